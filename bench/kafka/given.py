@@ -5,7 +5,10 @@ random of so many keys; each key has a name in a topic of its own. Visits,
 orders and payments are those of `bench.engine.data` too. Must not know an engine.
 """
 
+import itertools
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +38,12 @@ from holdfast_runtime.streams.records import written_batch
 PARTITIONS = 4
 PAYLOAD = 60
 AT_ONCE = 100_000
+CHANGES, CHANGES_EVERY = 10_000, 0.1
+"""A second, and seconds between two parts of them."""
 EVENT = "key STRING, payload STRING, name STRING"
 NAMED = pa.schema({"key": pa.string(), "payload": pa.string(), "name": pa.string()})
 COUNTS = COUNTED.remove(COUNTED.get_field_index("total"))
-SCHEMAS = {"stateless": KEPT, "enrich": NAMED, "windowed-count": COUNTS, "join": PAID}
+SCHEMAS = {"stateless": KEPT, "enrich": NAMED, "lookup": NAMED, "windowed-count": COUNTS, "join": PAID}
 _KEY = "key-"
 
 
@@ -57,6 +62,30 @@ class Events:
                 for keys, values in parts:
                     for partition, part in split(written_batch(keys, values, 0), place(keys, PARTITIONS)):
                         to.send(partition, part.column("key"), part.column("value"), time)
+
+    @contextmanager
+    def changing(self, bootstrap: str, names: str) -> Iterator[None]:
+        """Write names again, ten thousand a second; they stay what they are, so that all engines have one result."""
+        over = threading.Event()
+
+        def write() -> None:
+            ((keys, values),) = self._names()
+            with filler(bootstrap, names) as to:
+                for number in itertools.count():
+                    if over.wait(CHANGES_EVERY):
+                        return
+                    chance = np.random.default_rng([6, number]).integers(0, self.keys, int(CHANGES * CHANGES_EVERY))
+                    some = keys.take(pa.array(chance)), values.take(pa.array(chance))
+                    for partition, part in split(written_batch(*some, 0), place(some[0], PARTITIONS)):
+                        to.send(partition, part.column("key"), part.column("value"), TIME)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def _names(self) -> Iterator[tuple[pa.Array, pa.Array]]:
         numbers = np.arange(self.keys)

@@ -26,6 +26,14 @@ def name(key, rows, state):
             row["name"] = name
             yield row
 """
+LOOKUP: list[dict[str, Any]] = [
+    {
+        "name": "named",
+        "from": ["events"],
+        "lookup": {"table": "name-of", "on": ["key"], "select": ["key", "left.payload", "right.name"]},
+    },
+    {"name": "out", "from": ["named"], "to": "made"},
+]
 FOR_EVER = 1_000_000_000
 STATELESS: list[dict[str, Any]] = [
     {"name": "kept", "from": ["clicks"], "filter": KEEP},
@@ -79,10 +87,10 @@ def app(request: dict[str, Any]) -> dict[str, Any]:
             {"name": "out", "from": ["paid"], "to": "made"},
         ]
     else:
-        keyed = {"schema": EVENT, "key": ["key"], **there}
-        names = {"name": "names", "topic": request["names"], **keyed}
-        streams = [names, {"name": "events", "topic": request["rows_in"], **keyed}, {**made, "key": ["key"]}]
-        steps = ENRICH
+        given: dict[str, Any] = {"schema": EVENT, "key": ["key"], **there}
+        names = {"name": "names", "topic": request["names"], **given}
+        streams = [names, {"name": "events", "topic": request["rows_in"], **given}, {**made, "key": ["key"]}]
+        steps = ENRICH if request["work"] == "enrich" else LOOKUP
     inputs = 2 if request["work"] == "join" else 1
     kafka = {"bootstrapServers": request["bootstrap"], "delivery": request["delivery"]}
     runtime = {
@@ -92,6 +100,9 @@ def app(request: dict[str, Any]) -> dict[str, Any]:
         "code": {"functions": FUNCTIONS},
     }
     spec = {"systems": [{"name": "kafka", "kafka": kafka}], "streams": streams, "steps": steps, "runtime": runtime}
+    if request["work"] == "lookup":
+        table = {"name": "name-of", "sources": ["names"], "key": ["key"], "select": ["key", "name"]}
+        spec["tables"] = [{**table, "distribution": request["distribution"]}]
     name = {"name": request["out"]}
     return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": name, "spec": spec}
 
@@ -102,11 +113,14 @@ def main() -> None:
     request["app"], request["master"] = app(request), "local[2]"
     watch = Watch(None if request["rows"] else FOR_EVER)
     watch.run(request, scratch / "data")
-    counted, ends = watch.seen[request["warm"] :], watch.ends[request["warm"] - 1 :]
+    # Until a table is loaded, batches read nothing else.
+    loads = sum(bool(one.loading) for one in watch.seen)
+    first = request["warm"] + loads
+    counted, ends = watch.seen[first:], watch.ends[first - 1 :]
     answer(
         scratch,
         (ends[0], ends[-1]),
-        sum(one.rows_in for one in counted),
+        sum(one.rows_out for one in counted) if request["work"] == "lookup" else sum(one.rows_in for one in counted),
         np.diff(ends).tolist(),
         digest=results(request),
         notes={name: median([one.phases.get(name, 0.0) for one in counted]) for name in PHASES},

@@ -50,6 +50,23 @@ def enrich_stock(broker: Broker, *, quick: bool) -> Benchmark:
     return throughput(f"events with the names of {data.keys:,} keys, transformWithState", given, [ways.stock])
 
 
+def lookup(broker: Broker, *, quick: bool) -> Benchmark:
+    """The same from a table that changes meanwhile, ours and a KTable."""
+    data = Events(400_000, 20_000) if quick else Events(4_000_000, 1_000_000)
+    given = ways.looked_up(broker, data, 50_000 if quick else 400_000)
+    peers: list[Peer] = [partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)]
+    peers.append(partial(ways.holdfast, delivery="ExactlyOnce", distribution="Broadcast"))
+    return throughput(f"events looked up in a changing table of {data.keys:,} rows, Kafka Streams", given, peers)
+
+
+def lookup_stock(broker: Broker, *, quick: bool) -> Benchmark:
+    """The same, less of it: stock's state, and stock's join with a table that it reads again."""
+    data = Events(80_000, 5_000) if quick else Events(400_000, 1_000_000)
+    given = ways.looked_up(broker, data, data.rows // 10)
+    peers: list[Peer] = [ways.stock, partial(ways.stock, static=True)]
+    return throughput(f"events looked up in a changing table of {data.keys:,} rows, stock", given, peers)
+
+
 def windowed_count(broker: Broker, *, quick: bool) -> Benchmark:
     """Visits of each key in each minute, told once when it is over."""
     data = Visits(8, 20_000, 2_000, 2_000) if quick else Visits(20, 200_000, 20_000, 20_000)
@@ -80,6 +97,8 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
     "stateless": stateless,
     "enrich": enrich,
     "enrich-stock": enrich_stock,
+    "lookup": lookup,
+    "lookup-stock": lookup_stock,
     "windowed-count": windowed_count,
     "join": join,
     "latency": latencies,

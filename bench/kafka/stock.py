@@ -60,6 +60,11 @@ def _query(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
         counted = visits.groupBy(sql.window("ts", "1 minute"), "key").agg(sql.count("*").alias("n"))
         return counted.selectExpr("key", "window.start AS window_start", "window.end AS window_end", "n")
     names = _rows(spark.read.format("kafka").options(**source, subscribe=request["names"]).load(), EVENT)
+    if request["static"]:
+        told = spark.read.format("kafka").options(**source, subscribe=request["names"]).load()
+        row = sql.from_json(sql.col("value").cast("string"), EVENT).alias("row")
+        newest = told.select(row, "offset").groupBy("row.key").agg(sql.max_by("row.name", "offset").alias("name"))
+        return _rows(stream.load(), EVENT).drop("name").join(newest, "key", "left")
     events = _rows(stream.load(), EVENT).groupBy("key")
     return events.transformWithState(Naming(), EVENT, "Append", "None", initialState=names.groupBy("key"))
 

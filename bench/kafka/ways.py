@@ -7,7 +7,8 @@ that were written are removed: the broker's disk is shared. Must not know how an
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -18,10 +19,10 @@ from bench.kafka.given import PARTITIONS, Events, fill_clicks, fill_orders, fill
 from bench.kafka.jars import jars
 from tests.kafka.broker import Broker
 
-Work = Literal["stateless", "enrich", "windowed-count", "join"]
+Work = Literal["stateless", "enrich", "lookup", "windowed-count", "join"]
 Delivery = Literal["ExactlyOnce", "AtLeastOnce"]
 HALF = 2
-STATEFUL: Sequence[Work] = ("enrich", "windowed-count", "join")
+STATEFUL: Sequence[Work] = ("enrich", "lookup", "windowed-count", "join")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Given:
     windows: Mapping[str, int] = field(default_factory=dict)
     """`lateness` in minutes, and `closed`: the end of the last one that is compared, in seconds since 1970; for a join,
     `within` in minutes."""
+    changes: Events | None = None
+    """Whose names are written on and on while an engine runs."""
 
     def request(self, out: str, **more: Any) -> dict[str, Any]:
         """What every child is told."""
@@ -70,6 +73,11 @@ def events(broker: Broker, data: Events, per_batch: int) -> Given:
     return Given(broker, "enrich", *topics, data.rows, per_batch)
 
 
+def looked_up(broker: Broker, data: Events, per_batch: int) -> Given:
+    """The same for a table that changes while it is looked up."""
+    return replace(events(broker, data, per_batch), work="lookup", changes=data)
+
+
 def visits(broker: Broker, data: Visits) -> Given:
     """A topic of visits."""
     topic = f"visits-{data.all_rows}"
@@ -90,17 +98,27 @@ def orders(broker: Broker, data: Orders) -> Given:
     return Given(broker, "join", topics["orders"], topics["payments"], data.all_rows, data.rows, windows)
 
 
-def holdfast(given: Given, delivery: Delivery, verb: Literal["aggregate", "process"] = "aggregate") -> Measurement:
-    """Ours; `verb`: what counts in windows."""
-    way = f"Holdfast{', process' if verb == 'process' else ''}, {_WORDS[delivery]}"
-    return _measured(way, "ours", given, {"delivery": delivery, "verb": verb})
+def holdfast(
+    given: Given,
+    delivery: Delivery,
+    verb: Literal["aggregate", "process"] = "aggregate",
+    distribution: Literal["Partitioned", "Broadcast"] = "Partitioned",
+) -> Measurement:
+    """Ours; `verb`: what counts in windows; `distribution`: of a table."""
+    which = ", process" if verb == "process" else ", Broadcast" if distribution == "Broadcast" else ""
+    more = {"delivery": delivery, "verb": verb, "distribution": distribution}
+    return _measured(f"Holdfast{which}, {_WORDS[delivery]}", "ours", given, more)
 
 
-def stock(given: Given) -> Measurement:
-    """Structured Streaming; enrichment by `transformWithState`, its row API; windows by its own aggregation."""
+def stock(given: Given, *, static: bool = False) -> Measurement:
+    """Structured Streaming; enrichment by `transformWithState`, its row API; windows by its own aggregation.
+
+    `static`: names are joined as a static table, which each batch reads again.
+    """
     settings = SAME | TUNED | (rocksdb(changelog=False) if given.work in STATEFUL else {})
     more = {"settings": settings, "jars": jars("spark-kafka")}
-    return _measured("stock Spark, at least once", "stock", given, more)
+    way = f"stock Spark{', static join' if static else ''}, at least once"
+    return _measured(way, "stock", given, {**more, "static": static})
 
 
 def streams(given: Given, guarantee: str, values: Literal["json", "text"] = "json") -> Measurement:
@@ -114,7 +132,8 @@ def _measured(way: str, module: str, given: Given, more: Mapping[str, Any]) -> M
     out = f"out-{secrets.token_hex(4)}"
     given.broker.create_topic(out, PARTITIONS)
     try:
-        return measure(way, f"bench.kafka.{module}", given.request(out, **more))
+        with given.changes.changing(given.broker.bootstrap, given.names) if given.changes else nullcontext():
+            return measure(way, f"bench.kafka.{module}", given.request(out, **more))
     finally:
         removed(given.broker, out)
 

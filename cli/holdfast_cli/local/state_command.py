@@ -6,6 +6,7 @@ Must not change the stores or the durable copy, nor disturb a running app.
 import argparse
 from typing import TYPE_CHECKING
 
+from holdfast.errors import UserActionError
 from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, on_app
 from holdfast_cli.output.screen import add_output_options
 
@@ -30,13 +31,12 @@ _GET_EPILOG = (
     """\
 Rows of `process` steps show key, state, timers and, with a ttl, the last touch (rounded up). Rows of `deduplicate`
 steps show key, event time and, with `within`, when the stretch of time begins that they are kept in (bucket); a key may
-have several. Rows of `join` and `aggregate` steps show what waits, and those of a table that `toTable` writes what a
-look-up would find. Of other tables keys and values are texts, or base64:... where they are not. With -o json each row
-is a line.
+have several. Rows of `join` and `aggregate` steps show what waits, and those of a table what a look-up would find. Of
+other tables keys and values are texts, or base64:... where they are not. With -o json each row is a line.
 
 examples:
   holdfast state get app.yaml --table changed --key sku-1
-  holdfast state get app.yaml --table last-position.table --key ann    toTable: last-position
+  holdfast state get app.yaml --table campaign-info --key spring       tables: [{name: campaign-info}]
   holdfast state get app.yaml --table visits --key '["shop-1",7]'     by: [shop, user]
 
 """
@@ -49,6 +49,21 @@ time for their timers; task, the key's own columns, bucket and time for `dedupli
 bytes for other tables.
 
 """
+    + _EPILOG
+)
+
+
+_SQL_EPILOG = (
+    """\
+The app's tables, sides of joins (STEP_left, STEP_right) and other steps with state are tables of DuckDB, with the
+columns that `export` gives them; `-` and `.` in names are `_`. Only what the query names is read. While the app runs,
+tasks may be a batch apart. Needs the extra `sql`.
+
+examples:
+  holdfast state sql app.yaml "select owner, count(*) from campaign_info group by owner"
+  holdfast state sql app.yaml "select task, count(*) from matched_left group by task" -o json
+
+"""  # noqa: S608 - a text for people
     + _EPILOG
 )
 
@@ -69,12 +84,22 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     export = _action(actions, "export", "write a table to a file", "Write a whole table to a file.", _EXPORT_EPILOG)
     export.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
     export.add_argument("--to", metavar="FILE", required=True, type=_file, help="FILE.parquet or FILE.arrow")
-    for one, run in ((ls, _ls), (get, _get), (export, _export)):
+    sql = _action(actions, "sql", "query tables", "Query tables and state with SQL.", _SQL_EPILOG, task=False)
+    sql.add_argument("query", metavar="QUERY", help="a SELECT")
+    sql.add_argument("--max", type=at_least_one, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
+    add_output_options(sql)
+    for one, run in ((ls, _ls), (get, _get), (export, _export), (sql, _sql)):
         one.set_defaults(run=on_app(run))
 
 
 def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, hint: str, description: str, epilog: str
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    hint: str,
+    description: str,
+    epilog: str,
+    *,
+    task: bool = True,
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(
         name,
@@ -84,7 +109,8 @@ def _action(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_app_options(parser)
-    parser.add_argument("--task", metavar="T", help="only this task, e.g. partition-0")
+    if task:
+        parser.add_argument("--task", metavar="T", help="only this task, e.g. partition-0")
     parser.add_argument("--run", dest="run_id", metavar="ID", help="another run than spec.runId")
     parser.add_argument("--durable", action="store_true", help="read the durable copy, not the local stores")
     return parser
@@ -123,4 +149,16 @@ def _export(logs: LocalApp, options: argparse.Namespace) -> int:
     from holdfast_cli.local.state_tables import export  # noqa: PLC0415
 
     export(_stores(logs, options), options.table, options.task, options.to)
+    return 0
+
+
+def _sql(logs: LocalApp, options: argparse.Namespace) -> int:
+    try:
+        from holdfast_cli.local.state_sql import show_query  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "duckdb":
+            raise
+        message = "`holdfast state sql` needs DuckDB: pip install 'holdfast[sql]'"
+        raise UserActionError(message, code="UsageError") from error
+    show_query(_stores(logs, options), options.query, options.max, options.output, options.color)
     return 0

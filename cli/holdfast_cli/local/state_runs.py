@@ -13,16 +13,15 @@ from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import kept_rows
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.local.state_rows import StepKeys, moment, plain
-from holdfast_runtime.state.offline import OfflineStore
-from holdfast_runtime.state.runs_view import MOMENT, RunsView
+from holdfast_runtime.state.runs_view import MOMENT, ReadableTable, RunsView
 from holdfast_runtime.streams.codecs.codec import listed
 
 _BUCKET = "bucket"
 
 
-def runs_size(store: OfflineStore, table: str) -> dict[str, Any]:
+def runs_size(table: ReadableTable) -> dict[str, Any]:
     """Return what `ls` says of the runs in a table; nulls if there are none."""
-    view = RunsView.of(store.table(table))
+    view = RunsView.of(table)
     if view is None:
         return {"rows": None, "runs": None, "oldest": None, "newest": None}
     size = view.size()
@@ -47,10 +46,10 @@ class RunsRows:
         """The columns of an export, after `task`."""
 
     @classmethod
-    def of(cls, store: OfflineStore, table: str) -> "RunsRows | None":
+    def of(cls, table: ReadableTable) -> "RunsRows | None":
         """Return the rows of a table; None if it holds no runs."""
-        view = RunsView.of(store.table(table))
-        return None if view is None else cls(table, view)
+        view = RunsView.of(table)
+        return None if view is None else cls(table.name, view)
 
     def shown(self, key: str | None) -> Iterator[dict[str, Any]]:
         """Yield rows as JSON values, all or those of a key as a user writes it."""

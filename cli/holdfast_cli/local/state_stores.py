@@ -19,12 +19,16 @@ from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_runtime.checkpoint.places import DataDir, RunPlaces, folder_name
+from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.environment import last_use_at
 from holdfast_runtime.state.offline import OfflineStore, copy_store
 from holdfast_runtime.state.opening import restore
-from holdfast_runtime.state.place import StorePlace, TaskIdentity, file_stamp, read_sidecar
+from holdfast_runtime.state.place import StorePlace, TaskIdentity, boot_id, file_stamp, read_sidecar
+from holdfast_runtime.state.runs import PIECE
+from holdfast_runtime.state.shared_table import SharedTable
 from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.table_copy import TableCopy
 from holdfast_runtime.state.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
 
 _NUMBERS = re.compile(r"(\d+)")
@@ -42,6 +46,21 @@ class OpenedState:
     """Why the local store is not used."""
     damaged: tuple[str, ...] = ()
     """Unreadable snapshots, with reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """An opened Broadcast table."""
+
+    name: str
+    table: SharedTable
+    source: str
+    """`local` or `durable`."""
+
+    @property
+    def batch(self) -> int:
+        """The batch that changed it last."""
+        return self.table.manifest.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +104,25 @@ class RunStores:
                 yield OpenedState(task, store, "local")
                 store.check()
 
+    @property
+    def shared_tables(self) -> list[str]:
+        """The Broadcast tables of the app, which belong to no task."""
+        return sorted(table.name for table in self.logs.app.spec.tables if table.distribution == "Broadcast")
+
+    @contextmanager
+    def shared(self, name: str) -> Iterator[OpenedTable | None]:
+        """Open a Broadcast table as the last batch here has left it, or its durable copy; None if there is neither."""
+        identity, durable = TaskIdentity(self.logs.app.name, self.run, name), self.places.durable
+        path = self.places.state / TABLES / folder_name(name)
+        table = SharedTable(path, identity, boot_id(), lambda _: None, PIECE)
+        if not self.durable and table.look():
+            yield OpenedTable(name, table, "local")
+            return
+        with TemporaryDirectory(prefix="holdfast-state-") as directory:
+            table = SharedTable(Path(directory), identity, boot_id(), lambda _: None, PIECE)
+            found = TableCopy(FolderStorage(durable, sync=False), identity).newest(table)
+            yield OpenedTable(name, table, "durable") if found else None
+
     def _copy(self, identity: TaskIdentity, directory: Path, distrust: Distrust | None) -> Iterator[OpenedState]:
         why = None if distrust is None else distrust.reason.value
         durable = self._durable(identity)
@@ -117,7 +155,8 @@ class RunStores:
 
     def _in_copy(self) -> set[str]:
         folder = self.places.durable / quote(self.logs.app.name, safe="") / quote(self.run, safe="")
-        return {unquote(path.name) for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+        found = {unquote(path.name) for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+        return found - {TABLES}
 
     def _nothing(self) -> str:
         where = f"{self.places.durable}" if self.durable else f"{self.places.state} and {self.places.durable}"

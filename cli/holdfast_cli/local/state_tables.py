@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
+from holdfast.spec.kept_state import table_name
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.state_rows import RowKind, as_json, row_kind
 from holdfast_cli.local.state_runs import RunsRows, is_for_runs, runs_size
@@ -41,12 +42,14 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
     for name in stores.tasks(task):
         with stores.opened(name) as found:
             tasks.append(_task(found))
+    shared = [] if task is not None else list(_shared(stores))
     if output == "json":
-        tree = {"app": stores.logs.app.name, "run": stores.run, "tasks": tasks}
+        tree = {"app": stores.logs.app.name, "run": stores.run, "tasks": tasks, "broadcast": shared}
         print_json(tree)
         return
     # Most apps have no such tables, and their lines stay short.
-    more = _OF_RUNS if any(each["runs"] is not None for one in tasks for each in one["tables"]) else ()
+    of_runs = any(each["runs"] is not None for one in tasks for each in one["tables"])
+    more = _OF_RUNS if of_runs or shared else ()
     names = ("KEYS", *(name.upper() for name in more), *_NUMBERS[1:])
     table = TextTable("TASK", "TABLE", *names, "FROM", right=names)
     for one in tasks:
@@ -54,25 +57,36 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
         for each in one["tables"] or [{"name": "-", "keys": 0, "bytes": 0}]:
             cells = [*(each.get(name) for name in ("keys", *more, "bytes")), one["batch"], one["epoch"]]
             table.add(one["task"], each["name"], *("-" if cell is None else str(cell) for cell in cells), source)
+    for each in shared:
+        cells = [*(each.get(name) for name in ("keys", *more, "bytes")), each["batch"], None]
+        table.add("(location)", each["name"], *("-" if cell is None else str(cell) for cell in cells), each["from"])
     table.print(screen(color))
     for one in tasks:
         for damaged in one["damaged"]:
             screen(color, to_stderr=True).print(f"warning: {damaged}")
 
 
+def _shared(stores: RunStores) -> Iterator[dict[str, Any]]:
+    for name in stores.shared_tables:
+        with stores.shared(name) as found:
+            if found is not None:
+                size = runs_size(found.table)
+                yield {
+                    "name": name,
+                    "bytes": found.table.manifest.bytes,
+                    "batch": found.batch,
+                    "from": found.source,
+                } | size
+
+
 def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) -> None:
     """Print the selected rows."""
     rows: list[dict[str, Any]] = []
-    tables: set[str] = set()
-    for name in stores.tasks(wanted.task):
-        if len(rows) >= wanted.most:
-            break
-        with stores.opened(name) as found:
-            tables |= {table.name for table in found.store.tables()}
-            # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
-            some = islice(_shown(found, stores, wanted), wanted.most - len(rows))
-            rows += [{"task": name} | row for row in some]
-    check_table(wanted.table, tables)
+    if wanted.table in stores.shared_tables:
+        with opened_table(stores, wanted.table) as runs:
+            rows += islice(runs.shown(wanted.key), wanted.most)
+    else:
+        rows += _of_tasks(stores, wanted)
     if wanted.key is not None and not rows:
         message = f"table {wanted.table} has no key {wanted.key}"
         raise UserActionError(message, code="UsageError")
@@ -80,6 +94,32 @@ def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) 
         sys.stdout.writelines(as_json(row) + "\n" for row in rows)
     else:
         _print(rows, color)
+
+
+def _of_tasks(stores: RunStores, wanted: RowSelection) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    tables: set[str] = set()
+    for name in stores.tasks(wanted.task):
+        if len(rows) >= wanted.most:
+            break
+        with stores.opened(name) as found:
+            tables |= (here := {table.name for table in found.store.tables()})
+            # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
+            shown = _shown(found, stores, wanted, _kept_as(wanted.table, here))
+            rows += [{"task": name} | row for row in islice(shown, wanted.most - len(rows))]
+    check_table(_kept_as(wanted.table, tables), tables)
+    return rows
+
+
+@contextmanager
+def opened_table(stores: RunStores, name: str) -> Iterator[RunsRows]:
+    """Open the rows of a Broadcast table."""
+    with stores.shared(name) as found:
+        runs = None if found is None else RunsRows.of(found.table)
+        if runs is None:
+            message = f"table {name} holds nothing yet in {stores.places.path}: run the app first"
+            raise UserActionError(message, code="UsageError")
+        yield runs
 
 
 def check_table(name: str, tables: set[str]) -> None:
@@ -90,13 +130,18 @@ def check_table(name: str, tables: set[str]) -> None:
         raise UserActionError(message, code="UsageError")
 
 
-def _shown(found: OpenedState, stores: RunStores, wanted: RowSelection) -> Iterator[dict[str, Any]]:
+def _kept_as(name: str, tables: set[str]) -> str:
+    """Return the state table that a name means: one of that name, or the rows of the table of the app."""
+    return name if name in tables or table_name(name) not in tables else table_name(name)
+
+
+def _shown(found: OpenedState, stores: RunStores, wanted: RowSelection, table: str) -> Iterator[dict[str, Any]]:
     """Yield the selected rows of a task as JSON values."""
-    runs = RunsRows.of(found.store, wanted.table)
+    runs = RunsRows.of(found.store.table(table))
     if runs is not None:
         yield from runs.shown(wanted.key)
-    elif not is_for_runs(stores.logs, wanted.table):
-        yield from _shown_values(found, row_kind(stores.logs, wanted.table), wanted)
+    elif not is_for_runs(stores.logs, table):
+        yield from _shown_values(found, row_kind(stores.logs, table), wanted)
 
 
 def _shown_values(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[dict[str, Any]]:
@@ -116,7 +161,7 @@ def _task(found: OpenedState) -> dict[str, Any]:
     head = found.store.head
     tables = []
     for one in found.store.tables():
-        size = runs_size(found.store, one.name)
+        size = runs_size(found.store.table(one.name))
         # What such a table has as keys are pieces of many rows: their number says nothing to users.
         keys = one.keys if size["runs"] is None else None
         tables.append({"name": one.name, "keys": keys, "bytes": one.bytes} | size)
@@ -155,7 +200,7 @@ def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
     if target.exists():
         message = f"{to} exists already: remove it, or choose another name"
         raise UserActionError(message, code="UsageError")
-    batches = _exported(stores, table, task)
+    batches = exported(stores, table, task)
     first = next(batches)
     temporary, count = target.with_name(f".{target.name}.writing"), 0
     try:
@@ -172,23 +217,28 @@ def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
     sys.stdout.write(f"{count} {'row' if count == 1 else 'rows'} of {table} written to {to}\n")
 
 
-def _exported(stores: RunStores, table: str, task: str | None) -> Iterator[pa.RecordBatch]:
+def exported(stores: RunStores, table: str, task: str | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table, task by task; an empty batch if there are none."""
+    if table in stores.shared_tables:
+        with opened_table(stores, table) as runs:
+            yield from runs.exported()
+            yield pa.RecordBatch.from_pylist([], runs.columns)
+        return
     tables, some = set[str](), False
     for name in stores.tasks(task):
         with stores.opened(name) as found:
-            tables |= {one.name for one in found.store.tables()}
-            for rows in _columns(found, stores, table):
+            tables |= (here := {one.name for one in found.store.tables()})
+            for rows in _columns(found, stores, _kept_as(table, here)):
                 arrays = [pa.repeat(pa.scalar(name, pa.string()), rows.num_rows), *rows.columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([_TASK, *rows.schema]))
                 some = True
-    check_table(table, tables)
+    check_table(_kept_as(table, tables), tables)
     if not some:
         yield pa.RecordBatch.from_pylist([], pa.schema([_TASK, *row_kind(stores.logs, table).columns]))
 
 
 def _columns(found: OpenedState, stores: RunStores, table: str) -> Iterator[pa.RecordBatch]:
-    runs = RunsRows.of(found.store, table)
+    runs = RunsRows.of(found.store.table(table))
     if runs is not None:
         yield from runs.exported()
     elif not is_for_runs(stores.logs, table):

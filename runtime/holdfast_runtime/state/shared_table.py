@@ -125,6 +125,13 @@ class SharedTable:
         self._take(found)
         return True
 
+    def look(self) -> bool:
+        """Take the newest manifest, to look at the table from outside; return False if there is none."""
+        found = next(iter(self._manifests()), None)
+        if found is not None:
+            self._take(found)
+        return found is not None
+
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the lock, with the newest manifest, or nothing if that can't be trusted."""

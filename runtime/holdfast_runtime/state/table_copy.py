@@ -41,16 +41,23 @@ class TableCopy:
         """Fill an empty table from the newest copy of this generation that is not ahead; return whether there is."""
         for found in self._manifests():
             behind = all(found.offsets.get(name, 0) <= end for name, end in offsets.items())
-            if (found.table, found.generation) != (self._identity, generation) or not behind:
-                continue
-            # Threads, as reading, checking and writing each leave the others something to do.
-            with ThreadPoolExecutor(_AT_ONCE) as threads:
-                whole = all(threads.map(partial(self._fetched, table), found.files.values()))
-            if whole:
-                table.take(found)
+            if (found.table, found.generation) == (self._identity, generation) and behind and self._taken(table, found):
                 return True
-            table.drop()
         return False
+
+    def newest(self, table: SharedTable) -> bool:
+        """Fill an empty table from the newest copy, to look at it; return whether there is one."""
+        return any(self._taken(table, found) for found in self._manifests())
+
+    def _taken(self, table: SharedTable, found: Manifest) -> bool:
+        # Threads, as reading, checking and writing each leave the others something to do.
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            whole = all(threads.map(partial(self._fetched, table), found.files.values()))
+        if whole:
+            table.take(found)
+        else:
+            table.drop()
+        return whole
 
     def _fetched(self, table: SharedTable, one: RunFile) -> bool:
         content = self._storage.read(one.name)
