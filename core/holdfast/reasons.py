@@ -111,6 +111,10 @@ class Reason(StrEnum):
         "Rows that every task sees are written by every task, so they come out once per task.",
     )
 
+    DEAD_LETTERS_REPEATED = (
+        "DeadLettersRepeated",
+        "A side input that every location reads would write its dead letters once per location.",
+    )
     TABLE_EMPTY = "TableEmpty", "Nothing feeds a table: it has neither sources nor toTable steps."
     TOPIC_SHARED = "TopicShared", "Two streams of one system mean the same topic in ways that contradict or feed back."
     STREAM_CIRCLE = "StreamCircle", "Rows written to a stream come back to the steps that wrote them."

@@ -14,6 +14,15 @@ def test_a_table_that_nothing_feeds_is_refused() -> None:
     assert only(result).reason is Reason.TABLE_EMPTY
 
 
+@pytest.mark.parametrize(("distribution", "refused"), [("Broadcast", True), ("Partitioned", False)])
+def test_dead_letters_that_every_location_would_write_are_refused(distribution: str, refused: bool) -> None:
+    side = stream("b", onDecodeError="DeadLetter", deadLetter="bad")
+    letters = {"name": "bad", "system": "log", "partitions": 1}
+    table = {"name": "t", "sources": ["b"], "key": ["k"], "distribution": distribution}
+    found = plan_of([stream("a"), side, letters], [lookup("l", "a", "t")], tables=[table])
+    assert (Reason.DEAD_LETTERS_REPEATED in reasons(found)) == refused
+
+
 def test_a_topic_that_is_an_intermediate_stream_is_refused() -> None:
     streams = [stream("a"), stream("b", topic="app-p")]
     steps = [step("p", "a", repartition={"by": ["k"]}), step("f", "b", filter="v > 1")]

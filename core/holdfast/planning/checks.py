@@ -178,6 +178,18 @@ def empty_tables(graph: Graph) -> Iterator[Problem]:
             yield Problem(Reason.TABLE_EMPTY, message, stream=name)
 
 
+def letters_of_tables(graph: Graph) -> Iterator[Problem]:
+    """A problem for each side input of a Broadcast table that wants dead letters: every location would write them."""
+    for name, table in sorted(graph.tables.items()):
+        for source in table.sources or () if table.distribution == "Broadcast" else ():
+            if graph.streams[source].on_decode_error == "DeadLetter":
+                message = (
+                    f"every location reads {source} for table {name}, and each would write its dead letters; set its "
+                    "onDecodeError to Skip or Fail, or make the table Partitioned"
+                )
+                yield Problem(Reason.DEAD_LETTERS_REPEATED, message, stream=source)
+
+
 def repeated_inside(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]:
     """A problem for each step that writes broadcast rows to an intermediate stream, where they would count many times.
 
