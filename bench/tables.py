@@ -29,6 +29,7 @@ from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.driver.app import RunOptions, run_app
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress
+from holdfast_runtime.state import table_copy
 from holdfast_runtime.state.place import TaskIdentity, boot_id
 from holdfast_runtime.state.runs import PIECE
 from holdfast_runtime.state.shared_table import SharedTable
@@ -63,7 +64,7 @@ APP: dict[str, Any] = {
             {"name": "with-product", "from": ["orders"], "lookup": {"table": "products", "on": ["key"]}},
             {"name": "out", "from": ["with-product"], "to": "priced"},
         ],
-        "runtime": {"trigger": {"interval": "0s", "maxRecordsPerPartition": 250_000}},
+        "runtime": {"trigger": {"interval": "0s", "maxRecordsPerPartition": 1_000_000}},
     },
 }
 
@@ -156,6 +157,7 @@ def looked_up(table: SharedTable, numbers: np.ndarray) -> pa.Array:
 
 def restoring(folder: Path, table: SharedTable) -> None:
     """From a copy to a table that can be read."""
+    vars(table_copy)["_BESIDE"] = 1 << 62  # at once
     copy = TableCopy(FolderStorage(folder / "copy", sync=False), TABLE)
     copy.upload(table)
     took = []

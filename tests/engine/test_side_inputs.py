@@ -60,7 +60,7 @@ def read(
     report, streams = TaskReport("t"), OneRange(records)
     stream = Stream(name="products", system="s", **{"key": ("sku",), **declared})
     wanted = OffsetRange(AT, 10, 10 + 2 * len(records))
-    arrived = SideInputReader(stream, schema, typed=typed).read(wanted, streams, 0, report)  # type: ignore[arg-type]
+    arrived = SideInputReader(stream, schema, typed=typed).read(wanted, streams, 0, report)
     rows = list(zip(*(column.to_pylist() for column in arrived.rows.rows.columns), strict=True))
     return rows, dataset_ends(arrived), report
 

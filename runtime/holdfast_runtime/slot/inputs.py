@@ -22,7 +22,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.batch_plan import SettledPartition
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
-from holdfast_runtime.streams.app_streams import StreamAccess
+from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import Indices
@@ -107,7 +107,7 @@ class InputReader:
     def read(
         self,
         wanted: OffsetRange,
-        streams: StreamAccess,
+        streams: RecordAccess,
         now: int,
         report: TaskReport,
         settled: SettledPartition | None = None,
@@ -129,7 +129,7 @@ class InputReader:
         return arrived
 
     def _fetched(
-        self, wanted: OffsetRange, streams: StreamAccess, now: int, report: TaskReport, settled: SettledPartition | None
+        self, wanted: OffsetRange, streams: RecordAccess, now: int, report: TaskReport, settled: SettledPartition | None
     ) -> RangeInput:
         records = streams.fetch(wanted)
         report.bytes_in += records.nbytes

@@ -85,6 +85,20 @@ class TaskReport:
         if rows:
             self.unkeyed[name] = self.unkeyed.get(name, 0) + rows
 
+    def add_reading(self, other: "TaskReport") -> None:
+        """Add what another thread has read for this task."""
+        self.rows_in += other.rows_in
+        self.bytes_in += other.bytes_in
+        self.undecoded += other.undecoded
+        for mine, its in (
+            (self.read, other.read),
+            (self.bytes_read, other.bytes_read),
+            (self.unkeyed, other.unkeyed),
+            (self.misplaced, other.misplaced),
+        ):
+            for name, number in its.items():
+                mine[name] = mine.get(name, 0) + number
+
     def note_ahead(self, said: Sequence[str]) -> None:
         """Count records or watermarks that are too far ahead, given as one sentence each."""
         self.ahead += len(said)

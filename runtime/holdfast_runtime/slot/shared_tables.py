@@ -6,8 +6,9 @@ holds nothing that fits. So each look-up of a batch, on every location, sees the
 tasks.
 """
 
+import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
@@ -27,11 +28,11 @@ from holdfast_runtime.state.shared_table import SharedTable
 from holdfast_runtime.state.table_copy import TableCopy
 from holdfast_runtime.steps.tables.kept_table import KeptTable
 from holdfast_runtime.steps.tables.kept_versions import KeptVersions
-from holdfast_runtime.streams.app_streams import StreamAccess
+from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.records import OffsetRange
 
-_CHUNK, _AHEAD = 100_000, 8
-"""Records that are read at a time, and how often before they are applied."""
+_CHUNK, _AHEAD, _READERS = 100_000, 8, 2
+"""Records that are read at a time, how often before they are applied, and by how many threads."""
 _AT_ONCE = 300_000
 """Rows that become a run, where there are so many: fewer runs are merged less often."""
 
@@ -39,8 +40,10 @@ _AT_ONCE = 300_000
 class SharedTables:
     """All Broadcast tables of an app, in one process."""
 
-    def __init__(self, program: Program, streams: StreamAccess, readers: Mapping[str, SideInputReader]) -> None:
-        self._program, self._streams, self._readers = program, streams, readers
+    def __init__(self, program: Program, streams: RecordAccess, reader: Callable[[str], SideInputReader]) -> None:
+        """`reader` returns a new reader of a side input."""
+        self._program, self._make_reader = program, reader
+        self._one_at_a_time, self._of_thread = _OneAtATime(streams), threading.local()
         self._shapes = {table.name: table for table in program.compiled.tables if table.broadcast}
         folder, boot = program.state.local / TABLES, boot_id()
         self._tables = {
@@ -107,21 +110,45 @@ class SharedTables:
     ) -> Iterator[tuple[StreamPartition, RangeInput]]:
         """Yield what is in these ranges; the next ones are read and decoded while the last one is applied."""
 
-        def read(wanted: OffsetRange) -> tuple[StreamPartition, RangeInput]:
-            reader = self._readers[wanted.partition.stream]
-            return wanted.partition, reader.read(wanted, self._streams, now, report)
+        def read(wanted: OffsetRange) -> tuple[StreamPartition, RangeInput, TaskReport]:
+            own = TaskReport(report.task)
+            reader = self._reader(wanted.partition.stream)
+            return wanted.partition, reader.read(wanted, self._one_at_a_time, now, own), own
 
-        with ThreadPoolExecutor(1) as thread:
-            coming = deque[Future[tuple[StreamPartition, RangeInput]]]()
-            for wanted in ranges:
-                coming.append(thread.submit(read, wanted))
-                if len(coming) > _AHEAD:
-                    yield coming.popleft().result()
-            for one in coming:
-                yield one.result()
+        with ThreadPoolExecutor(_READERS) as threads:
+            coming = deque[Future[tuple[StreamPartition, RangeInput, TaskReport]]]()
+            for wanted in (*ranges, *[None] * _AHEAD):
+                if wanted is not None:
+                    coming.append(threads.submit(read, wanted))
+                if coming and (wanted is None or len(coming) > _AHEAD):
+                    at, arrived, said = coming.popleft().result()
+                    report.add_reading(said)
+                    yield at, arrived
+
+    def _reader(self, stream: str) -> SideInputReader:
+        """Return this thread's reader of a stream: codecs adapt to what they read."""
+        mine: dict[str, SideInputReader] = self._of_thread.__dict__.setdefault("readers", {})
+        if stream not in mine:
+            mine[stream] = self._make_reader(stream)
+        return mine[stream]
 
     def _identity(self, table: str) -> TaskIdentity:
         return self._program.identity(table)
+
+
+class _OneAtATime:
+    """Streams of which one thread at a time fetches records."""
+
+    def __init__(self, streams: RecordAccess) -> None:
+        self._streams, self._lock = streams, threading.Lock()
+
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+        with self._lock:
+            return self._streams.fetch(wanted)
+
+    def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
+        with self._lock:
+            return self._streams.rows(wanted)
 
 
 def _chunks(wanted: OffsetRange) -> Iterator[OffsetRange]:

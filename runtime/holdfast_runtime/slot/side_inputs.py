@@ -19,7 +19,7 @@ from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.tables.kept_table import GONE, SET
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, with_sets
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows, find_column
-from holdfast_runtime.streams.app_streams import StreamAccess
+from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.codecs import codec_for
 from holdfast_runtime.streams.records import OffsetRange
 
@@ -40,7 +40,7 @@ class SideInputReader:
     def read(
         self,
         wanted: OffsetRange,
-        streams: StreamAccess,
+        streams: RecordAccess,
         now: int,
         report: TaskReport,
         settled: SettledPartition | None = None,

@@ -85,7 +85,7 @@ class WorkerTools:
         self._typed = typed_streams(spec, plan)
         self._side_inputs = compiled.side_inputs
         self._readers = {node.name: self._reader(node) for node in compiled.sources}
-        self.shared_tables = SharedTables(program, streams, self._shared_readers())
+        self.shared_tables = SharedTables(program, streams, self._shared_reader)
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
         self._targets = {node.index: self._target(node) for node in compiled.sinks}
         self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
@@ -158,12 +158,9 @@ class WorkerTools:
             return SideInputReader(declared, node.schema, typed=typed)
         return InputReader(node.name, declared, node.schema, typed=typed)
 
-    def _shared_readers(self) -> dict[str, SideInputReader]:
-        given = {one: table.shape.given for table in self.program.compiled.tables for one in table.sources}
-        return {
-            name: SideInputReader(self._declared[name], schema, typed=name in self._typed)
-            for name, schema in given.items()
-        }
+    def _shared_reader(self, stream: str) -> SideInputReader:
+        given = next(table.shape.given for table in self.program.compiled.tables if stream in table.sources)
+        return SideInputReader(self._declared[stream], given, typed=stream in self._typed)
 
     def _put_aside(self, node: GraphNode, failed: TimedRows, note: TurnNote) -> None:
         """Turn rows on which Spark SQL failed into dead letters."""

@@ -47,17 +47,21 @@ class TopicLimits:
         return pa.array(np.clip(values, lowest, highest))
 
 
-class StreamAccess(Protocol):
-    """All streams of an app, as a slot reads and writes them."""
-
-    def expect(self, wanted: Sequence[OffsetRange]) -> None:
-        """Say which ranges are fetched next, where that makes them come sooner."""
+class RecordAccess(Protocol):
+    """All streams of an app, as who decodes records reads them."""
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range, as they are stored."""
 
     def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
         """The rows of a range where a system has rows rather than records; None: fetch and decode them."""
+
+
+class StreamAccess(RecordAccess, Protocol):
+    """All streams of an app, as a slot reads and writes them."""
+
+    def expect(self, wanted: Sequence[OffsetRange]) -> None:
+        """Say which ranges are fetched next, where that makes them come sooner."""
 
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
