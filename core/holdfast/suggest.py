@@ -23,7 +23,7 @@ def _nearest(name: str, known: frozenset[str]) -> str | None:
     # take minutes. Hence the cache, and if there are many names, only the most similar looking ones are compared.
     names = sorted(known)  # otherwise the choice between two equally near names would differ between calls
     if len(names) > _MANY:
-        names = [k for k in names if k[:1] == name[:1] and abs(len(k) - len(name)) <= _TYPO][:_MANY]
+        names = [k for k in names if k[:1].lower() == name[:1].lower() and abs(len(k) - len(name)) <= _TYPO][:_MANY]
     near = [k for k in names if k.lower() == name.lower()]
     if not near and len(name) <= _LONGEST:
         near = get_close_matches(name, names, n=1, cutoff=0.6)
