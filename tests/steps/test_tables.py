@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.columns import key_columns
 from holdfast_runtime.state import runs
+from holdfast_runtime.state.runs import Runs, as_they_are
 from holdfast_runtime.steps.lookup import LookupPlan, LookupStep
-from holdfast_runtime.steps.tables.kept_table import TableShape
+from holdfast_runtime.steps.tables.kept_table import GONE, KeptTable, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.to_table import ToTableStep
 from tests.steps.memory import MemoryTables
@@ -89,3 +90,50 @@ def test_nothing_is_found_in_a_table_that_nobody_has_written() -> None:
     assert Task().find(("a", 0), (None, 1)) == [("a", 0, None), (None, 1, None)]
     assert Task(inner=True).find(("a", 0)) == []
     assert Task().find() == []
+
+
+class FedTask:
+    """One task with a table whose keys can be deleted."""
+
+    def __init__(self) -> None:
+        self.tables = MemoryTables()
+        self.shape = TableShape(("k",), pa.schema([("k", pa.int64()), ("value", pa.int64()), GONE]))
+
+    def write(self, changes: list[tuple[int, int | None]]) -> None:
+        columns: list[list[Any]] = [
+            [key for key, _ in changes],
+            [value for _, value in changes],
+            [value is None for _, value in changes],
+        ]
+        ToTableStep(self.shape, "t", first=True).run(timed(columns, self.shape.given), self.tables)
+
+    def find(self, wanted: list[int]) -> list[int | None]:
+        found = KeptTable(self.tables.table("t"), self.shape).find([pa.array(wanted, pa.int64())], len(wanted))
+        values: list[int | None] = found.column(self.shape.place("value")).to_pylist()
+        return values
+
+    def rows(self) -> int:
+        """Rows that are kept, also those that only say that a key is deleted."""
+        return sum(size for _, size in [Runs(self.tables.table("t"), self.shape.kept, as_they_are).size(0)])
+
+
+changes = st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 99))), max_size=8)
+
+
+@given(batches=st.lists(changes, max_size=30))
+def test_deleted_keys_are_not_found_whatever_is_merged(batches: list[list[tuple[int, int | None]]]) -> None:
+    task, model = FedTask(), dict[int, int | None]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "FAN_IN", 2)
+        for batch in batches:
+            task.write(batch)
+            model |= dict(batch)
+            assert task.find(list(range(6))) == [model.get(key) for key in range(6)]
+
+
+def test_what_says_that_keys_are_deleted_goes_when_nothing_older_is_left() -> None:
+    task = FedTask()
+    for batch in range(400):
+        task.write([(batch, 1), (batch - 1, None)])
+    assert task.find([399, 398, 0]) == [1, None, None]
+    assert task.rows() < 200, "of 400 deleted keys"

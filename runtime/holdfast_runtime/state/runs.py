@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -139,10 +139,16 @@ class Runs:
         `marked`: rows have one more column, `MARKED`, which is kept apart and can be set later.
         """
         self._table, self._combine, self._most = table, combine, most
+        self._settle: Combine = as_they_are
         self._declared, self._marked = RunsSchema(schema, width), marked
         self._declared.check(table)
         self._stored = pa.schema([_HASHES, *schema])
         self._schema = pa.schema([*schema, MARKED]) if marked else schema
+
+    def settling(self, settle: Combine) -> Self:
+        """Let merges do this with combined rows of which there are no older ones; return the runs."""
+        self._settle = settle
+        return self
 
     def buckets(self, before: int | None = None) -> Iterator[int]:
         """Yield the buckets that hold anything, in ascending order; with `before`, only lower ones."""
@@ -298,10 +304,12 @@ class Runs:
         """Take one step of a merge."""
         sources = [directory.run(number) for number in merge.sources]
         rows, bound = self._range(directory.parts(bucket, sources), merge.bound, self._combine)
+        read = len(rows.hashes)
+        if directory.runs[0].number in merge.sources:
+            rows = self._settle(rows)
         target = directory.run(merge.target)
         after = target.pieces[-1].number + 1 if target.pieces else 0
         pieces = (*target.pieces, *self._write(bucket, target.number, after, rows))
-        read = len(rows.hashes)
         done = tuple((run, piece) for run in sources for piece in run.pieces if piece.high < bound)
         self._throw(bucket, done)
         gone = {(run.number, piece.number) for run, piece in done}

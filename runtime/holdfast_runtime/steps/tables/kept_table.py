@@ -84,7 +84,8 @@ class KeptTable:
         self._table, self._keys = table, len(shape.key)
         self._schema, self._versioned = shape.kept, shape.versioned
         self._deleted = self._schema.get_field_index(DELETED) if DELETED in self._schema.names else None
-        self._runs = Runs(table, self._schema, lambda rows: self._newest(rows.rows, rows.hashes))
+        runs = Runs(table, self._schema, lambda rows: self._newest(rows.rows, rows.hashes))
+        self._runs = runs.settling(self._without_deleted)
 
     def begin(self, generation: int | None = None) -> bool:
         """Begin a batch: delete what earlier ones have thrown away, and drop rows of another generation, if any.
@@ -136,6 +137,13 @@ class KeptTable:
         if without is not None:
             piece_of[~without] = -1
         return FoundRows(self._schema, pieces, piece_of, row_of)
+
+    def _without_deleted(self, rows: HashedRows) -> HashedRows:
+        """Return rows without those of deleted keys, which say nothing where no older row is left."""
+        if self._deleted is None:
+            return rows
+        kept = ~rows.rows.column(self._deleted).to_numpy(zero_copy_only=False)
+        return HashedRows(rows.hashes[kept], rows.rows.filter(pa.array(kept)))
 
     def _newest(self, rows: pa.RecordBatch, hashes: Words) -> HashedRows:
         return newest(rows, hashes, range(self._keys))
