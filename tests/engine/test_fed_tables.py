@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.offsets import Jump, JumpFile
 from holdfast_runtime.testing import BatchResult, TestDriver
 from tests.engine.fed_tables import BOTH, app, order, priced, prices_of, products
 
@@ -347,3 +348,19 @@ def test_a_table_keeps_what_its_select_says(kind: str) -> None:
         assert priced(driver, "a", "b") == [1, None]
         if kind == "Partitioned":
             assert driver.kept_rows("product") == [{"sku": "a", "cost": 1}]
+
+
+def test_a_position_that_is_set_leaves_out_what_lies_before_and_other_locations_agree() -> None:
+    spec = app("Broadcast", partitions=1)
+    with TestDriver(spec) as driver:
+        driver.feed("products", products({"a": 1, "b": 2}))
+        driver.run_until_idle()
+        driver.feed("products", products({"a": 5}))
+        at = StreamPartition("products", 0)
+        JumpFile.beside(driver._places.query).write(Jump("one", {at: 2}, {at: 3}))  # noqa: SLF001 - `holdfast offsets --set`
+        driver.restart()
+        driver.feed("products", products({"c": 3}))
+        assert priced(driver, "a", "b", "c") == [1, 2, 3]
+        driver.lose_local_state()
+        driver.restart()
+        assert priced(driver, "a", "b", "c") == [1, 2, 3]

@@ -194,16 +194,18 @@ def test_a_copy_is_due_when_half_of_a_table_is_new_or_many_batches_have_passed(
     found = table(tmp_path / "t")
     copy = TableCopy(FolderStorage(tmp_path / "durable", sync=False), IDENTITY)
     apply(found, 1)
-    assert copy.due(found.manifest)
+    assert copy.due(found.manifest, {})
     copy.upload(found)
-    assert not copy.due(found.manifest)
+    assert not copy.due(found.manifest, {})
     with found.changing():
         found.put_many([b"k"], [b"small"])
         found.commit(2, 1, {"s/0": 2})
-    assert not copy.due(found.manifest)
+    assert not copy.due(found.manifest, {})
     with found.changing():
         found.commit(1 + table_copy._MANY_BATCHES, 1, {"s/0": 3})  # noqa: SLF001
-    assert copy.due(found.manifest)
+    assert copy.due(found.manifest, {})
     copy.upload(found)
     apply(found, 500)
-    assert copy.due(found.manifest)
+    assert copy.due(found.manifest, {})
+    copy.upload(found)
+    assert copy.due(found.manifest, {"s/0": 501}), "what lies before the start can be had from the copy alone"

@@ -7,7 +7,7 @@ the same plan. Must not read streams or clocks: bounds and time are arguments.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -126,19 +126,23 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         record_bytes=sizes,
         tables=tables.generations,
         incomplete=tables.incomplete,
-        table_inputs=_table_inputs(before, reading, tables, positions),
+        table_inputs=_table_inputs(before, reading, tables, {**positions, **moved}, moved),
     )
 
 
 def _table_inputs(
-    before: Offsets, reading: AttemptInputs, tables: TableStarts, positions: Mapping[StreamPartition, int]
+    before: Offsets,
+    reading: AttemptInputs,
+    tables: TableStarts,
+    positions: Mapping[StreamPartition, int],
+    moved: Container[StreamPartition],
 ) -> dict[StreamPartition, int]:
     """Return where each location has to start with its side inputs, if it holds nothing or less."""
     begun = {table.name for table in reading.tables if tables.generations[table.name] == before.batch + 1}
     renewed = {source for table in reading.tables if table.name in begun for source in table.sources}
     known = before.table_inputs
     return {
-        one: positions[one] if one.stream in renewed or one in tables.moves else known.get(one, positions[one])
+        one: positions[one] if one.stream in renewed or one in moved else known.get(one, positions[one])
         for one in sorted(reading.shared)
     }
 

@@ -64,8 +64,10 @@ class SharedTables:
         for name, table in self._shapes.items():
             self._tables[name].at = at
             self._bring_up(table, plan, report)
+            starts = {str(one): start for one, (start, _) in plan.table_inputs.items() if one.stream in table.sources}
             # One location is enough, and each has tasks of its own.
-            if next(iter(plan.turns)) == report.task and self._copies[name].due(self._tables[name].manifest):
+            first = next(iter(plan.turns)) == report.task
+            if first and self._copies[name].due(self._tables[name].manifest, starts):
                 self._copies[name].upload(self._tables[name])
         self._batch = plan.epoch, plan.batch
 

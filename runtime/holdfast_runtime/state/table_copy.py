@@ -66,11 +66,15 @@ class TableCopy:
         table.put_file(one, content)
         return True
 
-    def due(self, manifest: Manifest) -> bool:
-        """Whether a table has changed enough since it was uploaded."""
+    def due(self, manifest: Manifest, starts: Mapping[str, int]) -> bool:
+        """Whether a table has changed enough since it was uploaded.
+
+        `starts`: from where side inputs are read by who has less. What lies before is in the copy alone.
+        """
         if self._last is None:
             self._last = next(self._manifests(), None) or Manifest(self._identity, 0)
-        if self._last.generation != manifest.generation:
+        lacks = any(self._last.offsets.get(name, 0) < start for name, start in starts.items())
+        if self._last.generation != manifest.generation or lacks:
             return True
         known = {one.name for one in self._last.files.values()}
         new = sum(one.size for one in manifest.files.values() if one.name not in known)
