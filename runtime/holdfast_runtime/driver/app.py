@@ -42,7 +42,8 @@ from holdfast_runtime.loop.source import serve_offsets
 from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import AttemptStarted, EndCause, Event, Listener, RunEnded
 from holdfast_runtime.segments.catalyst import select_schema
-from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph, compile_graph
+from holdfast_runtime.segments.compiling import compile_graph
+from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.session import open_session, stopped_after

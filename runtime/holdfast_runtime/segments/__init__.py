@@ -1,5 +1,5 @@
 """The steps of an app compiled into as few segments as possible, which alternate between Python and Spark SQL.
 
-`graph` decides what runs where, `union` is how rows travel between segments, `sql` runs a Spark SQL segment. Must not
-know streams, state or where tasks run.
+`compiling` decides what runs where and makes the `graph`, `union` is how rows travel between segments, `sql` runs a
+Spark SQL segment. Must not know streams, state or where tasks run.
 """

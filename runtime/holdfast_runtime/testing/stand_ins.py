@@ -21,7 +21,8 @@ from holdfast.spec.streams import LogSystem, System
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.job import Job
-from holdfast_runtime.segments.graph import SQL_VERBS, SelectSchema
+from holdfast_runtime.segments.compiling import SelectSchema
+from holdfast_runtime.segments.graph import SQL_VERBS
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot

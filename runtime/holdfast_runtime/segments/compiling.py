@@ -1,0 +1,364 @@
+"""The compiling of an app to its graph: each step on the earliest level that its inputs allow.
+
+Only a `merge` that no Spark SQL reads runs one level later, if it has rows that need none: they then travel sealed. A
+Partitioned table has a writer behind each of its side inputs; look-ups come behind all writers. Must not run anything
+or need a JVM; the types of a `select`, which only Spark knows, come in as a function.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.planning.aggregation import split_compute
+from holdfast.planning.graph import makes_stream
+from holdfast.planning.join_columns import JoinColumn, TableColumns, split_join, split_table
+from holdfast.planning.plan import Plan
+from holdfast.planning.sql.items import quoted
+from holdfast.planning.types.ddl import parse_schema
+from holdfast.spec.app import AppSpec
+from holdfast.spec.kept_state import table_name
+from holdfast.spec.partial_aggregates import partial_aggregates
+from holdfast.spec.steps import Aggregate, Join, Lookup, Step
+from holdfast.spec.streams import Table
+from holdfast.spec.values import millis
+from holdfast_runtime.columns.key_columns import check_key_types
+from holdfast_runtime.segments.graph import (
+    FAILED,
+    FAILURES,
+    PARTIAL,
+    PYTHON_VERBS,
+    SINK_VERBS,
+    SOURCE,
+    SQL_VERBS,
+    CompiledGraph,
+    FedTable,
+    GraphNode,
+    failed_schema,
+)
+from holdfast_runtime.steps.aggregate import AggregateStep
+from holdfast_runtime.steps.join import JoinStep
+from holdfast_runtime.steps.joins.join_plan import JoinPlan
+from holdfast_runtime.steps.lookup import FOUND, LookupPlan
+from holdfast_runtime.steps.tables.kept_table import GONE, SET, TableShape
+from holdfast_runtime.steps.timed_rows import find_column
+from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
+from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
+from holdfast_runtime.streams.codecs import arrow_schema
+
+SelectSchema = Callable[[pa.Schema, tuple[str, ...]], pa.Schema]
+"""Returns the columns that result from selecting these expressions from rows of this schema."""
+
+
+def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
+    """Compile a valid app. `select_schema` is called once per `select`, in order of flow."""
+    flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema, partial=partial_aggregates(spec))
+    flow.tables = {table.name: table for table in spec.tables}
+    needed = _needed(flow.steps)
+    for name in sorted({source for step in spec.steps for source in step.inputs}):
+        if name not in flow.steps or makes_stream(flow.steps[name]):
+            flow.add_source(name)
+    for table in spec.tables:
+        if table.sources is not None:
+            flow.add_fed_table(table, table.sources)
+    for planned in plan.steps:
+        if planned.name in needed:
+            flow.add_step(flow.steps[planned.name])
+    for table in spec.tables:
+        if table.sources is None and (not table.persistent or table.max_age is not None):
+            flow.fed[table.name] = flow.fed_table(table, (), flow.table_shape(table.name))
+    return flow.compiled(tuple(planned.name for planned in plan.steps if planned.name not in needed))
+
+
+def _needed(steps: Mapping[str, Step]) -> set[str]:
+    """Return the steps that write or keep state, and all steps they read from."""
+    needed: set[str] = set()
+    todo = [name for name, step in steps.items() if step.verb in (*SINK_VERBS, "process", "toTable")]
+    while todo:
+        name = todo.pop()
+        if name in needed or name not in steps:
+            continue
+        needed.add(name)
+        todo.extend(steps[name].inputs)
+    return needed
+
+
+@dataclass(slots=True)
+class _Flow:
+    """The nodes so far."""
+
+    steps: Mapping[str, Step]
+    plan: Plan
+    select_schema: SelectSchema
+    nodes: list[GraphNode] = field(default_factory=list)
+    read_as: dict[str, int] = field(default_factory=dict)
+    """Stream or step -> the node whose rows its readers get."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """Intermediate streams, whose columns are those of a step further down."""
+    partial: Mapping[str, str] = field(default_factory=dict)
+    """Step that sends rows on -> the aggregate that they are aggregated for."""
+    sent: dict[str, AggregatePlan] = field(default_factory=dict)
+    """Aggregate to which partials are sent -> what it computes."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    fed: dict[str, FedTable] = field(default_factory=dict)
+    computed: dict[str, TableColumns | None] = field(default_factory=dict)
+    """Broadcast table -> what its look-ups have to compute."""
+
+    def add_fed_table(self, table: Table, sources: tuple[str, ...]) -> None:
+        """Add a table with side inputs, and how its tasks write it."""
+        shapes = [self._add_side_input(table, source) for source in sources]
+        self.fed[table.name] = self.fed_table(table, sources, shapes[0])
+
+    def fed_table(self, table: Table, sources: tuple[str, ...], shape: TableShape) -> FedTable:
+        return FedTable(
+            name=table.name,
+            sources=sources,
+            shape=shape,
+            broadcast=table.distribution == "Broadcast",
+            bootstrap=table.bootstrap,
+            anew=not table.persistent,
+            max_age=None if table.max_age is None else millis(table.max_age),
+        )
+
+    def _add_side_input(self, table: Table, source: str) -> TableShape:
+        columns = arrow_schema(self.plan.stream(source).rows)
+        given, items = pa.schema([*columns, GONE, *([SET] if table.versioned else [])]), table.select
+        parts = None if items is None else split_table(items, columns.names)
+        shape = TableShape(table.key, given, None if parts is None else parts.kept)
+        if table.distribution == "Broadcast":
+            # Locations read side inputs for themselves, without Spark: what it has to compute is so for each look-up.
+            self.computed[table.name] = parts
+            check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
+            return shape
+        if source not in self.read_as:
+            node = GraphNode(len(self.nodes), source, SOURCE, (), 0, given)
+            self.nodes.append(node)
+            self.read_as[source] = node.index
+        at = self.read_as[source]
+        step = Step.model_construct(name=f"{source} to {table.name}", inputs=(source,), to_table=table.name)
+        if items is not None and parts is not None and parts.computed:
+            at = self._add(_select(step, (*items, *map(quoted, given.names[len(columns.names) :]))), (at,)).index
+            shape = TableShape(table.key, self.nodes[at].schema)
+        self._check_key(step, at, table.key)
+        level = _level("toTable", [self.nodes[at]])
+        self.nodes.append(GraphNode(len(self.nodes), step.name, "toTable", (at,), level, given, step, table=shape))
+        return shape
+
+    def add_source(self, name: str) -> None:
+        made = name in self.steps
+        schema = pa.schema([]) if made else arrow_schema(self.plan.stream(name).rows)
+        node = GraphNode(len(self.nodes), name, SOURCE, (), 0, schema)
+        (self.waiting if made else self.read_as)[name] = node.index
+        self.nodes.append(node)
+
+    def add_step(self, step: Step) -> None:
+        inputs = tuple(self.read_as[name] for name in step.inputs)
+        if step.name in self.partial:
+            inputs = (self._add_partial(self.steps[self.partial[step.name]], inputs[0]).index,)
+        if keyed := step.deduplicate or step.aggregate:
+            self._check_key(step, inputs[0], keyed.by)
+        if step.aggregate is not None:
+            node = self._add_aggregate(step, step.aggregate, inputs[0])
+        elif step.join is not None:
+            node = self._add_join(step, step.join, inputs)
+        elif step.lookup is not None:
+            node = self._add_lookup(step, step.lookup, inputs[0])
+        else:
+            node = self._add(step, inputs)
+        self.read_as[step.name] = inputs[0] if step.to is not None else node.index
+        if (source := self.waiting.pop(step.name, None)) is not None:
+            # The planner's columns may lack types that only Spark knows.
+            self.nodes[source] = replace(self.nodes[source], schema=node.schema)
+            self.read_as[step.name] = source
+
+    def _check_key(self, step: Step, given: int, columns: tuple[str, ...]) -> None:
+        schema = self.nodes[given].schema
+        places = (find_column(schema, name) for name in columns)
+        check_key_types([schema.field(at) for at in places if at is not None], step.name)
+
+    def _add(
+        self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None, join: JoinPlan | None = None
+    ) -> GraphNode:
+        given = [self.nodes[at] for at in inputs]
+        if plan is not None:
+            schema = AggregateStep(step.name, plan, step.name).schema
+        else:
+            schema = self._schema(step, given) if join is None else JoinStep(step.name, join, step.name).schema
+        level = _level(step.verb, given)
+        table = None
+        if step.to_table is not None:
+            self._check_key(step, inputs[0], self.tables[step.to_table].key)
+            written = bool(self._writers(step.to_table) or self.tables[step.to_table].schema_)
+            table = self.table_shape(step.to_table) if written else TableShape(self.tables[step.to_table].key, schema)
+        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join, table=table)
+        self.nodes.append(node)
+        if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
+            self._add_failures(step, node, given[0])
+        return node
+
+    def _add_aggregate(self, step: Step, verb: Aggregate, given: int) -> GraphNode:
+        """Add the step itself, and where it needs them, selects before and behind it."""
+        plan = self.sent.get(step.name)
+        if plan is None:
+            given, plan = self._arguments(step, verb, given)
+        node = self._add(step, (given,), plan)
+        return self._add(_select(step, plan.parts.after), (node.index,)) if plan.parts.after else node
+
+    def _add_join(self, step: Step, verb: Join, inputs: tuple[int, ...]) -> GraphNode:
+        """Add the step itself, and a select behind it where its own has more than columns."""
+        left, right = (self.nodes[at].schema for at in inputs)
+        for given in inputs:
+            self._check_key(step, given, verb.on)
+        parts = split_join(verb, tuple(left.names), tuple(right.names))
+        node = self._add(step, inputs, join=JoinPlan.of(verb, parts.columns, left, right))
+        return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
+
+    def _add_lookup(self, step: Step, verb: Lookup, given: int) -> GraphNode:
+        """Add the step itself, behind the writers of its table, and a select behind it where it needs one."""
+        rows, table = self.nodes[given].schema, self.table_shape(verb.table)
+        self._check_key(step, given, verb.on)
+        computed = self.computed.get(verb.table)
+        seen = table.columns if computed is None else computed.seen
+        parts = split_join(verb, tuple(rows.names), seen)
+        columns, select = (parts.columns, ()) if computed is None else _looked_up(parts.columns, computed)
+        shared = self.tables[verb.table].distribution == "Broadcast"
+        kept_as = verb.table if shared else table_name(verb.table)
+        plan = LookupPlan(verb.on, verb.type == "Inner", columns, rows, table, kept_as, shared)
+        writers = [node.level for node in self._writers(verb.table)]
+        level = max(_level(step.verb, [self.nodes[given]]), *writers, 0)
+        node = GraphNode(len(self.nodes), step.name, step.verb, (given,), level, plan.schema, step, lookup=plan)
+        self.nodes.append(node)
+        for items in (select, parts.after):
+            if items:
+                node = self._add(_select(step, items), (node.index,))
+        return node
+
+    def _writers(self, table: str) -> list[GraphNode]:
+        """Return the steps so far that write a table: those of a circle come behind their look-up."""
+        return [node for node in self.nodes if node.step is not None and node.step.to_table == table]
+
+    def table_shape(self, name: str) -> TableShape:
+        """Return the columns of a table: those of its side inputs, as declared, or of its writers."""
+        if name in self.fed:
+            return self.fed[name].shape
+        declared = self.tables[name]
+        if declared.schema_ is not None:
+            return TableShape(declared.key, arrow_schema(parse_schema(declared.schema_)))
+        return TableShape(declared.key, self._writers(name)[0].schema)
+
+    def _add_partial(self, step: Step, given: int) -> GraphNode:
+        """Add the part of an `aggregate` that runs before its rows travel."""
+        assert step.aggregate is not None  # noqa: S101 - `partial_aggregates` names only such steps
+        given, plan = self._arguments(step, step.aggregate, given)
+        self.sent[step.name] = plan = replace(plan, sent=True)
+        level = _level(PARTIAL, [self.nodes[given]])
+        schema = PartialAggregateStep(step.name, plan).schema
+        node = GraphNode(len(self.nodes), step.name, PARTIAL, (given,), level, schema, step, plan)
+        self.nodes.append(node)
+        return node
+
+    def _arguments(self, step: Step, verb: Aggregate, given: int) -> tuple[int, AggregatePlan]:
+        """Return the node with the arguments of the calls of an `aggregate`, and what it computes over that."""
+        columns = tuple(self.nodes[given].schema.names)
+        parts = split_compute(verb, columns, carry=step.late == "DeadLetter")
+        if parts.before:
+            given = self._add(_select(step, parts.before), (given,)).index
+        return given, AggregatePlan(verb, parts, self.nodes[given].schema, columns)
+
+    def _add_failures(self, step: Step, node: GraphNode, given: GraphNode) -> None:
+        schema = failed_schema(given.schema)
+        failed = GraphNode(len(self.nodes), step.name, FAILED, (given.index,), node.level, schema, step)
+        letters = GraphNode(failed.index + 1, step.name, FAILURES, (failed.index,), node.level, schema, step)
+        self.nodes += failed, letters
+
+    def compiled(self, dropped: tuple[str, ...]) -> CompiledGraph:
+        deepest = max((node.level for node in self.nodes), default=0)
+        last = deepest + deepest % 2
+        ends = (*SINK_VERBS, FAILURES)
+        nodes = [replace(node, level=last) if node.verb in ends else node for node in self.nodes]
+        return CompiledGraph(_merged_late(nodes), last, dropped, tuple(self.fed.values()))
+
+    def _schema(self, step: Step, given: list[GraphNode]) -> pa.Schema:
+        schema: pa.Schema = given[0].schema
+        function = step.apply or step.process
+        if function is not None and function.schema_ is not None:
+            return arrow_schema(parse_schema(function.schema_))
+        if step.select is not None:
+            schema = self.select_schema(schema, step.select)
+            if not schema.names:
+                message = f"step {step.name} selects no column at all, and rows without columns can't be carried"
+                raise UserActionError(message, code="ColumnsMismatchError")
+        for other in given[1:]:
+            _check_columns(step, given[0], other)
+        return schema
+
+
+def _looked_up(wanted: tuple[JoinColumn, ...], table: TableColumns) -> tuple[tuple[JoinColumn, ...], tuple[str, ...]]:
+    """Return what to look up for these columns, and the select that computes those that the table does not keep."""
+    columns, items = list[JoinColumn](), list[str]()
+    for one in wanted:
+        made = table.computed.get(one.column) if one.side == "right" else None
+        if made is None:
+            columns.append(one)
+            items.append(quoted(one.name))
+        else:
+            text, at = made.text, len(columns)
+            for number, (name, kept) in enumerate(made.given):
+                columns.append(JoinColumn("right", kept, f"{name}_{at + number}"))
+                text = text.replace(quoted(name), quoted(columns[-1].name))
+            # Where nothing was found, there is no row to compute anything of.
+            items.append(f"CASE WHEN {quoted(FOUND)} THEN {text} END AS {quoted(one.name)}")
+    if len(columns) == len(items) and all(item.startswith("`") for item in items):
+        return tuple(columns), ()
+    return (*columns, JoinColumn("right", FOUND, FOUND)), tuple(items)
+
+
+def _select(step: Step, items: tuple[str, ...]) -> Step:
+    """Return a part of a step as a select: checked already, with the step, and maybe longer than a user's may be."""
+    letters = step.dead_letter if step.on_error == "DeadLetter" else None
+    return Step.model_construct(
+        name=step.name, inputs=step.inputs, select=items, on_error=step.on_error, dead_letter=letters
+    )
+
+
+def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
+    """Move a merge behind Spark SQL if it is not read there, and has an input that is there for this merge alone."""
+    read = {(source, node.level) for node in nodes if node.verb != "merge" for source in node.inputs}
+    moving: set[int] = set()
+    for node in nodes:
+        if node.verb == "merge" and node.level % 2:
+            given = (nodes[at] for at in node.inputs)
+            if any(
+                one.index in moving or (one.level < node.level and (one.index, node.level) not in read) for one in given
+            ):
+                moving.add(node.index)
+    made = list(nodes)
+    for node in reversed(nodes):
+        readers = (reader for reader in made if node.index in reader.inputs)
+        if node.index in moving and all(reader.level > node.level for reader in readers):
+            made[node.index] = replace(node, level=node.level + 1)
+    return tuple(made)
+
+
+def _level(verb: str, given: list[GraphNode]) -> int:
+    level = max(node.level for node in given)
+    if verb in SQL_VERBS:
+        return level + (level + 1) % 2
+    if verb in PYTHON_VERBS:
+        return level + level % 2
+    return level
+
+
+def _check_columns(step: Step, one: GraphNode, other: GraphNode) -> None:
+    """Refuse to merge rows of different names or types; a different order is fine."""
+    for first, second in ((one, other), (other, one)):
+        for column in first.schema:
+            same = find_column(second.schema, column.name)
+            if same is None or second.schema.field(same).type != column.type:
+                found = "is missing" if same is None else f"is {second.schema.field(same).type}"
+                message = (
+                    f"step {step.name} merges {one.name} and {other.name}, whose columns differ: {column.name} is "
+                    f"{column.type} in {first.name} and {found} in {second.name}; make them equal with a select before"
+                )
+                raise UserActionError(message, code="ColumnsMismatchError")
