@@ -167,8 +167,7 @@ public class KafkaStreams {
     settings.put("consumer.isolation.level", "read_committed");
     settings.put("consumer.max.poll.records", "5000");
     settings.put("producer.batch.size", "524288");
-    // Waiting for changes of a table that always come would be most of its time.
-    settings.put("max.task.idle.ms", given.getProperty("work").equals("lookup") ? "0" : "500");
+    settings.put("max.task.idle.ms", "500");
     settings.put("statestore.cache.max.bytes", "268435456");
     Serde<String> text = Serdes.String();
     settings.put("default.key.serde", text.getClass());
