@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,5 +54,18 @@ def test_a_session_is_ours_and_prints_nothing(tmp_path: Path) -> None:
 def test_a_spark_that_does_not_start_says_what_it_printed(tmp_path: Path) -> None:
     ran = probed(tmp_path / "data", tmp_path, JAVA_HOME="/nowhere")
     assert ran.returncode == 1
-    assert "UserActionError: Spark did not start" in ran.stderr
+    assert "Spark did not start" in ran.stderr
     assert "/nowhere/bin/java" in ran.stderr
+
+
+def test_a_jvm_that_is_killed_as_it_starts_is_started_again_and_nobody_has_to_act(tmp_path: Path) -> None:
+    # As the launcher's JVM and Spark's own one end then: the first without a word, the second by the signal.
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    real = shutil.which("java")
+    for script in ("kill -9 $$", f'case "$*" in *launcher.Main*) exec {real} "$@";; esac; kill -9 $$'):
+        java.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        java.chmod(0o755)
+        ran = probed(tmp_path / "data", tmp_path, JAVA_HOME=str(java.parent.parent))
+        assert ran.returncode == 1
+        assert "RetrySoonError: Spark did not start" in ran.stderr

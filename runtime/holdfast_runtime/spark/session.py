@@ -199,16 +199,13 @@ def _interrupts_stay_ours() -> Iterator[None]:
 
 
 def _not_started(error: Exception, data: Path | None) -> HoldfastError:
-    said, hindered = str(error), False
-    for cause in java_causes(error):
-        said = str(cause.toString())
-        hindered = hindered or said.startswith(_HINDRANCES)
-    message = f"Spark did not start: {said.strip().splitlines()[0]}{_end_of_log(data)}"
-    return (
-        RetrySoonError(message, code="SparkHinderedError")
-        if hindered
-        else UserActionError(message, code="SparkNotStartedError")
-    )
+    causes = [str(cause.toString()) for cause in java_causes(error)]
+    said = (causes[-1] if causes else str(error)).strip().splitlines()[0]
+    if causes and not any(cause.startswith(_HINDRANCES) for cause in causes):
+        return UserActionError(f"Spark did not start: {said}{_end_of_log(data)}", code="SparkNotStartedError")
+    # Without an exception of Java's, the JVM is gone: somebody may have killed it, and then the next start goes well.
+    cure = "" if causes else " If it ends like this each time, its last output says why: see spec.runtime.sparkConf"
+    return RetrySoonError(f"Spark did not start: {said}{cure}{_end_of_log(data)}", code="SparkHinderedError")
 
 
 def _end_of_log(data: Path | None) -> str:
