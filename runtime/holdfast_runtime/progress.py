@@ -126,6 +126,16 @@ class BatchWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class TablesLoading:
+    """Tables of files are being loaded beside the batches, or could not be."""
+
+    left: Mapping[str, int]
+    """Table that the app's inputs wait for -> about how many records are left to load."""
+    problems: Mapping[str, str]
+    """Table -> why its files can't be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
 class GrowthRefused:
     """Inputs have more partitions than are read, but the app can't read the new ones."""
 
@@ -155,5 +165,5 @@ class RunEnded:
     seconds: float
 
 
-Event = AttemptStarted | Progress | BatchWaiting | GrowthRefused | ClockJumped | RunDraining | RunEnded
+Event = AttemptStarted | Progress | BatchWaiting | TablesLoading | GrowthRefused | ClockJumped | RunDraining | RunEnded
 Listener = Callable[[Event], None]

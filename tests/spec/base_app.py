@@ -68,6 +68,14 @@ BASE: dict[str, Any] = {
                 "versioned": True,
             },
             {"name": "last-click", "key": ["ad_id"], "schema": "ad_id STRING, ts TIMESTAMP"},
+            {
+                "name": "rates",
+                "files": {"location": "s3a://reference/rates", "format": "csv", "every": "5m"},
+                "key": ["currency"],
+                "schema": "currency STRING, rate DOUBLE",
+                "distribution": "Broadcast",
+                "versioned": True,
+            },
         ],
         "steps": [
             {

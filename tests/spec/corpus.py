@@ -59,7 +59,8 @@ _NEEDED_BY_OTHERS = (
     "spec.systems", "spec.streams", "spec.tables", "spec.steps", "spec.systems.events", "spec.streams.clicks",
     "spec.tables.campaign-info", "spec.systems.events.kafka", "spec.systems.files.log", "spec.systems.made.generator",
     "spec.streams.impressions.deadLetter", "spec.tables.campaign-info.sources", "spec.steps.valid.onError",
-    "spec.steps.valid.deadLetter", "spec.steps.first.late",
+    "spec.steps.valid.deadLetter", "spec.steps.first.late", "spec.tables.rates.files", "spec.tables.rates.schema",
+    "spec.tables.rates.distribution", "spec.tables.rates.versioned",
 )  # fmt: skip
 """Optional by themselves, but the base spec uses them, or has another field that needs them."""
 
@@ -168,6 +169,12 @@ def _of_rules() -> Iterator[Case]:
         "dead letters go to a side input": put("spec.streams.impressions.deadLetter", "campaigns"),
         "dead letters go to a generator": put("spec.streams.impressions.deadLetter", "ticks"),
         "a table with sources and schema": put("spec.tables.campaign-info.schema", "a INT"),
+        "a step writes a table with files": put("spec.steps.keep.toTable", "rates"),
+        "a table with files and sources": put("spec.tables.rates.sources", ["campaigns"]),
+        "a table with files that is Partitioned": put("spec.tables.rates.distribution", "Partitioned"),
+        "a table with files that is not versioned": put("spec.tables.rates.versioned", value=False),
+        "a table with files and an age": put("spec.tables.rates.maxAge", "1h"),
+        "a table with files that is not kept": put("spec.tables.rates.persistent", value=False),
         "a written table with select": put("spec.tables.last-click.select", ["ad_id"]),
         "a written table that is versioned": put("spec.tables.last-click.versioned", value=True),
         "a written table that is Broadcast": put("spec.tables.last-click.distribution", "Broadcast"),

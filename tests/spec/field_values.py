@@ -116,6 +116,10 @@ _TABLES = (
     Row("spec.tables.campaign-info.persistent", "bool", (True,)),
     Row("spec.tables.campaign-info.maxAge", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
     Row("spec.tables.campaign-info.versioned", "bool", (False,)),
+    Row("spec.tables.rates.files", "object"),
+    Row("spec.tables.rates.files.location", "text", ("file:///rates.csv",), ("", 5), required=True),
+    Row("spec.tables.rates.files.format", "text", ("parquet", "json"), ("", "CSV", "orc"), required=True),
+    Row("spec.tables.rates.files.every", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
 )
 _STEPS = (
     Row("spec.steps", "list", (), ([5], [{}], [{"name": "x", "from": ["clicks"]}])),

@@ -13,7 +13,7 @@ from holdfast_runtime.state import table_copy
 from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.shared_table import SHARED_STEPS, SharedTable
 from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.table_copy import TableCopy
+from holdfast_runtime.state.table_copy import TableCopy, table_storage
 
 IDENTITY = TaskIdentity("app", "1", "products")
 DEADLINE = 60.0
@@ -154,7 +154,7 @@ def test_another_location_has_the_newest_copy_that_is_not_ahead(
 ) -> None:
     monkeypatch.setattr(table_copy, "_BESIDE", 0 if beside else 1 << 30)
     storage, first = FolderStorage(tmp_path / "durable", sync=False), table(tmp_path / "first")
-    copy = TableCopy(storage, IDENTITY)
+    copy = TableCopy(table_storage(storage, IDENTITY), IDENTITY)
     for target in (2, 4, 6):
         apply(first, target)
         copy.upload(first)
@@ -165,25 +165,27 @@ def test_another_location_has_the_newest_copy_that_is_not_ahead(
     for target, found in ((7, 6), (5, 4), (3, None)):
         other = table(tmp_path / f"at-{target}")
         with other.changing():
-            there = TableCopy(storage, IDENTITY).restore(other, 1, {"s/0": target})
+            there = TableCopy(table_storage(storage, IDENTITY), IDENTITY).restore(other, 1, {"s/0": target})
             assert there == (found is not None)
             assert other.manifest.offsets.get("s/0") == found
             if found is not None:
                 assert content(other) == expected(tmp_path / f"as-{found}", found)
-            assert not TableCopy(storage, IDENTITY).restore(other, 2, {"s/0": target}), "of another generation"
+            assert not TableCopy(table_storage(storage, IDENTITY), IDENTITY).restore(other, 2, {"s/0": target}), (
+                "of another generation"
+            )
 
 
 def test_a_damaged_copy_is_not_taken(tmp_path: Path) -> None:
     storage, first = FolderStorage(tmp_path / "durable", sync=False), table(tmp_path / "first")
     apply(first, 2)
-    TableCopy(storage, IDENTITY).upload(first)
+    TableCopy(table_storage(storage, IDENTITY), IDENTITY).upload(first)
     (run,) = list(tmp_path.glob("durable/**/run-*"))[:1]
     harmed = bytearray(run.read_bytes())
     harmed[100] ^= 1
     run.write_bytes(harmed)
     other = table(tmp_path / "other")
     with other.changing():
-        assert not TableCopy(storage, IDENTITY).restore(other, 1, {"s/0": 9})
+        assert not TableCopy(table_storage(storage, IDENTITY), IDENTITY).restore(other, 1, {"s/0": 9})
         assert dict(other.manifest.offsets) == {}
 
 
@@ -192,7 +194,7 @@ def test_a_copy_is_due_when_half_of_a_table_is_new_or_many_batches_have_passed(
 ) -> None:
     monkeypatch.setattr(table_copy, "_LEAST_BYTES", 1)
     found = table(tmp_path / "t")
-    copy = TableCopy(FolderStorage(tmp_path / "durable", sync=False), IDENTITY)
+    copy = TableCopy(table_storage(FolderStorage(tmp_path / "durable", sync=False), IDENTITY), IDENTITY)
     apply(found, 1)
     assert copy.due(found.manifest, {})
     copy.upload(found)

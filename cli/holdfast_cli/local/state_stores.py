@@ -28,7 +28,7 @@ from holdfast_runtime.state.place import StorePlace, TaskIdentity, boot_id, file
 from holdfast_runtime.state.runs import PIECE
 from holdfast_runtime.state.shared_table import SharedTable
 from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.table_copy import TableCopy
+from holdfast_runtime.state.table_copy import TableCopy, table_storage
 from holdfast_runtime.state.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
 
 _NUMBERS = re.compile(r"(\d+)")
@@ -120,7 +120,7 @@ class RunStores:
             return
         with TemporaryDirectory(prefix="holdfast-state-") as directory:
             table = SharedTable(Path(directory), identity, boot_id(), lambda _: None, PIECE)
-            found = TableCopy(FolderStorage(durable, sync=False), identity).newest(table)
+            found = TableCopy(table_storage(FolderStorage(durable, sync=False), identity), identity).newest(table)
             yield OpenedTable(name, table, "durable") if found else None
 
     def _copy(self, identity: TaskIdentity, directory: Path, distrust: Distrust | None) -> Iterator[OpenedState]:

@@ -86,7 +86,9 @@ def _tables(console: Console, plan: Plan) -> None:
         return
     table = TextTable("TABLE", "DISTRIBUTION", "KEY", "FED BY")
     for one in plan.tables:
-        table.add(one.name, one.distribution, ", ".join(one.key), ", ".join(one.sources or one.writers) or "-")
+        table.add(
+            one.name, one.distribution, ", ".join(one.key), ", ".join(one.sources or one.writers) or one.files or "-"
+        )
     console.print()
     table.print(console)
 

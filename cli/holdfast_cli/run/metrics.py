@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.progress import AttemptStarted, ClockJumped, Event, Progress
+from holdfast_runtime.progress import AttemptStarted, ClockJumped, Event, Progress, TablesLoading
 
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _APP = ("app", "run")
@@ -109,6 +109,8 @@ class RunMetrics:
                     self._late.labels(*self._app, step)
             case Progress():
                 self._count(event)
+            case TablesLoading():
+                self._show(self._loading, event.left)
             case ClockJumped():
                 self._clock_jumps.labels(*self._app).inc()
             case _:
@@ -128,17 +130,16 @@ class RunMetrics:
         for side, waiting in progress.buffered.items():
             self._buffered.labels(*self._app, side).set(waiting.rows)
             self._buffered_bytes.labels(*self._app, side).set(waiting.bytes)
-        self._show_tables(progress)
+        self._show(self._loading, progress.loading)
+        self._show(self._incomplete, dict.fromkeys(progress.incomplete, 1))
         self._seconds.labels(*self._app).observe(progress.seconds)
         for phase, took in progress.phases.items():
             self._phases.labels(*self._app, phase).observe(took / 1000)
 
-    def _show_tables(self, progress: Progress) -> None:
-        incomplete = dict.fromkeys(progress.incomplete, 1)
-        for gauge, values in ((self._loading, progress.loading), (self._incomplete, incomplete)):
-            gauge.clear()
-            for table, number in values.items():
-                gauge.labels(*self._app, table).set(number)
+    def _show(self, gauge: Gauge, by_table: Mapping[str, int]) -> None:
+        gauge.clear()
+        for table, number in by_table.items():
+            gauge.labels(*self._app, table).set(number)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry)

@@ -4,8 +4,8 @@ All views show parts of it. The time comes in as an argument. Must not print.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from holdfast_cli.output.amounts import count, many, span
@@ -18,6 +18,7 @@ from holdfast_runtime.progress import (
     Progress,
     RunDraining,
     RunEnded,
+    TablesLoading,
 )
 
 _WINDOW = 10.0
@@ -57,6 +58,8 @@ class RunTotals:
     recent: deque[ReportedBatch] = field(default_factory=deque)
     loading_since: dict[tuple[int, str], tuple[int, float]] = field(default_factory=dict)
     """Attempt and table -> how many records it had to load at first, and when."""
+    file_problems: Mapping[str, str] = field(default_factory=dict)
+    """Table -> why its files could not be loaded, as last told."""
     incomplete: set[str] = field(default_factory=set)
     """Tables that lack rows, as far as shown."""
 
@@ -72,6 +75,8 @@ class RunTotals:
                 self.fresh = tuple(f"batch {count(event.batch)}: {one}" for one in self._notable(event))
             case BatchWaiting():
                 self.fresh = (f"waiting: {event.why}",)
+            case TablesLoading():
+                self._add_loading(event)
             case GrowthRefused() | ClockJumped():
                 self.fresh = (event.why,)
             case RunDraining():
@@ -122,6 +127,16 @@ class RunTotals:
         self.recent.append(ReportedBatch(self.now, progress))
         while self.recent[0].at <= self.now - max(_WINDOW, 2 * progress.seconds):
             self.recent.popleft()
+
+    def _add_loading(self, event: TablesLoading) -> None:
+        self.fresh = tuple(
+            f"table {table}: {why}" for table, why in event.problems.items() if self.file_problems.get(table) != why
+        )
+        self.file_problems = event.problems
+        if self.last is not None:
+            self.last = replace(self.last, loading=event.left)
+            for table, left in event.left.items():
+                self.loading_since.setdefault((self.last.attempt, table), (left, self.now))
 
     def _notable(self, progress: Progress) -> Iterator[str]:
         """Yield the facts of a batch that a user should know."""

@@ -31,6 +31,7 @@ from holdfast_runtime.progress import (
     Progress,
     RunDraining,
     RunEnded,
+    TablesLoading,
 )
 
 
@@ -48,6 +49,7 @@ _NAMES: Mapping[type[Event], str] = {
     AttemptStarted: "started",
     Progress: "progress",
     BatchWaiting: "waiting",
+    TablesLoading: "loading",
     GrowthRefused: "growthRefused",
     ClockJumped: "clockJumped",
     RunDraining: "draining",

@@ -171,10 +171,10 @@ def unused_rows(graph: Graph) -> Iterator[Problem]:
 
 
 def empty_tables(graph: Graph) -> Iterator[Problem]:
-    """A problem for each table without sources and without steps that write it."""
-    for name in sorted(graph.tables):
-        if graph.tables[name].sources is None and name not in graph.table_writers:
-            message = f"nothing feeds table {name}: give it sources, or write to it with toTable"
+    """A problem for each table without sources, files and steps that write it."""
+    for name, table in sorted(graph.tables.items()):
+        if table.sources is None and table.files is None and name not in graph.table_writers:
+            message = f"nothing feeds table {name}: give it sources or files, or write to it with toTable"
             yield Problem(Reason.TABLE_EMPTY, message, stream=name)
 
 

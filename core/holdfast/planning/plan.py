@@ -97,6 +97,8 @@ class PlannedTable:
     sources: tuple[str, ...]
     writers: tuple[str, ...]
     rows: RowType
+    files: str | None = None
+    """Where the files are that feed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,7 @@ def _tables(graph: Graph, flow: Flow) -> tuple[PlannedTable, ...]:
             table.sources or (),
             graph.table_writers.get(name, ()),
             flow.tables.get(name, OPEN),
+            None if table.files is None else table.files.location,
         )
         for name, table in sorted(graph.tables.items())
     )

@@ -40,6 +40,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "distribution": table.distribution,
                 "sources": list(table.sources),
                 "writers": list(table.writers),
+                "files": table.files,
                 "columns": _columns(table.rows),
             }
             for table in plan.tables

@@ -4,7 +4,7 @@ One small function per verb. A problem is reported where it occurs; downstream t
 known, so that one typo is one problem. The rows of a step follow from its inputs alone: must not look at other steps.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
@@ -70,19 +70,20 @@ def declared_table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
     """Return the rows of a table with sources or a schema; None if its writers determine them."""
     table = graph.tables[name]
     if table.sources is not None:
-        rows = _stored_rows(table, table.sources, flow)
+        rows = _stored_rows(table, {source: flow.rows[source] for source in table.sources}, flow)
     elif table.schema_ is not None:
-        rows = flow.parsed(table.schema_, stream=name)
+        rows = _stored_rows(table, {name: flow.parsed(table.schema_, stream=name)}, flow)
     else:
         return None
     flow.at_stream(name, *missing_columns(table.key, rows, "key"))
     return rows
 
 
-def _stored_rows(table: Table, sources: tuple[str, ...], flow: Flow) -> RowType:
-    found: list[RowType] = []
-    for source in sources:
-        rows = flow.rows[source]
+def _stored_rows(table: Table, given: Mapping[str, RowType], flow: Flow) -> RowType:
+    """Return what a table keeps of rows like these, by where they come from."""
+    sources, found = list(given), list[RowType]()
+    for one in given.values():
+        rows = one
         if table.select is not None:
             checked = check_select(table.select, Scope.of(rows))
             flow.at_stream(table.name, *findings_of(checked))

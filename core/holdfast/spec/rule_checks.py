@@ -134,12 +134,33 @@ def table_feed(table: object) -> Iterator[Broken]:
         if "schema" in fields:
             yield ("schema",), "a table with sources has the columns of its sources; leave schema out"
         return
+    if "files" in fields:
+        return
     if fields.get("distribution") == "Broadcast":
-        yield ("distribution",), "a Broadcast table is fed by side inputs: name them in sources"
+        yield ("distribution",), "a Broadcast table is fed by side inputs or files: name them in sources or files"
     if fields.get("versioned") is True:
-        yield ("versioned",), "a versioned table is fed by a side input: name it in sources"
+        yield ("versioned",), "a versioned table is fed by a side input or files: name them in sources or files"
     if "select" in fields:
         yield ("select",), "select projects what sources bring; a table written by toTable steps takes rows as they are"
+
+
+def table_files(table: object) -> Iterator[Broken]:
+    """A table with files is one that each location holds and that is replaced as a whole."""
+    fields = fields_of(table)
+    if "files" not in fields:
+        return
+    if "sources" in fields:
+        yield ("files",), "a table has sources or files, not both"
+    if fields.get("distribution") != "Broadcast":
+        yield ("files",), "files feed Broadcast tables only: add distribution: Broadcast"
+    if fields.get("versioned") is not True:
+        yield ("files",), "files are replaced as a whole: add versioned: true"
+    if "schema" not in fields:
+        yield ("files",), "files need a schema, with the columns to read: add schema"
+    if "maxAge" in fields:
+        yield ("maxAge",), "files are loaded again when they change, whatever their age; leave maxAge out"
+    if fields.get("persistent") is False:
+        yield ("persistent",), "a data set of files is kept until the next one is whole; leave persistent out"
 
 
 def dead_letter(stream: object) -> Iterator[Broken]:
@@ -308,14 +329,12 @@ def side_inputs_apart(spec: object) -> Iterator[Broken]:
 
 
 def one_feed(spec: object) -> Iterator[Broken]:
-    """A table has side inputs or writers, not both."""
-    fed = names_of(spec, "tables", having="sources")
-    for i, step in items_of(spec, "steps"):
-        if has_name(step.get("toTable"), fed):
-            yield (
-                ("steps", i, "toTable"),
-                f"table {step['toTable']} has sources; a table has side inputs or writers, not both",
-            )
+    """A table has side inputs, files or writers: one of them."""
+    for field in ("sources", "files"):
+        fed = names_of(spec, "tables", having=field)
+        for i, step in items_of(spec, "steps"):
+            if has_name(step.get("toTable"), fed):
+                yield ("steps", i, "toTable"), f"table {step['toTable']} has {field}, so steps can't write it"
 
 
 def former_names(spec: object) -> Iterator[Broken]:

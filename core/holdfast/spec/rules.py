@@ -71,10 +71,21 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("tables", "*"),
-        message="without sources a table can't be Broadcast or versioned and has no select; with them it has no schema",
-        cel="has(self.sources) ? !has(self.schema) : (!has(self.select) && !(has(self.versioned) && self.versioned)"
+        message="without sources or files a table can't be Broadcast or versioned and has no select; with sources it "
+        "has no schema",
+        cel="has(self.sources) ? !has(self.schema) : has(self.files) || (!has(self.select)"
+        " && !(has(self.versioned) && self.versioned)"
         " && !(has(self.distribution) && self.distribution == 'Broadcast'))",
         broken=rule_checks.table_feed,
+    ),
+    Rule(
+        at=("tables", "*"),
+        message="a table with files has distribution: Broadcast, versioned: true and a schema, and neither sources, "
+        "maxAge nor persistent: false",
+        cel="!has(self.files) || (has(self.distribution) && self.distribution == 'Broadcast' && has(self.versioned)"
+        " && self.versioned && has(self.schema) && !has(self.sources) && !has(self.maxAge)"
+        " && !(has(self.persistent) && !self.persistent))",
+        broken=rule_checks.table_files,
     ),
     Rule(
         at=("steps", "*"),
@@ -234,10 +245,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=(),
-        message="a table has side inputs or writers, not both",
+        message="a table has side inputs, files or writers: one of them",
         cel="!has(self.tables) || "
         + _with_names(
-            "tables", "!self.steps.exists(step, has(step.toTable) && step.toTable in tables)", only="has(each.sources)"
+            "tables",
+            "!self.steps.exists(step, has(step.toTable) && step.toTable in tables)",
+            only="has(each.sources) || has(each.files)",
         ),
         broken=rule_checks.one_feed,
     ),

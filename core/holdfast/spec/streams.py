@@ -132,18 +132,32 @@ class Stream(SpecModel):
     """The stream that takes records that can't be decoded or written, with reason, stream, partition and offset."""
 
 
+class TableFiles(SpecModel):
+    """Files that are one data set, loaded as a whole when they change."""
+
+    location: Annotated[Text, ChangeCost.RESTART]
+    """A file or a folder: s3a://bucket/path or file:///path. What is in folders below it, or begins with _ or a dot,
+    is left out."""
+    format: Annotated[Literal["parquet", "json", "csv"], ChangeCost.RESTART]
+    """How rows are written: parquet, json (an object a line), csv (names in the first line)."""
+    every: Annotated[PositiveDuration, ChangeCost.RESTART] = "1m"
+    """How often the files are looked at. Default: 1m."""
+
+
 class Table(SpecModel):
-    """Rows by key, kept beside the tasks: fed by side inputs (`sources`) or written by `toTable` steps."""
+    """Rows by key, kept beside the tasks: fed by side inputs (`sources`), by `files`, or by `toTable` steps."""
 
     name: Annotated[Name, ChangeCost.RESTART]
     """What `lookup` and `toTable` call it."""
     # Not more: "a side input is not read or written by steps" would exceed what a rule may cost the API server.
     sources: Annotated[tuple[Name, ...] | None, ChangeCost.NEW_RUN, Field(min_length=1, max_length=8)] = None
-    """Side inputs: streams whose records are its rows. Without them `toTable` steps write it."""
+    """Side inputs: streams whose records are its rows. Without them or `files`, `toTable` steps write it."""
+    files: Annotated[TableFiles | None, ChangeCost.RESTART] = None
+    """Files whose rows are its rows; needs `distribution: Broadcast`, `versioned: true` and a `schema`."""
     key: Annotated[tuple[ColumnName, ...], ChangeCost.NEW_RUN, Field(min_length=1, max_length=16)]
     """The columns that name a row. A later row of the same key replaces the earlier one."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
-    """Its columns as Spark DDL, where the rows written to it are derived from look-ups in itself."""
+    """Its columns as Spark DDL: those of `files`, or where rows written to it are derived from look-ups in itself."""
     select: Annotated[tuple[Expression, ...] | None, ChangeCost.NEW_RUN, Field(min_length=1, max_length=200)] = None
     """Spark SQL expressions: what of a source's row is kept. Default: all of it."""
     distribution: Annotated[Literal["Partitioned", "Broadcast"], ChangeCost.NEW_RUN] = "Partitioned"

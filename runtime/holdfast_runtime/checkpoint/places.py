@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 import lmdb
+from pyarrow import fs as pafs
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
@@ -51,31 +52,45 @@ _SECRETS = ("access.key", "secret.key", "session.token")
 _TRUTH = {"true": True, "false": False}
 
 
-def storage_at(location: str, conf: Mapping[str, str]) -> Storage:
-    """Return the storage at this address; `conf`: the spec's Spark settings. Raise `CheckpointLocationError`."""
+_CHECKPOINT = "spec.runtime.checkpoint.location"
+
+
+def storage_at(location: str, conf: Mapping[str, str], field: str = _CHECKPOINT) -> FolderStorage | ObjectStorage:
+    """Return the storage at this address; `conf`: the spec's Spark settings, `field`: where the address stands.
+
+    Raise `CheckpointLocationError`.
+    """
     found = urlsplit(location)
     if found.scheme in _S3:
-        return _bucket(location, found.netloc, unquote(found.path), conf)
+        return _bucket(location, found.netloc, unquote(found.path), conf, field)
     if found.scheme != "file":
         message = (
-            f"spec.runtime.checkpoint.location is {location}: this release keeps checkpoints in object stores that "
-            f"speak S3, s3a://bucket/path, or in a folder that all pods mount, file:///path"
+            f"{field} is {location}: this release reads and writes object stores that speak S3, s3a://bucket/path, "
+            f"and folders that all pods mount, file:///path"
         )
         raise UserActionError(message, code="CheckpointLocationError")
     if found.netloc:
-        message = f"spec.runtime.checkpoint.location is {location}: it names a host; write file:///path"
+        message = f"{field} is {location}: it names a host; write file:///path"
         raise UserActionError(message, code="CheckpointLocationError")
     return FolderStorage(Path(unquote(found.path)))
 
 
-def _bucket(location: str, bucket: str, path: str, conf: Mapping[str, str]) -> ObjectStorage:
+def files_at(location: str, conf: Mapping[str, str], field: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system of files at this address, and their path there. Raise `CheckpointLocationError`."""
+    found = storage_at(location, conf, field)
+    if isinstance(found, FolderStorage):
+        return pafs.LocalFileSystem(), str(found.folder)
+    return found.service.opened(found.bucket), "/".join(filter(None, (found.bucket, found.prefix)))
+
+
+def _bucket(location: str, bucket: str, path: str, conf: Mapping[str, str], field: str) -> ObjectStorage:
     if not bucket or "@" in bucket or ":" in bucket:
         # The message leaves the address out: the part before an @ may be a secret.
-        message = "spec.runtime.checkpoint.location has no bucket as Amazon names them; write s3a://bucket/path"
+        message = f"{field} has no bucket as Amazon names them; write s3a://bucket/path"
         raise UserActionError(message, code="CheckpointLocationError")
     steps = [step for step in path.split("/") if step]
     if {".", ".."} & set(steps):
-        message = f"spec.runtime.checkpoint.location is {location}: an object store knows no . and .. in a path"
+        message = f"{field} is {location}: an object store knows no . and .. in a path"
         raise UserActionError(message, code="CheckpointLocationError")
     return ObjectStorage(_service(bucket, conf), bucket, "/".join(steps))
 

@@ -28,7 +28,7 @@ from holdfast_runtime.coordination.coordinator import (
     own_placement,
 )
 from holdfast_runtime.coordination.reporter import Reporter, ReportMap, SupersededError, check_newest, owner_reference
-from holdfast_runtime.progress import Event, Progress
+from holdfast_runtime.progress import Event, Progress, TablesLoading
 from holdfast_runtime.streams.generator import Pace
 
 _LOG = logging.getLogger("holdfast")
@@ -129,6 +129,8 @@ class ClusterCoordinator:
         """Report progress events."""
         if isinstance(event, Progress):
             self._reporter.progressed(event)
+        elif isinstance(event, TablesLoading):
+            self._reporter.loading(event)
 
     def check(self) -> None:
         """Raise `SupersededError` if a newer attempt is at work."""

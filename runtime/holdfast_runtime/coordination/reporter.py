@@ -18,7 +18,7 @@ from holdfast.protocol.attempt import AttemptOrders
 from holdfast.protocol.names import REPORT_LABEL
 from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, DriverReport, report_in
 from holdfast.spec.app import API_VERSION, KIND
-from holdfast_runtime.progress import Progress
+from holdfast_runtime.progress import Progress, TablesLoading
 
 
 def owner_reference(told: AttemptOrders) -> Tree:
@@ -111,7 +111,7 @@ def due(said: DriverReport | None, now: DriverReport) -> bool:
         return True
     if _picture(said) != _picture(now):
         return since >= APART
-    return since >= EVERY and now.batch != said.batch
+    return since >= EVERY and (now.batch, now.loading) != (said.batch, said.loading)
 
 
 def shortened(text: str | None) -> str | None:
@@ -182,6 +182,12 @@ class Reporter:
             loading=shortened(left or None),
             incomplete=shortened(", ".join(progress.incomplete) or None),
         )
+
+    def loading(self, tables: TablesLoading) -> None:
+        """Report what is loaded while there is no batch."""
+        left = {table: f"{records} records left" for table, records in tables.left.items()}
+        said = (f"{table}: {tables.problems.get(table, what)}" for table, what in sorted(left.items()))
+        self._change(loading=shortened(", ".join(said) or None))
 
     def placed(self, version: int, tasks: int, partitions: int, placed: int) -> None:
         """Report that tasks run under this version of the assignment."""

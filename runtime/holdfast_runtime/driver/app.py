@@ -34,6 +34,7 @@ from holdfast_runtime.driver.arrangement import (
 )
 from holdfast_runtime.driver.attempt import Attempt, Growth
 from holdfast_runtime.driver.chores import PositionChore, Positions
+from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.next_batch import AttemptInputs
@@ -126,9 +127,13 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
             query.done()
             attempt.processed(positions)
 
-        with wiring.job(arrangement, number) as job, PositionChore(processed) as chores:
+        with (
+            wiring.job(arrangement, number) as job,
+            PositionChore(processed) as chores,
+            FileTables(attempt.file_tables(wiring.compiled), site.places.state, number, steady) as files,
+        ):
             outside.listen(wiring.started(arrangement, number))
-            return run_query(questions, wiring.loop(number, reading, query, job, chores, outside))
+            return run_query(questions, wiring.loop(number, reading, query, job, _Beside(chores, files), outside))
 
 
 def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> CompiledGraph:
@@ -160,6 +165,14 @@ class _Outside:
     listen: Listener
     drain: threading.Event
     totals: Totals = field(default_factory=Totals)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What runs in threads beside the batches of an attempt."""
+
+    chores: PositionChore
+    files: FileTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +236,7 @@ class _Wiring:
         reading: AttemptInputs,
         query: Query,
         job: MovingJob,
-        chores: PositionChore,
+        beside: "_Beside",
         outside: _Outside,
     ) -> LoopParts:
         """Return the parts of the batch loop."""
@@ -241,8 +254,9 @@ class _Wiring:
             grown=growth.taken if live else lambda _: False,
             ids=self.attempt.ids,
             jump=DueJump(JumpFile(self.site.places.shared)),
+            data_sets=beside.files.look,
             job=lambda: query.recorded(job.between()),
-            processed=chores.processed,
+            processed=beside.chores.processed,
             check=self.site.coordinator.check,
             until=outside.until,
             listen=outside.listen,

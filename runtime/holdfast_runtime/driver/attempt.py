@@ -27,16 +27,18 @@ from holdfast.tasks.record import ParentEnd, PlacementRecord
 from holdfast_runtime.checkpoint.life import take_up
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.checkpoint.places import Places, files_at
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
+from holdfast_runtime.driver.file_tables import FileTable
 from holdfast_runtime.loop.joined_sides import joined_sides
 from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.progress import GrowthRefused, Listener
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
-from holdfast_runtime.state.place import quota_for
+from holdfast_runtime.state.place import TaskIdentity, quota_for
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
+from holdfast_runtime.streams.data_files import DataFiles
 from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
 from holdfast_runtime.streams.records import OffsetBounds
 from holdfast_runtime.streams.systems import Streams
@@ -141,6 +143,19 @@ class Attempt:
             compiled.tables,
             self._shared,
         )
+
+    def file_tables(self, compiled: CompiledGraph) -> list[FileTable]:
+        """Return the tables of files, and where their data sets are kept."""
+        spec, found = self._app.spec, list[FileTable]()
+        declared = {table.name: table.files for table in spec.tables}
+        for table in compiled.tables:
+            if (files := declared[table.name]) is not None:
+                field = f"files.location of table {table.name}"
+                system, path = files_at(files.location, spec.runtime.spark_conf, field)
+                identity = TaskIdentity(self._app.name, spec.run_id, table.name)
+                data = DataFiles(system, path, files.location, files.format, table.shape.given)
+                found.append(FileTable(table, data, millis(files.every), identity, self._places.durable))
+        return found
 
     def move(self, placement: Placement) -> None:
         """Record where tasks run, before their first batch there."""

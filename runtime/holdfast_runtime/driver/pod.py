@@ -30,6 +30,7 @@ from holdfast_runtime.progress import (
     Progress,
     RunDraining,
     RunEnded,
+    TablesLoading,
 )
 from holdfast_runtime.state.storage import FolderStorage, Storage
 
@@ -177,6 +178,9 @@ class DriverLog:
                 self._progress(event)
             case BatchWaiting():
                 _LOG.warning("waiting: %s", event.why)
+            case TablesLoading():
+                for table, left in event.left.items():
+                    _LOG.info("table %s: about %d records left to load", table, left)
             case GrowthRefused() | ClockJumped():
                 _LOG.warning("%s", event.why)
             case RunDraining():

@@ -4,7 +4,8 @@ A table has a generation: the number of the batch in which it was started. Tasks
 another generation, so a table starts anew everywhere at once, in a batch that reads its side inputs from there again.
 What decides it is the table of the design (`holdfast.tables.recovery`), where the state of a task is its store and its
 durable copy in one. Main inputs wait until tables with `bootstrap` hold what their side inputs held when the attempt
-began. Pure: bounds, positions and clocks are arguments. Must not know how rows are kept.
+began. The generation of a table of files is the number of its data set, and changes with that. Pure: bounds, positions,
+data sets and clocks are arguments. Must not know how rows are kept.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,6 +44,18 @@ class TableStarts:
     """Tables that lack rows which were read before, or were gone before they were."""
 
 
+@dataclass(frozen=True, slots=True)
+class DataSetsSeen:
+    """What the driver knows of the tables of files."""
+
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Table -> its newest whole data set; 0: none."""
+    loading: Mapping[str, int] = field(default_factory=dict)
+    """Table that main inputs wait for -> about how many rows are left to load."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Table -> why its files could not be loaded when they were last looked at."""
+
+
 def unchanged(before: Offsets) -> TableStarts:
     """Return how a batch takes up tables that its attempt has taken up."""
     return TableStarts(before.tables, incomplete=before.incomplete)
@@ -56,7 +69,7 @@ def table_starts(
     now: int,
 ) -> TableStarts:
     """Return how a new attempt takes its tables up; `now`: the batch clock."""
-    fed, partitions = list(tables), list(read)
+    fed, partitions = [table for table in tables if not table.files], list(read)
     found = {table.name: _recovery(table, before, partitions, now) for table in fed}
     generations, moves, incomplete = dict[str, int](), dict[StreamPartition, int](), list[str]()
     # A side input that is read again is so for all that it feeds, or their newer rows would be followed by older ones.
@@ -97,25 +110,30 @@ def _from_oldest(found: TableRecovery) -> bool:
     return found.start is SourceStart.OLDEST
 
 
-def loading_tables(tables: Iterable[FedTable], positions: Positions, ends: Positions) -> dict[str, TableLoading]:
-    """Return what is left to load of tables for which main inputs wait; `ends`: when the attempt began."""
-    found = {}
+def loading_tables(
+    tables: Iterable[FedTable], positions: Positions, ends: Positions, sets: DataSetsSeen
+) -> dict[str, int]:
+    """Return how many records are left to load of tables for which main inputs wait.
+
+    `ends`: when the attempt began.
+    """
+    found = dict[str, int](sets.loading)
     for table in tables:
         if table.bootstrap:
             own = {one: at for one, at in positions.items() if one.stream in table.sources and one in ends}
             loading = TableLoading.noted({one: SourceBounds(at, ends[one]) for one, at in own.items()})
             if not loading.loaded:
-                found[table.name] = loading
+                found[table.name] = loading.left
     return found
 
 
 def waiting_inputs(
-    loading: Mapping[str, TableLoading], tables: Iterable[FedTable], partitions: Iterable[StreamPartition]
+    loading: Mapping[str, int], tables: Iterable[FedTable], partitions: Iterable[StreamPartition], sets: DataSetsSeen
 ) -> dict[StreamPartition, str]:
     """Return the partitions that wait for tables, each with the reason."""
     if not loading:
         return {}
     side_inputs = {source for table in tables for source in table.sources}
-    left = ", ".join(f"{name} ({one.left} records left)" for name, one in sorted(loading.items()))
+    left = ", ".join(f"{name} ({sets.problems.get(name, f'{n} records left')})" for name, n in sorted(loading.items()))
     said = f"the app's inputs wait until its tables are loaded: {left}"
     return {one: said for one in partitions if one.stream not in side_inputs}

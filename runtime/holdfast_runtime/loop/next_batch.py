@@ -15,7 +15,14 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Jump, Offsets, jumped
 from holdfast_runtime.clocks import BatchTime
-from holdfast_runtime.loop.fed_tables import TableStarts, loading_tables, table_starts, unchanged, waiting_inputs
+from holdfast_runtime.loop.fed_tables import (
+    DataSetsSeen,
+    TableStarts,
+    loading_tables,
+    table_starts,
+    unchanged,
+    waiting_inputs,
+)
 from holdfast_runtime.loop.joined_sides import JoinedSides, JoinedTasks, held_partitions
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
 from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled
@@ -48,6 +55,7 @@ class LoopSnapshot:
     joined: JoinedTasks = field(default_factory=JoinedTasks)
     began: Mapping[StreamPartition, int] = field(default_factory=dict)
     """Partition -> where it ended when the attempt began."""
+    data_sets: DataSetsSeen = field(default_factory=DataSetsSeen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         tables = table_starts(found, reading.tables, reading.partitions, seen.bounds, now)
     else:
         tables = unchanged(found)
+    tables = replace(tables, generations={**tables.generations, **seen.data_sets.numbers})
     stood = {one: found.positions[one] for one in tables.moves}
     found = replace(found, positions={**found.positions, **tables.moves})
     fresh = {one: _first(one, before, reading, seen) for one in reading.partitions if one not in found.positions}
@@ -103,8 +112,9 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
     jumps = {partition: (to, to) for partition, to in moved.items()}
     held = _held(reading, seen, backlogs)
     ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held)}
-    # A location without a task in this batch reads shared partitions when it has one.
-    everyone = seen.first or not reading.shared.isdisjoint(ranges)
+    # A location without a task in this batch reads shared partitions, or fetches a data set, when it has one.
+    changed = seen.data_sets.numbers.items() - before.tables.items()
+    everyone = seen.first or bool(changed) or not reading.shared.isdisjoint(ranges)
     taking_part = [
         task for task, inputs in reading.inputs.items() if everyone or _takes_part(task, inputs, ranges, seen, now)
     ]
@@ -159,7 +169,7 @@ def held_inputs(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> l
 def tables_left(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> dict[str, int]:
     """Return table that inputs wait for -> how many records of its side inputs are to be read after a batch."""
     positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
-    return {name: one.left for name, one in loading_tables(reading.tables, positions, seen.began).items()}
+    return loading_tables(reading.tables, positions, seen.began, seen.data_sets)
 
 
 def _held(
@@ -168,7 +178,8 @@ def _held(
     """Return the partitions that are not read on, because of joins or of tables, each with the reason."""
     unread = {partition for partition, backlog in backlogs.items() if backlog.lag}
     at = {partition: backlog.position for partition, backlog in backlogs.items()}
-    waiting = waiting_inputs(loading_tables(reading.tables, at, seen.began), reading.tables, backlogs)
+    loading = loading_tables(reading.tables, at, seen.began, seen.data_sets)
+    waiting = waiting_inputs(loading, reading.tables, backlogs, seen.data_sets)
     return {**held_partitions(reading.joins, reading.inputs, seen.joined, unread), **waiting}
 
 
@@ -293,6 +304,7 @@ class TaskLedger:
         time: BatchTime,
         ids: Mapping[str, str] | None = None,
         assumed: Mapping[str, float] | None = None,
+        data_sets: DataSetsSeen | None = None,
     ) -> LoopSnapshot:
         """Return what the decision about the next batch is based on."""
         self.began = self.began or {partition: one.end for partition, one in bounds.items()}
@@ -307,6 +319,7 @@ class TaskLedger:
             skew=time.skew,
             joined=JoinedTasks(self.stream_marks, self.unjoined),
             began=self.began,
+            data_sets=data_sets or DataSetsSeen(),
         )
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:

@@ -27,6 +27,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import DueJump, Jump, Offsets
 from holdfast_runtime.clocks import BatchClock, instant, now
 from holdfast_runtime.job import Job
+from holdfast_runtime.loop.fed_tables import DataSetsSeen
 from holdfast_runtime.loop.next_batch import (
     AttemptInputs,
     LoopSnapshot,
@@ -39,7 +40,16 @@ from holdfast_runtime.loop.next_batch import (
 )
 from holdfast_runtime.loop.source import OffsetServer
 from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
-from holdfast_runtime.progress import BatchWaiting, ClockJumped, EndCause, Listener, Progress, RunDraining, RunEnded
+from holdfast_runtime.progress import (
+    BatchWaiting,
+    ClockJumped,
+    EndCause,
+    Listener,
+    Progress,
+    RunDraining,
+    RunEnded,
+    TablesLoading,
+)
 from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.spark.session import java_causes
 from holdfast_runtime.streams.records import OffsetBounds
@@ -47,6 +57,7 @@ from holdfast_runtime.streams.records import OffsetBounds
 _LOOK_EVERY = 0.05
 _LONGEST = 4000
 _SAID_EVERY = 30.0
+_TOLD_EVERY = 1.0
 _NOT_IN_TIME = "Python worker failed to connect back"
 """Part of Spark's message; Spark has no error condition for this."""
 _ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP_2207"})
@@ -72,6 +83,8 @@ class LoopParts:
     """Returns stream -> id of its topic, where the system gives one."""
     jump: DueJump
     """Positions that a user has set since the last attempt."""
+    data_sets: Callable[[Mapping[str, int]], DataSetsSeen]
+    """Takes the generations of tables after the last batch; returns what is known of tables of files."""
     job: Callable[[], Job]
     """Returns the job of the next batch; called between batches."""
     processed: Callable[[Mapping[StreamPartition, int]], None]
@@ -123,6 +136,7 @@ class _Runner:
         self._ending: EndCause | None = None
         self._failure: Exception | None = None
         self._said_waiting = -_SAID_EVERY
+        self._tables, self._told_of_tables = TablesLoading({}, {}), -_TOLD_EVERY
         self._between = threading.Event()
         """Set when no batch is running and none will start."""
 
@@ -198,7 +212,8 @@ class _Runner:
         time_now, clock_jumped = self._clock.at(instant(), before.time)
         if clock_jumped is not None:
             self._loop.listen(ClockJumped(clock_jumped))
-        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed), jump)
+        sets = self._loop.data_sets(before.tables)
+        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed, sets), jump)
         self._planned_in = (time.perf_counter() - began) * 1000
         return after
 
@@ -216,12 +231,21 @@ class _Runner:
         if ending is not None:
             return self._over(ending, before)
         self._answered = None if idle else after
+        if seen.data_sets.numbers:
+            self._tell_of(TablesLoading(self._loading, seen.data_sets.problems))
         return after
 
     def _only_tables(self, after: Offsets) -> bool:
         """Whether a batch would do nothing but change tables."""
         fed = {source for table in self._loop.reading.tables for source in table.sources}
         return bool(after.starts) and all(partition.stream in fed for partition in after.starts)
+
+    def _tell_of(self, tables: TablesLoading) -> None:
+        """Report what is loaded beside the batches, but not each record."""
+        told = time.monotonic() - self._told_of_tables
+        if tables != self._tables and (tables.problems != self._tables.problems or told >= _TOLD_EVERY):
+            self._tables, self._told_of_tables = tables, time.monotonic()
+            self._loop.listen(tables)
 
     def _waits(self, error: AwayError) -> None:
         """Report what the batch waits for, but not at each try."""

@@ -62,11 +62,14 @@ def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Com
     for table in spec.tables:
         if table.sources is not None:
             flow.add_fed_table(table, table.sources)
+        elif table.files is not None:
+            flow.add_file_table(table)
     for planned in plan.steps:
         if planned.name in needed:
             flow.add_step(flow.steps[planned.name])
     for table in spec.tables:
-        if table.sources is None and (not table.persistent or table.max_age is not None):
+        written = table.sources is None and table.files is None
+        if written and (not table.persistent or table.max_age is not None):
             flow.fed[table.name] = flow.fed_table(table, (), flow.table_shape(table.name))
     return flow.compiled(tuple(planned.name for planned in plan.steps if planned.name not in needed))
 
@@ -110,6 +113,12 @@ class _Flow:
         shapes = [self._add_side_input(table, source) for source in sources]
         self.fed[table.name] = self.fed_table(table, sources, shapes[0])
 
+    def add_file_table(self, table: Table) -> None:
+        """Add a table that files feed."""
+        given, items = arrow_schema(parse_schema(str(table.schema_))), table.select
+        parts = None if items is None else split_table(items, given.names)
+        self.fed[table.name] = self.fed_table(table, (), self._shared_shape(table, given, parts))
+
     def fed_table(self, table: Table, sources: tuple[str, ...], shape: TableShape) -> FedTable:
         return FedTable(
             name=table.name,
@@ -119,18 +128,16 @@ class _Flow:
             bootstrap=table.bootstrap,
             anew=not table.persistent,
             max_age=None if table.max_age is None else millis(table.max_age),
+            files=table.files is not None,
         )
 
     def _add_side_input(self, table: Table, source: str) -> TableShape:
         columns = arrow_schema(self.plan.stream(source).rows)
         given, items = pa.schema([*columns, GONE, *([SET] if table.versioned else [])]), table.select
         parts = None if items is None else split_table(items, columns.names)
-        shape = TableShape(table.key, given, None if parts is None else parts.kept)
         if table.distribution == "Broadcast":
-            # Locations read side inputs for themselves, without Spark: what it has to compute is so for each look-up.
-            self.computed[table.name] = parts
-            check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
-            return shape
+            return self._shared_shape(table, given, parts)
+        shape = TableShape(table.key, given, None if parts is None else parts.kept)
         if source not in self.read_as:
             node = GraphNode(len(self.nodes), source, SOURCE, (), 0, given)
             self.nodes.append(node)
@@ -143,6 +150,13 @@ class _Flow:
         self._check_key(step, at, table.key)
         level = _level("toTable", [self.nodes[at]])
         self.nodes.append(GraphNode(len(self.nodes), step.name, "toTable", (at,), level, given, step, table=shape))
+        return shape
+
+    def _shared_shape(self, table: Table, given: pa.Schema, parts: TableColumns | None) -> TableShape:
+        shape = TableShape(table.key, given, None if parts is None else parts.kept)
+        # Such tables are filled without Spark: what it has to compute is so for each look-up.
+        self.computed[table.name] = parts
+        check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
         return shape
 
     def add_source(self, name: str) -> None:

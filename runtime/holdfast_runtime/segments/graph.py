@@ -85,11 +85,11 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class FedTable:
-    """A table with side inputs, or one that attempts may start anew."""
+    """A table with side inputs or files, or one that attempts may start anew."""
 
     name: str
     sources: tuple[str, ...]
-    """Its side inputs; none if steps write it."""
+    """Its side inputs; none if files feed it or steps write it."""
     shape: TableShape
     broadcast: bool
     """One copy per location, which slots keep beside the tasks' stores; otherwise each task writes its own rows."""
@@ -98,6 +98,8 @@ class FedTable:
     """Whether each attempt starts it anew."""
     max_age: int | None
     """Milliseconds after which an attempt starts it anew; None: never."""
+    files: bool = False
+    """Whether it is a data set of files, which the driver loads: locations fetch it when a batch names it."""
 
 
 @dataclass(frozen=True, slots=True)

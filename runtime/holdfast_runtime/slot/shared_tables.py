@@ -2,8 +2,8 @@
 
 The plan of a batch says how far side inputs are applied. Who finds the table there reads it; who does not takes its
 lock, looks again, and applies what is missing, or starts from the durable copy or the side inputs where the location
-holds nothing that fits. So each look-up of a batch, on every location, sees the same rows. Must not commit anything of
-tasks.
+holds nothing that fits. A data set of files is fetched as the driver has written it, when the plan names another one.
+So each look-up of a batch, on every location, sees the same rows. Must not commit anything of tasks.
 """
 
 import threading
@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
+from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.places import folder_name
 from holdfast_runtime.segments.graph import FedTable
@@ -21,20 +22,19 @@ from holdfast_runtime.slot.inputs import RangeInput
 from holdfast_runtime.slot.program import TABLES, Program
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
+from holdfast_runtime.state.data_sets import DataSets
 from holdfast_runtime.state.durable import CrashHook
 from holdfast_runtime.state.place import TaskIdentity, boot_id
 from holdfast_runtime.state.runs import PIECE
 from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.table_copy import TableCopy
-from holdfast_runtime.steps.tables.kept_table import KeptTable
+from holdfast_runtime.state.table_copy import TableCopy, table_storage
+from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
 from holdfast_runtime.steps.tables.kept_versions import KeptVersions
 from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.records import OffsetRange
 
 _CHUNK, _AHEAD, _READERS = 100_000, 8, 2
 """Records that are read at a time, how often before they are applied, and by how many threads."""
-_AT_ONCE = 300_000
-"""Rows that become a run, where there are so many: fewer runs are merged less often."""
 
 
 class SharedTables:
@@ -50,7 +50,10 @@ class SharedTables:
             name: SharedTable(folder / folder_name(name), self._identity(name), boot, _nothing, PIECE)
             for name in self._shapes
         }
-        self._copies = {name: TableCopy(program.state.durable, self._identity(name)) for name in self._shapes}
+        self._copies = {
+            name: TableCopy(table_storage(program.state.durable, self._identity(name)), self._identity(name))
+            for name in self._shapes
+        }
         self._batch = (0, 0)
 
     def table(self, name: str) -> SharedTable:
@@ -63,6 +66,9 @@ class SharedTables:
             return
         for name, table in self._shapes.items():
             self._tables[name].at = at
+            if table.files:
+                self._fetch(table, plan)
+                continue
             self._bring_up(table, plan, report)
             starts = {str(one): start for one, (start, _) in plan.table_inputs.items() if one.stream in table.sources}
             # One location is enough, and each has tasks of its own.
@@ -70,6 +76,23 @@ class SharedTables:
             if first and self._copies[name].due(self._tables[name].manifest, starts):
                 self._copies[name].upload(self._tables[name])
         self._batch = plan.epoch, plan.batch
+
+    def _fetch(self, fed: FedTable, plan: BatchPlan) -> None:
+        """Fetch the data set that the plan names, unless it is here; 0: there is none yet."""
+        table, number = self._tables[fed.name], plan.tables[fed.name]
+        if table.read(number, {}):
+            return
+        with table.changing():
+            if table.read(number, {}):
+                return
+            table.drop()
+            if number and not DataSets(self._program.state.durable, self._identity(fed.name)).fetch(table, number):
+                message = (
+                    f"table {fed.name}: data set {number}, which this batch needs, is gone from the checkpoint "
+                    f"location, or damaged; put it back, or start under a new spec.runId"
+                )
+                raise WorldChangeError(message, code="DataSetGoneError")
+            table.commit(plan.batch, number, {})
 
     def _bring_up(self, fed: FedTable, plan: BatchPlan, report: TaskReport) -> None:
         table, generation = self._tables[fed.name], plan.tables[fed.name]
@@ -90,20 +113,14 @@ class SharedTables:
             kept = KeptTable(table, fed.shape)
             kept.begin()
             ranges = [one for at, start in reached.items() for one in _chunks(OffsetRange(at, start, wanted[at][1]))]
-            several: list[pa.RecordBatch] = []
-            for at, arrived in self._read_ahead(ranges, plan.now, report):
-                rows = arrived.rows.rows
-                if versions is not None:
+            coming = self._read_ahead(ranges, plan.now, report)
+            if versions is None:
+                for rows in many_at_once(fed.shape.stored(arrived.rows.rows) for _, arrived in coming):
+                    report.note_unkeyed(fed.name, kept.put(rows))
+            else:
+                for at, arrived in coming:
                     over = {at.partition: dataset_ends(arrived)}
-                    report.note_unkeyed(fed.name, versions.put(at.stream, rows, over))
-                    continue
-                several.append(fed.shape.stored(rows))
-                if sum(one.num_rows for one in several) >= _AT_ONCE:
-                    report.note_unkeyed(fed.name, kept.put(pa.concat_batches(several)))
-                    several = []
-            if several:
-                report.note_unkeyed(fed.name, kept.put(pa.concat_batches(several)))
-            if versions is not None:
+                    report.note_unkeyed(fed.name, versions.put(at.stream, arrived.rows.rows, over))
                 versions.switch()
             table.commit(plan.batch, generation, ends)
 

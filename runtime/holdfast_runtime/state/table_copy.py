@@ -24,13 +24,17 @@ _BESIDE = 32 << 20
 """Bytes from which on an upload does not keep a batch waiting."""
 
 
+def table_storage(root: Storage, identity: TaskIdentity) -> Storage:
+    """Return where the durable copy of a table is; `root`: where those of all state are."""
+    return root.below(*(quote(part, safe="") for part in (identity.app, identity.run, "tables", identity.task)))
+
+
 class TableCopy:
     """The durable copy of one table."""
 
-    def __init__(self, root: Storage, identity: TaskIdentity) -> None:
-        self._storage = root.below(*(quote(part, safe="") for part in (identity.app, identity.run, "tables")))
-        self._storage = self._storage.below(quote(identity.task, safe=""))
-        self._identity = identity
+    def __init__(self, storage: Storage, identity: TaskIdentity) -> None:
+        """`storage`: of this copy alone."""
+        self._storage, self._identity = storage, identity
         self._last: Manifest | None = None
         """The last manifest that is known to be there."""
         self._thread = ThreadPoolExecutor(1)
@@ -91,15 +95,23 @@ class TableCopy:
             beside, self._beside = self._beside, None
             beside.result()
             return
-        manifest, before = table.manifest, next(self._manifests(), Manifest(self._identity, 0))
-        known = {one.name for one in before.files.values()}
-        # Maps of files stay, though their names may go meanwhile.
-        keys = [key for key, one in manifest.files.items() if one.name not in known]
-        contents = dict(zip(keys, table.get_many(keys), strict=True))
+        manifest, before, contents = self._new(table)
         if sum(map(len, contents.values())) < _BESIDE:
             self._write(manifest, before, contents)
         else:
             self._beside = self._thread.submit(self._write, manifest, before, contents)
+
+    def write(self, table: SharedTable) -> None:
+        """Write what is new of a table, however large."""
+        self._write(*self._new(table))
+
+    def _new(self, table: SharedTable) -> tuple[Manifest, Manifest, dict[bytes, memoryview]]:
+        """Return the manifest, the one that was uploaded before, and the content of files that are new."""
+        manifest, before = table.manifest, next(self._manifests(), Manifest(self._identity, 0))
+        known = {one.name for one in before.files.values()}
+        # Maps of files stay, though their names may go meanwhile.
+        keys = [key for key, one in manifest.files.items() if one.name not in known]
+        return manifest, before, dict(zip(keys, table.get_many(keys), strict=True))
 
     def _write(self, manifest: Manifest, before: Manifest, contents: Mapping[bytes, memoryview]) -> None:
         there, known = set(self._storage.names()), {one.name: one for one in before.files.values()}

@@ -26,6 +26,7 @@ from holdfast_runtime.clocks import BatchClock, Instant
 from holdfast_runtime.coordination.coordinator import tasks_by_slot
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
+from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.loop.next_batch import TaskLedger, batch_to, next_offsets
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.slot.program import TABLES
@@ -311,6 +312,7 @@ class TestDriver:
             job = job_of(program, slots, self._spark, lambda: self._now, self._reached)
         self._program, self._job, self._epoch, self._reading = program, job, number, reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
+        self._files = FileTables(attempt.file_tables(compiled), places.state, number, lambda: self._now)
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = AppStreams(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = TaskLedger(), dict[str, int | None](), False
@@ -349,7 +351,9 @@ class TestDriver:
         time, said = self._clock.at(Instant(self._now, self._passed), self._done.time)
         self.clock_jumped = said or self.clock_jumped
         assumed = self._assumed_bytes({*self._done.record_bytes, *self._standing.record_bytes})
-        seen = self._standing.seen(self._bounds(), time, assumed=assumed)
+        self._files.follow()
+        sets = self._files.look(self._done.tables)
+        seen = self._standing.seen(self._bounds(), time, assumed=assumed, data_sets=sets)
         after = next_offsets(self._done, reading, seen, jump)
         if after is self._done:
             return None

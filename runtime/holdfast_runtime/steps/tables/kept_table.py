@@ -3,7 +3,7 @@
 Rows are never read to be changed. A merge of runs keeps the newest row of each key. Must not know steps or streams.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ GONE = pa.field(DELETED.removeprefix(OWN), pa.bool_())
 SET = pa.field(f"{GONE.name} in set", pa.int64())
 """A column behind it where data sets are replaced as a whole: to which one a row belongs."""
 _SIDE = (GONE.name, SET.name)
+_AT_ONCE = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,18 @@ class TableShape:
             return self.given
         found = [self.given.field(_place(self.given, column)).with_name(name) for name, column in self.copied]
         return pa.schema([*found, *(field for field in (GONE, SET) if field.name in self.given.names)])
+
+
+def many_at_once(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows in larger batches: fewer runs come of them, which are merged less often."""
+    several: list[pa.RecordBatch] = []
+    for one in rows:
+        several.append(one)
+        if sum(part.num_rows for part in several) >= _AT_ONCE:
+            yield pa.concat_batches(several)
+            several = []
+    if several:
+        yield pa.concat_batches(several)
 
 
 class KeptTable:

@@ -1,0 +1,205 @@
+"""Tables of files: a thread of the driver looks at the files, and makes each change of them a durable data set.
+
+    files -> rows -> runs in a folder of the driver -> data set -> its number, for the plan of the next batch
+
+Until a data set is whole, the one before is served; whoever dies meanwhile has changed nothing. The next one is loaded
+only when a batch that names the last one is done, so what is older can go. Errors end nothing: they are told, and the
+files are looked at again. Must not decide which batch switches.
+"""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError, RetrySoonError
+from holdfast_runtime.driver.chores import RetriedChore
+from holdfast_runtime.loop.fed_tables import DataSetsSeen
+from holdfast_runtime.segments.graph import FedTable
+from holdfast_runtime.state.data_sets import DataSet, DataSets
+from holdfast_runtime.state.place import TaskIdentity, boot_id
+from holdfast_runtime.state.runs import PIECE
+from holdfast_runtime.state.shared_table import SharedTable
+from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
+from holdfast_runtime.streams.data_files import DataFile, DataFiles
+
+_FOLDER = ".files-"
+_PATIENCE = 10.0
+_WAITS = 60_000
+"""Milliseconds until a batch has named what was loaded; it is told when one has."""
+_ROW_BYTES = 100
+"""Of rows, before the first ones are read."""
+_ATTEMPTS = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class FileTable:
+    """A table of files."""
+
+    table: FedTable
+    files: DataFiles
+    every: int
+    """Milliseconds between two looks at the files."""
+    identity: TaskIdentity
+    durable: Storage
+
+    def source(self, files: tuple[DataFile, ...]) -> Any:
+        """Return what a data set of these files is made from: another one is needed when that changes."""
+        shape = self.table.shape
+        columns = [f"{one.name} {one.type}" for one in (*shape.given, *shape.kept)]
+        return {"format": self.files.format, "columns": columns, "files": [[f.path, f.size, f.changed] for f in files]}
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What is known of a table."""
+
+    of: FileTable
+    sets: DataSets
+    newest: DataSet | None = None
+    """The newest data set that fits the table."""
+    known: int = 0
+    """The highest number that was given, whether or not it fits."""
+    used: int = 0
+    """The data set of the last batch that is done."""
+    looked: bool = False
+    """Whether the durable data sets are known."""
+    caught_up: bool = False
+    """Whether the files were loaded as this attempt found them."""
+    left: int = 0
+    problem: str | None = None
+    due: int = 0
+    tidied: int = 0
+    trying: RetriedChore = field(default_factory=RetriedChore)
+
+    @property
+    def number(self) -> int:
+        return 0 if self.newest is None else self.newest.number
+
+
+class FileTables:
+    """All tables of files of an attempt: `follow` looks at the files, in a thread if this is entered as a context."""
+
+    def __init__(self, tables: Sequence[FileTable], folder: Path, attempt: int, clock: Callable[[], int]) -> None:
+        """`folder`: on a disk of the driver, for what is loaded. `clock`: milliseconds, which numbers are made from."""
+        self._standing = {one.table.name: _Standing(one, DataSets(one.durable, one.identity)) for one in tables}
+        self._folder, self._attempt, self._clock = folder, attempt, clock
+        self._over, self._woken = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="files", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._standing:
+            for left_behind in self._folder.glob(f"{_FOLDER}*"):
+                shutil.rmtree(left_behind, ignore_errors=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._woken.set()
+        if self._standing:
+            self._thread.join(_PATIENCE)
+
+    def look(self, done: Mapping[str, int]) -> DataSetsSeen:
+        """Return what is known; `done`: the generations of tables after the last batch that is done."""
+        numbers, loading, problems = dict[str, int](), dict[str, int](), dict[str, str]()
+        for name, one in self._standing.items():
+            used = done.get(name, 0)
+            if used != one.used:
+                one.used = used
+                self._woken.set()
+            # Until the durable data sets are known, batches go on with the one that they had.
+            numbers[name] = one.number if one.looked else used
+            if one.of.table.bootstrap and not one.caught_up and not (one.problem and numbers[name]):
+                loading[name] = max(1, one.left)
+            if one.problem is not None:
+                problems[name] = one.problem
+        return DataSetsSeen(numbers, loading, problems)
+
+    def follow(self) -> int:
+        """Load what has changed and is due; return in how many milliseconds something is due again."""
+        for one in self._standing.values():
+            if one.used > one.tidied and one.trying.now(partial(one.sets.tidy, one.used)):
+                one.tidied = one.used
+            # What was loaded last is not removed by the next one before a batch has named it.
+            if self._clock() >= one.due and (one.number in (0, one.used) or not one.looked):
+                one.trying.now(partial(self._tell, one))
+                one.due = self._clock() + round(1000 * one.trying.wait(one.of.every / 1000))
+        coming = (one.due for one in self._standing.values() if one.due > self._clock())
+        return max(1, min(coming, default=self._clock() + _WAITS) - self._clock())
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._woken.wait(self.follow() / 1000)
+            self._woken.clear()
+
+    def _tell(self, one: _Standing) -> None:
+        try:
+            self._follow(one)
+            one.problem = None
+        except HoldfastError as error:
+            one.problem = str(error)
+            raise
+        except Exception as error:
+            one.problem = f"{type(error).__name__}: {error}"
+            raise
+
+    def _follow(self, one: _Standing) -> None:
+        """Load the files if they have changed."""
+        if not one.looked:
+            newest = one.sets.newest()
+            one.known = 0 if newest is None else newest.number
+            # One that was made for other columns can't be served.
+            fits = newest is not None and newest.source["columns"] == one.of.source(())["columns"]
+            one.newest, one.looked = newest if fits else None, True
+        files = one.of.files.there()
+        source = one.of.source(files)
+        if one.newest is None or one.newest.source != source:
+            one.known = max(one.known + 1, self._clock() * _ATTEMPTS + self._attempt % _ATTEMPTS)
+            self._load(one, files, source, one.known)
+            one.newest = DataSet(one.known, source)
+        one.caught_up = True
+
+    def _load(self, one: _Standing, files: tuple[DataFile, ...], source: Any, number: int) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=_FOLDER, dir=self._folder) as folder:
+            table = SharedTable(Path(folder) / "table", one.of.identity, boot_id(), lambda _: None, PIECE)
+            with table.changing():
+                kept, shape = KeptTable(table, one.of.table.shape), one.of.table.shape
+                kept.begin()
+                for rows in many_at_once(shape.stored(rows) for rows in self._rows(one, files)):
+                    kept.put(rows)
+                table.commit(1, number, {})
+            if one.of.source(one.of.files.there()) != source:
+                message = f"{one.of.files.shown} has changed while it was read; it is read again"
+                raise RetrySoonError(message, code="DataFilesError")
+            one.sets.write(number, source, table)
+
+    def _rows(self, one: _Standing, files: tuple[DataFile, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of files, and note about how many are left."""
+        rows, total = 0, sum(file.size for file in files)
+        read = 0
+        one.left = total // _ROW_BYTES
+
+        def done(many: int) -> None:
+            nonlocal read
+            read = min(total, read + many)
+
+        for batch in one.of.files.rows(files, done):
+            if self._over.is_set():
+                message = "the attempt ends"
+                raise RetrySoonError(message, code="DataFilesError")
+            yield batch
+            rows += batch.num_rows
+            if read:
+                one.left = rows * (total - read) // read

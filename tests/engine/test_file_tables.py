@@ -1,0 +1,196 @@
+"""Tables of files: loaded before inputs are read, replaced as a whole when files change, whatever happens meanwhile."""
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast_runtime.testing import TestDriver
+from tests.engine.fed_tables import app, order, priced, prices_of
+from tests.error_codes import has_code
+
+EVERY = timedelta(minutes=1)
+
+
+def put(folder: Path, prices: Mapping[str, object], name: str = "prices.json") -> None:
+    """Replace a file of the table, so that it also shows in its time."""
+    folder.mkdir(exist_ok=True)
+    file = folder / name
+    before = file.stat().st_mtime_ns if file.exists() else 0
+    lines = [json.dumps({"sku": sku, "price": price}) for sku, price in prices.items()]
+    file.write_text("\n".join(lines) + "\n")
+    later = max(before + 1_000_000, file.stat().st_mtime_ns)
+    os.utime(file, ns=(later, later))
+
+
+def filed(folder: Path, **table: Any) -> dict[str, Any]:
+    """The app of fed tables, whose products lie in files."""
+    made = app("Broadcast")
+    spec = made["spec"]
+    spec["streams"] = [one for one in spec["streams"] if one["name"] != "products"]
+    spec["tables"] = [
+        {
+            "name": "product",
+            "files": {"location": f"file://{folder}", "format": "json"},
+            "key": ["sku"],
+            "schema": "sku STRING, price BIGINT",
+            "distribution": "Broadcast",
+            "versioned": True,
+        }
+        | table
+    ]
+    return made
+
+
+def test_files_are_loaded_before_inputs_are_read(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1, "b": 2})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a", "b", "c") == [1, 2, None]
+
+
+def test_inputs_wait_until_files_are_there(tmp_path: Path) -> None:
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        order(driver, "a")
+        driver.run_until_idle()
+        assert driver.rows("out") == []
+        put(tmp_path / "files", {"a": 1})
+        driver.advance(4 * EVERY)
+        driver.run_until_idle()
+        assert prices_of(driver, [0]) == [1]
+
+
+def test_without_bootstrap_inputs_do_not_wait(tmp_path: Path) -> None:
+    with TestDriver(filed(tmp_path / "files", bootstrap=False)) as driver:
+        assert priced(driver, "a") == [None]
+        put(tmp_path / "files", {"a": 1})
+        driver.advance(4 * EVERY)
+        driver.run_until_idle()
+        assert priced(driver, "a") == [1]
+
+
+def test_a_changed_file_replaces_the_whole_data_set(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1, "b": 2})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a", "b") == [1, 2]
+        put(tmp_path / "files", {"a": 5, "c": 3})
+        assert priced(driver, "a") == [1], "it is not yet time to look"
+        driver.advance(EVERY)
+        driver.run_until_idle()
+        assert priced(driver, "a", "b", "c") == [5, None, 3]
+
+
+def test_a_data_set_is_switched_to_when_no_rows_come(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        driver.run_until_idle()
+        put(tmp_path / "files", {"a": 2})
+        driver.advance(EVERY)
+        # So locations have fetched it before the next rows are there.
+        assert len(driver.run_until_idle()) == 1
+
+
+def test_the_last_row_of_a_key_counts_in_the_order_of_file_names(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1, "b": 2}, "1.json")
+    put(tmp_path / "files", {"b": 3}, "2.json")
+    put(tmp_path / "files", {"b": 9}, "_SUCCESS")
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a", "b") == [1, 3]
+
+
+def test_a_broken_file_leaves_the_data_set_that_is_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a") == [1]
+        put(tmp_path / "files", {"b": 1, "a": "cheap"})
+        driver.advance(EVERY)
+        assert priced(driver, "a", "b") == [1, None]
+        assert "line 2 of" in caplog.text
+        assert "price" in caplog.text
+        put(tmp_path / "files", {"a": 7})
+        driver.advance(4 * EVERY)
+        assert priced(driver, "a") == [7]
+
+
+def test_a_restart_goes_on_with_unchanged_files_and_reads_none(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files"), tmp_path / "data") as driver:
+        assert priced(driver, "a") == [1]
+        sets = set((tmp_path / "data").rglob("data-set.json"))
+        driver.restart()
+        assert priced(driver, "a") == [1]
+        assert set((tmp_path / "data").rglob("data-set.json")) == sets
+
+
+def test_a_restart_waits_until_files_that_changed_meanwhile_are_loaded(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a") == [1]
+        put(tmp_path / "files", {"a": 2})
+        driver.restart()
+        assert priced(driver, "a") == [2]
+
+
+def test_a_restart_without_files_goes_on_with_the_data_set_there_was(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a") == [1]
+        (tmp_path / "files" / "prices.json").unlink()
+        driver.restart()
+        assert priced(driver, "a") == [1]
+
+
+def test_a_location_that_lost_its_disk_fetches_the_data_set(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a") == [1]
+        driver.lose_local_state()
+        driver.restart()
+        assert priced(driver, "a") == [1]
+
+
+def test_data_sets_that_no_batch_needs_are_removed(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 0})
+    with TestDriver(filed(tmp_path / "files"), tmp_path / "data") as driver:
+        for price in range(1, 5):
+            assert priced(driver, "a") == [price - 1]
+            put(tmp_path / "files", {"a": price})
+            driver.advance(EVERY)
+            driver.run_until_idle()
+            assert len(list((tmp_path / "data").rglob("data-set.json"))) <= 2
+        assert priced(driver, "a") == [4]
+
+
+def test_a_changed_schema_loads_unchanged_files_again(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files"), tmp_path / "data") as driver:
+        assert priced(driver, "a") == [1]
+    wider = filed(tmp_path / "files", schema="sku STRING, price BIGINT, owner STRING")
+    with TestDriver(wider, tmp_path / "data") as driver:
+        assert priced(driver, "a") == [1]
+        assert "owner" in driver.rows("out")[-1]
+
+
+def test_a_batch_that_names_a_lost_data_set_says_so(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files"), tmp_path / "data") as driver:
+        assert priced(driver, "a") == [1]
+        for manifest in (tmp_path / "data").rglob("set-*/manifest-*"):
+            manifest.unlink()
+        driver.lose_local_state()
+        driver.restart()
+        order(driver, "a")
+        with pytest.raises(HoldfastError, match="data set", check=has_code("DataSetGoneError")):
+            driver.run_until_idle()
+
+
+def test_select_keeps_some_columns_under_new_names(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    chosen = filed(tmp_path / "files", schema="sku STRING, price BIGINT, note STRING", select=["sku", "price AS price"])
+    with TestDriver(chosen) as driver:
+        assert priced(driver, "a") == [1]
+        assert "note" not in driver.rows("out")[0]
