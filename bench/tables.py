@@ -1,9 +1,9 @@
 """What Broadcast tables cost a location: loading, restoring, memory of the processes that read them, and changes.
 
-`python bench/tables.py [--quick]`. Loading is an app of its own, from records in the embedded log to a loaded table, on
-two cores. All else is one table as slots use it: restored from a durable copy on this disk; looked up in four
-processes at once, whose memory is what the kernel says of mapped files; and batches that each apply changes and look
-keys up, a hundred of them measured after twenty. Look-ups are checked before a figure is printed.
+Loading is an app of its own, from records in the embedded log, or from a file of Parquet, to a loaded table, on two
+cores. All else is one table as slots use it: restored from a durable copy on this disk; looked up in four processes at
+once, whose memory is what the kernel says of mapped files; and batches that each apply changes and look keys up, a
+hundred of them measured after twenty. Look-ups are checked before a figure is printed.
 """
 
 import shutil
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -22,13 +23,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import parquet as pq
 
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.driver.app import RunOptions, run_app
 from holdfast_runtime.loop.stopping import StopCondition
-from holdfast_runtime.progress import Event, Progress
+from holdfast_runtime.progress import AttemptStarted, Event, Progress
 from holdfast_runtime.state import table_copy
 from holdfast_runtime.state.place import TaskIdentity, boot_id
 from holdfast_runtime.state.runs import PIECE
@@ -122,6 +124,35 @@ def loading(folder: Path, rows: int) -> None:
     took = ends[len(loads) - 1] - ends[0]
     counted = sum(one.rows_in for one in loads[1:])
     print(f"loading {rows:,} rows of JSON in {len(loads)} batches: {counted / max(took, 1e-9):,.0f} rows/s")
+    close_all()
+
+
+def loading_files(folder: Path, rows: int) -> None:
+    """From the start of an attempt to the first look-up in a table of files."""
+    data, file = DataDir(folder), folder / "products.parquet"
+    fill(data.log, 0)
+    with pq.ParquetWriter(file, COLUMNS) as writer:
+        for first in range(0, rows, AT_ONCE):
+            made = rows_of(np.arange(first, min(first + AT_ONCE, rows)))
+            writer.write_batch(made.select(COLUMNS.names))
+    files = {"location": f"file://{file}", "format": "parquet"}
+    schema = next(one["schema"] for one in STREAMS if one["name"] == "changes")
+    table = {**BROADCAST, "files": files, "schema": schema, "versioned": True}
+    del table["sources"]
+    spec = {**APP["spec"], "streams": APP["spec"]["streams"][1:], "tables": [table]}
+    took, began = list[float](), time.perf_counter()
+
+    def listen(event: Event) -> None:
+        nonlocal began
+        if isinstance(event, AttemptStarted):
+            began = time.perf_counter()
+        elif isinstance(event, Progress) and event.rows_out:
+            took.append(time.perf_counter() - began)
+
+    options = RunOptions(data, StopCondition(idle=True), "local[2]", ui=False)
+    run_app(parse_app({**APP, "spec": spec}), options, listen, threading.Event())
+    check(len(took) == 1)
+    print(f"loading {rows:,} rows of a Parquet file, to the first look-up: {rows / took[0]:,.0f} rows/s")
     close_all()
 
 
@@ -241,10 +272,15 @@ def changing(table: SharedTable, rows: int) -> None:
 
 def main() -> None:
     """Print a line for each figure."""
-    rows = 200_000 if "--quick" in sys.argv else 10_000_000
+    options = ArgumentParser(prog="python bench/tables.py", description="What Broadcast tables cost a location.")
+    options.add_argument("--quick", action="store_true", help="small sizes: to see that it works")
+    rows = 200_000 if options.parse_args().quick else 10_000_000
     folder = Path(tempfile.mkdtemp(prefix="bench-tables-"))
     try:
         loading(folder / "app", rows)
+        shutil.rmtree(folder / "app")
+        (folder / "app").mkdir()
+        loading_files(folder / "app", rows)
         shutil.rmtree(folder / "app")
         table = filled(folder / "table", rows)
         restoring(folder, table)
