@@ -32,6 +32,14 @@ def app(kind: str, *, partitions: int = 2, lookup: dict[str, Any] | None = None,
     }
 
 
+def without_table(made: dict[str, Any]) -> dict[str, Any]:
+    """The app before it had a table."""
+    spec = made["spec"]
+    spec |= {"tables": [], "steps": [{"name": "written", "from": ["orders"], "to": "out"}]}
+    spec["streams"] = [one for one in spec["streams"] if one["name"] != "products"]
+    return made
+
+
 def products(prices: dict[str, int]) -> list[dict[str, Any]]:
     return [{"sku": sku, "price": price} for sku, price in prices.items()]
 

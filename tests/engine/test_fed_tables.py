@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile
-from holdfast_runtime.testing import BatchResult, TestDriver
-from tests.engine.fed_tables import BOTH, app, order, priced, prices_of, products
+from holdfast_runtime.testing import BatchResult, Crashed, TestDriver
+from tests.engine.fed_tables import BOTH, app, order, priced, prices_of, products, without_table
 
 HOUR: dict[str, Any] = {"maxAge": "1h"}
 LACKS: tuple[str, ...] = ("product",)
@@ -41,6 +41,19 @@ def forget_products(driver: TestDriver) -> None:
     for partition in range(2):
         at = StreamPartition("products", partition)
         driver._log.trim(at, driver._log.bounds("products")[at].end)  # noqa: SLF001 - retention
+
+
+@both
+def test_a_table_may_be_added_while_a_batch_is_planned_and_not_done(kind: str) -> None:
+    with TestDriver(without_table(app(kind))) as driver:
+        order(driver, "a")
+        driver.crash_at("offsets durable")
+        with pytest.raises(Crashed):
+            driver.run_until_idle()
+        driver.restart(app(kind))
+        driver.feed("products", products({"a": 1}))
+        driver.run_until_idle()
+        assert priced(driver, "a") == [1]
 
 
 @both

@@ -1,50 +1,14 @@
 """Tables of files: loaded before inputs are read, replaced as a whole when files change, whatever happens meanwhile."""
 
-import json
-import os
-from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.testing import TestDriver
-from tests.engine.fed_tables import app, order, priced, prices_of
+from holdfast_runtime.testing import Crashed, TestDriver
+from tests.engine.fed_tables import app, order, priced, prices_of, without_table
+from tests.engine.file_tables import EVERY, filed, put
 from tests.error_codes import has_code
-
-EVERY = timedelta(minutes=1)
-
-
-def put(folder: Path, prices: Mapping[str, object], name: str = "prices.json") -> None:
-    """Replace a file of the table, so that it also shows in its time."""
-    folder.mkdir(exist_ok=True)
-    file = folder / name
-    before = file.stat().st_mtime_ns if file.exists() else 0
-    lines = [json.dumps({"sku": sku, "price": price}) for sku, price in prices.items()]
-    file.write_text("\n".join(lines) + "\n")
-    later = max(before + 1_000_000, file.stat().st_mtime_ns)
-    os.utime(file, ns=(later, later))
-
-
-def filed(folder: Path, **table: Any) -> dict[str, Any]:
-    """The app of fed tables, whose products lie in files."""
-    made = app("Broadcast")
-    spec = made["spec"]
-    spec["streams"] = [one for one in spec["streams"] if one["name"] != "products"]
-    spec["tables"] = [
-        {
-            "name": "product",
-            "files": {"location": f"file://{folder}", "format": "json"},
-            "key": ["sku"],
-            "schema": "sku STRING, price BIGINT",
-            "distribution": "Broadcast",
-            "versioned": True,
-        }
-        | table
-    ]
-    return made
 
 
 def test_files_are_loaded_before_inputs_are_read(tmp_path: Path) -> None:
@@ -186,6 +150,36 @@ def test_a_batch_that_names_a_lost_data_set_says_so(tmp_path: Path) -> None:
         order(driver, "a")
         with pytest.raises(HoldfastError, match="data set", check=has_code("DataSetGoneError")):
             driver.run_until_idle()
+
+
+def test_a_table_of_files_may_be_added_while_a_batch_is_planned_and_not_done(tmp_path: Path) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(without_table(app("Broadcast"))) as driver:
+        order(driver, "a")
+        driver.crash_at("offsets durable")
+        with pytest.raises(Crashed):
+            driver.run_until_idle()
+        driver.restart(filed(tmp_path / "files"))
+        assert priced(driver, "a") == [1]
+
+
+@pytest.mark.parametrize("step", ["offsets durable", "lock held", "manifest written", "manifest renamed", "slots done"])
+def test_a_crash_while_a_data_set_is_switched_to_changes_nothing(tmp_path: Path, step: str) -> None:
+    put(tmp_path / "files", {"a": 1})
+    with TestDriver(filed(tmp_path / "files")) as driver:
+        assert priced(driver, "a") == [1]
+        put(tmp_path / "files", {"a": 2})
+        driver.advance(EVERY)
+        order(driver, "a")
+        driver.crash_at(step)
+        with pytest.raises(Crashed):
+            driver.run_until_idle()
+        # The batch that was planned with the second data set is run with it, though there is a third one.
+        put(tmp_path / "files", {"a": 3})
+        driver.restart()
+        driver.run_until_idle()
+        assert prices_of(driver, [1]) == [2]
+        assert priced(driver, "a") == [3]
 
 
 def test_select_keeps_some_columns_under_new_names(tmp_path: Path) -> None:

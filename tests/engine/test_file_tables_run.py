@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange, written_batch
+from tests.engine.file_tables import filed, put
 from tests.engine.runs import Run
-from tests.engine.test_file_tables import filed, put
 
 VERSIONS, ORDERS = 5, 40
 SKUS = ("a", "b", "c")

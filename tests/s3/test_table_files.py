@@ -12,7 +12,7 @@ from holdfast_runtime.state.runs import PIECE
 from holdfast_runtime.state.shared_table import SharedTable
 from holdfast_runtime.testing import TestDriver
 from tests.engine.fed_tables import priced
-from tests.engine.test_file_tables import EVERY, filed
+from tests.engine.file_tables import EVERY, filed
 from tests.s3.gateway import Bucket, Gateway
 
 TABLE = TaskIdentity("priced", "1", "product")

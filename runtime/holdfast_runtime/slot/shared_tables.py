@@ -35,6 +35,8 @@ from holdfast_runtime.streams.records import OffsetRange
 
 _CHUNK, _AHEAD, _READERS = 100_000, 8, 2
 """Records that are read at a time, how often before they are applied, and by how many threads."""
+_NONE = 0
+"""The generation of a table that is empty, as for a batch that was planned before the app had the table."""
 
 
 class SharedTables:
@@ -78,15 +80,16 @@ class SharedTables:
         self._batch = plan.epoch, plan.batch
 
     def _fetch(self, fed: FedTable, plan: BatchPlan) -> None:
-        """Fetch the data set that the plan names, unless it is here; 0: there is none yet."""
-        table, number = self._tables[fed.name], plan.tables[fed.name]
+        """Fetch the data set that the plan names, unless it is here."""
+        table, number = self._tables[fed.name], plan.tables.get(fed.name, _NONE)
         if table.read(number, {}):
             return
         with table.changing():
             if table.read(number, {}):
                 return
             table.drop()
-            if number and not DataSets(self._program.state.durable, self._identity(fed.name)).fetch(table, number):
+            sets = DataSets(self._program.state.durable, self._identity(fed.name))
+            if number != _NONE and not sets.fetch(table, number):
                 message = (
                     f"table {fed.name}: data set {number}, which this batch needs, is gone from the checkpoint "
                     f"location, or damaged; put it back, or start under a new spec.runId"
@@ -95,7 +98,7 @@ class SharedTables:
             table.commit(plan.batch, number, {})
 
     def _bring_up(self, fed: FedTable, plan: BatchPlan, report: TaskReport) -> None:
-        table, generation = self._tables[fed.name], plan.tables[fed.name]
+        table, generation = self._tables[fed.name], plan.tables.get(fed.name, _NONE)
         wanted = {one: bounds for one, bounds in plan.table_inputs.items() if one.stream in fed.sources}
         ends = {str(one): end for one, (_, end) in wanted.items()}
         if table.read(generation, ends):
