@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.read import fetcher as fast_module
@@ -155,6 +156,26 @@ def test_a_broker_that_is_away_is_no_missing_partition(opened: Callable[..., Ran
             fetcher.fetch("away", 0, 10, 50)
         broker.restart()
         check(fetcher, known, 10, 50)
+
+
+def test_a_client_that_hears_nothing_of_a_broker_that_is_there_is_replaced(broker: Broker, kind: str) -> None:
+    (known,) = filled(broker, f"deaf-{kind}")
+    before = threads()
+    fetcher = reader(kind, settings_of(broker.bootstrap), FetchPatience(silence=2, doubt=1))
+    check(fetcher, known, 0, 10)
+    assert isinstance(fetcher, FastFetcher | PlainFetcher)
+    client: Any = fetcher._client  # noqa: SLF001 - no broker does this when it is asked to
+    if kind == "plain":
+        client.consumer.pause([TopicPartition(known.topic, 0)])
+        client._held = []  # noqa: SLF001
+    else:
+        client.consumer.take = lambda running, _: running.held[:0]
+        client.consumer.position = lambda _: -1
+    with pytest.raises(KafkaBusyError, match=r"nothing about .* came"):
+        fetcher.fetch(known.topic, 0, 10, 50)
+    check(fetcher, known, 10, 50)
+    fetcher.close()
+    wait_until(lambda: threads() <= before, ANSWER_TIMEOUT, "the threads of both clients are gone")
 
 
 def test_a_topic_made_anew_is_read_anew(broker: Broker, opened: Callable[..., RangeFetcher], kind: str) -> None:

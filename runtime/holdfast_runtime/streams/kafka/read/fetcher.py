@@ -7,18 +7,18 @@ range, and must not carry a client across a fork.
 """
 
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Protocol
 
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.connection import ConnectionState
-from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
+from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, KafkaBusyError
 from holdfast_runtime.streams.kafka.client.librdkafka import Library, library
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.read.consumer import (
@@ -74,7 +74,7 @@ class FastFetcher:
 
     def __init__(self, settings: KafkaSettings, limits: FetchPatience, library: Library) -> None:
         self._settings, self._limits, self._library = settings, limits, library
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._client: _Client | None = None
         self._end: Callable[[], object] = tuple
         self._process = os.getpid()
@@ -97,13 +97,14 @@ class FastFetcher:
                 lambda: client.consumer.bounds(topic, partition, min(_ASK, self._limits.silence)),
                 time.monotonic,
             )
-            complete = False
             try:
                 self._read(client, reading)
-                complete = True
-            finally:
-                if not complete:  # where its client stands is unknown now
-                    self._stop(client, (topic, partition))
+            except KafkaBusyError:
+                self._abandon_client()
+                raise
+            except BaseException:  # where its client stands is unknown now
+                self._stop(client, (topic, partition))
+                raise
             return reading.records()
 
     def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
@@ -186,11 +187,19 @@ class FastFetcher:
             self._end = weakref.finalize(self, self._client.close)  # once, when closed or when this object is garbage
         return self._client
 
+    def _abandon_client(self) -> None:
+        """Let the next fetch open a new client: one was seen that fetched nothing any more after its broker was back.
+
+        It is closed in a thread, as a client in that state may take long to end.
+        """
+        end, self._client, self._end = self._end, None, tuple
+        threading.Thread(target=end, name="kafka-close", daemon=True).start()
+
     def _leave_parent(self) -> None:
         """After a fork, drop the client, whose threads are not here, and the lock, which may be held for ever."""
         if self._process == os.getpid():
             return
-        self._process, self._lock = os.getpid(), Lock()
+        self._process, self._lock = os.getpid(), threading.Lock()
         if self._client is not None:
             self._client.consumer.abandon()
             self._client, self._end = None, tuple

@@ -5,10 +5,10 @@ partition at a time, and restarts when the next range is of another. Must not ca
 """
 
 import os
+import threading
 import time
 from collections.abc import Iterable
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.connection import QUIET, ConnectionState, keep_for_ever, unanswered
-from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
+from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, KafkaBusyError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.read.range_read import HEADERS, WITH_HEADERS, FetchPatience, RangeRead
 from holdfast_runtime.streams.records import FETCHED, OffsetBounds, OffsetRange, check_order, joined
@@ -35,7 +35,7 @@ class PlainFetcher:
 
     def __init__(self, settings: KafkaSettings, limits: FetchPatience) -> None:
         self._settings, self._limits = settings, limits
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._client: _Client | None = None
         self._process = os.getpid()
 
@@ -56,13 +56,15 @@ class PlainFetcher:
                 lambda: client.bounds(wanted.partition, min(_ASK, self._limits.silence)),
                 time.monotonic,
             )
-            complete = False
             try:
                 client.read(reading)
-                complete = True
-            finally:
-                if not complete:
-                    client.leave()
+            except KafkaBusyError:  # see FastFetcher
+                self._client = None
+                threading.Thread(target=client.consumer.close, name="kafka-close", daemon=True).start()
+                raise
+            except BaseException:
+                client.leave()
+                raise
             return reading.records()
 
     def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
@@ -79,7 +81,7 @@ class PlainFetcher:
     def _leave_parent(self) -> None:
         if self._process == os.getpid():
             return
-        self._process, self._lock = os.getpid(), Lock()
+        self._process, self._lock = os.getpid(), threading.Lock()
         if self._client is not None:
             keep_for_ever(self._client.consumer)
             self._client = None
