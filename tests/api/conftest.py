@@ -20,7 +20,9 @@ from tests.chart.rendered import rendered
 from tests.chart.rights import OPERATOR, grant
 from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
+from tests.s3.fixtures import gateway
 
+__all__ = ["gateway"]
 ROOT = Path(__file__).parents[2]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -1,1 +1,1 @@
-"""Commands on local data: streams, feed, tail, offsets, state."""
+"""Commands on local data: streams, feed, tail, offsets."""

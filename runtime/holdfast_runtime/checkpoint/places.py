@@ -22,6 +22,7 @@ import lmdb
 from pyarrow import fs as pafs
 
 from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.spec.app import StreamApp
 from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.storage import FolderStorage, Storage
 
@@ -73,6 +74,22 @@ def storage_at(location: str, conf: Mapping[str, str], field: str = _CHECKPOINT)
         message = f"{field} is {location}: it names a host; write file:///path"
         raise UserActionError(message, code="CheckpointLocationError")
     return FolderStorage(Path(unquote(found.path)))
+
+
+def cluster_runs(app: StreamApp, namespace: str, location: str | None = None) -> Storage:
+    """Return the storage of the runs of an app on a cluster; raise `CheckpointLocationError`.
+
+    Namespaces may share a location. `location`: where it is reached from here, if elsewhere than its pods reach it.
+    """
+    runtime = app.spec.runtime
+    if runtime.checkpoint is None:
+        message = (
+            "spec.runtime.checkpoint.location is not set: on a cluster, offsets and durable copies of state need a "
+            "place that all pods reach, e.g. s3a://bucket/path, or file:///checkpoints on a volume that they mount"
+        )
+        raise UserActionError(message, code="CheckpointLocationError")
+    found = storage_at(location or runtime.checkpoint.location, runtime.spark_conf)
+    return found.below(folder_name(namespace), folder_name(app.name))
 
 
 def files_at(location: str, conf: Mapping[str, str], field: str) -> tuple[pafs.FileSystem, str]:

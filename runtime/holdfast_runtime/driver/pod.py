@@ -18,7 +18,7 @@ from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
-from holdfast_runtime.checkpoint.places import Places, folder_name, storage_at
+from holdfast_runtime.checkpoint.places import Places, cluster_runs, folder_name
 from holdfast_runtime.checkpoint.run_owner import OldRuns
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.progress import (
@@ -32,7 +32,7 @@ from holdfast_runtime.progress import (
     RunEnded,
     TablesLoading,
 )
-from holdfast_runtime.state.storage import FolderStorage, Storage
+from holdfast_runtime.state.storage import FolderStorage
 
 _LOG = logging.getLogger("holdfast")
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
@@ -67,7 +67,7 @@ def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log:
     `folder`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's location.
     `scratch`: a folder of this driver, removed with it.
     """
-    shared = _runs(read).below(folder_name(read.told.run))
+    shared = cluster_runs(read.app, read.told.namespace).below(folder_name(read.told.run))
     # Spark keeps its checkpoint in files: in the shared folder if there is one, else on the driver's own disk.
     if isinstance(shared, FolderStorage):
         query, planned = shared.folder / "query", None
@@ -88,22 +88,7 @@ def old_runs_of(read: DriverFolder, claim: str) -> OldRuns:
     """Return the runs beside the current one, which `claim` has taken up; raise `CheckpointLocationError`."""
     kept = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if kept is None or kept == FOREVER else millis(kept)
-    return OldRuns(_runs(read), folder_name(read.told.run), claim, retention, steady)
-
-
-def _runs(read: DriverFolder) -> Storage:
-    return _location(read.app).below(folder_name(read.told.namespace), folder_name(read.told.app))
-
-
-def _location(app: StreamApp) -> Storage:
-    runtime = app.spec.runtime
-    if runtime.checkpoint is None:
-        message = (
-            "spec.runtime.checkpoint.location is not set: on a cluster, offsets and durable copies of state need a "
-            "place that all pods reach, e.g. s3a://bucket/path, or file:///checkpoints on a volume that they mount"
-        )
-        raise UserActionError(message, code="CheckpointLocationError")
-    return storage_at(runtime.checkpoint.location, runtime.spark_conf)
+    return OldRuns(cluster_runs(read.app, read.told.namespace), folder_name(read.told.run), claim, retention, steady)
 
 
 def _text(path: Path) -> str:

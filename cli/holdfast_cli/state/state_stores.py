@@ -1,7 +1,7 @@
-"""The state stores of an app's tasks in a data directory, found and read without disturbing a run.
+"""The state stores of an app's tasks, in a data directory or in a cluster's checkpoint, read without disturbing a run.
 
-Instead of a store that can't be trusted, its durable copy is read, restored to a temporary directory. Must not print or
-decode rows.
+Instead of a store that can't be trusted, its durable copy is read, restored to a temporary directory; of an app on a
+cluster always the durable copy. Must not print or decode rows.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote, unquote
@@ -20,6 +20,7 @@ from holdfast.suggest import did_you_mean
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_runtime.checkpoint.places import DataDir, RunPlaces, folder_name
 from holdfast_runtime.slot.program import TABLES
+from holdfast_runtime.state.data_sets import DataSets
 from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.environment import last_use_at
 from holdfast_runtime.state.offline import OfflineStore, copy_store
@@ -27,11 +28,13 @@ from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import StorePlace, TaskIdentity, boot_id, file_stamp, read_sidecar
 from holdfast_runtime.state.runs import PIECE
 from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.storage import FolderStorage, Storage
 from holdfast_runtime.state.table_copy import TableCopy, table_storage
 from holdfast_runtime.state.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
 
 _NUMBERS = re.compile(r"(\d+)")
+_ABOVE = 3
+"""Folders from the checkpoint location to the copies of a run: namespace, app, run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,39 +72,69 @@ class RunStores:
 
     logs: LocalApp
     run: str
-    places: RunPlaces
-    durable: bool
+    copies: Storage
+    """Where durable copies of state are."""
+    local: RunPlaces | None
+    """None: only durable copies are read."""
+    shown: str
+    """Where these stores are, for people."""
+    batches: dict[str, int] = field(default_factory=dict)
+    """Task or Broadcast table that was opened -> its last batch there."""
 
     @classmethod
     def of(cls, logs: LocalApp, run: str | None, *, durable: bool) -> "RunStores":
-        """Return the stores of a run; `run` None: the run in the spec."""
+        """Return the stores of a run on this host; `run` None: the run in the spec."""
         run = run or logs.app.spec.run_id
-        return cls(logs, run, DataDir(logs.data.absolute()).app(logs.app.name).run(run), durable)
+        places = DataDir(logs.data.absolute()).app(logs.app.name).run(run)
+        copies = FolderStorage(places.durable, sync=False)
+        return cls(logs, run, copies, None if durable else places, str(places.durable if durable else places.path))
+
+    @classmethod
+    def on_cluster(cls, logs: LocalApp, run: str, runs: Storage) -> "RunStores":
+        """Return the durable copies of a run on a cluster; `runs`: where all runs of the app are."""
+        copies = runs.below(folder_name(run), "state")
+        return cls(logs, run, copies, None, copies.directory)
+
+    def require_reached(self) -> None:
+        """Raise `UsageError` if the copies are in a folder that only the pods of an app mount."""
+        if isinstance(self.copies, FolderStorage) and not self.copies.folder.parents[_ABOVE].is_dir():
+            message = (
+                f"{self.logs.app.name} keeps its checkpoint in {self.copies.folder.parents[_ABOVE]}, a folder that its "
+                "pods mount and that is not here; say where it is mounted on this host: --checkpoint file:///path"
+            )
+            raise UserActionError(message, code="UsageError")
 
     def tasks(self, only: str | None = None) -> list[str]:
         """Return the tasks that have state; raise `UsageError` if there are none."""
-        found = self._in_copy() if self.durable else self._here() | self._in_copy()
+        found = self._here() | self._in_copy()
         if not found:
             raise UserActionError(self._nothing(), code="UsageError")
         if only is not None and only not in found:
-            message = f"task {only} has no state in {self.places.path}{did_you_mean(only, sorted(found))}"
+            message = f"task {only} has no state in {self.shown}{did_you_mean(only, sorted(found))}"
             raise UserActionError(message, code="UsageError")
         return [only] if only is not None else sorted(found, key=_natural)
 
     @contextmanager
     def opened(self, task: str) -> Iterator[OpenedState]:
         """Open the state of a task. What was read is valid only if the block ends without an error."""
-        identity = TaskIdentity(self.logs.app.name, self.run, task)
-        place = StorePlace(self.places.state / folder_name(task), identity)
-        apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
-        distrust = None if self.durable else _distrust(place, apart=apart)
+        for found in self._opened(TaskIdentity(self.logs.app.name, self.run, task)):
+            self.batches[task] = found.store.head.batch
+            yield found
+
+    def _opened(self, identity: TaskIdentity) -> Iterator[OpenedState]:
         with TemporaryDirectory(prefix="holdfast-state-") as directory:
-            if self.durable or distrust is not None:
+            if self.local is None:
+                yield from self._copy(identity, Path(directory), None)
+                return
+            place = StorePlace(self.local.state / folder_name(identity.task), identity)
+            apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
+            distrust = _distrust(place, apart=apart)
+            if distrust is not None:
                 yield from self._copy(identity, Path(directory), distrust)
                 return
             file = copy_store(place, Path(directory) / "copy.mdb") if apart else place.data_path
             with OfflineStore(place, file) as store:
-                yield OpenedState(task, store, "local")
+                yield OpenedState(identity.task, store, "local")
                 store.check()
 
     @property
@@ -112,16 +145,30 @@ class RunStores:
     @contextmanager
     def shared(self, name: str) -> Iterator[OpenedTable | None]:
         """Open a Broadcast table as the last batch here has left it, or its durable copy; None if there is neither."""
-        identity, durable = TaskIdentity(self.logs.app.name, self.run, name), self.places.durable
-        path = self.places.state / TABLES / folder_name(name)
-        table = SharedTable(path, identity, boot_id(), lambda _: None, PIECE)
-        if not self.durable and table.look():
-            yield OpenedTable(name, table, "local")
-            return
+        identity = TaskIdentity(self.logs.app.name, self.run, name)
+        if self.local is not None:
+            path = self.local.state / TABLES / folder_name(name)
+            table = SharedTable(path, identity, boot_id(), lambda _: None, PIECE)
+            if table.look():
+                self.batches[name] = table.manifest.batch
+                yield OpenedTable(name, table, "local")
+                return
         with TemporaryDirectory(prefix="holdfast-state-") as directory:
             table = SharedTable(Path(directory), identity, boot_id(), lambda _: None, PIECE)
-            found = TableCopy(table_storage(FolderStorage(durable, sync=False), identity), identity).newest(table)
-            yield OpenedTable(name, table, "durable") if found else None
+            if self._fetched(table, identity):
+                self.batches[name] = table.manifest.batch
+                yield OpenedTable(name, table, "durable")
+            else:
+                yield None
+
+    def _fetched(self, table: SharedTable, identity: TaskIdentity) -> bool:
+        """Fill an empty table from its newest durable copy; return whether there is one."""
+        declared = next(one for one in self.logs.app.spec.tables if one.name == identity.task)
+        if declared.files is None:
+            return TableCopy(table_storage(self.copies, identity), identity).newest(table)
+        sets = DataSets(self.copies, identity)
+        newest = sets.newest()
+        return newest is not None and sets.fetch(table, newest.number)
 
     def _copy(self, identity: TaskIdentity, directory: Path, distrust: Distrust | None) -> Iterator[OpenedState]:
         why = None if distrust is None else distrust.reason.value
@@ -139,14 +186,14 @@ class RunStores:
             yield OpenedState(identity.task, store, "durable", why, restored.damaged)
 
     def _durable(self, identity: TaskIdentity) -> DurableCopy:
-        return DurableCopy(FolderStorage(self.places.durable, sync=False), identity)
+        return DurableCopy(self.copies, identity)
 
     def _here(self) -> set[str]:
         """Return the tasks that local stores name: folder names differ from task names and may be another app's."""
-        if not self.places.state.is_dir():
+        if self.local is None or not self.local.state.is_dir():
             return set()
         nobody = TaskIdentity(self.logs.app.name, self.run, "")
-        sidecars = [read_sidecar(StorePlace(path, nobody)) for path in self.places.state.iterdir() if path.is_dir()]
+        sidecars = [read_sidecar(StorePlace(path, nobody)) for path in self.local.state.iterdir() if path.is_dir()]
         return {
             one.identity.task
             for one in sidecars
@@ -154,20 +201,18 @@ class RunStores:
         }
 
     def _in_copy(self) -> set[str]:
-        folder = self.places.durable / quote(self.logs.app.name, safe="") / quote(self.run, safe="")
-        found = {unquote(path.name) for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
-        return found - {TABLES}
+        names = self.copies.below(quote(self.logs.app.name, safe=""), quote(self.run, safe="")).directories()
+        return set(map(unquote, names)) - {TABLES}
 
     def _nothing(self) -> str:
-        where = f"{self.places.durable}" if self.durable else f"{self.places.state} and {self.places.durable}"
-        runs = self.places.path.parent
+        said = f"{self.logs.app.name} has no state of run {self.run}: looked in {self.shown}"
+        if self.local is None:
+            return f"{said}. It may have committed no batch with state yet"
+        runs = self.local.path.parent
         others = sorted(unquote(path.name) for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
         others = [name for name in others if name != self.run]
         hint = f"; there is state of --run {', '.join(others)}" if others else ""
-        return (
-            f"{self.logs.app.name} has no state of run {self.run}: looked in {where}. Run the app first, or name the "
-            f"directory it ran on with --data{hint}"
-        )
+        return f"{said}. Run the app first, or name the directory it ran on with --data{hint}"
 
 
 def _distrust(place: StorePlace, *, apart: bool) -> Distrust | None:

@@ -1,22 +1,34 @@
-"""The command `holdfast state`: show and export an app's state, whether the app is running or not.
+"""The command `holdfast state`: show and export an app's state, running or not, on this host or on a cluster.
 
 Must not change the stores or the durable copy, nor disturb a running app.
 """
 
 import argparse
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
-from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, on_app
+from holdfast.planning.plan import plan
+from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast_cli.cluster.app import APPS, find_app
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, cluster_place
+from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, need_runtime, on_app
 from holdfast_cli.output.screen import add_output_options
 
 if TYPE_CHECKING:
-    from holdfast_cli.local.state_stores import RunStores
+    from holdfast_cli.state.state_stores import RunStores
 
 _MOST = 100
 _EPILOG = """\
 Reads the local store of each task; where there is none that can be trusted, or with --durable, the durable copy, which
 is restored to a temporary directory first. A running app neither waits nor is waited for.
+
+With --cluster, the app is the name of a StreamApp, and its durable copies are read: at the checkpoint location of its
+spec, with your credentials for the bucket, or where --checkpoint says. It takes the right to get
+streamapps.holdfast.dev. Each copy is as after the last batch that its task has written there, which is told.
 
 Exit codes: 0 done, 1 the app is invalid, 2 there is no such state, or it can't be read.
 """
@@ -89,7 +101,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     sql.add_argument("--max", type=at_least_one, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
     add_output_options(sql)
     for one, run in ((ls, _ls), (get, _get), (export, _export), (sql, _sql)):
-        one.set_defaults(run=on_app(run))
+        one.set_defaults(run=_shown(run))
 
 
 def _action(
@@ -113,6 +125,11 @@ def _action(
         parser.add_argument("--task", metavar="T", help="only this task, e.g. partition-0")
     parser.add_argument("--run", dest="run_id", metavar="ID", help="another run than spec.runId")
     parser.add_argument("--durable", action="store_true", help="read the durable copy, not the local stores")
+    cluster = parser.add_argument_group("an app on a cluster")
+    cluster.add_argument("--cluster", action="store_true", help="APP.yaml is the name of a StreamApp instead")
+    add_namespace_option(cluster)
+    add_cluster_options(cluster)
+    cluster.add_argument("--checkpoint", metavar="LOCATION", help="its checkpoint location, as reached from here")
     return parser
 
 
@@ -123,42 +140,86 @@ def _file(text: str) -> str:
     return text
 
 
-def _stores(logs: LocalApp, options: argparse.Namespace) -> "RunStores":
-    # Imported here, as they need the extra `runtime`.
-    from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
-
-    return RunStores.of(logs, options.run_id, durable=options.durable)
+Show = Callable[["RunStores", argparse.Namespace], None]
 
 
-def _ls(logs: LocalApp, options: argparse.Namespace) -> int:
-    from holdfast_cli.local.state_tables import show_tables  # noqa: PLC0415
+def _shown(show: Show) -> Callable[[argparse.Namespace], int]:
+    """Return a command that shows something of an app's stores."""
 
-    show_tables(_stores(logs, options), options.task, options.output, options.color)
-    return 0
+    def on_host(logs: LocalApp, options: argparse.Namespace) -> int:
+        from holdfast_cli.state.state_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
+
+        show(RunStores.of(logs, options.run_id, durable=options.durable), options)
+        return 0
+
+    def run(options: argparse.Namespace) -> int:
+        if not options.cluster:
+            _refuse_cluster_options(options)
+            return on_app(on_host)(options)
+        stores = _on_cluster(options)
+        show(stores, options)
+        for name, batch in sorted(stores.batches.items()):
+            print(f"{name}: as after its batch {batch}", file=sys.stderr)  # noqa: T201 - beside the rows
+        return 0
+
+    return run
 
 
-def _get(logs: LocalApp, options: argparse.Namespace) -> int:
-    from holdfast_cli.local.state_tables import RowSelection, show_rows  # noqa: PLC0415
+def _refuse_cluster_options(options: argparse.Namespace) -> None:
+    for name in ("namespace", "context", "kubeconfig", "checkpoint"):
+        if getattr(options, name) is not None:
+            message = f"--{name} is for an app on a cluster: add --cluster, and name the app in place of its file"
+            raise UserActionError(message, code="UsageError")
+
+
+def _on_cluster(options: argparse.Namespace) -> "RunStores":
+    """Return the durable copies of an app on a cluster."""
+    need_runtime("the durable copy", ("lmdb", "numpy", "pyarrow"))
+    from holdfast_cli.state.state_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
+    from holdfast_runtime.checkpoint.places import cluster_runs  # noqa: PLC0415
+
+    place = cluster_place("state --cluster", options)
+    with closing(place.connect()) as client:
+        found = find_app(client, place.namespace, options.app)
+        tree = client.get(APPS, place.namespace, options.app)
+    try:
+        app = parse_app(tree)
+    except SpecInvalidError as error:
+        message = f"{options.app} on the cluster is no StreamApp of this release: {error}"
+        raise UserActionError(message, code="UsageError") from error
+    runs = cluster_runs(app, place.namespace, options.checkpoint)
+    stores = RunStores.on_cluster(
+        LocalApp(app, plan(app), Path()), options.run_id or found.status.run_id or app.spec.run_id, runs
+    )
+    stores.require_reached()
+    return stores
+
+
+def _ls(stores: "RunStores", options: argparse.Namespace) -> None:
+    from holdfast_cli.state.state_tables import show_tables  # noqa: PLC0415
+
+    show_tables(stores, options.task, options.output, options.color)
+
+
+def _get(stores: "RunStores", options: argparse.Namespace) -> None:
+    from holdfast_cli.state.state_tables import RowSelection, show_rows  # noqa: PLC0415
 
     wanted = RowSelection(options.table, options.task, options.key, options.max)
-    show_rows(_stores(logs, options), wanted, options.output, options.color)
-    return 0
+    show_rows(stores, wanted, options.output, options.color)
 
 
-def _export(logs: LocalApp, options: argparse.Namespace) -> int:
-    from holdfast_cli.local.state_tables import export  # noqa: PLC0415
+def _export(stores: "RunStores", options: argparse.Namespace) -> None:
+    from holdfast_cli.state.state_tables import export  # noqa: PLC0415
 
-    export(_stores(logs, options), options.table, options.task, options.to)
-    return 0
+    export(stores, options.table, options.task, options.to)
 
 
-def _sql(logs: LocalApp, options: argparse.Namespace) -> int:
+def _sql(stores: "RunStores", options: argparse.Namespace) -> None:
     try:
-        from holdfast_cli.local.state_sql import show_query  # noqa: PLC0415
+        from holdfast_cli.state.state_sql import show_query  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "duckdb":
             raise
         message = "`holdfast state sql` needs DuckDB: pip install 'holdfast[sql]'"
         raise UserActionError(message, code="UsageError") from error
-    show_query(_stores(logs, options), options.query, options.max, options.output, options.color)
-    return 0
+    show_query(stores, options.query, options.max, options.output, options.color)

@@ -17,10 +17,10 @@ from sqlglot.errors import SqlglotError
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import kept_rows, row_tables
 from holdfast.suggest import did_you_mean
-from holdfast_cli.local.state_rows import as_json, plain
-from holdfast_cli.local.state_stores import RunStores
-from holdfast_cli.local.state_tables import exported
 from holdfast_cli.output.screen import TextTable, screen
+from holdfast_cli.state.state_rows import as_json, plain
+from holdfast_cli.state.state_stores import RunStores
+from holdfast_cli.state.state_tables import exported
 
 _OTHER = re.compile(r"\W")
 

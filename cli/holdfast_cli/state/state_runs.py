@@ -12,7 +12,7 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import kept_rows
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.local.state_rows import StepKeys, moment, plain
+from holdfast_cli.state.state_rows import StepKeys, moment, plain
 from holdfast_runtime.state.runs_view import MOMENT, ReadableTable, RunsView
 from holdfast_runtime.streams.codecs.codec import listed
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import table_name
 from holdfast.suggest import did_you_mean
-from holdfast_cli.local.state_rows import RowKind, as_json, row_kind
-from holdfast_cli.local.state_runs import RunsRows, is_for_runs, runs_size
-from holdfast_cli.local.state_stores import OpenedState, RunStores
 from holdfast_cli.output.screen import TextTable, print_json, screen
+from holdfast_cli.state.state_rows import RowKind, as_json, row_kind
+from holdfast_cli.state.state_runs import RunsRows, is_for_runs, runs_size
+from holdfast_cli.state.state_stores import OpenedState, RunStores
 
 _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
 _OF_RUNS = ("rows", "runs", "oldest", "newest")
@@ -117,7 +117,7 @@ def opened_table(stores: RunStores, name: str) -> Iterator[RunsRows]:
     with stores.shared(name) as found:
         runs = None if found is None else RunsRows.of(found.table)
         if runs is None:
-            message = f"table {name} holds nothing yet in {stores.places.path}: run the app first"
+            message = f"table {name} holds nothing yet in {stores.shown}: run the app first"
             raise UserActionError(message, code="UsageError")
         yield runs
 
