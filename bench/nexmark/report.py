@@ -1,0 +1,91 @@
+"""The table of Nexmark: each query by Holdfast and by stock Structured Streaming, from mapped events to nothing.
+
+First each way answers once into files, and answers must be equal; then each is measured in alternating order.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from bench.engine import fresh
+from bench.engine.fresh import Measurement
+from bench.engine.peers import SAME, TUNED, rocksdb
+from bench.engine.report import CPU_PER_MILLION, PER_BATCH, RATE, Benchmark, Column, Way, check, note, paired, show
+from bench.nexmark.market import Market
+from bench.nexmark.questions import QUESTIONS
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "nexmark"
+WARM = 2
+"""Batches that don't count: the JVM compiles."""
+CORES = 2
+STORES = ("changelog off", "changelog on", "heap")
+PER_CPU = Column("events/CPU-s", lambda one: one.rows / one.cpu_seconds)
+COLUMNS = (
+    RATE,
+    PER_CPU,
+    CPU_PER_MILLION,
+    PER_BATCH,
+    Column("longest ms", lambda one: 1e3 * max(one.batches)),
+    note("state MB", ",.1f"),
+    note("memory MB", ",.1f"),
+)
+
+
+def holdfast(name: str, market: Market, *, kept: bool) -> Measurement:
+    """The app of the file."""
+    tree = YAML(typ="safe").load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
+    request = {"query": name, "market": asdict(market), "warm": WARM, "kept": kept}
+    return fresh.measure(
+        "Holdfast", "bench.nexmark.holdfast_run", {**request, "app": tree, "master": f"local[{CORES}]"}
+    )
+
+
+def stock(name: str, market: Market, store: str, *, kept: bool) -> Measurement:
+    """The native query, with Spark's state in this store."""
+    settings = {} if store == "heap" or not QUESTIONS[name].state else rocksdb(changelog=store == "changelog on")
+    request = {"query": name, "market": asdict(market), "warm": WARM, "kept": kept, "settings": SAME | TUNED | settings}
+    way = f"stock, {store}" if QUESTIONS[name].state else "stock"
+    return fresh.measure(way, "bench.nexmark.stock", request)
+
+
+def ways(name: str, market: Market, stores: Sequence[str], *, kept: bool) -> list[Way]:
+    """All who have an answer, stock first: ratios are to it."""
+    question = QUESTIONS[name]
+    used = () if not question.stock else stores if question.state else stores[:1]
+    peers: list[Way] = [partial(stock, name, market, store, kept=kept) for store in used]
+    return [*peers, partial(holdfast, name, market, kept=kept)]
+
+
+def main() -> None:
+    """Print a table for each query."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.nexmark", description="Nexmark by Holdfast and by stock Structured Streaming."
+    )
+    parser.add_argument("queries", nargs="*", help=f"which (default: all): {' '.join(QUESTIONS)}")
+    parser.add_argument("--quick", action="store_true", help="few events, one run: to see that it works")
+    parser.add_argument("--runs", type=int, help="paired runs (default: 3, quick: 1)")
+    parser.add_argument("--batches", type=int, default=20, help="batches of events, the first two not counted")
+    parser.add_argument("--events", type=int, default=200_000, help="events of a batch")
+    parser.add_argument("--rate", type=int, default=50_000, help="events in a second of event time")
+    parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES, help="of stock's state")
+    chosen = parser.parse_args()
+    if unknown := [name for name in chosen.queries if name not in QUESTIONS]:
+        parser.error(f"no query {unknown}; there are {list(QUESTIONS)}")
+    market = Market(8, 10_000, 2_000) if chosen.quick else Market(chosen.batches, chosen.events, chosen.rate)
+    runs = chosen.runs or (1 if chosen.quick else 3)
+    market.directory()
+    for name in chosen.queries or QUESTIONS:
+        answers = paired(ways(name, market, chosen.stores, kept=True), 1)
+        check(answers)
+        (rows, *_) = (one.digest.partition(":")[0] for some in answers.values() for one in some)
+        title = f"{name}: {market.batches} batches of {market.events:,} events, answers of {rows} rows compared"
+        benchmark = Benchmark(title, ways(name, market, chosen.stores, kept=False), COLUMNS)
+        show(benchmark, paired(benchmark.ways, runs), runs)
+
+
+if __name__ == "__main__":
+    main()
