@@ -82,6 +82,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/kafka_fetch.py
 	$(BIN)/python bench/kafka
 	$(BIN)/python bench/engine
+	$(BIN)/python bench/nexmark
 	$(BIN)/python bench/operator
 	$(BIN)/python bench/operator/hostile.py
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from bench.engine.data import digest
 from bench.nexmark.market import Market
 
-_TIME = pa.timestamp("us", "UTC")
+_TIME, _MILLIS = pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,21 @@ class Question:
     def digest(self, rows: pa.Table, market: Market) -> str:
         """Equal for equal answers."""
         # Spark's files have nanoseconds without a zone.
-        timed = [one.with_type(_TIME) if pa.types.is_timestamp(one.type) else one for one in rows.schema]
-        rows = rows.cast(pa.schema(timed))
+        rows = rows.cast(pa.schema([_typed(one, _TIME) for one in rows.schema]))
         if self.until:
             closed = market.nexmark.until(max(0, market.batches - 3) * market.events)
             rows = rows.filter(pc.less_equal(rows[self.until], pa.scalar(closed, _TIME)))
+            # A StreamApp's event times are milliseconds, and so are the bounds of its sessions.
+            rows = rows.cast(pa.schema([_typed(one, _MILLIS) for one in rows.schema]), safe=False)
         if self.by:
             ordered = rows.append_column("row", pa.array(range(rows.num_rows))).sort_by(self.newest)
             last = ordered.group_by(list(self.by), use_threads=False).aggregate([("row", "last")])
             rows = rows.take(last["row_last"])
         return digest(rows.select(sorted(rows.schema.names)))
+
+
+def _typed(column: pa.Field, time: pa.DataType) -> pa.Field:
+    return column.with_type(time) if pa.types.is_timestamp(column.type) else column
 
 
 ALONE = Question(stock=False)
