@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from bench.engine.fresh import answer
-from bench.engine.holdfast_run import Watch
+from bench.engine.holdfast_run import PHASES, Watch, median
 from bench.nexmark.market import KEYS, PARTS, Market, ends
 from bench.nexmark.questions import QUESTIONS
 from holdfast.tasks.partitions import StreamPartition
@@ -120,6 +120,8 @@ def main() -> None:
     app = app_tree(request["app"], market, question.ahead, out if request["kept"] else None)
     with patch.object(Generator, "bounds", lambda _, stream: release.bounds(stream)):
         watch.run({"app": app, "master": request["master"]}, scratch / "data")
+    counted = watch.seen[warm : market.batches]
+    phases = {phase: median([one.phases.get(phase, 0.0) for one in counted]) for phase in PHASES}
     lasted = np.diff(watch.ends[warm - 1 :]).tolist()
     answer(
         scratch,
@@ -127,7 +129,7 @@ def main() -> None:
         (market.batches - warm) * market.events,
         lasted[: market.batches - warm],
         digest=question.digest(parquet.read_table(out), market) if request["kept"] else "",
-        notes={"state MB": watch.seen[-1].state_bytes / 1e6},
+        notes={"state MB": watch.seen[-1].state_bytes / 1e6} | phases,
     )
 
 

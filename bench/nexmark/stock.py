@@ -99,7 +99,7 @@ def q17(given: Streams) -> DataFrame:
         "rank3_bids": "count_if(price >= 1000000)",
         "min_price": "min(price)",
         "max_price": "max(price)",
-        "avg_price": "CAST(avg(price) AS BIGINT)",
+        "avg_price": "avg(price)",
         "sum_price": "sum(price)",
     }
     reported = timed(given("bid")).groupBy("auction", sql.window("date_time", "1 day").alias("w"))

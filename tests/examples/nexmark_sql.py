@@ -105,7 +105,7 @@ QUERIES: Mapping[str, Expected] = {
         """SELECT auction, date_trunc('day', date_time) AS window_start, count(*) AS total_bids,
         count_if(price < 10000) AS rank1_bids, count_if(price BETWEEN 10000 AND 999999) AS rank2_bids,
         count_if(price >= 1000000) AS rank3_bids, min(price) AS min_price, max(price) AS max_price,
-        CAST(trunc(avg(price)) AS BIGINT) AS avg_price, CAST(sum(price) AS BIGINT) AS sum_price
+        avg(price) AS avg_price, CAST(sum(price) AS BIGINT) AS sum_price
         FROM bid GROUP BY auction, window_start""",
         by=("auction", "window_start"),
     ),
