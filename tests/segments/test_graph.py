@@ -8,6 +8,7 @@ from hypothesis import given
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.segments.graph import CompiledGraph, GraphNode
+from holdfast_runtime.steps.timed_rows import TimedRows, pick
 from tests.error_codes import has_code
 from tests.planning.apps import step
 from tests.segments.graphs import compiled, graphs, read, written
@@ -36,6 +37,10 @@ def levels(graph: CompiledGraph) -> dict[str, int]:
          {"f": 1, "m": 2, "x": 2, "out-step": 2}),
         ([step("x", "a", "b", merge={})], {"x": 0, "out-step": 0}),
         ([step("p", "a", apply={"function": "m:f"}), step("x", "p", filter="v > 0")], {"p": 0, "x": 1, "out-step": 2}),
+        ([step("x", "a", select=["v AS w", "k"])], {"x": 0, "out-step": 0}),
+        ([step("x", "a", select=["k", "v + 1 AS v"])], {"x": 1, "out-step": 2}),
+        ([step("s", "a", select=["k", "v"]), step("f", "s", filter="v > 0"), step("x", "f", select=["k"])],
+         {"s": 0, "f": 1, "x": 1, "out-step": 2}),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
 )  # fmt: skip
@@ -52,6 +57,21 @@ def test_rows_that_need_no_spark_sql_pass_it_by_though_another_input_is_filtered
     names = {node.index: node.name for node in graph.nodes}
     assert [[names[node] for node in graph.layout(level).shape_of] for level in (0, 1)] == [["a"], ["f"]]
     assert [[node.name for node in graph.sealed(level)] for level in (0, 1)] == [["b"], ["b"]]
+
+
+def test_a_select_of_columns_alone_takes_them_without_spark() -> None:
+    def ask(*_: object) -> pa.Schema:
+        raise AssertionError
+
+    steps = [step("x", "a", select=["V AS `an odd name`", "*"]), OUT]
+    (source, picked, _) = compiled([read("a"), written()], steps, ask).nodes
+    assert picked.picked == ("v", "k", "v", "ts")
+    assert picked.schema == pa.schema([source.schema.field("v").with_name("an odd name"), *source.schema])
+    given = pa.RecordBatch.from_pylist([{"k": "a", "v": 1}, {"k": "b", "v": None}], source.schema)
+    rows = TimedRows(given, pa.array([5, None], pa.int64()))
+    made = pick(rows, picked.picked, picked.schema)
+    assert made.times == rows.times
+    assert made.rows.to_pylist() == [{"an odd name": row["v"], **row} for row in given.to_pylist()]
 
 
 def test_who_reads_a_written_step_reads_what_it_wrote() -> None:

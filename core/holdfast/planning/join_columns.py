@@ -1,4 +1,4 @@
-"""What a `join` or `lookup` puts out, or a table keeps, taken apart: columns, and the Spark SQL behind them.
+"""What a `join` or `lookup` puts out, a table keeps or a `select` takes: columns, and the Spark SQL behind them.
 
 `left.amount * right.rate AS worth` becomes two columns of the pairs and an expression over them. Where all items are
 columns, nothing is left for Spark SQL, and rows don't leave Python. Pure; must not know how rows are matched.
@@ -98,6 +98,14 @@ def split_table(items: Sequence[str], names: Sequence[str]) -> TableColumns:
                 given.append((column.name, name))
             computed[str(one.name)] = ComputedColumn(expression, tuple(given))
     return TableColumns(tuple(kept.items()), computed, tuple(str(one.name) for _, one in found))
+
+
+def picked_columns(items: Sequence[str], names: Sequence[str]) -> dict[str, str] | None:
+    """Return name -> column of a `select` that takes columns as they are; None if it computes anything."""
+    scope = Scope.of(RowType(tuple(Column(name, UNKNOWN) for name in names)))
+    found = [one for text in items for one in check_select([text], scope)]
+    picked = {str(one.name): one.source[1] for one in found if one.source is not None}
+    return picked if picked and len(picked) == len(found) else None
 
 
 def _column(source: ColumnSource, name: str) -> JoinColumn:

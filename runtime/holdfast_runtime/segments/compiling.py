@@ -13,7 +13,7 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import split_compute
 from holdfast.planning.graph import makes_stream
-from holdfast.planning.join_columns import JoinColumn, TableColumns, split_join, split_table
+from holdfast.planning.join_columns import JoinColumn, TableColumns, picked_columns, split_join, split_table
 from holdfast.planning.plan import Plan
 from holdfast.planning.sql.items import quoted
 from holdfast.planning.types.ddl import parse_schema
@@ -28,6 +28,7 @@ from holdfast_runtime.segments.graph import (
     FAILED,
     FAILURES,
     PARTIAL,
+    PICK,
     PYTHON_VERBS,
     SINK_VERBS,
     SOURCE,
@@ -195,6 +196,10 @@ class _Flow:
         self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None, join: JoinPlan | None = None
     ) -> GraphNode:
         given = [self.nodes[at] for at in inputs]
+        if step.select is not None and not given[0].level % 2:
+            picked = picked_columns(step.select, given[0].schema.names)
+            if picked is not None:
+                return self._add_pick(step, given[0], picked)
         if plan is not None:
             schema = AggregateStep(step.name, plan, step.name).schema
         else:
@@ -209,6 +214,13 @@ class _Flow:
         self.nodes.append(node)
         if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
             self._add_failures(step, node, given[0])
+        return node
+
+    def _add_pick(self, step: Step, given: GraphNode, picked: Mapping[str, str]) -> GraphNode:
+        columns = tuple(picked.values())
+        schema = pa.schema([given.schema.field(column).with_name(name) for name, column in picked.items()])
+        node = GraphNode(len(self.nodes), step.name, PICK, (given.index,), given.level, schema, step, picked=columns)
+        self.nodes.append(node)
         return node
 
     def _add_aggregate(self, step: Step, verb: Aggregate, given: int) -> GraphNode:

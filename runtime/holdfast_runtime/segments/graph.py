@@ -47,6 +47,8 @@ def _reason(step: Step, column: str | None) -> str:
 
 SOURCE = "source"
 SQL_VERBS = ("filter", "select")
+PICK = "pick"
+"""A `select` of nothing but columns whose rows are in Python already: it takes no trip to the JVM."""
 PARTIAL = "partial"
 """The part of an `aggregate` that runs before its rows travel."""
 PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", "join", "lookup", "toTable", PARTIAL)
@@ -81,6 +83,8 @@ class GraphNode:
     """What a `lookup` finds and puts out, before the Spark SQL of its `select`."""
     table: TableShape | None = None
     """The columns of the table that a `toTable` writes."""
+    picked: tuple[str, ...] = ()
+    """The columns that a `pick` takes, in the order of its schema."""
 
 
 @dataclass(frozen=True, slots=True)

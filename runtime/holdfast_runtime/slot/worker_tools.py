@@ -18,6 +18,7 @@ from holdfast_runtime.segments.graph import (
     FAILED,
     FAILURES,
     PARTIAL,
+    PICK,
     SINK_VERBS,
     SOURCE,
     SQL_VERBS,
@@ -42,7 +43,7 @@ from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
 from holdfast_runtime.steps.lookup import LookupStep
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
-from holdfast_runtime.steps.timed_rows import TimedRows, merge
+from holdfast_runtime.steps.timed_rows import TimedRows, merge, pick
 from holdfast_runtime.steps.to_table import DatasetInputs, ToTableStep
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.app_streams import StreamAccess
@@ -187,6 +188,8 @@ class WorkerTools:
             return keyed
         if node.verb == "merge":
             return lambda rows, _, __: merge(rows, node.schema)
+        if node.verb == PICK:
+            return lambda rows, _, __: pick(rows[0], node.picked, node.schema)
         # Run as any other verb, or not at all, the app would write wrong rows and nobody would notice.
         message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast; please report it"
         raise HoldfastError(message)
