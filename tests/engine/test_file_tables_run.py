@@ -14,7 +14,7 @@ from holdfast_runtime.streams.records import OffsetRange, written_batch
 from tests.engine.file_tables import filed, put
 from tests.engine.runs import Run
 
-VERSIONS, ORDERS = 5, 40
+VERSIONS, ORDERS = 4, 40
 SKUS = ("a", "b", "c")
 
 
