@@ -129,11 +129,12 @@ def test_data_sets_that_no_batch_needs_are_removed(tmp_path: Path) -> None:
         assert priced(driver, "a") == [4]
 
 
-def test_a_changed_schema_loads_unchanged_files_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_a_changed_schema_loads_unchanged_files_again(tmp_path: Path, *, bootstrap: bool) -> None:
     put(tmp_path / "files", {"a": 1})
     with TestDriver(filed(tmp_path / "files"), tmp_path / "data") as driver:
         assert priced(driver, "a") == [1]
-    wider = filed(tmp_path / "files", schema="sku STRING, price BIGINT, owner STRING")
+    wider = filed(tmp_path / "files", schema="sku STRING, price BIGINT, owner STRING", bootstrap=bootstrap)
     with TestDriver(wider, tmp_path / "data") as driver:
         assert priced(driver, "a") == [1]
         assert "owner" in driver.rows("out")[-1]

@@ -114,17 +114,26 @@ class FileTables:
         """Return what is known; `done`: the generations of tables after the last batch that is done."""
         numbers, loading, problems = dict[str, int](), dict[str, int](), dict[str, str]()
         for name, one in self._standing.items():
-            used = done.get(name, 0)
-            if used != one.used:
+            self._know(one)
+            if (used := done.get(name, 0)) != one.used:
                 one.used = used
                 self._woken.set()
-            # Until the durable data sets are known, batches go on with the one that they had.
-            numbers[name] = one.number if one.looked else used
+            numbers[name] = one.number
             if one.of.table.bootstrap and not one.caught_up and not (one.problem and numbers[name]):
                 loading[name] = max(1, one.left)
             if one.problem is not None:
                 problems[name] = one.problem
         return DataSetsSeen(numbers, loading, problems)
+
+    def _know(self, one: _Standing) -> None:
+        """Find out once which data set there is: the first batch may look it up."""
+        if not one.looked:
+            newest = one.sets.newest()
+            one.known = 0 if newest is None else newest.number
+            # One that was made for other columns can't be served.
+            fits = newest is not None and newest.source["columns"] == one.of.source(())["columns"]
+            one.newest, one.looked = newest if fits else None, True
+            self._woken.set()
 
     def follow(self) -> int:
         """Load what has changed and is due; return in how many milliseconds something is due again."""
@@ -132,7 +141,7 @@ class FileTables:
             if one.used > one.tidied and one.trying.now(partial(one.sets.tidy, one.used)):
                 one.tidied = one.used
             # What was loaded last is not removed by the next one before a batch has named it.
-            if self._clock() >= one.due and (one.number in (0, one.used) or not one.looked):
+            if one.looked and self._clock() >= one.due and one.number in (0, one.used):
                 one.trying.now(partial(self._tell, one))
                 one.due = self._clock() + round(1000 * one.trying.wait(one.of.every / 1000))
         coming = (one.due for one in self._standing.values() if one.due > self._clock())
@@ -156,12 +165,6 @@ class FileTables:
 
     def _follow(self, one: _Standing) -> None:
         """Load the files if they have changed."""
-        if not one.looked:
-            newest = one.sets.newest()
-            one.known = 0 if newest is None else newest.number
-            # One that was made for other columns can't be served.
-            fits = newest is not None and newest.source["columns"] == one.of.source(())["columns"]
-            one.newest, one.looked = newest if fits else None, True
         files = one.of.files.there()
         source = one.of.source(files)
         if one.newest is None or one.newest.source != source:

@@ -351,6 +351,7 @@ class TestDriver:
         time, said = self._clock.at(Instant(self._now, self._passed), self._done.time)
         self.clock_jumped = said or self.clock_jumped
         assumed = self._assumed_bytes({*self._done.record_bytes, *self._standing.record_bytes})
+        self._files.look(self._done.tables)
         self._files.follow()
         sets = self._files.look(self._done.tables)
         seen = self._standing.seen(self._bounds(), time, assumed=assumed, data_sets=sets)
