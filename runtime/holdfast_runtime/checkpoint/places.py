@@ -66,8 +66,8 @@ def storage_at(location: str, conf: Mapping[str, str], field: str = _CHECKPOINT)
         return _bucket(location, found.netloc, unquote(found.path), conf, field)
     if found.scheme != "file":
         message = (
-            f"{field} is {location}: this release reads and writes object stores that speak S3, s3a://bucket/path, "
-            f"and folders that all pods mount, file:///path"
+            f"{field} is {location}: this release knows only places in object stores that speak S3, s3a://bucket/path, "
+            f"or in a folder that all pods mount, file:///path"
         )
         raise UserActionError(message, code="CheckpointLocationError")
     if found.netloc:
