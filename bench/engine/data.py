@@ -49,6 +49,7 @@ COUNTED = pa.schema(
 )
 EVENT = "id STRING, number BIGINT, ts TIMESTAMP"
 SINGLE = pa.schema({"id": pa.string(), "number": pa.int64(), "ts": pa.timestamp("us", "UTC")})
+NAMED = pa.schema({"key": pa.string(), "amount": pa.int64(), "name": pa.string()})
 ORDER = "id STRING, amount BIGINT, ts TIMESTAMP"
 PAYMENT = "id STRING, code BIGINT, ts TIMESTAMP"
 PAID = pa.schema({"id": pa.string(), "amount": pa.int64(), "ts": pa.timestamp("us", "UTC"), "code": pa.int64()})
@@ -142,6 +143,39 @@ class Events:
                 "ts": quoted("", stamps(millis), "Z"),
             }
             write_lines(here, number, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Sales:
+    """JSON lines whose keys are named in a table, and that table in Parquet. Two files per batch, by halves of keys.
+
+    One in eight keys is not in the table.
+    """
+
+    batches: int
+    rows: int
+    """Of one batch."""
+    names: int
+    """Rows of the table."""
+
+    def directory(self) -> Path:
+        """Where `sales` and `names` are; made if they are not there."""
+        return cached(f"sales-{self.batches}x{self.rows}-{self.names}", self._write)
+
+    def _write(self, here: Path) -> None:
+        for name in ("sales", "names"):
+            (here / name).mkdir()
+        numbers = text(np.arange(self.names))
+        names = {
+            "key": pc.binary_join_element_wise("key-", numbers, ""),
+            "name": pc.binary_join_element_wise("the name of number ", numbers, ""),
+        }
+        parquet.write_table(pa.table(names), here / "names" / "names.parquet")
+        for number in range(2 * self.batches):
+            chance = np.random.default_rng([9, number])
+            keys = chance.integers(0, self.names * 4 // 7, self.rows // 2) * 2 + number % 2
+            columns = {"key": quoted("key-", text(keys)), "amount": text(chance.integers(0, 10**6, len(keys)))}
+            write_lines(here / "sales", number, columns)
 
 
 @dataclass(frozen=True, slots=True)

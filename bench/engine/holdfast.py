@@ -48,6 +48,7 @@ from bench.engine.data import (
     Events,
     Orders,
     Rows,
+    Sales,
     Visits,
     cached,
 )
@@ -129,6 +130,16 @@ def deduplicate(events: Events, parts: int = CORES) -> Measurement:
     app["spec"]["streams"][0] |= {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1h"}}
     arguments = {"files": str(events.directory()), "warm": WARM, "parts": parts}
     return _holdfast(f"Holdfast{_of(parts)}", "deduplicate", app, arguments)
+
+
+def lookup(sales: Sales, parts: int = CORES) -> Measurement:
+    """The name of each key, from a table of the same file."""
+    step = {"name": "named", "from": ["given"], "lookup": {"table": "names", "on": ["key"]}}
+    app = stream_app(AMOUNT, [step], parts, sales.rows // parts)
+    files = {"location": f"file://{sales.directory()}/names", "format": "parquet"}
+    table = {"name": "names", "files": files, "key": ["key"], "schema": "key STRING, name STRING"}
+    app["spec"]["tables"] = [table | {"distribution": "Broadcast", "versioned": True}]
+    return _holdfast(f"Holdfast{_of(parts)}", "lookup", app, {"sales": asdict(sales), "warm": WARM, "parts": parts})
 
 
 def aggregate(visits: Visits, parts: int = CORES) -> Measurement:

@@ -135,6 +135,16 @@ def deduplicate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: 
     watch.answer(scratch, warm, rows, data.digest(written(scratch / "data", data.SINGLE)))
 
 
+def lookup(scratch: Path, request: Mapping[str, Any], *, sales: Mapping[str, int], warm: int, parts: int) -> None:
+    """Sales, by keys. A first batch reads nothing, as the table is not loaded yet."""
+    given = data.Sales(**sales)
+    log = EmbeddedLog(scratch / "data" / "log", sync=False)
+    _feed_files(log, sorted((given.directory() / "sales").glob("*.json")), parts)
+    watch = Watch(given.batches + 1)
+    watch.run(request, scratch / "data")
+    watch.answer(scratch, warm + 1, given.rows, data.digest(written(scratch / "data", data.NAMED)))
+
+
 def aggregate(scratch: Path, request: Mapping[str, Any], *, visits: Mapping[str, int], warm: int, parts: int) -> None:
     """Visits, by keys."""
     given = data.Visits(**visits)
@@ -283,7 +293,7 @@ def median(values: list[float]) -> float:
 
 WAYS: dict[str, Callable[..., None]] = {
     one.__name__: one
-    for one in (latency, stateless, stateful, deduplicate, aggregate, join, fill, fill_join, restart, touches)
+    for one in (latency, stateless, stateful, deduplicate, lookup, aggregate, join, fill, fill_join, restart, touches)
 }
 
 

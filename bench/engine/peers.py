@@ -33,7 +33,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.engine import fresh
-from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Visits, cached
+from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Sales, Visits, cached
 from bench.engine.fresh import Measurement
 
 SAME = {
@@ -93,6 +93,13 @@ def deduplicate(events: Events, *, store: str) -> Measurement:
     settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
     arguments = {"files": str(events.directory()), "warm": WARM, "rows": events.rows}
     return _stock(f"dropDuplicatesWithinWatermark, {store}", "deduplicate", SAME | TUNED | settings, arguments)
+
+
+def lookup(sales: Sales, *, broadcast: bool) -> Measurement:
+    """Spark's own join with a table in Parquet, which it reads in each batch; `broadcast`: with that hint."""
+    arguments = {"sales": asdict(sales), "broadcast": broadcast, "warm": WARM}
+    sales.directory()
+    return _stock(f"join with Parquet{', broadcast' * broadcast}", "lookup", SAME | TUNED, arguments)
 
 
 def aggregate(visits: Visits, *, store: str) -> Measurement:

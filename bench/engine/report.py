@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.engine import holdfast, peers
-from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Visits
+from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Sales, Visits
 from bench.engine.fresh import Measurement
 
 Way = Callable[[], Measurement]
@@ -102,6 +102,7 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         "deduplicate": Benchmark(
             f"the first of each id within an hour, {events.rows:,} rows/batch", deduplicate, SLOWEST
         ),
+        "lookup": lookups(Sales(6, 10_000, 20_000) if quick else Sales(16, 200_000, 1_000_000)),
         "aggregate": windows(Visits(6, 4_000, 400, 400) if quick else Visits(18, 200_000, 20_000, 20_000)),
         "aggregate-sparse": windows(Visits(6, 800, 400, 400) if quick else Visits(18, 40_000, 20_000, 20_000)),
         "join": joins(orders, "Inner"),
@@ -109,6 +110,13 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         "restart-small": Benchmark("first batch of a new process, small state", small, RESTART),
         "restart": Benchmark("first batch of a new process", small if quick else large, RESTART),
     }
+
+
+def lookups(sales: Sales) -> Benchmark:
+    """Rows with what a table has of their key."""
+    ways: list[Way] = [partial(peers.lookup, sales, broadcast=hint) for hint in (False, True)]
+    ways.append(partial(holdfast.lookup, sales))
+    return Benchmark(f"{sales.rows:,} rows/batch looked up in a table of {sales.names:,}", ways, SLOWEST)
 
 
 def joins(orders: Orders, kind: str, stores: Sequence[str] = STORES) -> Benchmark:

@@ -155,6 +155,15 @@ def deduplicate(spark: SparkSession, scratch: Path, *, files: str, warm: int, ro
     _answer(scratch, query, warm, rows, digest=data.digest(data.read_lines(scratch / "out", data.SINGLE)))
 
 
+def lookup(spark: SparkSession, scratch: Path, *, sales: Mapping[str, int], broadcast: bool, warm: int) -> None:
+    """JSON lines -> with the name of each key, from a table that each batch reads -> JSON lines."""
+    given = data.Sales(**sales)
+    rows = spark.readStream.schema(data.AMOUNT).option("maxFilesPerTrigger", 2).json(str(given.directory() / "sales"))
+    names = spark.read.parquet(str(given.directory() / "names"))
+    query = _to_files(rows.join(sql.broadcast(names) if broadcast else names, "key", "left"), scratch)
+    _answer(scratch, query, warm, given.rows, digest=data.digest(data.read_lines(scratch / "out", data.NAMED)))
+
+
 def aggregate(spark: SparkSession, scratch: Path, *, visits: Mapping[str, int], warm: int) -> None:
     """JSON lines -> count and sum of each key in windows of a minute -> JSON lines."""
     given = data.Visits(**visits)
@@ -285,7 +294,7 @@ def _state(batch: dict[str, Any]) -> dict[str, float]:
 PARTS = ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
 """Of a trigger: their medians are in the notes, in milliseconds."""
 PEERS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, join, fill, restart)
+    one.__name__: one for one in (latency, stateless, stateful, deduplicate, lookup, aggregate, join, fill, restart)
 }
 
 
