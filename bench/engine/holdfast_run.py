@@ -78,9 +78,13 @@ class Watch:
         engine.run_app(parse_app(request["app"]), options, self, threading.Event())
 
     def answer(self, scratch: Path, warm: int, rows: int, digest: str = "") -> None:
-        """Report all batches but the first few; `rows` is what each has read."""
-        counted = self.seen[warm:]
-        if any(one.rows_in != rows or one.restored for one in counted):
+        """Report all batches but the first few; `rows` is what each has read.
+
+        The last one may have read a little less, if keys fall unevenly on many partitions.
+        """
+        counted, least = self.seen[warm:], rows * 9 // 10
+        full = all(one.rows_in == rows for one in counted[:-1]) and least <= counted[-1].rows_in <= rows
+        if not full or any(one.restored for one in counted):
             message = f"batches should read {rows} rows: {[(one.rows_in, one.restored) for one in counted]}"
             raise SystemExit(message)
         phases = {name: median([one.phases.get(name, 0.0) for one in counted]) for name in PHASES}
@@ -89,7 +93,7 @@ class Watch:
         answer(
             scratch,
             (self.ends[warm - 1], self.ends[-1]),
-            rows * len(counted),
+            sum(one.rows_in for one in counted),
             np.diff(self.ends[warm - 1 :]).tolist(),
             digest=digest,
             notes=phases | sparks | state,

@@ -71,6 +71,8 @@ class Progress:
     """The lowest watermark of all tasks, milliseconds of event time; None if there is none yet."""
     held_back: str | None = None
     """What holds the watermark back, one sentence."""
+    held_by: str | None = None
+    """The other app that is waited for, if it is one."""
     state_bytes: int = 0
     """Size of all local stores."""
     buffered: Mapping[str, BufferedRows] = field(default_factory=dict)

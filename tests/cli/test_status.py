@@ -221,6 +221,64 @@ def test_each_state_of_report_and_assignment_has_its_line(maps: tuple[Tree, ...]
     assert any(one.startswith(line) for one in text.splitlines()), text
 
 
+def chain(name: str, by: str | None, why: str | None) -> Tree:
+    return report(name, heldBack=why, heldBy=by)
+
+
+def test_who_holds_a_watermark_back_is_followed_through_the_apps() -> None:
+    between = "between/0: no watermark yet, for 2 h: waiting for task t of app first, last heard 2 h ago"
+    maps = (
+        chain("ads", "first", between),
+        chain("first", "cleaned", "raw/1: waiting for task u of app cleaned, never heard"),
+    )
+    trees = Trees(app(), app("first"), maps=maps)
+    assert f"""\
+held back   {between}
+  because   first is ready, its last batch 2.5 s ago: raw/1: waiting for task u of app cleaned, never heard
+  because   cleaned is not known: there is no StreamApp cleaned in namespace apps (there are: ads, first)
+""" in page(read_app(trees, "apps", "ads"))
+
+
+@pytest.mark.parametrize(
+    ("upstream", "said", "line"),
+    [
+        (
+            app("first"),
+            report("first"),
+            "first is ready, its last batch 2.5 s ago: nothing that is known holds it back",
+        ),
+        (
+            app("first", said={"Ready": ("False", "Suspended", "spec.suspend is set")}),
+            report("first"),
+            "first is not ready, Suspended: spec.suspend is set",
+        ),
+        (
+            app("first", said={"Ready": ("True", "Completed", "All inputs have ended.")}),
+            report("first"),
+            "first is ready, Completed: All inputs have ended.",
+        ),
+        (
+            app("first"),
+            chain("first", "ads", "it waits for ads"),
+            "first is ready, its last batch 2.5 s ago: it waits ",
+        ),
+        (app("first"), report("first", attempt=1), "first has a report that is not known: attempt 2 has not reported "),
+        (app("first"), report("other"), "first has a report that is not known: its driver has not reported yet"),
+    ],
+)
+def test_the_app_that_is_waited_for_has_a_line(upstream: Tree, said: Tree, line: str) -> None:
+    trees = Trees(app(), upstream, maps=(chain("ads", "first", "it waits"), said))
+    found = read_app(trees, "apps", "ads")
+    assert f"  because   {line}" in page(found)
+    assert page(found).count("because") == 1
+    assert [one["app"] for one in app_json(found)["upstream"]] == ["first"]
+
+
+def test_what_held_back_long_ago_is_said_with_its_age() -> None:
+    maps = (report(heldBack="it waits", progressed=NOW - 7_200_000),)
+    assert "held back   it waits (as of 2 h 0 min ago)" in page(read_app(Trees(app(), maps=maps), "apps", "ads"))
+
+
 def test_what_may_not_be_seen_is_missing_and_said() -> None:
     trees = Trees(app())
     trees.refused = {CONFIG_MAPS, EVENTS}

@@ -42,26 +42,37 @@ any_inputs = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn, *, ends: bool = True) -> list[Batch]:
-    """Each producer's positions increase; its watermarks mostly do."""
+    """Each producer's positions increase; its watermarks mostly do. The other app may be run anew, which starts them
+    again, and its old run may have a last word.
+    """
     now, history = 0, []
+    foreign = draw(st.sampled_from([(None,), ("x/1/1",), ("x/1/1", "x/1/2", "x/2/3")]))
+    run, begun = 0, {0: 0}
     for number in range(draw(st.integers(1, 8))):
         now += draw(st.sampled_from([0, 1, 40, 60, 100, 101, 500]))
-        count = draw(st.integers(0, 6))
-        history.append(Batch(now, tuple(draw(deliveries(number, sequence, ends)) for sequence in range(count))))
+        said = []
+        for sequence in range(draw(st.integers(0, 6))):
+            run = draw(st.integers(run, len(foreign) - 1))
+            begun.setdefault(run, number)
+            heard = run if draw(st.integers(0, 5)) else min(begun)
+            said.append(draw(deliveries(number, sequence, ends, (foreign[heard], begun[heard]))))
+        history.append(Batch(now, tuple(said)))
     return history
 
 
 @st.composite
-def deliveries(draw: st.DrawFn, batch: int, sequence: int, ends: bool) -> Delivery:
+def deliveries(draw: st.DrawFn, batch: int, sequence: int, ends: bool, foreign: tuple[str | None, int]) -> Delivery:
     partition = draw(st.sampled_from(PARTITIONS))
+    run, begun = foreign if partition == FOREIGN else (None, 0)
+    batch -= begun
     named = partition.stream in ("mid", "foreign") and draw(st.integers(0, 7)) > 0
     task = draw(st.sampled_from(TASKS)) if named else None
     count = len(TASKS) if named else None
     at = Position(batch, sequence)
     if ends and draw(st.integers(0, 4)) == 0:
-        return Delivery(partition, EndOfStreamMessage(partition.stream, at, task, count))
+        return Delivery(partition, EndOfStreamMessage(partition.stream, at, task, count, run))
     timestamp = batch * 10 + draw(st.integers(-30, 30))
-    return Delivery(partition, WatermarkMessage(timestamp, at, task, count))
+    return Delivery(partition, WatermarkMessage(timestamp, at, task, count, run))
 
 
 def lived(history: Iterable[Batch], state: Bookkeeping) -> Bookkeeping:

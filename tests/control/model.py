@@ -13,8 +13,30 @@ class Model:
     rule: Producers
     heard: list[tuple[int, ControlMessage]] = field(default_factory=list)
     watermark: int | None = None
+    runs: list[str] = field(default_factory=list)
+    since: int = 0
 
     def batch(self, messages: list[ControlMessage], now: int) -> int | None:
+        for at, message in enumerate(messages):
+            if message.run in self.runs[:-1]:
+                return self.batch(messages[:at] + messages[at + 1 :], now)
+            if message.run is not None and message.run not in self.runs:
+                self.hear(messages[:at], now)
+                if self.runs and self.ended():
+                    return self.batch([one for one in messages[at:] if one.run in self.runs], now)
+                if self.runs:
+                    self.heard, self.since = [], now
+                self.runs.append(message.run)
+                return self.batch(messages[at:], now)
+        return self.hear(messages, now)
+
+    def ended(self) -> bool:
+        if any(message.task is None and isinstance(message, EndOfStreamMessage) for _, message in self.heard):
+            return True
+        finished = sum(mark is None for _, mark in self.producers().values())
+        return 0 < self.expected() <= finished
+
+    def hear(self, messages: list[ControlMessage], now: int) -> int | None:
         self.heard += [(now, message) for message in messages if message.task is None or self.rule.knows(message.task)]
         candidates = [self.watermark, *self.nameless(), self.minimum(now), self.minimum_of_active(now)]
         self.watermark = max((one for one in candidates if one is not None), default=None)
@@ -60,7 +82,7 @@ class Model:
 
     def minimum_of_active(self, now: int) -> int | None:
         idle_after, known = self.rule.idle_after, self.producers()
-        if idle_after is None or (len(known) < self.expected() and now < idle_after):
+        if idle_after is None or (len(known) < self.expected() and now - self.since < idle_after):
             return None
         active = [mark for clock, mark in known.values() if mark is not None and now - clock < idle_after]
         finished = sum(mark is None for _, mark in known.values())

@@ -97,11 +97,11 @@ def test_partitions_that_left_are_deleted() -> None:
     assert Bookkeeping.restored(written(written({}, state.entries()), changes), fewer, 5) == state.tracking(fewer, 5)
 
 
-@given(st.one_of(st.binary(), st.binary(max_size=80).map(lambda rest: b"\x01" + rest)))
-@example(b"\x01" + b"[" * 100_000)
-@example(b'\x01[true,0,["a",["b"]]]')
-@example(b"\x01[false,0,[[]]]")
-@example(b"\x01[NaN,0,[]]")
+@given(st.one_of(st.binary(), st.binary(max_size=80).map(lambda rest: b"\x02" + rest)))
+@example(b"\x02" + b"[" * 100_000)
+@example(b'\x02[true,0,["a",["b"]]]')
+@example(b"\x02[false,0,[[]]]")
+@example(b"\x02[NaN,0,[]]")
 def test_any_stored_bytes_are_read_or_a_typed_error(value: bytes) -> None:
     for read in (
         lambda: watermark_in(value, MID[0]),
@@ -129,17 +129,17 @@ def test_damaged_entries_are_read_or_a_typed_error(history: list[Batch], data: s
 
 def test_a_format_of_a_newer_release_says_what_to_do() -> None:
     known = Bookkeeping.started(inputs(), 0)
-    newer = b"\x02" + watermark_bytes(known.watermarks.partitions[MID[0]])[1:]
+    newer = b"\x03" + watermark_bytes(known.watermarks.partitions[MID[0]])[1:]
     with pytest.raises(
         StoredBookkeepingError,
-        match="the watermark of mid/0 is stored in format 2, and this release reads",
+        match="the watermark of mid/0 is stored in format 3, and this release reads",
         check=has_code("StoredVersionError"),
     ):
         Bookkeeping.restored({key_of("watermark", MID[0]): newer}, inputs(), 0)
     with pytest.raises(
         StoredBookkeepingError, match="run the release that wrote it", check=has_code("StoredVersionError")
     ):
-        end_in(b"\x02" + end_bytes(known.ends.partitions[MID[0]])[1:], MID[0])
+        end_in(b"\x03" + end_bytes(known.ends.partitions[MID[0]])[1:], MID[0])
 
 
 @pytest.mark.parametrize("key", [b"watermark", b"watermark/mid", b"table/mid/0", b"\xff"])

@@ -29,12 +29,19 @@ SENDERS = st.one_of(
 RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
     st.binary().map(UserRecord),
     st.builds(
-        lambda time, at, who: WatermarkMessage(time, at, *who),
+        lambda time, at, who, run: WatermarkMessage(time, at, who[0], who[1], run),
         st.integers(-(2**63), END_OF_TIME - 1),
         POSITIONS,
         SENDERS,
+        st.none() | NAMES,
     ),
-    st.builds(lambda stream, at, who: EndOfStreamMessage(stream, at, *who), NAMES, POSITIONS, SENDERS),
+    st.builds(
+        lambda stream, at, who, run: EndOfStreamMessage(stream, at, who[0], who[1], run),
+        NAMES,
+        POSITIONS,
+        SENDERS,
+        st.none() | NAMES,
+    ),
 )
 PAYLOAD = {"version": 1, "taskName": "a", "taskCount": 2, "timestamp": 5, "batch": 0, "sequence": 0}
 
@@ -145,6 +152,7 @@ def test_a_newer_version_says_which_app_to_upgrade_first() -> None:
         (control(timestamp=END_OF_TIME), "timestamp is 9223372036854775807"),
         (control(taskCount=0), "taskCount is 0; it must be a whole number from 1 on"),
         (control(taskCount=None), "taskCount is None"),
+        (control(run=7), "run is 7; it must be text"),
         (control(taskName=""), "taskName is ''; it must be text"),
         (control(batch=-1), "batch is -1"),
         (control(kind=2), "streamId is None; it must be text"),

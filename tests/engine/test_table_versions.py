@@ -97,6 +97,17 @@ def test_a_data_set_of_several_producers_ends_when_all_have_ended(kind: str) -> 
 
 
 @both
+def test_a_producer_that_is_run_anew_half_way_ends_the_data_set_with_all_its_tasks(kind: str) -> None:
+    with TestDriver(versioned(kind)) as driver:
+        driver.feed("products", products({"a": 1}))
+        for task, run in (("one", "p/1/x"), ("two", "p/2/y"), ("one", "p/2/y")):
+            message = encode(EndOfStreamMessage("products", Position(1, 0), task, 2, run))
+            assert priced(driver, "a") == [None]
+            driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does
+        assert priced(driver, "a") == [1]
+
+
+@both
 def test_a_versioned_table_starts_anew_with_no_version(kind: str) -> None:
     with TestDriver(versioned(kind, persistent=False)) as driver:
         driver.feed("products", products({"a": 1}))

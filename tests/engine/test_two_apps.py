@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast_runtime.testing import TestDriver
+import pytest
+
+from holdfast.control.messages import EndOfStreamMessage
+from holdfast_runtime.testing import Crashed, TestDriver
 
 KEYS = "abcdefgh"
 
@@ -105,3 +108,98 @@ def test_the_first_may_grow_while_the_second_runs(tmp_path: Path) -> None:
         ran(one, two)
         assert (one.completed, two.completed) == (True, True)
         assert [n for *_, n in counted(two)] == [1] * 3 * len(KEYS)
+
+
+def test_the_first_may_be_run_anew_and_its_event_time_is_heard_at_once(tmp_path: Path) -> None:
+    anew = first()
+    anew["spec"]["runId"] = "2"
+    with TestDriver(second(), tmp_path) as two:
+        with TestDriver(first(), tmp_path) as one:
+            for minute in range(6):
+                feed(one, minute)
+                ran(one, two)
+            assert len(counted(two)) == 5 * len(KEYS)
+        with TestDriver(anew, tmp_path) as one:
+            feed(one, 6, 7)
+            ran(one, two)
+            assert len(counted(two)) == 7 * len(KEYS), "its first batch closes windows, although the old run had six"
+            assert two.late == 5 * len(KEYS), "it reads all there is, and the windows of five minutes had left"
+            one.end("raw")
+            ran(one, two)
+            assert (one.completed, two.completed) == (True, True)
+        found = counted(two)
+    assert {start[14:16]: n for _, start, n in found} == {f"{minute:02}": 1 + (minute == 5) for minute in range(8)}
+    assert len(found) == 8 * len(KEYS)
+
+
+def tasks_ended(driver: TestDriver) -> set[str | None]:
+    """The tasks whose end stands in the stream between the apps."""
+    messages = [one.message for one in driver.control("between")]
+    return {one.task for one in messages if isinstance(one, EndOfStreamMessage)}
+
+
+def test_a_run_that_stops_when_half_of_its_tasks_have_ended_may_be_run_anew(tmp_path: Path) -> None:
+    anew = first()
+    anew["spec"]["runId"] = "2"
+    with TestDriver(second(), tmp_path) as two:
+        with TestDriver(first(), tmp_path, slots=2) as one:
+            feed(one, 0, 1)
+            one.end("raw")
+            while not tasks_ended(two):
+                one.crash_at("outputs committed")
+                with pytest.raises(Crashed):
+                    one.run()
+                one.restart()
+                if not tasks_ended(two):
+                    one.run()
+        assert 0 < len(tasks_ended(two)) < 3
+        ran(two)
+        assert not two.completed
+        with TestDriver(anew, tmp_path) as one:
+            one.end("raw")
+            ran(one, two)
+            assert (one.completed, two.completed) == (True, True)
+
+
+def direct(partitions: int, between: int, **timed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first app hands its rows on in the task that reads them, so each of its tasks speaks of one partition."""
+    one, two = first(), second()
+    raw, joint = one["spec"]["streams"]
+    raw |= {"partitions": partitions, "eventTime": {"column": "ts", **timed}}
+    joint["partitions"] = between
+    one["spec"]["steps"] = [{"name": "out", "from": ["raw"], "to": "between"}]
+    two["spec"]["streams"][0] |= joint | {"eventTime": {"column": "ts", **timed}}
+    return one, two
+
+
+def test_a_producer_without_a_record_is_named_and_left_out_when_it_is_idle(tmp_path: Path) -> None:
+    silent, patient = direct(9, 2), direct(9, 2, idleAfter="10s")
+    with TestDriver(silent[0], tmp_path) as one, TestDriver(silent[1], tmp_path) as two:
+        feed(one, 0, 1)
+        one.run_until_idle()
+        (told,) = two.run()
+        held = [(task.held_by, str(task.held_back)) for task in told.tasks]
+        assert held
+        assert all(by == "first" and "of 9 producers of app first, never heard" in why for by, why in held), held
+        ran(one, two)
+        assert counted(two) == []
+        for driver, app in zip((one, two), patient, strict=True):
+            driver.restart(app)
+        feed(one, 2)
+        ran(one, two)
+        for driver in (one, two):
+            driver.advance(11)
+        feed(one, 3)
+        ran(one, two)
+        assert len(counted(two)) == 3 * len(KEYS)
+
+
+def test_many_producers_tell_every_partition_of_a_stream_that_another_app_reads(tmp_path: Path) -> None:
+    """So many speak through a relay, but only in a stream that their own app reads: nobody else would relay."""
+    apps = direct(65, 64)
+    with TestDriver(apps[0], tmp_path) as one, TestDriver(apps[1], tmp_path) as two:
+        feed(one, 0, 1)
+        one.end("raw")
+        ran(one, two)
+        assert (one.completed, two.completed) == (True, True)
+        assert [n for *_, n in counted(two)] == [1] * 2 * len(KEYS)

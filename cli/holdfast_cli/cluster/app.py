@@ -6,8 +6,9 @@ the Kubernetes client, which takes half a second to load.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -33,6 +34,8 @@ _EVENTS = 5
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _LONGEST = 253
 """Maximum length of a Kubernetes name."""
+_FARTHEST = 8
+"""How many apps are followed upstream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,15 @@ class ClusterApp:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamApp:
+    """Another app that is waited for, as it is seen from the one that waits."""
+
+    name: str
+    app: OrMissing[ClusterApp]
+    report: OrMissing[DriverReport]
+
+
+@dataclass(frozen=True, slots=True)
 class AppDetail:
     """Everything that can be read about one app."""
 
@@ -155,6 +167,8 @@ class AppDetail:
     report: OrMissing[DriverReport]
     handed: OrMissing[VersionedAssignment]
     events: OrMissing[tuple[AppEvent, ...]]
+    upstream: tuple[UpstreamApp, ...] = ()
+    """The app that holds the watermark back, the one that holds that one back, and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +185,36 @@ def read_app(reader: ObjectReader, namespace: str, name: str) -> AppDetail:
     if run is None:
         nothing = Missing("no attempt has been started")
         return AppDetail(app, nothing, nothing, _tried(lambda: _events(reader, app)))
+    report = _read_report(reader, app)
     return AppDetail(
         app,
-        _tried(lambda: _report(reader.get(CONFIG_MAPS, namespace, report_name(name, run)))),
+        report,
         _tried(lambda: _handed(reader.get(CONFIG_MAPS, namespace, assignment_name(name, run)))),
         _tried(lambda: _events(reader, app)),
+        tuple(_upstream(reader, app, report)),
     )
+
+
+def _read_report(reader: ObjectReader, app: ClusterApp) -> OrMissing[DriverReport]:
+    name = report_name(app.name, app.status.run_id or "")
+    return _tried(lambda: _report(reader.get(CONFIG_MAPS, app.namespace, name)))
+
+
+def _upstream(reader: ObjectReader, app: ClusterApp, report: OrMissing[DriverReport]) -> Iterator[UpstreamApp]:
+    """Follow who waits for whom through apps of one namespace."""
+    met = {app.name}
+    for _ in range(_FARTHEST):
+        report = app.current(report)
+        held_by = None if isinstance(report, Missing) else report.held_by
+        if held_by is None or held_by in met:
+            return
+        met.add(held_by)
+        found = _tried(partial(find_app, reader, app.namespace, held_by))
+        if isinstance(found, Missing):
+            yield UpstreamApp(held_by, found, found)
+            return
+        app, report = found, _read_report(reader, found)
+        yield UpstreamApp(held_by, app, app.current(report))
 
 
 def find_app(reader: ObjectReader, namespace: str, name: str) -> ClusterApp:
@@ -230,6 +268,7 @@ def _report(tree: Tree | None) -> OrMissing[DriverReport]:
     return replace(
         report,
         held_back=_on_one_line(report.held_back),
+        held_by=_on_one_line(report.held_by),
         loading=_on_one_line(report.loading),
         incomplete=_on_one_line(report.incomplete),
     )

@@ -18,13 +18,14 @@ from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition
-from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing
+from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing, UpstreamApp
 from holdfast_cli.output.amounts import count, many, span
 from holdfast_cli.output.screen import TextTable, styled
 
 Tree = dict[str, Any]
 _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
 _LABEL = 12
+_OLD = 30_000
 _REASONS = frozenset(one.value for one in Reason)
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
 """From worst to best, indexed by `_badness`."""
@@ -136,9 +137,30 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
     if report.waiting:
         yield "waiting", f"{many(report.waiting, 'row')} for partners in joins"
     incomplete = None if report.incomplete is None else f"tables that lack rows: {report.incomplete}"
-    said = {"loading": report.loading, "incomplete": incomplete, "held back": report.held_back}
+    said = {"loading": report.loading, "incomplete": incomplete, "held back": _held_back(report, now)}
     yield from ((label, text) for label, text in said.items() if text is not None)
+    yield from (("  because", f"{one.name} {_why_it_holds(one, now)}") for one in found.upstream)
     yield "assignment", _applied(found.handed, report)
+
+
+def _held_back(report: DriverReport, now: int) -> str | None:
+    """What holds the watermark back, and when that was said if it was long ago: it is only looked at in a batch."""
+    old = report.progressed is not None and now - report.progressed >= _OLD
+    return (
+        f"{report.held_back} (as of {_ago(report.progressed, now)})" if report.held_back and old else report.held_back
+    )
+
+
+def _why_it_holds(upstream: UpstreamApp, now: int) -> str:
+    if isinstance(upstream.app, Missing):
+        return f"is not known: {upstream.app.why}"
+    verdict, report = upstream.app.verdict, upstream.report
+    if not verdict.ready or verdict.reason == Reason.COMPLETED.value:
+        return f"is {verdict.text}"
+    if isinstance(report, Missing):
+        return f"has a report that is not known: {report.why}"
+    why = _held_back(report, now) or "nothing that is known holds it back"
+    return f"is ready, its last batch {_ago(report.progressed, now)}: {why}"
 
 
 def _applied(handed: OrMissing[VersionedAssignment], report: DriverReport) -> str:
@@ -193,6 +215,15 @@ def app_json(found: AppDetail) -> Tree:
     return {
         **_app(found.app),
         "report": _report(found.report),
+        "upstream": [
+            {
+                "app": one.name,
+                "ready": None if isinstance(one.app, Missing) else one.app.verdict.ready,
+                "message": one.app.why if isinstance(one.app, Missing) else one.app.verdict.message,
+                "report": _report(one.report),
+            }
+            for one in found.upstream
+        ],
         "assignment": None if isinstance(found.handed, Missing) else _handed(found.handed),
         "events": None if isinstance(found.events, Missing) else [asdict(one) for one in found.events],
         "missing": {name: part.why for name, part in parts.items() if isinstance(part, Missing)},

@@ -19,16 +19,18 @@ from typing import Any, Final
 from holdfast.control.end_of_stream import EndOfStream, PartitionEnd, no_ends
 from holdfast.control.partition_watermark import PartitionWatermark, ProducerWatermark
 from holdfast.control.producers import Delivery, Producers
+from holdfast.control.runs import NO_RUNS, WriterRuns
 from holdfast.control.watermark import Watermarks, no_watermarks
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 WATERMARK: Final = "watermark"
 END: Final = "end"
 
 _HEADER = Struct("<B??qqqqI")
-"""Version, has a value, has a nameless row; since, value, moved at, said; size of the names. Names and rows follow."""
+"""Version, has a value, has a nameless row; since, value, moved at, said; size of names and runs, which follow,
+and after them the rows."""
 _ROW = len(ProducerWatermark._fields)
 _UNREADABLE = (StructError, ValueError, RecursionError, KeyError, TypeError)
 
@@ -58,7 +60,7 @@ def parse_key(key: bytes) -> tuple[str, StreamPartition]:
 
 def watermark_bytes(known: PartitionWatermark) -> bytes:
     """Return the entry of a partition's watermark."""
-    names = _names_bytes(tuple(known.producers))
+    names = _names_bytes(tuple(known.producers), known.runs)
     rows = known.producers.values() if known.nameless is None else (known.nameless, *known.producers.values())
     flat = list(chain.from_iterable(rows))
     has_value = known.value is not None
@@ -82,7 +84,7 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
     try:
         _, has_value, has_nameless, since, watermark, moved_at, said, length = _HEADER.unpack_from(value)
         rest = value[_HEADER.size + length :]
-        names = json.loads(value[_HEADER.size : _HEADER.size + length].decode())
+        names, *runs = json.loads(value[_HEADER.size : _HEADER.size + length].decode())
         flat = unpack_from(f"<{len(rest) // 8}q", rest)
         rows = [ProducerWatermark(*row) for row in zip(*[iter(flat)] * _ROW, strict=True)]
         nameless = rows.pop(0) if has_nameless else None
@@ -92,19 +94,25 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
     except (*_UNREADABLE, IndexError) as error:
         raise _unreadable(what, error) from error
     return PartitionWatermark(
-        since, watermark if has_value else None, moved_at if has_value else None, producers, nameless, said
+        since,
+        watermark if has_value else None,
+        moved_at if has_value else None,
+        producers,
+        nameless,
+        said,
+        _runs_in(runs),
     )
 
 
 @lru_cache(maxsize=4096)
-def _names_bytes(names: tuple[str, ...]) -> bytes:
+def _names_bytes(names: tuple[str, ...], runs: WriterRuns) -> bytes:
     """Cached, since the same tasks write all partitions of a stream, in every batch."""
-    return json.dumps(names).encode()
+    return json.dumps([names, *_runs_tree(runs)]).encode()
 
 
 def end_bytes(end: PartitionEnd) -> bytes:
     """Return the entry of a partition's end."""
-    return _json([end.ended, end.said, sorted(end.tasks)])
+    return _json([end.ended, end.said, sorted(end.tasks), *_runs_tree(end.runs)])
 
 
 def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
@@ -112,12 +120,25 @@ def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
     what = f"the end of {partition}"
     _check_version(value[:1], what)
     try:
-        ended, said, tasks = json.loads(value[1:].decode())
+        ended, said, tasks, *runs = json.loads(value[1:].decode())
         if type(ended) is not bool or type(said) is not int or not _texts(tasks):
             _refuse("a field has another type")
-        return PartitionEnd(ended, frozenset(tasks), said)
+        return PartitionEnd(ended, frozenset(tasks), said, _runs_in(runs))
     except _UNREADABLE as error:
         raise _unreadable(what, error) from error
+
+
+def _runs_tree(runs: WriterRuns) -> list[Any]:
+    return [runs.current, runs.past] if runs.current is not None else []
+
+
+def _runs_in(tree: list[Any]) -> WriterRuns:
+    if not tree:
+        return NO_RUNS
+    current, past = tree
+    if not isinstance(current, str) or not _texts(past):
+        _refuse("a run has no name")
+    return WriterRuns(current, tuple(past))
 
 
 _CURE = "restore the task's state from its durable copy, or set a new spec.runId to start with empty state"

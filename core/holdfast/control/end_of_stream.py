@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.control.messages import ControlMessage, EndOfStreamMessage
 from holdfast.control.producers import SOURCE, Delivery, Producers, UntrackedPartitionError
+from holdfast.control.runs import NO_RUNS, WriterRuns
 from holdfast.tasks.partitions import StreamPartition
 
 
@@ -21,23 +22,36 @@ class PartitionEnd:
     """Producers that have ended; empty once all have."""
     said: int = 0
     """The largest number of producers any message has named."""
+    runs: WriterRuns = NO_RUNS
 
     def after(self, messages: Iterable[ControlMessage], rule: Producers) -> "PartitionEnd":
-        """Return the partition's end after these messages."""
+        """Return the partition's end after these messages. It stays ended, also if its app is run anew."""
         if self.ended:
             return self
-        tasks, said = set(self.tasks), self.said
+        end = self
         for message in messages:
-            if not isinstance(message, EndOfStreamMessage):
+            if (runs := end.runs.after(message.run)) is None:
                 continue
+            if end.runs.replaced_by(runs):
+                if (end := end.judged(rule)).ended:
+                    return end
+                end = PartitionEnd(runs=runs)
+            end = end._with(message, runs, rule)
+            if end.ended:
+                return end
+        return end.judged(rule)
+
+    def _with(self, message: ControlMessage, runs: WriterRuns, rule: Producers) -> "PartitionEnd":
+        """Return the same object if there is nothing to write."""
+        tasks, said = self.tasks, self.said
+        if isinstance(message, EndOfStreamMessage):
             if message.task is None:
-                return PartitionEnd(ended=True)
+                return PartitionEnd(ended=True, runs=runs)
             if rule.knows(message.task):
-                tasks.add(message.task)
-                said = max(said, message.task_count or 0)
-        if len(tasks) == len(self.tasks) and said == self.said:
-            return self  # the same object: nothing to write
-        return PartitionEnd(tasks=frozenset(tasks), said=said).judged(rule)
+                tasks, said = tasks | {message.task}, max(said, message.task_count or 0)
+        if (tasks, said, runs) == (self.tasks, self.said, self.runs):
+            return self
+        return PartitionEnd(tasks=tasks, said=said, runs=runs)
 
     def judged(self, rule: Producers) -> "PartitionEnd":
         """Return the partition's end under these producers, which may differ from those of the last attempt."""
@@ -46,7 +60,7 @@ class PartitionEnd:
         tasks = frozenset(filter(rule.knows, self.tasks))
         expected = rule.expected(self.said)
         if expected and len(tasks) >= expected:
-            return PartitionEnd(ended=True)
+            return PartitionEnd(ended=True, runs=self.runs)
         return self if tasks == self.tasks else replace(self, tasks=tasks)
 
     def missing(self, rule: Producers) -> tuple[str, ...]:
@@ -90,8 +104,7 @@ class EndOfStream:
         """Return the ends after the control messages of a batch."""
         touched: dict[StreamPartition, list[ControlMessage]] = {}
         for partition, message in deliveries:
-            if isinstance(message, EndOfStreamMessage):
-                touched.setdefault(partition, []).append(message)
+            touched.setdefault(partition, []).append(message)
         changed = {}
         for partition, messages in touched.items():
             before = self.partitions.get(partition)

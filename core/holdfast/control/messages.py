@@ -55,6 +55,8 @@ class WatermarkMessage:
     """The producing task; None: the source itself, or a relay that sends for all producers."""
     task_count: int | None = None
     """How many tasks produce the stream, as the producer knows it; set if `task` is."""
+    run: str | None = None
+    """The run of the app that wrote it (`runs.run_name`); None: the source itself, or an older release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class EndOfStreamMessage:
     at: Position
     task: str | None = None
     task_count: int | None = None
+    run: str | None = None
 
 
 ControlMessage = WatermarkMessage | EndOfStreamMessage
@@ -92,6 +95,8 @@ def encode(record: StreamRecord) -> bytes:
         "batch": record.at.batch,
         "sequence": record.at.sequence,
     }
+    if record.run is not None:
+        tree["run"] = record.run
     if isinstance(record, WatermarkMessage):
         kind, tree["timestamp"] = RecordKind.WATERMARK, record.timestamp
     else:
@@ -151,9 +156,10 @@ def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMe
     unneeded = task is None and tree.get("taskCount") is None
     task_count = None if unneeded else _whole(tree, "taskCount", 1, where)
     at = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
+    run = None if tree.get("run") is None else _text(tree, "run", where)
     if kind is RecordKind.WATERMARK:
-        return WatermarkMessage(_whole(tree, "timestamp", -(2**63), where), at, task, task_count)
-    return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count)
+        return WatermarkMessage(_whole(tree, "timestamp", -(2**63), where), at, task, task_count, run)
+    return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count, run)
 
 
 def _whole(tree: dict[str, Any], name: str, least: int, where: str) -> int:

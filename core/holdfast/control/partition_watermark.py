@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from holdfast.control.messages import END_OF_TIME, ControlMessage, EndOfStreamMessage, Position
 from holdfast.control.producers import Producers
+from holdfast.control.runs import NO_RUNS, WriterRuns
 
 
 class ProducerWatermark(NamedTuple):
@@ -49,13 +50,33 @@ class PartitionWatermark:
     """The last message of the source itself or of a relay, which sends for all producers."""
     said: int = 0
     """The largest number of producers any message has named."""
+    runs: WriterRuns = NO_RUNS
 
     def after(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> "PartitionWatermark":
-        """Return the watermark after these messages, all of which are applied before it is derived again.
+        """Return the watermark after these messages, all of which, of one run, are applied before it is derived again.
 
         Otherwise, after a silence of all producers, the first message would make its producer look like the only active
         one, and the watermark would pass the others although their messages are in the same batch.
         """
+        known, before = self, list[ControlMessage]()
+        for message in messages:
+            if (runs := known.runs.after(message.run)) is None:
+                continue
+            if known.runs.replaced_by(runs):
+                known = known._told(before, rule, now).weighed(rule, now)
+                if known.ended(rule):
+                    return known
+                known, before = known.anew(runs, now), []
+            elif runs is not known.runs:
+                known = replace(known, runs=runs)
+            before.append(message)
+        return known._told(before, rule, now).weighed(rule, now)  # noqa: SLF001 - of the same class
+
+    def anew(self, runs: WriterRuns, now: int) -> "PartitionWatermark":
+        """Return the partition as a new run of its app finds it: nobody has been heard, and its watermark stays."""
+        return PartitionWatermark(now, self.value, self.moved_at, runs=runs)
+
+    def _told(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> "PartitionWatermark":
         producers, nameless, said = dict(self.producers), self.nameless, self.said
         told, changed = self, False
         for message in messages:
@@ -74,9 +95,7 @@ class PartitionWatermark:
             nameless = newer
             if newer.watermark != END_OF_TIME:
                 told = told.raised(newer.watermark, now)
-        if changed:
-            told = replace(told, producers=producers, nameless=nameless, said=said)
-        return told.weighed(rule, now)
+        return replace(told, producers=producers, nameless=nameless, said=said) if changed else told
 
     def weighed(self, rule: Producers, now: int) -> "PartitionWatermark":
         """Return the watermark derived from the producers at `now`; the same object if it does not move."""

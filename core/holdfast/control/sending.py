@@ -46,6 +46,8 @@ class ControlSender:
     ended: bool = False
     told: frozenset[int] = frozenset()
     """The partitions that have got this watermark and, if the task has ended, the end."""
+    run: str | None = None
+    """The run that messages name (`runs.run_name`)."""
 
     def follow(
         self, view: SenderProgress, partitions: Iterable[int], batch: int
@@ -64,10 +66,10 @@ class ControlSender:
         ending = targets if not self.ended else targets - self.told
         emissions: list[Emission] = []
         if watermark is not None and news:
-            message = WatermarkMessage(watermark, Position(batch, 0), self.task, self.task_count)
+            message = WatermarkMessage(watermark, Position(batch, 0), self.task, self.task_count, self.run)
             emissions.append(Emission(sorted(news), message))
         if ended and ending:
-            end = EndOfStreamMessage(self.stream, Position(batch, 1), self.task, self.task_count)
+            end = EndOfStreamMessage(self.stream, Position(batch, 1), self.task, self.task_count, self.run)
             emissions.append(Emission(sorted(ending), end))
         # A partition that is no target now does not get the news, even if it got everything before.
         same = (watermark, ended) == (self.watermark, self.ended)
@@ -98,9 +100,9 @@ class Relay:
     sender: ControlSender
 
     @classmethod
-    def at(cls, partition: StreamPartition) -> "Relay":
+    def at(cls, partition: StreamPartition, run: str | None = None) -> "Relay":
         """Return a relay that has sent nothing yet."""
-        return cls(partition, ControlSender(partition.stream, None, None))
+        return cls(partition, ControlSender(partition.stream, None, None, run=run))
 
     def follow(self, known: Bookkeeping, partitions: int, batch: int) -> tuple["Relay", tuple[Emission, ...]]:
         """Return the relay after a batch, and what to send to the other partitions: each advance once, and the end."""

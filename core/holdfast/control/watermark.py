@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from holdfast.control.messages import ControlMessage
 from holdfast.control.partition_watermark import PartitionWatermark
 from holdfast.control.producers import SOURCE, Delivery, Producers, UntrackedPartitionError
+from holdfast.control.runs import app_of
 from holdfast.moments import event_moment, time_span
 from holdfast.tasks.partitions import StreamPartition
 
@@ -166,6 +167,8 @@ class HeldBack:
     reported: int
     """How many producers have sent messages."""
     expected: int
+    app: str | None = None
+    """The app that writes the stream; None: this one, or unknown."""
 
     def sentence(self, now: int) -> str:
         """Return it as a sentence for people."""
@@ -176,12 +179,13 @@ class HeldBack:
 
     def _because(self, now: int) -> str:
         heard = None if self.heard_at is None else f"last heard {time_span(now - self.heard_at)} ago"
+        of = "" if self.app is None else f" of app {self.app}"
         if self.producer is not None and heard is not None:
-            return f"waiting for task {self.producer}, {heard}"
+            return f"waiting for task {self.producer}{of}, {heard}"
         if heard is not None or not self.expected:
-            return f"waiting for its source or relay, {heard or 'never heard'}"
+            return f"waiting for its source or relay{of}, {heard or 'never heard'}"
         whom = f" (next: task {self.producer})" if self.producer is not None else ""
-        return f"waiting for {self.expected - self.reported} of {self.expected} producers, never heard{whom}"
+        return f"waiting for {self.expected - self.reported} of {self.expected} producers{of}, never heard{whom}"
 
 
 def held_back_by(watermarks: Watermarks, now: int, streams: Iterable[str] | None = None) -> HeldBack | None:
@@ -207,4 +211,5 @@ def _holder(partition: StreamPartition, known: PartitionWatermark, rule: Produce
     elif known.nameless is not None:
         producer, heard_at = None, known.nameless.at
     since = known.since if known.moved_at is None else known.moved_at
-    return HeldBack(partition, producer, known.value, since, heard_at, len(known.producers), expected)
+    app = None if rule.names or known.runs.current is None else app_of(known.runs.current)
+    return HeldBack(partition, producer, known.value, since, heard_at, len(known.producers), expected, app)

@@ -45,6 +45,8 @@ class DriverReport:
     """Rows that wait in joins for a partner."""
     held_back: str | None = None
     """What holds the watermark back, as a sentence."""
+    held_by: str | None = None
+    """The other app that is waited for, if it is one."""
     loading: str | None = None
     """What is still to be read of tables that inputs wait for, in words; None: they are loaded, or there are none."""
     incomplete: str | None = None
@@ -70,6 +72,7 @@ class DriverReport:
                 "assignment": self.assignment,
                 "waiting": self.waiting,
                 "heldBack": self.held_back,
+                "heldBy": self.held_by,
                 "loading": self.loading,
                 "incomplete": self.incomplete,
             }
@@ -97,6 +100,7 @@ def read_report(text: object) -> DriverReport | None:
     return DriverReport(
         progressed=progressed,
         held_back=_sentence(said.get("heldBack")),
+        held_by=_sentence(said.get("heldBy")),
         loading=_sentence(said.get("loading")),
         incomplete=_sentence(said.get("incomplete")),
         **{name: number for name, number in numbers.items() if number is not None},

@@ -179,6 +179,7 @@ class Reporter:
             lag=progress.lag,
             waiting=waiting,
             held_back=held_back,
+            held_by=progress.held_by,
             loading=shortened(left or None),
             incomplete=shortened(", ".join(progress.incomplete) or None),
         )

@@ -276,6 +276,16 @@ _KEEP = 0.8
 """The weight of the known size when a new one is measured."""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskMark:
+    """The watermark of a task, and what holds it back."""
+
+    watermark: int | None = None
+    held_back: str | None = None
+    held_by: str | None = None
+    """The other app that is waited for, if it is one."""
+
+
 @dataclass(slots=True)
 class TaskLedger:
     """What tasks have reported in this attempt."""
@@ -293,7 +303,7 @@ class TaskLedger:
     """Task -> stream -> its watermark there."""
     unjoined: dict[str, Mapping[str, int]] = field(default_factory=dict)
     """Task -> step -> rows that a join has put aside."""
-    marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
+    marks: dict[str, TaskMark] = field(default_factory=dict)
     """Task -> its watermark, and what holds it back."""
     began: dict[StreamPartition, int] = field(default_factory=dict)
     """Partition -> where it ended when the attempt looked first."""
@@ -329,12 +339,12 @@ class TaskLedger:
         # Tasks that took no part in a replay have not reported: without a first batch, their timers would be forgotten.
         self.first = self.first and replay
 
-    def lowest(self) -> tuple[int | None, str | None]:
+    def lowest(self) -> TaskMark:
         """Return the lowest watermark of all tasks, and what holds it back."""
-        waiting = [mark for mark in self.marks.values() if mark[0] is None and mark[1] is not None]
+        waiting = [mark for mark in self.marks.values() if mark.watermark is None and mark.held_back is not None]
         if waiting:
             return waiting[0]
-        return min((mark for mark in self.marks.values() if mark[0] is not None), default=(None, None), key=_time)
+        return min((mark for mark in self.marks.values() if mark.watermark is not None), default=TaskMark(), key=_time)
 
     def buffered(self) -> dict[str, BufferedRows]:
         """Return the rows of all tasks that wait for a partner, by step and side."""
@@ -354,7 +364,7 @@ class TaskLedger:
             self.ended.add(task.task)
         self.state_bytes[task.task] = task.state_bytes
         if not task.replayed:
-            self.marks[task.task] = task.watermark, task.held_back
+            self.marks[task.task] = TaskMark(task.watermark, task.held_back, task.held_by)
             self.buffers[task.task] = task.buffered
             self.stream_marks[task.task] = task.stream_marks
             self.unjoined[task.task] = task.unjoined
@@ -365,5 +375,5 @@ class TaskLedger:
                 self.record_bytes[stream] = measured if known is None else _KEEP * known + (1 - _KEEP) * measured
 
 
-def _time(mark: tuple[int | None, str | None]) -> int:
-    return 0 if mark[0] is None else mark[0]
+def _time(mark: TaskMark) -> int:
+    return 0 if mark.watermark is None else mark.watermark

@@ -303,7 +303,7 @@ class _Runner:
         spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
         rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
         self._totals.add(rows_in, rows_out)
-        watermark, held_back = self._standing.lowest()
+        mark = self._standing.lowest()
         return Progress(
             batch=offsets.batch,
             at=now(),
@@ -315,8 +315,9 @@ class _Runner:
             lag=self._lag,
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
-            watermark=watermark,
-            held_back="; ".join([*self._held, *([] if held_back is None else [held_back])]) or None,
+            watermark=mark.watermark,
+            held_back="; ".join([*self._held, *([] if mark.held_back is None else [mark.held_back])]) or None,
+            held_by=mark.held_by,
             state_bytes=sum(self._standing.state_bytes.values()),
             buffered=self._standing.buffered(),
             loading=self._loading,

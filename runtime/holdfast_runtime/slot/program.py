@@ -10,6 +10,8 @@ from pathlib import Path
 
 from holdfast.control.bookkeeping import ControlInputs
 from holdfast.control.producers import Producers
+from holdfast.control.runs import run_name
+from holdfast.control.sending import relays
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import MAX_AHEAD, Stream
@@ -123,6 +125,8 @@ class ClockTarget:
     """The input streams whose rows reach it."""
     producers: tuple[str, ...]
     """The tasks that write to it."""
+    relayed: bool = False
+    """Whether they write to its aggregating partition only, whose task sends to the others (`sending.Relay`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,8 @@ class ClockPlan:
     delays: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Step, or target stream -> stream -> how far behind its watermark rows of it may come, in milliseconds, where they
     may: a row without a partner leaves a join when no partner can come any more."""
+    run: str | None = None
+    """The name of the run, in the messages that the task sends."""
 
     @property
     def inputs(self) -> ControlInputs:
@@ -181,11 +187,15 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
         writers = plan.producers.get(stream_name, ())
         if stream_name in typed and task in writers:
             before = told[stream_name].sources if stream_name in told else frozenset()
-            told[stream_name] = ClockTarget(count_of(plan, stream_name), before | reach[node.index], writers)
+            count = count_of(plan, stream_name)
+            # Of a stream for other apps no task here has the aggregating partition.
+            relayed = stream_name in sources and relays(len(writers), count)
+            told[stream_name] = ClockTarget(count, before | reach[node.index], writers, relayed)
             behind[stream_name] = behind.get(stream_name, frozenset()) | timers[node.index]
     asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb in TIMED_VERBS}
     inputs = tuple(one for one in program.tasks[task] if one.stream not in compiled.side_inputs)
-    return ClockPlan(task, inputs, sources, asking, told, behind, farthest, _delays(compiled))
+    run = run_name(program.app, spec.run_id, program.life)
+    return ClockPlan(task, inputs, sources, asking, told, behind, farthest, _delays(compiled), run)
 
 
 def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:

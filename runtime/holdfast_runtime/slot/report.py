@@ -63,6 +63,8 @@ class TaskReport:
     stream_marks: dict[str, int | None] = field(default_factory=dict)
     """Stream -> its watermark in this task."""
     held_back: str | None = None
+    held_by: str | None = None
+    """The other app that is waited for, if it is one."""
     ended: bool = False
     """All inputs of the task have ended."""
     state_bytes: int = 0

@@ -93,7 +93,7 @@ def dataset_ends(arrived: RangeInput) -> list[DatasetEnd]:
     """Return the ends of data sets in a range, in the order of offsets."""
     said = zip(arrived.deliveries, arrived.delivered_at, strict=True)
     ended = [
-        DatasetEnd(at, one.message.task, one.message.task_count)
+        DatasetEnd(at, one.message.task, one.message.task_count, one.message.run)
         for one, at in said
         if isinstance(one.message, EndOfStreamMessage)
     ]

@@ -172,7 +172,8 @@ class Slot:
             plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
             after = outgoing_messages(plan, marks, note.telling, note.unfired)
             note.says, report = after.says, note.report
-            report.watermark, report.held_back, report.ended = after.watermark, after.held_back, after.all_ended
+            report.watermark, report.ended = after.watermark, after.all_ended
+            report.held_back, report.held_by = after.held_back, after.held_by
             _put(store, MARKS, after.marks)
         return note, made
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.bookkeeping import Bookkeeping
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, encode
 from holdfast.control.producers import Delivery
-from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition, relays
+from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition
 from holdfast.control.watermark import Upstream, held_back_by, input_watermark
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
@@ -38,6 +38,8 @@ class PendingMessages:
     sources: int | None
     """The lowest watermark of the inputs: the task's own if no step or stream asks for one."""
     held_back: str | None
+    held_by: str | None
+    """The other app that is waited for, if it is one."""
     all_ended: bool
     relayed: Mapping[str, ControlSender] = field(default_factory=dict)
     relays: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
@@ -53,6 +55,8 @@ class ClockResult:
     marks: Mapping[bytes, bytes | None]
     watermark: int | None
     held_back: str | None
+    held_by: str | None
+    """The other app that is waited for, if it is one."""
     all_ended: bool
 
 
@@ -72,7 +76,7 @@ def outgoing_messages(
         watermarks[f">{stream}"] = mark
         ended = view.ended and not waits(plan, stream, unfired)
         sender = before.senders.get(stream) or ControlSender(stream, plan.task, len(told.producers))
-        sender = replace(sender, task_count=len(told.producers))
+        sender = replace(sender, task_count=len(told.producers), run=plan.run)
         reached_there = replace(view, watermark=mark, ended=ended)
         senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)
         says += written_messages(stream, emissions)
@@ -82,6 +86,7 @@ def outgoing_messages(
         marks=_marks_changed(before, ClockMarks(watermarks, senders), stored),
         watermark=lowest_mark(marks) if marks else telling.sources,
         held_back=_unfired_said(unfired) or telling.held_back,
+        held_by=None if unfired else telling.held_by,
         all_ended=telling.all_ended and not unfired,
     )
 
@@ -115,21 +120,21 @@ def _unfired_said(unfired: Mapping[str, int]) -> str | None:
 
 
 def _listeners(stream: str, told: ClockTarget) -> Iterable[int]:
-    if relays(len(told.producers), told.partitions):
+    if told.relayed:
         return [aggregating_partition(stream, told.partitions).partition]
     return range(told.partitions)
 
 
 def relay_of(plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarget) -> Relay | None:
     """Return the relay of a stream's messages; None unless this task is the one that combines all producers."""
-    if not relays(len(told.producers), told.partitions):
+    if not told.relayed:
         return None
     partition = aggregating_partition(stream, told.partitions)
     if partition not in plan.partitions:
         return None
-    relay = Relay.at(partition)
+    relay = Relay.at(partition, plan.run)
     sender = before.senders.get(f"relay {stream}")
-    return relay if sender is None else replace(relay, sender=sender)
+    return relay if sender is None else replace(relay, sender=replace(sender, run=plan.run))
 
 
 def written_messages(stream: str, emissions: Iterable[Emission]) -> Iterable[tuple[str, tuple[int, ...], bytes]]:
@@ -285,6 +290,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
             watermarks=watermarks,
             sources=lowest_mark(_source_marks(plan, book)),
             held_back=None if held is None else held.sentence(now),
+            held_by=None if held is None else held.app,
             all_ended=book.ends.all_ended,
             relayed=relayed,
             relays=relays_say,

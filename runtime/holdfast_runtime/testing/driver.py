@@ -124,6 +124,7 @@ class TestDriver:
         """Records whose value is null, since this driver was created."""
         self.clock_jumped: str | None = None
         """The last message about a changed clock that a run would have shown; None if there was none."""
+        self._ending = set[str]()
         try:
             if self._lab.exclusive:
                 self._stack.enter_context(self._data.app(self._app.name).taken())
@@ -319,7 +320,7 @@ class TestDriver:
         self._clock = BatchClock()
         self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._places.query))
         # A bounded stream ends where the test ended it, even if that was in another process.
-        self._ending = {partition.stream for partition in (self._history.unfinished() or self._done).ends}
+        self._ending |= {partition.stream for partition in (self._history.unfinished() or self._done).ends}
 
     def _batch(self) -> BatchResult | None:
         if self._dead:

@@ -31,6 +31,8 @@ class DatasetEnd(NamedTuple):
     task: str | None = None
     """The producer that has ended; None: all of them have."""
     producers: int | None = None
+    run: str | None = None
+    """The producer's run: ends of tasks in different runs do not add up."""
 
 
 def with_sets(partition: int, offsets: np.typing.NDArray[np.int64], ends: Sequence[DatasetEnd]) -> pa.Array:
@@ -42,8 +44,8 @@ def with_sets(partition: int, offsets: np.typing.NDArray[np.int64], ends: Sequen
 @dataclass(frozen=True, slots=True)
 class _Known:
     versions: Versions
-    heard: Mapping[str, tuple[str, ...]]
-    """Partition -> producers that have ended in its present data set."""
+    heard: Mapping[str, tuple[str | None, frozenset[str]]]
+    """Partition -> the run and those of its tasks that have ended in the present data set."""
 
 
 class KeptVersions:
@@ -91,7 +93,7 @@ class KeptVersions:
         with parsing_state(f"the versions of table {self._table.name}"):
             tree: dict[str, Any] = json.loads(bytes(value))
             parts = {parse_partition(name): PartitionVersion(*one) for name, one in tree["parts"].items()}
-            heard = {name: tuple(tasks) for name, tasks in tree["heard"].items()}
+            heard = {name: (run, frozenset(tasks)) for name, (run, tasks) in tree["heard"].items()}
             # A partition that is new begins with the data set that the others are at.
             newest = max((one.version for one in parts.values()), default=1)
             new = {one: PartitionVersion(newest) for one in self._partitions if one not in parts}
@@ -101,20 +103,25 @@ class KeptVersions:
         tree = {
             "serving": known.versions.serving,
             "parts": {str(at): [one.version, one.marker] for at, one in sorted(known.versions.parts.items())},
-            "heard": {name: list(tasks) for name, tasks in known.heard.items()},
+            "heard": {name: [run, sorted(tasks)] for name, (run, tasks) in known.heard.items()},
         }
         value = json.dumps(tree).encode()
         if self._table.get_many([VERSIONS]) != [value]:
             self._table.put_many([VERSIONS], [value])
 
 
+_NONE: tuple[str | None, frozenset[str]] = None, frozenset()
+
+
 def _ended(known: _Known, at: StreamPartition, ends: Sequence[DatasetEnd]) -> tuple[_Known, list[int]]:
     """Return what is known after these ends, and for each whether it ends the data set of this partition."""
     versions, heard, whole = known.versions, dict(known.heard), []
     for end in ends:
-        tasks = {*heard.get(str(at), ()), *([] if end.task is None else [end.task])}
+        run, before = heard.pop(str(at), _NONE)
+        tasks = (before if run == end.run else frozenset()) | ({end.task} if end.task is not None else frozenset())
         complete = end.task is None or len(tasks) >= (end.producers or 1)
-        heard[str(at)] = () if complete else tuple(sorted(tasks))
+        if not complete:
+            heard[str(at)] = end.run, tasks
         versions = versions.marked(at, end.offset) if complete else versions
         whole.append(int(complete))
     return _Known(versions, heard), whole
