@@ -45,6 +45,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "phases": dict(FIRST.phases),
         "watermark": AT - 12_000,
         "heldBack": FIRST.held_back,
+        "heldBy": None,
         "stateBytes": 12_345_678,
         "buffered": {},
         "loading": {},

@@ -113,6 +113,14 @@ def test_what_the_spec_does_not_say_is_not_checked(topics: KafkaTopics, name: st
     assert topics.ensure(name, so(1, TopicUse.READ, replication=3)) == 1
 
 
+@pytest.mark.parametrize("order", [(TopicUse.TIMED, TopicUse.TIMED_READ), (TopicUse.TIMED_READ, TopicUse.TIMED)])
+def test_of_two_apps_the_one_that_comes_first_makes_the_topic_between_them(
+    topics: KafkaTopics, name: str, order: tuple[TopicUse, TopicUse]
+) -> None:
+    for use in order:
+        assert topics.ensure(name, so(2, use)) == 2
+
+
 def test_more_replicas_than_brokers_are_said_with_both_numbers(topics: KafkaTopics, name: str) -> None:
     with pytest.raises(
         WorldChangeError,

@@ -211,6 +211,9 @@ def test_a_completed_app_is_ready_and_stays_so() -> None:
     stays = decided(seen(app(decision.status), driver=pod))
     assert condition(stays, "Ready") == ("True", "Completed")
     assert isinstance(stays.wake, WaitForChange)
+    assert stays.actions == (GiveUpRunClaims(app_id("ads", "1")),), "its durable copies stay"
+    kept = decided(seen(app(stays.status, generation=2, state={"onCompletion": "Keep"}), driver=pod))
+    assert (kept.actions, condition(kept, "Ready")) == ((), ("True", "Completed"))
     changed = decided(seen(app(stays.status, generation=2, runId="2"), driver=pod))
     start = changed.actions[-1]
     assert isinstance(start, StartDriver)

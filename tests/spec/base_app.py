@@ -161,7 +161,7 @@ BASE: dict[str, Any] = {
             "sparkConf": {"spark.ui.enabled": "false"},
             "replan": 3,
         },
-        "state": {"location": "Claim", "storageClass": "local", "size": "20Gi"},
+        "state": {"location": "Claim", "storageClass": "local", "size": "20Gi", "onCompletion": "Keep"},
         "restart": {"policy": "OnFailure", "backoff": {"initial": "1s", "max": "1m"}, "resetAfter": "1m"},
         "onPartitionGrowth": "Halt",
         "suspend": True,

@@ -248,6 +248,7 @@ _RUN = (
     Row(
         "spec.state.size", "text", ("1", "1.5Gi", "500M", "0.001"), ("", "0", "0.0Gi", "Gi", "1g", "-1", "1.", "1.0001")
     ),
+    Row("spec.state.onCompletion", "text", ("Release", "Keep"), ("", "keep")),
     Row("spec.restart", "object", ({},), ({"x": 1},)),
     Row("spec.restart.policy", "text", ("Always", "Never"), ("", "never")),
     Row("spec.restart.backoff", "object", ({}, {"initial": "5m"}, {"max": "5s"}), ({"initial": "301s"}, {"max": "4s"})),

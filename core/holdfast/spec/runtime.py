@@ -125,6 +125,9 @@ class State(SpecModel):
     """Storage class of the claims. Default: the cluster's."""
     size: Annotated[Quantity, ChangeCost.NEW_RUN] = "10Gi"
     """Size of each claim. Default: 10Gi."""
+    on_completion: Annotated[Literal["Release", "Keep"], ChangeCost.LIVE] = "Release"
+    """Release: the claims are deleted when the app has completed; its durable copies stay. Keep: they stay until the
+    app is deleted or gets a new run. Default: Release."""
 
 
 class Backoff(SpecModel):

@@ -130,11 +130,15 @@ def suspended(case: Case) -> Decision | None:
 
 
 def completed(case: Case) -> Decision | None:
-    """The app is completed: nothing is left to do."""
+    """The app is completed: nothing is left to do, and its claims are needed no more."""
+    app, run = case.judged.app, case.status.run_id
     if case.status.ended != AttemptOutcome.COMPLETED or case.judged.differs(case.status):
         return None
     said = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
-    return decision(case, said | no_driver(Reason.COMPLETED), WaitForChange("the spec changes"))
+    claims: tuple[Action, ...] = ()
+    if app is not None and run is not None and app.spec.state.on_completion == "Release":
+        claims = (GiveUpRunClaims(app_id(app.name, run)),)
+    return decision(case, said | no_driver(Reason.COMPLETED), WaitForChange("the spec changes"), claims)
 
 
 def stays_refused(case: Case) -> Decision | None:

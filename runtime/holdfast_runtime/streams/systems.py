@@ -138,7 +138,9 @@ class Streams:
             if stream is None:
                 own = shared or make_embedded_log(where, f"stream {name}, which {_OWN},")
                 return _Held(topic, own, TopicUse.INTERMEDIATE)
-            use = TopicUse.READ if name not in written else TopicUse.TIMED if topic in timed else TopicUse.WRITTEN
+            use = TopicUse.TIMED if topic in timed else TopicUse.WRITTEN
+            if name not in written:
+                use = TopicUse.TIMED_READ if stream.control else TopicUse.READ
             return _Held(topic, systems[stream.system], use, stream.retention)
 
         self._held = {stream.name: held(stream.name, stream.topic) for stream in plan.streams}

@@ -44,6 +44,8 @@ class TopicUse(Enum):
 
     READ = auto()
     """Others write it, and they decide on its replication."""
+    TIMED_READ = auto()
+    """Another app writes it with control messages. Whichever of the two comes first makes it, as `TIMED`."""
     WRITTEN = auto()
     """The app writes it for others."""
     TIMED = auto()
@@ -77,9 +79,11 @@ def wanted(use: TopicUse, partitions: int, replication: int | None, retention: s
         # Always checked: otherwise records could be deleted before they are read, or event times changed or refused.
         return TopicSpec(partitions, replication, INTERMEDIATE, INTERMEDIATE)
     kept = _kept(retention)
+    timed = {**kept, **TIMED}
     if use is TopicUse.TIMED:
-        kept = {**kept, **TIMED}
-    return TopicSpec(partitions, replication, kept, kept, others=use is TopicUse.READ)
+        return TopicSpec(partitions, replication, timed, timed)
+    made = timed if use is TopicUse.TIMED_READ else kept
+    return TopicSpec(partitions, replication, made, kept, others=use in (TopicUse.READ, TopicUse.TIMED_READ))
 
 
 def _kept(retention: str | None) -> dict[str, str]:
