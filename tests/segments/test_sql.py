@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import UserActionError
+from holdfast_runtime.segments import compiling
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.sql import sql_segment
@@ -27,6 +28,15 @@ SCHEMA = schema(COLUMNS)
 Row = dict[str, Any]
 Came = list[tuple[int, Row]]
 """Event time and row, in order."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_plain() -> Iterator[None]:
+    """Filters are Spark's here, also those that could do without it."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("plain_filter", "plain_select"):
+            patched.setattr(compiling, name, lambda *_: None)
+        yield
 
 
 def row(**columns: Any) -> Row:

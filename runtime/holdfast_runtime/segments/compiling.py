@@ -16,6 +16,7 @@ from holdfast.planning.graph import makes_stream
 from holdfast.planning.join_columns import JoinColumn, TableColumns, picked_columns, split_join, split_table
 from holdfast.planning.plan import Plan
 from holdfast.planning.sql.items import quoted
+from holdfast.planning.sql.plain import PlainColumn, plain_filter, plain_select
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_state import table_name
@@ -30,6 +31,7 @@ from holdfast_runtime.segments.graph import (
     PARTIAL,
     PICK,
     PYTHON_VERBS,
+    SIFT,
     SINK_VERBS,
     SOURCE,
     SQL_VERBS,
@@ -42,6 +44,7 @@ from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
 from holdfast_runtime.steps.lookup import FOUND, LookupPlan
+from holdfast_runtime.steps.plain_sql import keeps_kinds, plain_kinds
 from holdfast_runtime.steps.tables.kept_table import GONE, SET, TableShape
 from holdfast_runtime.steps.timed_rows import find_column
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
@@ -196,10 +199,9 @@ class _Flow:
         self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None, join: JoinPlan | None = None
     ) -> GraphNode:
         given = [self.nodes[at] for at in inputs]
-        if step.select is not None and not given[0].level % 2:
-            picked = picked_columns(step.select, given[0].schema.names)
-            if picked is not None:
-                return self._add_pick(step, given[0], picked)
+        if step.verb in SQL_VERBS and not given[0].level % 2 and (node := self._plain(step, given[0])) is not None:
+            self.nodes.append(node)
+            return node
         if plan is not None:
             schema = AggregateStep(step.name, plan, step.name).schema
         else:
@@ -216,12 +218,24 @@ class _Flow:
             self._add_failures(step, node, given[0])
         return node
 
-    def _add_pick(self, step: Step, given: GraphNode, picked: Mapping[str, str]) -> GraphNode:
-        columns = tuple(picked.values())
-        schema = pa.schema([given.schema.field(column).with_name(name) for name, column in picked.items()])
-        node = GraphNode(len(self.nodes), step.name, PICK, (given.index,), given.level, schema, step, picked=columns)
-        self.nodes.append(node)
-        return node
+    def _plain(self, step: Step, given: GraphNode) -> GraphNode | None:
+        """Return the node of a step that needs no Spark SQL for rows that are in Python; None if it does."""
+        index, kinds, at = len(self.nodes), plain_kinds(given.schema), (given.index,)
+        if step.filter is not None:
+            condition = plain_filter(step.filter, kinds)
+            if condition is None:
+                return None
+            return GraphNode(index, step.name, SIFT, at, given.level, given.schema, step, plain=(condition,))
+        items = step.select or ()
+        picked = picked_columns(items, given.schema.names)
+        if picked is not None:
+            columns = tuple(map(PlainColumn, picked.values()))
+            schema = pa.schema([given.schema.field(column).with_name(name) for name, column in picked.items()])
+            return GraphNode(index, step.name, PICK, at, given.level, schema, step, plain=columns)
+        made = plain_select(items, kinds)
+        if made is None or not keeps_kinds(made, schema := self._schema(step, [given])):
+            return None
+        return GraphNode(index, step.name, PICK, at, given.level, schema, step, plain=made)
 
     def _add_aggregate(self, step: Step, verb: Aggregate, given: int) -> GraphNode:
         """Add the step itself, and where it needs them, selects before and behind it."""

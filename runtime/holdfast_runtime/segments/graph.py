@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from holdfast.planning.sql.plain import Plain
 from holdfast.spec.steps import Step
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow
@@ -47,8 +48,8 @@ def _reason(step: Step, column: str | None) -> str:
 
 SOURCE = "source"
 SQL_VERBS = ("filter", "select")
-PICK = "pick"
-"""A `select` of nothing but columns whose rows are in Python already: it takes no trip to the JVM."""
+PICK, SIFT = "pick", "sift"
+"""A `select` and a `filter` of plain expressions whose rows are in Python already: they take no trip to the JVM."""
 PARTIAL = "partial"
 """The part of an `aggregate` that runs before its rows travel."""
 PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", "join", "lookup", "toTable", PARTIAL)
@@ -83,8 +84,8 @@ class GraphNode:
     """What a `lookup` finds and puts out, before the Spark SQL of its `select`."""
     table: TableShape | None = None
     """The columns of the table that a `toTable` writes."""
-    picked: tuple[str, ...] = ()
-    """The columns that a `pick` takes, in the order of its schema."""
+    plain: tuple[Plain, ...] = ()
+    """The columns of a `pick`, in the order of its schema; the condition of a `sift`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from holdfast_runtime.segments.graph import (
     FAILURES,
     PARTIAL,
     PICK,
+    SIFT,
     SINK_VERBS,
     SOURCE,
     SQL_VERBS,
@@ -41,9 +42,10 @@ from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
 from holdfast_runtime.steps.lookup import LookupStep
+from holdfast_runtime.steps.plain_sql import pick, sift
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
-from holdfast_runtime.steps.timed_rows import TimedRows, merge, pick
+from holdfast_runtime.steps.timed_rows import TimedRows, merge
 from holdfast_runtime.steps.to_table import DatasetInputs, ToTableStep
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.app_streams import StreamAccess
@@ -189,7 +191,9 @@ class WorkerTools:
         if node.verb == "merge":
             return lambda rows, _, __: merge(rows, node.schema)
         if node.verb == PICK:
-            return lambda rows, _, __: pick(rows[0], node.picked, node.schema)
+            return lambda rows, _, __: pick(rows[0], node.plain, node.schema)
+        if node.verb == SIFT:
+            return lambda rows, _, __: sift(rows[0], node.plain[0])
         # Run as any other verb, or not at all, the app would write wrong rows and nobody would notice.
         message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast; please report it"
         raise HoldfastError(message)

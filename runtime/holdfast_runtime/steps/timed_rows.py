@@ -1,4 +1,4 @@
-"""Rows and their event times, which travel together through steps; `merge` and `select` where they need no Spark SQL.
+"""Rows and their event times, which travel together through steps; and `merge`.
 
 A merge gives the rows of all inputs one after the other, in the order of `from`. Columns are matched by name with
 Spark's rules; that they fit was checked before anything ran. Must not know other steps.
@@ -89,12 +89,6 @@ class TimedRows:
     def count(self) -> int:
         """The number of rows."""
         return int(self.rows.num_rows)
-
-
-def pick(given: TimedRows, columns: Sequence[str], schema: pa.Schema) -> TimedRows:
-    """Return these columns under the names of the schema."""
-    rows = pa.RecordBatch.from_arrays([given.rows.column(column) for column in columns], schema=schema)
-    return TimedRows(rows, given.times, given.origins)
 
 
 def merge(parts: Sequence[TimedRows], schema: pa.Schema) -> TimedRows:
