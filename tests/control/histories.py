@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
+from holdfast.control.runs import WriterRun
 from holdfast.tasks.partitions import StreamPartition
 
 TASKS = ("a", "b", "c")
@@ -41,27 +42,36 @@ any_inputs = st.builds(
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, ends: bool = True) -> list[Batch]:
+def histories(draw: st.DrawFn, *, ends: bool = True, anew: bool = True) -> list[Batch]:
     """Each producer's positions increase; its watermarks mostly do. The other app may be run anew, which starts them
     again, and its old run may have a last word.
     """
     now, history = 0, []
-    foreign = draw(st.sampled_from([(None,), ("x/1/1",), ("x/1/1", "x/1/2", "x/2/3")]))
+    runs = WriterRun("x/1/1", 4), WriterRun("x/1/2", 1), WriterRun("x/1/1", 5), WriterRun("x/2/3", 1)
+    foreign: tuple[WriterRun | None, ...] = draw(
+        st.sampled_from([(None,), runs[:1], *([runs[:2], runs] if anew else [])])
+    )
     run, begun = 0, {0: 0}
     for number in range(draw(st.integers(1, 8))):
         now += draw(st.sampled_from([0, 1, 40, 60, 100, 101, 500]))
         said = []
         for sequence in range(draw(st.integers(0, 6))):
             run = draw(st.integers(run, len(foreign) - 1))
-            begun.setdefault(run, number)
+            begun.setdefault(run, begun[0] if run == _RETURN else number)
             heard = run if draw(st.integers(0, 5)) else min(begun)
             said.append(draw(deliveries(number, sequence, ends, (foreign[heard], begun[heard]))))
         history.append(Batch(now, tuple(said)))
     return history
 
 
+_RETURN = 2
+"""The number of the run that goes on where it was before another one."""
+
+
 @st.composite
-def deliveries(draw: st.DrawFn, batch: int, sequence: int, ends: bool, foreign: tuple[str | None, int]) -> Delivery:
+def deliveries(
+    draw: st.DrawFn, batch: int, sequence: int, ends: bool, foreign: tuple[WriterRun | None, int]
+) -> Delivery:
     partition = draw(st.sampled_from(PARTITIONS))
     run, begun = foreign if partition == FOREIGN else (None, 0)
     batch -= begun

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from holdfast.control.messages import ControlMessage, EndOfStreamMessage, Position
 from holdfast.control.producers import Producers
+from holdfast.control.runs import WriterRun
 
 
 @dataclass
@@ -13,20 +14,26 @@ class Model:
     rule: Producers
     heard: list[tuple[int, ControlMessage]] = field(default_factory=list)
     watermark: int | None = None
-    runs: list[str] = field(default_factory=list)
+    runs: list[WriterRun] = field(default_factory=list)
+    """Each run, and each attempt of it that came after another run."""
     since: int = 0
 
     def batch(self, messages: list[ControlMessage], now: int) -> int | None:
         for at, message in enumerate(messages):
-            if message.run in self.runs[:-1]:
+            run, current = message.run, self.runs[-1] if self.runs else None
+            if run is None or (current is not None and run.name == current.name):
+                if run is not None and current is not None:
+                    self.runs[-1] = max(run, current)
+                continue
+            if any(run.name == one.name and run.attempt <= one.attempt for one in self.runs):
                 return self.batch(messages[:at] + messages[at + 1 :], now)
-            if message.run is not None and message.run not in self.runs:
+            if run != current:
                 self.hear(messages[:at], now)
                 if self.runs and self.ended():
-                    return self.batch([one for one in messages[at:] if one.run in self.runs], now)
+                    return self.hear([], now)
                 if self.runs:
                     self.heard, self.since = [], now
-                self.runs.append(message.run)
+                self.runs.append(run)
                 return self.batch(messages[at:], now)
         return self.hear(messages, now)
 

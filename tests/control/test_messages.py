@@ -17,6 +17,7 @@ from holdfast.control.messages import (
     encode,
     kind_of,
 )
+from holdfast.control.runs import WriterRun
 from tests.error_codes import has_code
 
 NUMBERS = st.integers(0, END_OF_TIME - 1)
@@ -26,6 +27,7 @@ SENDERS = st.one_of(
     st.tuples(NAMES, st.integers(1, END_OF_TIME - 1)),
     st.tuples(st.none(), st.none() | st.integers(1, END_OF_TIME - 1)),
 )
+RUNS = st.none() | st.builds(WriterRun, NAMES, NUMBERS)
 RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
     st.binary().map(UserRecord),
     st.builds(
@@ -33,14 +35,14 @@ RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
         st.integers(-(2**63), END_OF_TIME - 1),
         POSITIONS,
         SENDERS,
-        st.none() | NAMES,
+        RUNS,
     ),
     st.builds(
         lambda stream, at, who, run: EndOfStreamMessage(stream, at, who[0], who[1], run),
         NAMES,
         POSITIONS,
         SENDERS,
-        st.none() | NAMES,
+        RUNS,
     ),
 )
 PAYLOAD = {"version": 1, "taskName": "a", "taskCount": 2, "timestamp": 5, "batch": 0, "sequence": 0}
@@ -153,6 +155,7 @@ def test_a_newer_version_says_which_app_to_upgrade_first() -> None:
         (control(taskCount=0), "taskCount is 0; it must be a whole number from 1 on"),
         (control(taskCount=None), "taskCount is None"),
         (control(run=7), "run is 7; it must be text"),
+        (control(run="a/1/b"), "attempt is None; it must be a whole number"),
         (control(taskName=""), "taskName is ''; it must be text"),
         (control(batch=-1), "batch is -1"),
         (control(kind=2), "streamId is None; it must be text"),

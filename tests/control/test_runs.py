@@ -3,23 +3,23 @@
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
-from holdfast.control.runs import WriterRuns, app_of, run_name
+from holdfast.control.runs import WriterRun, WriterRuns, app_of, run_name
 from holdfast.control.watermark import held_back_by
 from holdfast.tasks.partitions import StreamPartition
 
 BETWEEN = StreamPartition("between", 0)
-ONE, TWO = run_name("first", "1", "a1"), run_name("first", "2", "b2")
+ONE, TWO = WriterRun(run_name("first", "1", "a1"), 3), WriterRun(run_name("first", "2", "b2"), 1)
 
 
 def reader(idle_after: int | None = None) -> Bookkeeping:
     return Bookkeeping.started(ControlInputs((BETWEEN,), {"between": Producers(0, idle_after=idle_after)}), 0)
 
 
-def mark(time: int, task: str, batch: int, run: str = ONE, of: int = 2) -> Delivery:
+def mark(time: int, task: str, batch: int, run: WriterRun = ONE, of: int = 2) -> Delivery:
     return Delivery(BETWEEN, WatermarkMessage(time, Position(batch, 0), task, of, run))
 
 
-def end(task: str, batch: int, run: str = ONE, of: int = 2) -> Delivery:
+def end(task: str, batch: int, run: WriterRun = ONE, of: int = 2) -> Delivery:
     return Delivery(BETWEEN, EndOfStreamMessage("between", Position(batch, 1), task, of, run))
 
 
@@ -91,9 +91,29 @@ def test_only_so_many_runs_are_remembered() -> None:
     runs: WriterRuns | None = WriterRuns()
     for number in range(100):
         assert runs is not None
-        runs = runs.after(run_name("first", "1", str(number)))
+        runs = runs.after(WriterRun(run_name("first", "1", str(number)), 1))
     assert runs is not None
-    assert (runs.current, len(runs.past), runs.past[-1]) == ("first/1/99", 16, "first/1/98")
+    assert (runs.current, len(runs.past), runs.past[-1]) == (("first/1/99", 1), 16, ("first/1/98", 1))
+
+
+def test_an_app_that_returns_to_its_old_run_is_heard_from_its_next_attempt_on() -> None:
+    back = ONE._replace(attempt=4)
+    state = reader().batch([mark(100, "t", 70), mark(100, "u", 70)], 1)
+    state = state.batch([mark(110, "t", 1, TWO), mark(110, "u", 1, TWO), end("u", 2, TWO)], 2)
+    state = state.batch([mark(120, "t", 71, back), mark(130, "u", 71, back)], 3)
+    assert state.watermarks.of(BETWEEN) == 120
+    state = state.batch([mark(900, "t", 3, TWO), end("t", 4, TWO), end("u", 72, back)], 4)
+    assert (state.watermarks.of(BETWEEN), state.ends.all_ended) == (120, False)
+    assert state.batch([end("t", 72, back)], 5).ends.all_ended
+
+
+def test_a_later_attempt_of_a_run_goes_on_where_the_one_before_was() -> None:
+    later = ONE._replace(attempt=4)
+    state = reader().batch([end("t", 70)], 1).batch([end("u", 71, later)], 2)
+    assert state.ends.all_ended
+    state = reader().batch([mark(100, "t", 70), mark(100, "u", 70, later)], 1).batch([mark(110, "t", 71)], 2)
+    assert state.watermarks.of(BETWEEN) == 100
+    assert state.batch([mark(120, "u", 72, later)], 3).watermarks.of(BETWEEN) == 110
 
 
 def test_who_holds_back_is_named_with_its_app() -> None:

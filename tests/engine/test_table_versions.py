@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.control.messages import EndOfStreamMessage, Position, encode
+from holdfast.control.runs import WriterRun
 from holdfast_runtime.state.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver
 from tests.engine.fed_tables import BOTH, app, priced, products
@@ -100,7 +101,8 @@ def test_a_data_set_of_several_producers_ends_when_all_have_ended(kind: str) -> 
 def test_a_producer_that_is_run_anew_half_way_ends_the_data_set_with_all_its_tasks(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         driver.feed("products", products({"a": 1}))
-        for task, run in (("one", "p/1/x"), ("two", "p/2/y"), ("one", "p/2/y")):
+        old, new = WriterRun("p/1/x", 1), WriterRun("p/2/y", 1)
+        for task, run in (("one", old), ("two", new), ("one", new._replace(attempt=2))):
             message = encode(EndOfStreamMessage("products", Position(1, 0), task, 2, run))
             assert priced(driver, "a") == [None]
             driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does

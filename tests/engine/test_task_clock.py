@@ -65,7 +65,7 @@ class Task:
         unfired: Mapping[str, int] | None = None,
     ) -> "Batch":
         self.turn += 1
-        brought = ClockInput(self.turn, now, first, deliveries, latest or {}, ended, len(latest or {}))
+        brought = ClockInput(1, self.turn, now, first, deliveries, latest or {}, ended, len(latest or {}))
         at_steps = advance_clock(self.plan, StoredClock(self.stored["control"], self.stored["marks"]), brought)
         behind = outgoing_messages(self.plan, self.stored["marks"], at_steps.telling, unfired or {})
         after = Batch(at_steps, behind)

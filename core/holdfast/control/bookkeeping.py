@@ -19,7 +19,7 @@ from typing import Any, Final
 from holdfast.control.end_of_stream import EndOfStream, PartitionEnd, no_ends
 from holdfast.control.partition_watermark import PartitionWatermark, ProducerWatermark
 from holdfast.control.producers import Delivery, Producers
-from holdfast.control.runs import NO_RUNS, WriterRuns
+from holdfast.control.runs import NO_RUNS, WriterRun, WriterRuns
 from holdfast.control.watermark import Watermarks, no_watermarks
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
@@ -136,9 +136,10 @@ def _runs_in(tree: list[Any]) -> WriterRuns:
     if not tree:
         return NO_RUNS
     current, past = tree
-    if not isinstance(current, str) or not _texts(past):
+    runs = [WriterRun(*one) for one in (current, *past)]
+    if not all(isinstance(one.name, str) and type(one.attempt) is int for one in runs):
         _refuse("a run has no name")
-    return WriterRuns(current, tuple(past))
+    return WriterRuns(runs[0], tuple(runs[1:]))
 
 
 _CURE = "restore the task's state from its durable copy, or set a new spec.runId to start with empty state"

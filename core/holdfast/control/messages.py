@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from holdfast.control.runs import WriterRun
 from holdfast.errors import UserActionError
 
 PAYLOAD_VERSION: Final = 1
@@ -55,8 +56,8 @@ class WatermarkMessage:
     """The producing task; None: the source itself, or a relay that sends for all producers."""
     task_count: int | None = None
     """How many tasks produce the stream, as the producer knows it; set if `task` is."""
-    run: str | None = None
-    """The run of the app that wrote it (`runs.run_name`); None: the source itself, or an older release."""
+    run: WriterRun | None = None
+    """The run of the app that wrote it; None: the source itself, or an older release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class EndOfStreamMessage:
     at: Position
     task: str | None = None
     task_count: int | None = None
-    run: str | None = None
+    run: WriterRun | None = None
 
 
 ControlMessage = WatermarkMessage | EndOfStreamMessage
@@ -96,7 +97,7 @@ def encode(record: StreamRecord) -> bytes:
         "sequence": record.at.sequence,
     }
     if record.run is not None:
-        tree["run"] = record.run
+        tree["run"], tree["attempt"] = record.run
     if isinstance(record, WatermarkMessage):
         kind, tree["timestamp"] = RecordKind.WATERMARK, record.timestamp
     else:
@@ -156,7 +157,9 @@ def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMe
     unneeded = task is None and tree.get("taskCount") is None
     task_count = None if unneeded else _whole(tree, "taskCount", 1, where)
     at = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
-    run = None if tree.get("run") is None else _text(tree, "run", where)
+    run = None
+    if tree.get("run") is not None:
+        run = WriterRun(_text(tree, "run", where), _whole(tree, "attempt", 0, where))
     if kind is RecordKind.WATERMARK:
         return WatermarkMessage(_whole(tree, "timestamp", -(2**63), where), at, task, task_count, run)
     return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count, run)

@@ -14,6 +14,7 @@ from zlib import crc32
 
 from holdfast.control.bookkeeping import Bookkeeping
 from holdfast.control.messages import ControlMessage, EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.runs import WriterRun
 from holdfast.tasks.partitions import StreamPartition
 
 
@@ -46,8 +47,8 @@ class ControlSender:
     ended: bool = False
     told: frozenset[int] = frozenset()
     """The partitions that have got this watermark and, if the task has ended, the end."""
-    run: str | None = None
-    """The run that messages name (`runs.run_name`)."""
+    run: WriterRun | None = None
+    """The run that messages name."""
 
     def follow(
         self, view: SenderProgress, partitions: Iterable[int], batch: int
@@ -100,7 +101,7 @@ class Relay:
     sender: ControlSender
 
     @classmethod
-    def at(cls, partition: StreamPartition, run: str | None = None) -> "Relay":
+    def at(cls, partition: StreamPartition, run: WriterRun | None = None) -> "Relay":
         """Return a relay that has sent nothing yet."""
         return cls(partition, ControlSender(partition.stream, None, None, run=run))
 

@@ -148,7 +148,14 @@ class Slot:
         with self._phases.measured("fetch"):
             fetched = self._shop.fetch(turn, plan.now, report)
         brought = ClockInput(
-            turn.number, plan.now, plan.first, fetched.deliveries, fetched.latest, turn.ended, report.rows_in
+            attempt=plan.epoch,
+            turn=turn.number,
+            now=plan.now,
+            first=plan.first,
+            deliveries=fetched.deliveries,
+            latest=fetched.latest,
+            ended=turn.ended,
+            rows=report.rows_in,
         )
         stored = StoredClock(dict(store.control.scan()), dict(store.table(MARKS).scan()))
         with self._trusting(store.task):

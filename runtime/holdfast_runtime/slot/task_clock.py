@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.bookkeeping import Bookkeeping
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, encode
 from holdfast.control.producers import Delivery
+from holdfast.control.runs import WriterRun
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition
 from holdfast.control.watermark import Upstream, held_back_by, input_watermark
 from holdfast.moments import event_moment
@@ -30,6 +31,8 @@ class PendingMessages:
     """What is to be sent behind the rows of a batch, before it is known which timers have not fired."""
 
     turn: int
+    run: WriterRun | None
+    """The run and attempt that messages name."""
     horizon: int | None
     views: Mapping[str, SenderProgress]
     """Stream -> the task's progress for it."""
@@ -76,7 +79,7 @@ def outgoing_messages(
         watermarks[f">{stream}"] = mark
         ended = view.ended and not waits(plan, stream, unfired)
         sender = before.senders.get(stream) or ControlSender(stream, plan.task, len(told.producers))
-        sender = replace(sender, task_count=len(told.producers), run=plan.run)
+        sender = replace(sender, task_count=len(told.producers), run=telling.run)
         reached_there = replace(view, watermark=mark, ended=ended)
         senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)
         says += written_messages(stream, emissions)
@@ -125,16 +128,18 @@ def _listeners(stream: str, told: ClockTarget) -> Iterable[int]:
     return range(told.partitions)
 
 
-def relay_of(plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarget) -> Relay | None:
+def relay_of(
+    plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarget, run: WriterRun | None
+) -> Relay | None:
     """Return the relay of a stream's messages; None unless this task is the one that combines all producers."""
     if not told.relayed:
         return None
     partition = aggregating_partition(stream, told.partitions)
     if partition not in plan.partitions:
         return None
-    relay = Relay.at(partition, plan.run)
+    relay = Relay.at(partition, run)
     sender = before.senders.get(f"relay {stream}")
-    return relay if sender is None else replace(relay, sender=replace(sender, run=plan.run))
+    return relay if sender is None else replace(relay, sender=replace(sender, run=run))
 
 
 def written_messages(stream: str, emissions: Iterable[Emission]) -> Iterable[tuple[str, tuple[int, ...], bytes]]:
@@ -203,6 +208,7 @@ _EARLIEST = -(2**63) + 1
 class ClockInput:
     """What a task has read in a batch, as far as event time is concerned."""
 
+    attempt: int
     turn: int
     now: int
     first: bool
@@ -249,6 +255,7 @@ class ClockAdvance:
 def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> ClockAdvance:
     """Advance a task's event time by one batch, up to the watermarks of its steps."""
     now, horizon = brought.now, brought.horizon(plan.max_ahead)
+    run = None if plan.run is None else WriterRun(plan.run, brought.attempt)
     heard, disbelieved = _believed(plan, brought)
     book = _known(plan, stored, brought).batch([*heard, *_own(plan, brought)], now)
     ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
@@ -269,7 +276,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
         views[stream] = SenderProgress(
             mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0
         )
-        if (relay := relay_of(plan, before, stream, told)) is not None:
+        if (relay := relay_of(plan, before, stream, told, run)) is not None:
             again, emissions = relay.follow(book, told.partitions, brought.turn)
             relayed[f"relay {stream}"] = again.sender
             relays_say += written_messages(stream, emissions)
@@ -285,6 +292,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
         wake=_wake(plan, book, ends, now),
         telling=PendingMessages(
             turn=brought.turn,
+            run=run,
             horizon=horizon,
             views=views,
             watermarks=watermarks,
