@@ -15,17 +15,17 @@ from tests.cached import cache
 HERE = Path(__file__).parent
 
 
-def jars(pom: str) -> str:
-    """The jars of a pom beside this file, with commas between."""
+def jars(pom: str, folder: Path = HERE) -> str:
+    """The jars of a pom in this folder, with commas between."""
     mvn = shutil.which("mvn")
     if mvn is None:
         sys.exit("peers are taken from Maven Central: install Maven")
-    path = HERE / f"{pom}.xml"
+    path = folder / f"{pom}.xml"
     version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-    folder = cache() / f"{pom}-{version}"
-    if not folder.is_dir():
-        draft = folder.with_suffix(f".{os.getpid()}")
+    there = cache() / f"{pom}-{version}"
+    if not there.is_dir():
+        draft = there.with_suffix(f".{os.getpid()}")
         copy = [mvn, "-B", "-q", "-f", str(path), "dependency:copy-dependencies", "-DincludeScope=runtime"]
         subprocess.run([*copy, f"-DoutputDirectory={draft}"], check=True, timeout=600)  # noqa: S603 - Maven
-        draft.rename(folder)
-    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
+        draft.rename(there)
+    return ",".join(str(jar) for jar in sorted(there.glob("*.jar")))

@@ -1,4 +1,4 @@
-"""The table of Nexmark: each query by Holdfast and by stock Structured Streaming, from mapped events to nothing.
+"""The table of Nexmark: each query by Holdfast, stock Structured Streaming and Flink, from mapped events to nothing.
 
 First each way answers once into files, and answers must be equal; then each is measured in alternating order.
 """
@@ -15,6 +15,8 @@ from bench.engine import fresh
 from bench.engine.fresh import Measurement
 from bench.engine.peers import SAME, TUNED, rocksdb
 from bench.engine.report import CPU_PER_MILLION, PER_BATCH, RATE, Benchmark, Column, Way, check, note, paired, show
+from bench.kafka.jars import jars
+from bench.nexmark.flink_sql import QUERIES
 from bench.nexmark.market import Market
 from bench.nexmark.questions import QUESTIONS
 
@@ -52,18 +54,26 @@ def stock(name: str, market: Market, store: str, *, kept: bool) -> Measurement:
     return fresh.measure(way, "bench.nexmark.stock", request)
 
 
+def flink(name: str, market: Market, *, kept: bool) -> Measurement:
+    """The query in Flink SQL."""
+    request = {"query": name, "market": asdict(market), "kept": kept, "jars": jars("flink", Path(__file__).parent)}
+    return fresh.measure("Flink", "bench.nexmark.flink_run", request)
+
+
 def ways(name: str, market: Market, stores: Sequence[str], *, kept: bool) -> list[Way]:
     """All who have an answer, stock first: ratios are to it."""
     question = QUESTIONS[name]
     used = () if not question.stock else stores if question.state else stores[:1]
     peers: list[Way] = [partial(stock, name, market, store, kept=kept) for store in used]
+    if name in QUERIES:
+        peers.append(partial(flink, name, market, kept=kept))
     return [*peers, partial(holdfast, name, market, kept=kept)]
 
 
 def main() -> None:
     """Print a table for each query."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.nexmark", description="Nexmark by Holdfast and by stock Structured Streaming."
+        prog="python -m bench.nexmark", description="Nexmark by Holdfast, by stock Structured Streaming and by Flink."
     )
     parser.add_argument("queries", nargs="*", help=f"which (default: all): {' '.join(QUESTIONS)}")
     parser.add_argument("--quick", action="store_true", help="few events, one run: to see that it works")
