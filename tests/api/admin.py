@@ -88,10 +88,10 @@ class Admin:
         """Merge this into it."""
         return self.call("PATCH", path, patch, "application/merge-patch+json")
 
-    def delete(self, path: str, grace: int | None = None) -> None:
-        """Let it go."""
-        body = {} if grace is None else {"gracePeriodSeconds": grace}
-        self.call("DELETE", path, body)
+    def delete(self, path: str, grace: int | None = None, uid: str | None = None) -> None:
+        """Let it go; with `uid`, refused if another object has its name by now."""
+        body: Tree = {} if grace is None else {"gracePeriodSeconds": grace}
+        self.call("DELETE", path, body if uid is None else body | {"preconditions": {"uid": uid}})
 
 
 class RefusedError(Exception):

@@ -102,7 +102,8 @@ class Kubelet:
         if pod["spec"].get("nodeName") in self.silent:
             return
         if "deletionTimestamp" in pod["metadata"]:
-            self._admin.delete(f"{PODS.format(self._namespace)}/{name}", grace=0)
+            # Also one that goes at once is shown like this for a moment: its name may be another pod's by now.
+            self._admin.delete(f"{PODS.format(self._namespace)}/{name}", 0, pod["metadata"]["uid"])
         elif name in self.homeless:
             self._find_no_node(pod)
         elif not pod["spec"].get("nodeName"):
@@ -159,7 +160,8 @@ class Kubelet:
             above: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
             if above.get("kind") == "StatefulSet" and above["uid"] not in sets:
                 gone = None if pod["spec"].get("nodeName") in self.silent else 0
-                self._admin.delete(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}", grace=gone)
+                name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+                self._admin.delete(f"{PODS.format(self._namespace)}/{name}", gone, uid)
 
     def _executor(self, of: Tree, name: str, template: Tree) -> None:
         pod = json.loads(json.dumps(template))
