@@ -130,7 +130,7 @@ def q21(given: Streams) -> DataFrame:
 
 
 def q22(given: Streams) -> DataFrame:
-    folders = [f"split(url, '/')[{at + 2}] AS dir{at}" for at in (1, 2, 3)]
+    folders = [f"get(split(url, '/'), {at + 2}) AS dir{at}" for at in (1, 2, 3)]
     return given("bid").selectExpr("auction", "bidder", "price", "channel", *folders)
 
 

@@ -38,7 +38,7 @@ def compiled(
 
 
 VERBS: dict[str, dict[str, Any]] = {
-    "filter": {"filter": "v > 0.5"},
+    "filter": {"filter": "v > 5e-1"},
     "select": {"select": ["*"]},
     "apply": {"apply": {"function": "m:f", "keeps": ["k"]}},
     "process": {"process": {"function": "m:f", "by": ["k"], "keeps": ["k"]}},

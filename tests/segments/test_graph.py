@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from holdfast.errors import UserActionError
-from holdfast.planning.sql.plain import PlainColumn
+from holdfast.planning.sql.plain.expressions import PlainColumn
 from holdfast_runtime.segments.graph import CompiledGraph, GraphNode
 from holdfast_runtime.steps.plain_sql import pick
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -25,23 +25,23 @@ def levels(graph: CompiledGraph) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        ([step("x", "a", filter="v > 0.5")], {"x": 1, "out-step": 2}),
-        ([step("f", "a", filter="v > 0.5"), step("g", "f", select=["*"]), step("x", "g", filter="v > 1")],
+        ([step("x", "a", filter="v > 5e-1")], {"x": 1, "out-step": 2}),
+        ([step("f", "a", filter="v > 5e-1"), step("g", "f", select=["*"]), step("x", "g", filter="v > 1")],
          {"f": 1, "g": 1, "x": 1, "out-step": 2}),
         ([step("x", "a", apply={"function": "m:f"})], {"x": 0, "out-step": 0}),
-        ([step("f", "a", filter="v > 0.5"), step("p", "f", apply={"function": "m:f"}),
+        ([step("f", "a", filter="v > 5e-1"), step("p", "f", apply={"function": "m:f"}),
           step("x", "p", process={"function": "m:f", "by": ["k"]})], {"f": 1, "p": 2, "x": 2, "out-step": 2}),
-        ([step("f", "a", filter="v > 0.5"), step("x", "f", "a", merge={})], {"f": 1, "x": 1, "out-step": 2}),
-        ([step("f", "a", filter="v > 0.5"), step("x", "f", "b", merge={})], {"f": 1, "x": 2, "out-step": 2}),
-        ([step("f", "a", filter="v > 0.5"), step("m", "f", "a", merge={}), step("x", "m", filter="v > 1")],
+        ([step("f", "a", filter="v > 5e-1"), step("x", "f", "a", merge={})], {"f": 1, "x": 1, "out-step": 2}),
+        ([step("f", "a", filter="v > 5e-1"), step("x", "f", "b", merge={})], {"f": 1, "x": 2, "out-step": 2}),
+        ([step("f", "a", filter="v > 5e-1"), step("m", "f", "a", merge={}), step("x", "m", filter="v > 1")],
          {"f": 1, "m": 1, "x": 1, "out-step": 2}),
-        ([step("f", "a", filter="v > 0.5"), step("m", "f", "b", merge={}), step("x", "m", "a", merge={})],
+        ([step("f", "a", filter="v > 5e-1"), step("m", "f", "b", merge={}), step("x", "m", "a", merge={})],
          {"f": 1, "m": 2, "x": 2, "out-step": 2}),
         ([step("x", "a", "b", merge={})], {"x": 0, "out-step": 0}),
         ([step("p", "a", apply={"function": "m:f"}), step("x", "p", filter="v > .5")], {"p": 0, "x": 1, "out-step": 2}),
         ([step("x", "a", select=["v AS w", "k"])], {"x": 0, "out-step": 0}),
         ([step("x", "a", select=["k", "v + 1 AS v"])], {"x": 1, "out-step": 2}),
-        ([step("s", "a", select=["k", "v"]), step("f", "s", filter="v > 0.5"), step("x", "f", select=["k"])],
+        ([step("s", "a", select=["k", "v"]), step("f", "s", filter="v > 5e-1"), step("x", "f", select=["k"])],
          {"s": 0, "f": 1, "x": 1, "out-step": 2}),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
@@ -54,7 +54,7 @@ def test_a_step_runs_as_early_as_its_inputs_and_its_language_allow(
 
 
 def test_rows_that_need_no_spark_sql_pass_it_by_though_another_input_is_filtered() -> None:
-    steps = [step("f", "a", filter="v > 0.5"), step("x", "f", "b", merge={}), OUT]
+    steps = [step("f", "a", filter="v > 5e-1"), step("x", "f", "b", merge={}), OUT]
     graph = compiled([read("a"), read("b"), written()], steps)
     names = {node.index: node.name for node in graph.nodes}
     assert [[names[node] for node in graph.layout(level).shape_of] for level in (0, 1)] == [["a"], ["f"]]
@@ -77,13 +77,13 @@ def test_a_select_of_columns_alone_takes_them_without_spark() -> None:
 
 
 def test_who_reads_a_written_step_reads_what_it_wrote() -> None:
-    graph = compiled([read("a"), written()], [step("w", "a", to="out"), step("x", "w", filter="v > 0.5"), OUT])
+    graph = compiled([read("a"), written()], [step("w", "a", to="out"), step("x", "w", filter="v > 5e-1"), OUT])
     assert [node.inputs for node in graph.nodes] == [(), (0,), (0,), (2,)]
     assert [node.name for node in graph.crossing(0)] == ["a"]
 
 
 def test_who_reads_a_repartition_starts_from_a_stream_of_its_name() -> None:
-    steps = [step("r", "a", repartition={"by": ["k"]}), step("x", "r", filter="v > 0.5"), OUT]
+    steps = [step("r", "a", repartition={"by": ["k"]}), step("x", "r", filter="v > 5e-1"), OUT]
     graph = compiled([read("a"), written()], steps)
     assert [node.name for node in graph.sources] == ["a", "r"]
     source = graph.sources[1]
@@ -113,8 +113,8 @@ def test_a_function_gives_the_columns_its_schema_says() -> None:
 
 def test_steps_whose_rows_go_nowhere_are_left_out_and_named() -> None:
     steps = [
-        step("x", "a", filter="v > 0.5"),
-        step("idle", "b", filter="v > 0.5"),
+        step("x", "a", filter="v > 5e-1"),
+        step("idle", "b", filter="v > 5e-1"),
         step("more", "idle", merge={}),
         OUT,
     ]
@@ -124,14 +124,14 @@ def test_steps_whose_rows_go_nowhere_are_left_out_and_named() -> None:
 
 
 def test_a_step_with_state_stays_though_its_rows_go_nowhere() -> None:
-    steps = [step("x", "a", filter="v > 0.5"), step("p", "x", process={"function": "m:f", "by": ["k"]})]
+    steps = [step("x", "a", filter="v > 5e-1"), step("p", "x", process={"function": "m:f", "by": ["k"]})]
     graph = compiled([read("a", key=["k"])], steps)
     assert (graph.dropped, graph.last, [node.name for node in graph.at(2)]) == ((), 2, ["p"])
 
 
 def test_a_look_up_runs_behind_the_writers_of_its_table() -> None:
     steps = [
-        step("late", "a", filter="v > 0.5"),
+        step("late", "a", filter="v > 5e-1"),
         step("w", "late", toTable="t"),
         step("x", "b", lookup={"table": "t", "on": ["k"], "select": ["k", "left.v"]}),
         OUT,

@@ -16,7 +16,8 @@ from holdfast.planning.graph import makes_stream
 from holdfast.planning.join_columns import JoinColumn, TableColumns, picked_columns, split_join, split_table
 from holdfast.planning.plan import Plan
 from holdfast.planning.sql.items import quoted
-from holdfast.planning.sql.plain import PlainColumn, plain_filter, plain_select
+from holdfast.planning.sql.plain.expressions import PlainColumn
+from holdfast.planning.sql.plain.reading import plain_filter, plain_select
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_state import table_name

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.planning.sql.plain import Plain
+from holdfast.planning.sql.plain.expressions import Plain
 from holdfast.spec.steps import Step
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow

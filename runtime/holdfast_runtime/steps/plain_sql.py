@@ -1,17 +1,186 @@
 """Plain expressions over rows in Arrow: `filter` and `select` where the JVM would compute nothing else.
 
-What is plain, and why it means the same here as in Spark SQL, stands in `holdfast.planning.sql.plain`. Must not be
-given anything that can fail for a row.
+What is plain, and why it means the same here as in Spark SQL, stands in `holdfast.planning.sql.plain`. Whole numbers
+are computed in 64 bits, and a decimal's type is the one that its kind says. Must not be given anything that can fail
+for a row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.planning.sql.plain import Plain, PlainCall, PlainColumn, PlainKind, PlainValue
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
+from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
 from holdfast_runtime.steps.timed_rows import TimedRows
+
+_MOMENT = pa.timestamp("us", "UTC")
+_KELVIN = "\u212a"
+"""The one letter beyond ASCII whose lower case is within."""
+
+
+def plain_kinds(schema: pa.Schema) -> dict[str, Kind]:
+    """Return what plain expressions may do with each column; empty if names are not unique."""
+    kinds = {field.name: _kind(field.type) for field in schema}
+    return kinds if len(kinds) == len(schema) else {}
+
+
+def keeps_kinds(made: Sequence[Plain], schema: pa.Schema) -> bool:
+    """Whether columns that are computed have types that plain expressions give."""
+    return len(made) == len(schema) and all(
+        isinstance(one, PlainColumn) or _kind(kind) is not PlainKind.OTHER
+        for one, kind in zip(made, schema.types, strict=True)
+    )
+
+
+def sift(given: TimedRows, condition: Plain) -> TimedRows:
+    """Return the rows for which the condition is true."""
+    kept = pc.fill_null(_Rows(given.rows).computed(condition), fill_value=False).to_numpy(zero_copy_only=False)
+    return given if kept.all() else given.where(kept)
+
+
+def pick(given: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRows:
+    """Return these columns under the names of the schema."""
+    rows = _Rows(given.rows)
+    columns = [
+        given.rows.column(one.name) if isinstance(one, PlainColumn) else rows.computed(one).cast(field.type)
+        for one, field in zip(made, schema, strict=True)
+    ]
+    return TimedRows(pa.RecordBatch.from_arrays(columns, schema=schema), given.times, given.origins)
+
+
+def _kind(kind: pa.DataType) -> Kind:
+    if pa.types.is_signed_integer(kind):
+        return PlainWhole.of(kind.bit_width)
+    if pa.types.is_decimal128(kind):
+        return PlainDecimal.of(kind.precision, kind.scale)
+    simple = {pa.string(): PlainKind.TEXT, pa.bool_(): PlainKind.BOOLEAN, _MOMENT: PlainKind.MOMENT}
+    return simple.get(kind, PlainKind.OTHER)
+
+
+class _Rows:
+    """Rows of which expressions are computed; what costs most only once, though several expressions have it."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self._rows = rows
+        self._shared: dict[Plain, Any] = {}
+
+    def computed(self, made: Plain) -> Any:
+        """Return an array, or a scalar for a value from the text."""
+        match made:
+            case PlainValue():
+                return _scalar(made.value)
+            case PlainColumn():
+                column = self._rows.column(made.name)
+                return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
+            case PlainCall(function) if function in _SHARED:
+                if made not in self._shared:
+                    self._shared[made] = self._called(made)
+                return self._shared[made]
+        return self._called(made)
+
+    def _called(self, made: PlainCall) -> Any:
+        match made:
+            case PlainCall("and" | "or", (one, other)) if _costly(other):
+                return self._either(made.function, self.computed(one), other)
+            case PlainCall("case", arguments) if any(map(_costly, arguments)):
+                return self._case(arguments)
+        return _FUNCTIONS[made.function](*map(self.computed, made.arguments))
+
+    def _either(self, word: str, first: Any, other: Plain) -> Any:
+        """Return `and` or `or`; the other side is only computed where the first one does not settle it."""
+        if isinstance(first, pa.Scalar):
+            return _FUNCTIONS[word](first, self.computed(other))
+        settled = pc.fill_null(first if word == "or" else pc.invert(first), fill_value=False)
+        asked = pc.invert(settled)
+        rest = _FUNCTIONS[word](first.filter(asked), self._among(asked).computed(other))
+        return pc.replace_with_mask(first, asked, rest)
+
+    def _case(self, arguments: Sequence[Plain]) -> Any:
+        """Return a `case`; results that cost much are only computed where they are chosen."""
+        found, left = list[Any](), pa.repeat(pa.scalar(value=True), len(self._rows))
+        for condition, result in zip(arguments[::2], arguments[1::2], strict=False):
+            true = pc.fill_null(self.computed(condition), fill_value=False)
+            found += [true, self._chosen(pc.and_(left, true), result)]
+            left = pc.and_not(left, true)
+        if len(arguments) % 2:
+            found.append(self._chosen(left, arguments[-1]))
+        return _case(*found)
+
+    def _chosen(self, rows: Any, result: Plain) -> Any:
+        if not _costly(result):
+            return self.computed(result)
+        values = self._among(rows).computed(result)
+        return pc.replace_with_mask(pa.nulls(len(self._rows), values.type), rows, values)
+
+    def _among(self, asked: Any) -> "_Rows":
+        return _Rows(self._rows.filter(asked))
+
+
+def _costly(made: Plain) -> bool:
+    return isinstance(made, PlainCall) and (made.function in _COSTLY or any(map(_costly, made.arguments)))
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    if isinstance(value, Decimal):
+        _, digits, exponent = value.as_tuple()
+        scale = -int(exponent)
+        return pa.scalar(value, pa.decimal128(max(len(digits), scale), scale))
+    return pa.scalar(value)
+
+
+def _remainder(value: Any, by: Any) -> Any:
+    # Arrow's division of whole numbers drops the fraction, so the rest has the sign of the value, as in Spark.
+    return pc.subtract(value, pc.multiply(pc.divide(value, by), by))
+
+
+def _among(value: Any, *values: pa.Scalar) -> Any:
+    there = pa.array([one.as_py() for one in values], value.type)
+    return pc.if_else(pc.is_valid(value), pc.is_in(value, there), pa.scalar(None, pa.bool_()))
+
+
+def _decimal(value: Any, precision: pa.Scalar, scale: pa.Scalar) -> Any:
+    # Arrow wants room for any whole number first.
+    number = value.cast(pa.decimal128(20, 0)) if pa.types.is_integer(value.type) else value
+    return number.cast(pa.decimal128(precision.as_py(), scale.as_py()))
+
+
+def _case(*arguments: Any) -> Any:
+    """Return the result of the first condition that is true; what stands alone at the end if none is."""
+    pairs = [arguments[at : at + 2] for at in range(0, len(arguments) - 1, 2)]
+    rest = arguments[-1] if len(arguments) % 2 else pa.scalar(None, arguments[1].type)
+    return reduce(
+        lambda then, pair: pc.if_else(pc.fill_null(pair[0], fill_value=False), pair[1], then), pairs[::-1], rest
+    )
+
+
+def _lower(texts: Any) -> Any:
+    if not pc.all(pc.string_is_ascii(texts)).as_py():
+        texts = pc.replace_substring(texts, _KELVIN, "k")
+    return pc.ascii_lower(texts)
+
+
+def _since_1970(moments: Any, micros: int) -> Any:
+    """Return how many whole units of so many microseconds; before 1970 the next lower."""
+    whole = moments.cast(pa.int64())
+    before = pc.less(_remainder(whole, micros), 0)
+    return pc.subtract(pc.divide(whole, micros), before.cast(pa.int64()))
+
+
+def _get(lists: Any, index: pa.Scalar) -> Any:
+    """Return the element of each list; null where it has none."""
+    offsets = lists.offsets.to_numpy()
+    places = offsets[:-1] + index.as_py()
+    return lists.values.take(pa.array(places, mask=places >= offsets[1:]))
+
+
+def _extract(texts: Any, pattern: pa.Scalar) -> Any:
+    found = pc.struct_field(pc.extract_regex(texts, pattern.as_py()), [0])
+    return pc.if_else(pc.is_valid(texts), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
+
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "=": pc.equal,
@@ -24,61 +193,27 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "or": pc.or_kleene,
     "not": pc.invert,
     "null": pc.is_null,
+    "+": pc.add,
+    "-": pc.subtract,
+    "*": pc.multiply,
+    "%": _remainder,
+    "in": _among,
+    "decimal": _decimal,
+    "text": lambda whole: pc.cast(whole, pa.string()),
+    "case": _case,
+    "coalesce": pc.coalesce,
+    "concat": lambda *texts: pc.binary_join_element_wise(*texts, "", null_handling="emit_null"),
+    "extract": _extract,
+    "get": _get,
+    "length": pc.utf8_length,
+    "like": lambda texts, pattern: pc.match_like(texts, pattern.as_py()),
+    "lower": _lower,
+    "replace": lambda texts, old, new: pc.replace_substring(texts, old.as_py(), new.as_py()),
+    "split": lambda texts, separator: pc.split_pattern(texts, separator.as_py()),
+    "unix_seconds": lambda moments: _since_1970(moments, 10**6),
+    "unix_millis": lambda moments: _since_1970(moments, 10**3),
+    "unix_micros": lambda moments: moments.cast(pa.int64()),
+    **{part: getattr(pc, part) for part in ("year", "month", "day", "hour", "minute", "second")},
 }
-
-
-def plain_kinds(schema: pa.Schema) -> dict[str, PlainKind]:
-    """Return what plain expressions may do with each column; empty if names are not unique."""
-    kinds = {field.name: _kind(field.type) for field in schema}
-    return kinds if len(kinds) == len(schema) else {}
-
-
-def keeps_kinds(made: Sequence[Plain], schema: pa.Schema) -> bool:
-    """Whether columns that are computed have types that plain expressions give."""
-    return len(made) == len(schema) and all(
-        isinstance(one, PlainColumn) or pa.types.is_boolean(kind) or pa.types.is_int32(kind) or pa.types.is_int64(kind)
-        for one, kind in zip(made, schema.types, strict=True)
-    )
-
-
-def sift(given: TimedRows, condition: Plain) -> TimedRows:
-    """Return the rows for which the condition is true."""
-    kept = pc.fill_null(_computed(condition, given.rows), fill_value=False).to_numpy(zero_copy_only=False)
-    return given if kept.all() else given.where(kept)
-
-
-def pick(given: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRows:
-    """Return these columns under the names of the schema."""
-    columns = [
-        given.rows.column(one.name) if isinstance(one, PlainColumn) else _computed(one, given.rows).cast(field.type)
-        for one, field in zip(made, schema, strict=True)
-    ]
-    return TimedRows(pa.RecordBatch.from_arrays(columns, schema=schema), given.times, given.origins)
-
-
-def _kind(kind: pa.DataType) -> PlainKind:
-    if pa.types.is_signed_integer(kind):
-        return "whole"
-    if pa.types.is_string(kind):
-        return "text"
-    return "boolean" if pa.types.is_boolean(kind) else "other"
-
-
-def _computed(made: Plain, rows: pa.RecordBatch) -> Any:
-    """Return an array, or a scalar for a value from the text."""
-    match made:
-        case PlainValue():
-            return pa.scalar(made.value)
-        case PlainColumn():
-            column = rows.column(made.name)
-            return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
-        case PlainCall("in", (value, *values)):
-            found = _computed(value, rows)
-            there = pa.array([one.value for one in values if isinstance(one, PlainValue)], found.type)
-            return pc.if_else(pc.is_valid(found), pc.is_in(found, there), pa.scalar(None, pa.bool_()))
-        case PlainCall("%", (value, by)):
-            whole, part = _computed(value, rows), _computed(by, rows)
-            # Arrow's division of whole numbers drops the fraction, so the rest has the sign of the value, as in Spark.
-            return pc.subtract(whole, pc.multiply(pc.divide(whole, part), part))
-        case PlainCall():
-            return _FUNCTIONS[made.function](*(_computed(one, rows) for one in made.arguments))
+_COSTLY = ("extract", "like", "replace", "split")
+_SHARED = ("*", "decimal", "extract", "hour", "length", "lower", "replace", "split", "unix_seconds")

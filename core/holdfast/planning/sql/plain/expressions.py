@@ -1,0 +1,30 @@
+"""A plain expression as a value: columns, values from the text, and functions of others."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class PlainColumn:
+    """A column as it is."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlainValue:
+    """A value from the text."""
+
+    value: int | str | bool | Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCall:
+    """A function of other expressions, by the name that whoever computes it knows."""
+
+    function: str
+    arguments: "tuple[Plain, ...]"
+
+
+Plain: TypeAlias = PlainColumn | PlainValue | PlainCall

@@ -1,0 +1,116 @@
+"""Functions that plain expressions may call, by name: what computes them and what may result."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue
+from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
+from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value, whole_value
+from holdfast.planning.sql.plain.operators import chosen, common
+from holdfast.planning.sql.plain.patterns import plain_separator, same_pattern
+
+_TEXT, _TEXTS = PlainKind.TEXT, PlainKind.TEXTS
+_Function: TypeAlias = Callable[[Sequence[Operand]], Operand]
+
+
+def called(name: str, given: Sequence[Operand]) -> Operand:
+    """Return a call of the function that Spark knows by this name."""
+    return _FUNCTIONS[name](given) if name in _FUNCTIONS else not_plain()
+
+
+def concat(given: Sequence[Operand]) -> Operand:
+    """Texts, one behind another."""
+    return PlainCall("concat", tuple(of_kind(one, _TEXT) for one in given)), _TEXT
+
+
+def _part_of_time(name: str, kind: PlainWhole, given: Sequence[Operand]) -> Operand:
+    match given:
+        case [moment]:
+            return PlainCall(name, (of_kind(moment, PlainKind.MOMENT),)), kind
+    raise NotPlainError
+
+
+def _length(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [text]:
+            return PlainCall("length", (of_kind(text, _TEXT),)), PlainWhole(32, 0, 2**31 - 1)
+    raise NotPlainError
+
+
+def _lower(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [text]:
+            return PlainCall("lower", (of_kind(text, _TEXT),)), PlainKind.FOLDED
+    raise NotPlainError
+
+
+def _replace(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [text, old, *new] if len(new) <= 1 and text_value(old):
+            texts = (PlainValue(text_value(old)), PlainValue("".join(map(text_value, new))))
+            return PlainCall("replace", (of_kind(text, _TEXT), *texts)), _TEXT
+    raise NotPlainError
+
+
+def _split(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [text, separator] if plain_separator(text_value(separator)):
+            return PlainCall("split", (of_kind(text, _TEXT), separator[0])), _TEXTS
+    raise NotPlainError
+
+
+def _get(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [texts, index] if whole_value(index) >= 0:
+            return PlainCall("get", (of_kind(texts, _TEXTS), index[0])), _TEXT
+    raise NotPlainError
+
+
+def _regexp_extract(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [text, pattern, *index] if len(index) <= 1:
+            same = same_pattern(text_value(pattern), whole_value(index[0]) if index else 1)
+            if same is not None:
+                return PlainCall("extract", (of_kind(text, _TEXT), PlainValue(same))), _TEXT
+    raise NotPlainError
+
+
+def _if(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [condition, one, other]:
+            return chosen([of_kind(condition, PlainKind.BOOLEAN)], [one, other])
+    raise NotPlainError
+
+
+def _coalesce(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [_, _, *_]:
+            return PlainCall("coalesce", tuple(value for value, _ in given)), common(given)
+    raise NotPlainError
+
+
+_MICROS: Final = (-(2**63), 2**63 - 1)
+_TIMES: Final = {
+    "year": PlainWhole.of(32),
+    "month": PlainWhole(32, 1, 12),
+    "day": PlainWhole(32, 1, 31),
+    "hour": PlainWhole(32, 0, 23),
+    "minute": PlainWhole(32, 0, 59),
+    "second": PlainWhole(32, 0, 59),
+    "unix_seconds": PlainWhole(64, *(bound // 10**6 for bound in _MICROS)),
+    "unix_millis": PlainWhole(64, *(bound // 10**3 for bound in _MICROS)),
+    "unix_micros": PlainWhole(64, *_MICROS),
+}
+_FUNCTIONS: Final[Mapping[str, _Function]] = {
+    "coalesce": _coalesce,
+    "concat": concat,
+    "get": _get,
+    "if": _if,
+    "length": _length,
+    "lower": _lower,
+    "regexp_extract": _regexp_extract,
+    "replace": _replace,
+    "split": _split,
+    **{name: partial(_part_of_time, name, kind) for name, kind in _TIMES.items()},
+}

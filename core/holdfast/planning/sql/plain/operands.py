@@ -1,0 +1,53 @@
+"""What an operator or a function is given: a plain expression with its kind."""
+
+from typing import Never, TypeAlias
+
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainValue
+from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
+
+Operand: TypeAlias = tuple[Plain, Kind]
+
+
+class NotPlainError(Exception):
+    """The expression has something that is not plain."""
+
+
+def not_plain() -> Never:
+    """Leave the expression to Spark."""
+    raise NotPlainError
+
+
+def of_kind(given: Operand, kind: Kind) -> Plain:
+    """Return an operand that must be of this kind."""
+    return given[0] if given[1] == kind else not_plain()
+
+
+def text_value(given: Operand) -> str:
+    """Return a text that must stand in the expression."""
+    match given:
+        case PlainValue(str() as text), PlainKind.TEXT:
+            return text
+    not_plain()
+
+
+def whole_value(given: Operand) -> int:
+    """Return a whole number that must stand in the expression."""
+    match given:
+        case PlainValue(int() as value), PlainWhole():
+            return value
+    not_plain()
+
+
+def decimal(given: Operand) -> tuple[Plain, PlainDecimal]:
+    """Return a number as a decimal."""
+    match given:
+        case value, PlainDecimal() as kind:
+            return value, kind
+        case value, PlainWhole() as kind:
+            return with_digits(value, kind.decimal), kind.decimal
+    not_plain()
+
+
+def with_digits(value: Plain, kind: PlainDecimal) -> Plain:
+    """Return a number as a decimal of this type."""
+    return PlainCall("decimal", (value, PlainValue(kind.precision), PlainValue(kind.scale)))

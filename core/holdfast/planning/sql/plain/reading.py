@@ -1,0 +1,207 @@
+"""From the text of a `filter` or a `select` to plain expressions, or to none."""
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+from sqlglot import exp
+
+from holdfast.planning.problems import ExpressionError, SqlFinding
+from holdfast.planning.sql.expressions import check_select
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
+from holdfast.planning.sql.plain.functions import called, concat
+from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
+from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
+from holdfast.planning.sql.plain.operators import (
+    among,
+    cast_to_decimal,
+    cast_to_text,
+    cast_to_whole,
+    chosen,
+    compared,
+    computed,
+    remainder,
+)
+from holdfast.planning.sql.reading import path_of
+from holdfast.planning.sql.scope import Scope
+from holdfast.planning.sql.text import parse
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
+
+_COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+_BITS: Final = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
+_DEFAULT_DECIMAL: Final = (10, 0)
+_BEYOND: Final = 2**63
+_COMPACT: Final = 18
+"""Digits of a number with a point. For longer ones Spark 4.3 takes null < n for true or false where n is not null."""
+_INNER: Final = (PlainKind.FOLDED, PlainKind.TEXTS)
+"""What only stands within an expression."""
+
+
+def plain_filter(text: str, kinds: Mapping[str, Kind]) -> Plain | None:
+    """Return the condition of a filter over rows with these columns; None if it is not plain."""
+    return _plain(text, kinds, PlainKind.BOOLEAN)
+
+
+def plain_select(items: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[Plain, ...] | None:
+    """Return the columns that a select puts out, in order; None if they are not all plain."""
+    scope, made = _scope(kinds), list[Plain]()
+    for text in items:
+        found = check_select([text], scope)
+        if found and all(one.source is not None for one in found):
+            made += [PlainColumn(one.source[1]) for one in found if one.source is not None]
+            continue
+        value = _plain(text, kinds, None)
+        if value is None:
+            return None
+        made.append(value)
+    return tuple(made)
+
+
+def _scope(kinds: Mapping[str, Kind]) -> Scope:
+    return Scope.of(RowType(tuple(Column(name, UNKNOWN) for name in kinds)))
+
+
+def _plain(text: str, kinds: Mapping[str, Kind], wanted: Kind | None) -> Plain | None:
+    """Return the expression; None if it is not plain, not of the wanted kind, or the same for all rows."""
+    try:
+        found, kind = _Reading(kinds).read(parse(text, tuple(kinds)).unalias())
+    except (ExpressionError, NotPlainError):
+        return None
+    return found if wanted in (None, kind) and kind not in _INNER and _has_column(found) else None
+
+
+def _has_column(made: Plain) -> bool:
+    if isinstance(made, PlainCall):
+        return any(map(_has_column, made.arguments))
+    return isinstance(made, PlainColumn)
+
+
+def _vary(given: Sequence[Operand]) -> bool:
+    """Whether a function of these is more than a value from the text."""
+    return any(_has_column(one) for one, _ in given)
+
+
+class _Reading:
+    """Reads one expression."""
+
+    def __init__(self, kinds: Mapping[str, Kind]) -> None:
+        self._kinds, self._scope = kinds, _scope(kinds)
+
+    def read(self, tree: exp.Expr | None) -> Operand:
+        """Return the expression and its kind."""
+        match tree:
+            case exp.Paren():
+                return self.read(tree.this)
+            case exp.Column():
+                return self._column(tree)
+            case exp.Boolean() | exp.Literal() | exp.Neg():
+                return _value(tree)
+            case exp.And() | exp.Or() | exp.Not() | exp.Is() | exp.In() | exp.Between() | exp.Like():
+                return self._condition(tree), PlainKind.BOOLEAN
+            case exp.Binary():
+                return self._operator(tree, self.read(tree.left), self.read(tree.right))
+        return self._function(tree)
+
+    def _condition(self, tree: exp.Expr) -> Plain:
+        match tree:
+            case exp.And() | exp.Or():
+                word = "and" if isinstance(tree, exp.And) else "or"
+                return PlainCall(
+                    word, tuple(of_kind(self.read(one), PlainKind.BOOLEAN) for one in (tree.left, tree.right))
+                )
+            case exp.Not():
+                return PlainCall("not", (of_kind(self.read(tree.this), PlainKind.BOOLEAN),))
+            case exp.Is() if isinstance(tree.expression, exp.Null):
+                return PlainCall("null", (self.read(tree.this)[0],))
+            case exp.Like():
+                pattern = PlainValue(text_value(self.read(tree.expression)))
+                return PlainCall("like", (of_kind(self.read(tree.this), PlainKind.TEXT), pattern))
+            case exp.Between() if not tree.args.get("symmetric"):
+                value, low, high = (self.read(tree.args.get(name)) for name in ("this", "low", "high"))
+                return PlainCall("and", (compared(">=", value, low), compared("<=", value, high)))
+            case exp.In() if not any(part for name, part in tree.args.items() if name not in ("this", "expressions")):
+                return among(self.read(tree.this), [self.read(one) for one in tree.expressions])
+        raise NotPlainError
+
+    def _operator(self, tree: exp.Binary, left: Operand, right: Operand) -> Operand:
+        if type(tree) in _COMPARISONS:
+            return compared(_COMPARISONS[type(tree)], left, right), PlainKind.BOOLEAN
+        if type(tree) in _SIGNS and _vary([left, right]):
+            return computed(_SIGNS[type(tree)], left, right)
+        if isinstance(tree, exp.Mod):
+            return remainder(left, right)
+        return concat([left, right]) if isinstance(tree, exp.DPipe) else not_plain()
+
+    def _function(self, tree: exp.Expr | None) -> Operand:
+        match tree:
+            case exp.Anonymous():
+                given = [self.read(one) for one in tree.expressions]
+                return (
+                    called(str(tree.this).lower(), given) if any(_has_column(one) for one, _ in given) else not_plain()
+                )
+            case exp.TryCast():
+                return _cast(self.read(tree.this), tree.to)
+            case exp.Case():
+                return self._case(tree)
+        raise NotPlainError
+
+    def _column(self, tree: exp.Column) -> Operand:
+        path = path_of(tree)
+        found = self._scope.find(path) if len(path) == 1 else None
+        if found is None or isinstance(found, SqlFinding) or found.source is None:
+            raise NotPlainError
+        name = found.source[1]
+        return PlainColumn(name), self._kinds[name]
+
+    def _case(self, tree: exp.Case) -> Operand:
+        whens = [(self.read(one.this), self.read(one.args.get("true"))) for one in tree.args["ifs"]]
+        if tree.this is None:
+            conditions = [of_kind(when, PlainKind.BOOLEAN) for when, _ in whens]
+        else:
+            value = self.read(tree.this)
+            conditions = [compared("=", value, when) for when, _ in whens]
+        default = tree.args.get("default")
+        rest = [] if default is None else [self.read(default)]
+        return chosen(conditions, [*(then for _, then in whens), *rest])
+
+
+def _cast(given: Operand, to: exp.DataType) -> Operand:
+    if to.this in _BITS:
+        return cast_to_whole(given, _BITS[to.this])
+    if to.this == exp.DType.TEXT:
+        return cast_to_text(given)
+    if to.this != exp.DType.DECIMAL:
+        raise NotPlainError
+    digits = [_whole(one.this) for one in to.expressions]
+    return cast_to_decimal(given, *(*digits, *_DEFAULT_DECIMAL[len(digits) :]))
+
+
+def _value(tree: exp.Expr) -> Operand:
+    if isinstance(tree, exp.Boolean):
+        return PlainValue(bool(tree.this)), PlainKind.BOOLEAN
+    if isinstance(tree, exp.Neg):
+        return _number(tree.this, "-")
+    text = str(tree.this)
+    if not tree.is_string:
+        return _number(tree, "")
+    # Two parsers would have to read its escapes alike.
+    return (PlainValue(text), PlainKind.TEXT) if "\\" not in text and text.isprintable() else not_plain()
+
+
+def _number(tree: exp.Expr, sign: str) -> Operand:
+    text = str(tree.this) if isinstance(tree, exp.Literal) and not tree.is_string else ""
+    if text.isascii() and re.fullmatch(r"\d*\.\d+|\d+\.", text):
+        digits, scale = int(text.replace(".", "")), len(text.partition(".")[2])
+        kind = PlainDecimal(max(len(str(digits)), scale), scale, digits)
+        return (PlainValue(Decimal(sign + text)), kind) if kind.precision <= _COMPACT else not_plain()
+    value = int(f"{sign}{_whole(tree)}")
+    return PlainValue(value), PlainWhole(32 if PlainWhole(32, value, value).fits else 64, value, value)
+
+
+def _whole(tree: exp.Expr) -> int:
+    text = str(tree.this) if isinstance(tree, exp.Literal) and not tree.is_string else ""
+    if not (text.isascii() and text.isdigit()):
+        raise NotPlainError
+    return int(text) if int(text) < _BEYOND else not_plain()
