@@ -31,6 +31,17 @@ from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
 _COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _BITS: Final = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
+_PARTS: Final[Mapping[type[exp.Expr], tuple[str, ...]]] = {
+    exp.Between: ("low", "high"),
+    exp.Case: ("ifs", "default"),
+    exp.DPipe: ("safe",),
+    exp.Like: ("negate",),
+    exp.TryCast: ("to", "safe"),
+}
+"""What a node may have besides its operands: all else would be read over."""
+_LENGTH_LOST: Final = re.compile(r"\b(?:VAR)?CHAR(?:ACTER)?\s*\(", re.IGNORECASE)
+"""A type that the parser takes for STRING."""
+_OPERANDS: Final = ("this", "expression", "expressions")
 _DEFAULT_DECIMAL: Final = (10, 0)
 _BEYOND: Final = 2**63
 _COMPACT: Final = 18
@@ -65,6 +76,8 @@ def _scope(kinds: Mapping[str, Kind]) -> Scope:
 
 def _plain(text: str, kinds: Mapping[str, Kind], wanted: Kind | None) -> Plain | None:
     """Return the expression; None if it is not plain, not of the wanted kind, or the same for all rows."""
+    if _LENGTH_LOST.search(text):
+        return None
     try:
         found, kind = _Reading(kinds).read(parse(text, tuple(kinds)).unalias())
     except (ExpressionError, NotPlainError):
@@ -76,6 +89,11 @@ def _has_column(made: Plain) -> bool:
     if isinstance(made, PlainCall):
         return any(map(_has_column, made.arguments))
     return isinstance(made, PlainColumn)
+
+
+def _known_parts(tree: exp.Expr) -> bool:
+    known = (*_OPERANDS, *_PARTS.get(type(tree), ()))
+    return isinstance(tree, exp.Column | exp.Literal) or all(name in known for name, part in tree.args.items() if part)
 
 
 def _vary(given: Sequence[Operand]) -> bool:
@@ -91,6 +109,8 @@ class _Reading:
 
     def read(self, tree: exp.Expr | None) -> Operand:
         """Return the expression and its kind."""
+        if tree is None or not _known_parts(tree):
+            raise NotPlainError
         match tree:
             case exp.Paren():
                 return self.read(tree.this)
@@ -117,11 +137,12 @@ class _Reading:
                 return PlainCall("null", (self.read(tree.this)[0],))
             case exp.Like():
                 pattern = PlainValue(text_value(self.read(tree.expression)))
-                return PlainCall("like", (of_kind(self.read(tree.this), PlainKind.TEXT), pattern))
-            case exp.Between() if not tree.args.get("symmetric"):
+                like = PlainCall("like", (of_kind(self.read(tree.this), PlainKind.TEXT), pattern))
+                return PlainCall("not", (like,)) if tree.args.get("negate") else like
+            case exp.Between():
                 value, low, high = (self.read(tree.args.get(name)) for name in ("this", "low", "high"))
                 return PlainCall("and", (compared(">=", value, low), compared("<=", value, high)))
-            case exp.In() if not any(part for name, part in tree.args.items() if name not in ("this", "expressions")):
+            case exp.In():
                 return among(self.read(tree.this), [self.read(one) for one in tree.expressions])
         raise NotPlainError
 
@@ -170,7 +191,7 @@ class _Reading:
 def _cast(given: Operand, to: exp.DataType) -> Operand:
     if to.this in _BITS:
         return cast_to_whole(given, _BITS[to.this])
-    if to.this == exp.DType.TEXT:
+    if to.this == exp.DType.TEXT and not to.args.get("collate"):
         return cast_to_text(given)
     if to.this != exp.DType.DECIMAL:
         raise NotPlainError
