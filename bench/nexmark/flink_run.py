@@ -19,8 +19,8 @@ from bench.nexmark.flink_sql import QUERIES
 from bench.nexmark.market import Market
 from bench.nexmark.questions import QUESTIONS
 
-_HEAP = ("-Xmx2g", "-XX:MaxDirectMemorySize=1g")
-_OPEN = tuple(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("nio", "lang", "util"))
+HEAP = ("-Xmx2g", "-XX:MaxDirectMemorySize=1g")
+OPEN = tuple(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("nio", "lang", "util"))
 _TIMES = ("date_time", "auction_date_time", "expires", "starttime", "window_start", "window_end")
 
 
@@ -35,7 +35,7 @@ def command(request: dict[str, Any], scratch: Path, out: Path) -> list[str]:
         text for name, columns in query.streams.items() for text in (name, str(folder / name), ",".join(columns))
     ]
     given = [query.text, str(scratch), str(out) if request["kept"] else "-", *streams]
-    return ["java", *_HEAP, *_OPEN, "-cp", path, "Flink", *given]
+    return ["java", *HEAP, *OPEN, "-cp", path, "Flink", *given]
 
 
 def answered(out: Path) -> pa.Table:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -37,12 +38,17 @@ COLUMNS = (
 )
 
 
+def tree_of(name: str) -> dict[str, Any]:
+    """The app of a query."""
+    tree: dict[str, Any] = YAML(typ="safe").load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
+    return tree
+
+
 def holdfast(name: str, market: Market, *, kept: bool) -> Measurement:
     """The app of the file."""
-    tree = YAML(typ="safe").load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
     request = {"query": name, "market": asdict(market), "warm": WARM, "kept": kept}
     return fresh.measure(
-        "Holdfast", "bench.nexmark.holdfast_run", {**request, "app": tree, "master": f"local[{CORES}]"}
+        "Holdfast", "bench.nexmark.holdfast_run", {**request, "app": tree_of(name), "master": f"local[{CORES}]"}
     )
 
 

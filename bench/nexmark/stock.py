@@ -10,6 +10,7 @@ not use anything of Holdfast's runtime but `market`, which has its files.
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,68 +23,80 @@ from bench.engine.stock import batches_of, begin_of, end_of
 from bench.nexmark.market import PARTS, Market
 from bench.nexmark.questions import QUESTIONS
 
-Streams = Callable[[str], DataFrame]
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Where rows come from."""
+
+    read: Callable[[str], DataFrame]
+    late: str = "0 seconds"
+    """By how much event times may be out of order."""
+
+    def __call__(self, stream: str) -> DataFrame:
+        """The rows of a stream."""
+        return self.read(stream)
+
+    def timed(self, stream: str) -> DataFrame:
+        """The same, so that state knows what is over."""
+        return self.read(stream).withWatermark("date_time", self.late)
+
+
 CONVERTED = "CAST(0.908 * price AS DECIMAL(23,3)) AS price"
 CHANNEL = "regexp_extract(url, '(&|^)channel_id=([^&]*)', 2)"
 KNOWN = "lower(channel) IN ('apple', 'google', 'facebook', 'baidu')"
 BID = ("auction", "bidder", "price", "channel", "url", "date_time", "extra")
 
 
-def timed(rows: DataFrame) -> DataFrame:
-    """Event times come in order."""
-    return rows.withWatermark("date_time", "0 seconds")
-
-
-def q0(given: Streams) -> DataFrame:
+def q0(given: Given) -> DataFrame:
     return given("bid").select("auction", "bidder", "price", "date_time", "extra")
 
 
-def q1(given: Streams) -> DataFrame:
+def q1(given: Given) -> DataFrame:
     return given("bid").selectExpr("auction", "bidder", CONVERTED, "date_time", "extra")
 
 
-def q2(given: Streams) -> DataFrame:
+def q2(given: Given) -> DataFrame:
     return given("bid").filter("auction % 123 = 0").select("auction", "price")
 
 
-def q3(given: Streams) -> DataFrame:
+def q3(given: Given) -> DataFrame:
     people = given("person").filter("state IN ('OR', 'ID', 'CA')").selectExpr("id AS seller", "name", "city", "state")
     return given("auction").filter("category = 10").select("id", "seller").join(people, "seller")
 
 
-def q5(given: Streams) -> DataFrame:
-    counted = timed(given("bid")).groupBy("auction", sql.window("date_time", "10 seconds", "2 seconds").alias("w"))
+def q5(given: Given) -> DataFrame:
+    counted = given.timed("bid").groupBy("auction", sql.window("date_time", "10 seconds", "2 seconds").alias("w"))
     counts = counted.agg(sql.count("*").alias("num"))
     most = counts.groupBy(sql.window(sql.window_time("w"), "2 seconds").alias("w2"))
     hot = most.agg(sql.max(sql.struct("num", "auction")).alias("hot"))
     return hot.selectExpr("hot.auction AS auction", "hot.num AS num", "w2.end AS window_end")
 
 
-def q7(given: Streams) -> DataFrame:
+def q7(given: Given) -> DataFrame:
     best = sql.max(sql.struct("price", "auction", "bidder", "date_time", "extra")).alias("bid")
-    highest = timed(given("bid")).groupBy(sql.window("date_time", "10 seconds")).agg(best)
+    highest = given.timed("bid").groupBy(sql.window("date_time", "10 seconds")).agg(best)
     return highest.selectExpr("window.end AS window_end", "bid.*")
 
 
-def q8(given: Streams) -> DataFrame:
+def q8(given: Given) -> DataFrame:
     window = sql.window("date_time", "10 seconds").alias("w")
-    people = timed(given("person")).select("id", "name", window)
-    sellers = timed(given("auction")).select(sql.col("seller").alias("id"), window).dropDuplicates(["id", "w"])
+    people = given.timed("person").select("id", "name", window)
+    sellers = given.timed("auction").select(sql.col("seller").alias("id"), window).dropDuplicates(["id", "w"])
     return people.join(sellers, ["id", "w"]).selectExpr("id", "name", "w.start AS starttime")
 
 
-def q11(given: Streams) -> DataFrame:
-    sessions = timed(given("bid")).groupBy("bidder", sql.session_window("date_time", "10 seconds").alias("w"))
+def q11(given: Given) -> DataFrame:
+    sessions = given.timed("bid").groupBy("bidder", sql.session_window("date_time", "10 seconds").alias("w"))
     counted = sessions.agg(sql.count("*").alias("bid_count"))
     return counted.selectExpr("bidder", "w.start AS window_start", "w.end AS window_end", "bid_count")
 
 
-def q13(given: Streams) -> DataFrame:
+def q13(given: Given) -> DataFrame:
     keyed = given("bid").selectExpr("auction", "bidder", "price", "date_time", "auction % 10000 AS key")
     return keyed.join(sql.broadcast(given("side-input")), "key").drop("key")
 
 
-def q14(given: Streams) -> DataFrame:
+def q14(given: Given) -> DataFrame:
     some = given("bid").filter("0.908 * price > 1000000 AND 0.908 * price < 50000000")
     time = """CASE WHEN hour(date_time) BETWEEN 8 AND 18 THEN 'dayTime' WHEN hour(date_time) <= 6
         OR hour(date_time) >= 20 THEN 'nightTime' ELSE 'otherTime' END AS bid_time_type"""
@@ -91,7 +104,7 @@ def q14(given: Streams) -> DataFrame:
     return some.selectExpr("auction", "bidder", CONVERTED, time, "date_time", "extra", letters)
 
 
-def q17(given: Streams) -> DataFrame:
+def q17(given: Given) -> DataFrame:
     computed = {
         "total_bids": "count(*)",
         "rank1_bids": "count_if(price < 10000)",
@@ -102,39 +115,43 @@ def q17(given: Streams) -> DataFrame:
         "avg_price": "avg(price)",
         "sum_price": "sum(price)",
     }
-    reported = timed(given("bid")).groupBy("auction", sql.window("date_time", "1 day").alias("w"))
+    reported = given.timed("bid").groupBy("auction", sql.window("date_time", "1 day").alias("w"))
     found = reported.agg(*(sql.expr(text).alias(name) for name, text in computed.items()))
     return found.selectExpr("auction", "w.start AS window_start", "w.end AS window_end", *computed)
 
 
-def q18(given: Streams) -> DataFrame:
+def q18(given: Given) -> DataFrame:
     newest = [sql.max_by(name, "date_time").alias(name) for name in ("price", "channel", "url", "extra")]
     return given("bid").groupBy("auction", "bidder").agg(*newest, sql.max("date_time").alias("date_time"))
 
 
-def q20(given: Streams) -> DataFrame:
-    items = timed(given("auction").filter("category = 10")).selectExpr(
-        *("id", "item_name", "description", "initial_bid", "reserve", "date_time AS auction_date_time"),
-        *("expires", "seller", "category", "extra AS auction_extra"),
+def q20(given: Given) -> DataFrame:
+    items = (
+        given.timed("auction")
+        .filter("category = 10")
+        .selectExpr(
+            *("id", "item_name", "description", "initial_bid", "reserve", "date_time AS auction_date_time"),
+            *("expires", "seller", "category", "extra AS auction_extra"),
+        )
     )
     near = """auction = id AND date_time BETWEEN auction_date_time - INTERVAL 1 MINUTE
         AND auction_date_time + INTERVAL 1 MINUTE"""
-    return timed(given("bid")).join(items, sql.expr(near)).drop("id")
+    return given.timed("bid").join(items, sql.expr(near)).drop("id")
 
 
-def q21(given: Streams) -> DataFrame:
+def q21(given: Given) -> DataFrame:
     known = given("bid").filter(f"{KNOWN} OR {CHANNEL} <> ''")
     ids = f"""CASE lower(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2'
         WHEN 'baidu' THEN '3' ELSE {CHANNEL} END AS channel_id"""
     return known.selectExpr("auction", "bidder", "price", "channel", ids)
 
 
-def q22(given: Streams) -> DataFrame:
+def q22(given: Given) -> DataFrame:
     folders = [f"get(split(url, '/'), {at + 2}) AS dir{at}" for at in (1, 2, 3)]
     return given("bid").selectExpr("auction", "bidder", "price", "channel", *folders)
 
 
-ANSWERS: Mapping[str, Callable[[Streams], DataFrame]] = {
+ANSWERS: Mapping[str, Callable[[Given], DataFrame]] = {
     one.__name__: one for one in (q0, q1, q2, q3, q5, q7, q8, q11, q13, q14, q17, q18, q20, q21, q22)
 } | {"q20-join": q20}
 
@@ -152,7 +169,7 @@ def measured(spark: SparkSession, scratch: Path, request: Mapping[str, Any]) -> 
         schema = spark.read.parquet(f"{path}/00000.parquet").schema
         return spark.readStream.schema(schema).format("parquet").options(**files, maxFilesPerTrigger=PARTS).load()
 
-    writer = ANSWERS[name](given).writeStream.outputMode("update" if question.by else "append")
+    writer = ANSWERS[name](Given(given)).writeStream.outputMode("update" if question.by else "append")
     writer = writer.trigger(availableNow=True).option("checkpointLocation", str(scratch / "checkpoint"))
     if request["kept"]:
         writer = writer.foreachBatch(lambda rows, _: rows.write.mode("append").parquet(str(out)))
@@ -168,11 +185,11 @@ def measured(spark: SparkSession, scratch: Path, request: Mapping[str, Any]) -> 
         (market.batches - warm) * market.events,
         [one["durationMs"]["triggerExecution"] / 1e3 for one in counted[: market.batches - warm]],
         digest=question.digest(parquet.read_table(out), market) if request["kept"] else "",
-        notes=_state(counted[-1]),
+        notes=state_of(counted[-1]),
     )
 
 
-def _state(batch: Mapping[str, Any]) -> dict[str, float]:
+def state_of(batch: Mapping[str, Any]) -> dict[str, float]:
     """What state takes on the disk, if its store has one, and in memory."""
     operators = batch["stateOperators"]
     if not operators:

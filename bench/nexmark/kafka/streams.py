@@ -1,0 +1,57 @@
+"""Kafka Streams inside the process of a measurement: its JVM, and a look at what it has written.
+
+Started by `fresh.measure` as `python -m bench.nexmark.kafka.streams REQUEST SCRATCH`; settings are those of
+`bench.kafka`. Must not use anything of Holdfast but to read the results.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.engine.fresh import answer
+from bench.nexmark.kafka.topics import answer as written
+from bench.nexmark.market import Market
+from bench.nexmark.questions import QUESTIONS
+
+
+def main() -> None:
+    """Run it, and report all bids but the first ones."""
+    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
+    market, warm, bids = Market(**request["market"]), request["warm"], request["per_batch"]["bid"]
+    path = ":".join([*request["jars"].split(","), str(scratch)])
+    source = Path(__file__).with_name("Streams.java")
+    compiled = ["javac", "-cp", path, "-d", str(scratch), str(source)]
+    subprocess.run(compiled, check=True, timeout=120)  # noqa: S603 - our own source
+    given = {
+        "bootstrap": request["bootstrap"],
+        "query": request["query"],
+        "guarantee": "exactly_once_v2",
+        "out": request["out"],
+        "rows": str(market.batches * bids),
+        "warm": str(warm * bids),
+        "directory": str(scratch / "state"),
+    }
+    pairs = [text for pair in given.items() for text in pair]
+    command = ["java", "-Xmx2g", "-cp", path, "Streams", *pairs]
+    ran = subprocess.run(command, check=True, timeout=900, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    began, ended = map(float, ran.stdout.split()[-2:])
+    digest = QUESTIONS[request["query"]].digest(newest(request["query"], request), market)
+    answer(scratch, (began, ended), (market.batches - warm) * market.events, [ended - began], digest=digest)
+
+
+def newest(query: str, request: Mapping[str, str]) -> pa.Table:
+    """What it has written; of the updates of q5, the last one of each window."""
+    rows = written(request["bootstrap"], request["out"])
+    if query != "q5":
+        return rows
+    ordered = rows.sort_by([("num", "ascending"), ("auction", "ascending")])
+    last = ordered.group_by("window_end", use_threads=False).aggregate([("auction", "last"), ("num", "last")])
+    return last.rename_columns({"auction_last": "auction", "num_last": "num"})
+
+
+if __name__ == "__main__":
+    main()
