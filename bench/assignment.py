@@ -1,4 +1,4 @@
-"""How long an assignment takes, how that grows, and what it keeps: three sizes, six situations.
+"""How long an assignment takes, how that grows, and what it keeps: three sizes, six situations; and an app that grows.
 
 Every situation but the first and the last starts from the assignment of a first run. `at location` counts tasks whose
 state stays where it can be read, `moved` those that change processor. `python bench/assignment.py`.
@@ -7,6 +7,7 @@ state stays where it can be read, `moved` those that change processor. `python b
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -105,6 +106,27 @@ def main() -> None:
                 f"{median / tasks * 1e6:>8.1f} {at_location:>12} "
                 f"{on_processor:>13} {len(run.task_processor) - on_processor:>7}"
             )
+    growth(64)
+
+
+def growth(tasks: int) -> None:
+    """Print what becomes of the tasks of an app whose executors double, each of them on a node of its own.
+
+    `times as fast` is what tasks of equal work allow: all of them by the largest share of an executor.
+    """
+    heads = ("tasks", "executors", "largest share", "times as fast", "moved", "least possible")
+    print("\n" + "".join(f"{head:>16}" for head in heads))
+    places: dict[str, str] = {}
+    ran: dict[str, str] = {}
+    for doubled in range(tasks.bit_length()):
+        hosts = {f"exec-{number}": f"node-{number}" for number in range(2**doubled)}
+        names = [f"partition-{number}" for number in range(tasks)]
+        found = assign(names, hosts, places, ran).processor_of()
+        largest = max(Counter(found.values()).values())
+        moved, least = (sum(ran[task] != found[task] for task in ran), tasks // 2 if ran else 0)
+        figures = (tasks, len(hosts), largest, tasks / largest, moved, least)
+        print("".join(f"{figure:>16,.0f}" for figure in figures))
+        ran, places = dict(found), {task: hosts[name] for task, name in found.items()}
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.data.TimestampData;
+import org.apache.flink.table.functions.FunctionContext;
+import org.apache.flink.table.functions.ScalarFunction;
 import org.apache.flink.table.runtime.typeutils.InternalTypeInfo;
 import org.apache.flink.table.types.logical.BigIntType;
 import org.apache.flink.table.types.logical.LogicalType;
@@ -43,8 +45,8 @@ import org.apache.flink.types.RowKind;
  * for making or parsing events. Timed, the query runs twice, and the second time counts, from its first
  * event to its end: then the JVM has compiled. Otherwise its answer goes into a file of JSON lines.
  *
- * Arguments: the SQL; a folder for state; a file for the answer, or "-" to time it; then for each stream its name, its
- * folder and its columns with commas between.
+ * Arguments: the SQL; a folder for state; a file for the answer, or "-" to time it; the folder of the side input, which
+ * `side(key)` looks up in memory; then for each stream its name, its folder and its columns with commas between.
  */
 public final class Flink {
     private static final AtomicLong BEGAN = new AtomicLong(Long.MAX_VALUE);
@@ -84,7 +86,8 @@ public final class Flink {
         asked.forEach(settings::setString);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(2, settings);
         StreamTableEnvironment tables = StreamTableEnvironment.create(env);
-        for (int at = 3; at < given.length; at += 3) {
+        tables.createTemporarySystemFunction("side", new SideInput(given[3]));
+        for (int at = 4; at < given.length; at += 3) {
             add(env, tables, given[at], given[at + 1], given[at + 2].split(","));
         }
         Table found = tables.sqlQuery(given[0]);
@@ -132,6 +135,38 @@ public final class Flink {
             return String.valueOf(value);
         }
         return "\"" + value.toString().replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
+    }
+
+    /** A value for a key, from a map that each slot has. */
+    public static final class SideInput extends ScalarFunction {
+        private final String folder;
+        private transient Map<Long, String> values;
+
+        public SideInput(String folder) {
+            this.folder = folder;
+        }
+
+        @Override
+        public void open(FunctionContext context) throws Exception {
+            values = new HashMap<>();
+            for (int part = 0; Files.exists(Path.of(folder, part + ".arrow")); part++) {
+                try (var in = new FileInputStream(folder + "/" + part + ".arrow");
+                        var memory = new RootAllocator();
+                        var reader = new ArrowFileReader(in.getChannel(), memory)) {
+                    VectorSchemaRoot root = reader.getVectorSchemaRoot();
+                    while (reader.loadNextBatch()) {
+                        for (int row = 0; row < root.getRowCount(); row++) {
+                            long key = ((BigIntVector) root.getVector("key")).get(row);
+                            values.put(key, root.getVector("value").getObject(row).toString());
+                        }
+                    }
+                }
+            }
+        }
+
+        public String eval(Long key) {
+            return values.get(key);
+        }
     }
 
     /** Reads one file of a stream in each of its subtasks. */

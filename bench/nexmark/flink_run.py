@@ -34,7 +34,7 @@ def command(request: dict[str, Any], scratch: Path, out: Path) -> list[str]:
     streams = [
         text for name, columns in query.streams.items() for text in (name, str(folder / name), ",".join(columns))
     ]
-    given = [query.text, str(scratch), str(out) if request["kept"] else "-", *streams]
+    given = [query.text, str(scratch), str(out) if request["kept"] else "-", str(folder / "side-input"), *streams]
     return ["java", *HEAP, *OPEN, "-cp", path, "Flink", *given]
 
 
@@ -44,6 +44,9 @@ def answered(out: Path) -> pa.Table:
     for name in set(_TIMES) & set(rows.schema.names):
         at = rows.schema.get_field_index(name)
         rows = rows.set_column(at, name, rows[name].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")))
+    at = rows.schema.get_field_index("price")
+    if at >= 0 and rows["price"].type == pa.string():
+        rows = rows.set_column(at, "price", rows["price"].cast(pa.decimal128(23, 3)))
     return rows
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 _BID = ("auction", "bidder", "price", "date_time", "extra")
 _WHOLE_BID = ("auction", "bidder", "price", "channel", "url", "date_time", "extra")
+_CONVERTED = "CAST(0.908 * price AS DECIMAL(23, 3)) AS price"
+_CHANNEL = "REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2)"
+_KNOWN = "LOWER(channel) IN ('apple', 'google', 'facebook', 'baidu')"
 _SPAN = "INTERVAL '10' SECOND"
 _ITEM = ("item_name", "description", "initial_bid", "reserve", "expires", "seller", "category")
 
@@ -26,6 +29,7 @@ class FlinkQuery:
 
 QUERIES: Mapping[str, FlinkQuery] = {
     "q0": FlinkQuery({"bid": _BID}, f"SELECT {', '.join(_BID)} FROM bid"),
+    "q1": FlinkQuery({"bid": _BID}, f"SELECT auction, bidder, {_CONVERTED}, date_time, extra FROM bid"),
     "q2": FlinkQuery(
         {"bid": ("auction", "price", "date_time")}, "SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0"
     ),
@@ -65,6 +69,20 @@ QUERIES: Mapping[str, FlinkQuery] = {
         FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(ts), {_SPAN}))
         GROUP BY bidder, window_start, window_end""",
     ),
+    "q13": FlinkQuery(
+        {"bid": ("auction", "bidder", "price", "date_time")},
+        "SELECT auction, bidder, price, date_time, side(MOD(auction, 10000)) AS `value` FROM bid",
+    ),
+    "q14": FlinkQuery(
+        {"bid": _BID},
+        f"""SELECT auction, bidder, {_CONVERTED},
+          CASE WHEN EXTRACT(HOUR FROM date_time) BETWEEN 8 AND 18 THEN 'dayTime'
+            WHEN EXTRACT(HOUR FROM date_time) <= 6 OR EXTRACT(HOUR FROM date_time) >= 20 THEN 'nightTime'
+            ELSE 'otherTime' END AS bid_time_type,
+          date_time, extra,
+          CAST(CHAR_LENGTH(extra) - CHAR_LENGTH(REPLACE(extra, 'c', '')) AS BIGINT) AS c_counts
+        FROM bid WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000""",
+    ),
     "q17": FlinkQuery(
         {"bid": ("auction", "price", "date_time")},
         """SELECT auction, FLOOR(ts TO DAY) AS window_start, FLOOR(ts TO DAY) + INTERVAL '1' DAY AS window_end,
@@ -87,5 +105,17 @@ QUERIES: Mapping[str, FlinkQuery] = {
         f"""SELECT {", ".join(f"B.{name}" for name in _WHOLE_BID)},
           A.date_time AS auction_date_time, A.extra AS auction_extra, {", ".join(f"A.{name}" for name in _ITEM)}
         FROM bid AS B JOIN auction AS A ON B.auction = A.id WHERE A.category = 10""",
+    ),
+    "q21": FlinkQuery(
+        {"bid": ("auction", "bidder", "price", "channel", "url", "date_time")},
+        f"""SELECT auction, bidder, price, channel,
+          CASE LOWER(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2'
+            WHEN 'baidu' THEN '3' ELSE {_CHANNEL} END AS channel_id
+        FROM bid WHERE {_KNOWN} OR {_CHANNEL} IS NOT NULL""",
+    ),
+    "q22": FlinkQuery(
+        {"bid": ("auction", "bidder", "price", "channel", "url", "date_time")},
+        f"""SELECT auction, bidder, price, channel,
+          {", ".join(f"SPLIT_INDEX(url, '/', {at + 2}) AS dir{at}" for at in (1, 2, 3))} FROM bid""",
     ),
 }

@@ -12,8 +12,8 @@ from tests.spec.hostile_trial import tried
 
 CASES = int(os.environ.get("HOLDFAST_HOSTILE", "300"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "0"))
-SECONDS, MEGABYTES, TOLD = 5.0, 256, 32_768
-"""Of CPU, on a machine that others use too; above what the process had; what Kubernetes takes as a message."""
+SECONDS, MEGABYTES, TOLD = 12.0, 256, 32_768
+"""Of CPU (the worst takes 2 to 6, by host); above what the process had; what Kubernetes takes as a message."""
 SHARES = 10
 
 
