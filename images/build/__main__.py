@@ -17,8 +17,8 @@ def main() -> int:
     if unknown := set(given.images) - set(IMAGES):
         parser.error(f"there is no image {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
     try:
-        for image in given.images or IMAGES:
-            print("\n".join(names(image, build(image, given.base))))  # noqa: T201 - what to load and push
+        for image, tagged in build(given.images or IMAGES, given.base).items():
+            print("\n".join(names(image, tagged)))  # noqa: T201 - what to load and push
     except ClusterError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

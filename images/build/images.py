@@ -7,19 +7,21 @@ image is made: its Dockerfile does, which takes no more than `docker build`.
 import hashlib
 import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from images.build.builder import ensure_builder
 from tests.cluster import docker
 from tests.cluster.base import BASE, ensure_base
+from tests.cluster.components import REPOSITORY
 from tests.cluster.daemon import ensure_daemon
 from tests.cluster.node_image import mark
 from tests.cluster.packages import ensure_packages
-from tests.cluster.steps import step
+from tests.cluster.steps import side_by_side, step
 from tests.kafka.broker import kafka_jars
 
 ROOT = Path(__file__).parents[2]
@@ -61,17 +63,22 @@ IMAGES = {
 }
 
 
-def build(name: str, base: str = BASE) -> str:
-    """The image, as `REPOSITORY:TAG`; built, unless it is there."""
-    image = IMAGES[name]
+def build(wanted: Iterable[str], base: str = BASE) -> dict[str, str]:
+    """These images, by name as `REPOSITORY:TAG`; each built, unless it is there."""
     ensure_packages()
     ensure_daemon()
     if base == BASE:
         ensure_base()
-    tagged = f"{image.repository}:{fingerprint(image, base)}"
-    if not docker.has(tagged):
-        _build(image, tagged, base)
-    docker.ask("tag", tagged, f"{image.repository}:{version()}")
+    images = [IMAGES[name] for name in wanted]
+    tagged = {image.name: f"{image.repository}:{fingerprint(image, base)}" for image in images}
+    missing = [image for image in images if not docker.has(tagged[image.name])]
+    arguments = {"BASE": base}
+    if not all(image.jars for image in missing):
+        arguments["BUILDER"] = ensure_builder(base)
+        _make_tools(arguments)
+    side_by_side(*(partial(_build, image, tagged[image.name], arguments) for image in missing))
+    for image in images:
+        docker.ask("tag", tagged[image.name], f"{image.repository}:{version()}")
     return tagged
 
 
@@ -100,10 +107,16 @@ def files(image: Image) -> Iterator[Path]:
         yield from (one for one in found if one.is_file() and one.suffix != ".so" and not _NOT & set(one.parts))
 
 
-def _build(image: Image, tagged: str, base: str) -> None:
-    arguments = {"BASE": base} if image.jars else {"BASE": base, "BUILDER": ensure_builder(base)}
+def _make_tools(arguments: Mapping[str, str]) -> None:
+    """The stage with which all Dockerfiles of Python begin: made once, before they are built side by side."""
+    with step("tools of images") as said:
+        docker.build(said, IMAGES["operator"].dockerfile, ROOT, f"{REPOSITORY}/tools", arguments, target="builder")
+
+
+def _build(image: Image, tagged: str, arguments: Mapping[str, str]) -> None:
+    taken = {"BASE": arguments["BASE"]} if image.jars else arguments
     with step(f"{image.name} image") as said, _context(image) as folder:
-        docker.build(said, image.dockerfile, folder, tagged, arguments)
+        docker.build(said, image.dockerfile, folder, tagged, taken)
     listed = docker.ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", image.repository).split()
     older = [one for one in listed if one not in names(image.name, tagged)]  # the newest come first
     if older[_KEPT:]:

@@ -7,8 +7,7 @@ a minute, and save half a minute where Docker's data alone are lost.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +18,7 @@ from tests.cluster.components import NODE, REPOSITORY, prepare_kube_proxy, write
 from tests.cluster.daemon import limited
 from tests.cluster.folders import home
 from tests.cluster.programs import compiled
-from tests.cluster.steps import step
+from tests.cluster.steps import side_by_side, step
 from tests.go_programs import Program, built, fingerprint
 
 _STOCK = "kindest/node:v1.34.0"
@@ -42,7 +41,7 @@ def ensure_node_image() -> str:
         with step("pull the node image") as said:
             said.run("docker", "pull", _STOCK)
         return _STOCK
-    _side_by_side(_compile_kubernetes, _prepare_the_rest)
+    side_by_side(_compile_kubernetes, _prepare_the_rest)
     _make(ours)
     return ours
 
@@ -69,12 +68,6 @@ def mark(root: Path, paths: Iterable[Path], compiled_from: Iterable[Program]) ->
     for program in sorted(compiled_from, key=lambda one: one.name):
         digest.update(f"{program.name} {fingerprint(program)}\0".encode())
     return digest.hexdigest()[:16]
-
-
-def _side_by_side(*lanes: Callable[[], None]) -> None:
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        for running in [pool.submit(lane) for lane in lanes]:
-            running.result()
 
 
 def _compile_kubernetes() -> None:

@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -67,6 +68,13 @@ def step(name: str) -> Iterator[Step]:
         _say(f"{name} failed after {time.monotonic() - began:.0f} s")
         raise
     _say(f"{name}: {time.monotonic() - began:.1f} s")
+
+
+def side_by_side(*lanes: Callable[[], None]) -> None:
+    """All of them; what fails is told when all have ended."""
+    with ThreadPoolExecutor(max(1, len(lanes))) as pool:
+        for running in [pool.submit(lane) for lane in lanes]:
+            running.result()
 
 
 def _say(line: str) -> None:

@@ -34,6 +34,13 @@ def last_stage(name: str) -> list[tuple[str, str]]:
     return steps[at:]
 
 
+def test_images_of_python_begin_with_the_same_tools_which_are_built_once() -> None:
+    texts = [one.dockerfile.read_text() for one in IMAGES.values() if not one.jars]
+    tools = {text[text.index("AS builder") : text.index("FROM builder")] for text in texts}
+    assert len(texts) == 2
+    assert len(tools) == 1
+
+
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_ends_as_a_user_that_is_a_number_and_not_root(name: str) -> None:
     (user,) = [words for word, words in last_stage(name) if word == "USER"]

@@ -16,4 +16,4 @@ class Images:
 
 def ensure_images() -> Images:
     """All of them; built, unless they are there."""
-    return Images(**{name: build(name) for name in IMAGES})
+    return Images(**build(IMAGES))
