@@ -41,6 +41,10 @@ test-real: $(STAMP)  ## all other tests on real processes, Spark, Kafka, S3 and 
 images: $(STAMP)  ## build the container images (needs Docker, or root on Debian; a second call takes seconds)
 	$(BIN)/python -m images.build
 
+.PHONY: prepare
+prepare: $(STAMP)  ## compile and build what a kind cluster needs, without making it
+	$(BIN)/python -m tests.cluster prepare
+
 .PHONY: cluster
 cluster: $(STAMP)  ## a kind cluster of three nodes for tests (needs root, Debian and Go; some minutes, once)
 	$(BIN)/python -m tests.cluster up

@@ -9,7 +9,7 @@ from tests.cluster.diagnosis import diagnose
 from tests.cluster.loading import load_image
 from tests.cluster.programs import KUBECTL, compiled
 from tests.cluster.steps import ClusterError
-from tests.cluster.up import down, up
+from tests.cluster.up import down, prepare, up
 
 
 def main() -> int:
@@ -17,6 +17,8 @@ def main() -> int:
     given = _parser().parse_args()
     try:
         match given.command:
+            case "prepare":
+                prepare()
             case "up":
                 up(given.shared or folders.shared())
                 tools = compiled(KUBECTL).parent
@@ -39,6 +41,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description="A kind cluster of three nodes.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("prepare", help="compile and build what `up` needs")
     starting = commands.add_parser("up", help="make the cluster, or use the one that is there if it is whole")
     starting.add_argument(
         "--shared",

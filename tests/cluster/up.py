@@ -15,14 +15,16 @@ from tests.cluster.packages import ensure_packages
 from tests.cluster.programs import KIND, KUBECTL, compiled
 
 
+def prepare() -> None:
+    """All that a cluster needs is compiled and built, which on a new machine takes most of the time; none runs yet."""
+    with _alone():
+        _prepared()
+
+
 def up(shared: Path) -> None:
     """A whole cluster is there, whose nodes share this folder; what is there already is used as it is."""
     with _alone():
-        ensure_packages()
-        ensure_daemon()
-        image = ensure_node_image()
-        for program in (KIND, KUBECTL):
-            compiled(program)
+        image = _prepared()
         shared.mkdir(parents=True, exist_ok=True)
         shared.chmod(0o777)  # pods are not root
         ensure_cluster(kind_config(image, shared.resolve(), ours=is_ours(image)))
@@ -36,6 +38,15 @@ def down(*, daemon: bool) -> None:
             delete_cluster()
         if daemon:
             stop_daemon()
+
+
+def _prepared() -> str:
+    ensure_packages()
+    ensure_daemon()
+    image = ensure_node_image()
+    for program in (KIND, KUBECTL):
+        compiled(program)
+    return image
 
 
 @contextmanager
