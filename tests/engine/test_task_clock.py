@@ -118,6 +118,27 @@ def test_a_silent_partition_of_a_source_is_left_out_when_its_time_has_come_and_t
     assert task.batch(1000).watermarks == {"sum": 190}
 
 
+def test_what_is_merged_goes_on_without_a_stream_whose_producers_are_all_silent_and_says_who_else_is_waited_for() -> (
+    None
+):
+    plan = ClockPlan(
+        "t",
+        (A0, M0),
+        {"a": ClockSource(lateness=0), "m": ClockSource(producers=Producers.of(["t", "u"], 1000))},
+        {"sum": frozenset("am"), "alone": frozenset("m")},
+        {},
+    )
+    task = Task(plan)
+    after = task.batch(0, {A0: 50})
+    assert (after.watermarks, after.steps.wake) == ({"sum": None, "alone": None}, 1000)
+    assert "m/0: no watermark yet" in str(after.behind.held_back)
+    after = task.batch(1000, {A0: 60})
+    assert after.watermarks == {"sum": 60, "alone": None}
+    assert "a/0: the watermark stands at" in str(after.behind.held_back)
+    back = Delivery(M0, WatermarkMessage(20, Position(1, 0), "t", 2))
+    assert task.batch(1500, {A0: 70}, deliveries=(back,)).watermarks == {"sum": 60, "alone": 20}
+
+
 def test_after_a_stop_nobody_counts_as_silent() -> None:
     task = Task()
     task.batch(0, {A0: 100, A1: 70})

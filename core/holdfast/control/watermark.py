@@ -6,7 +6,7 @@ answers "Why does my window not close?" in one sentence: it names the producer t
 or records itself, nor decide which producers are idle.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.control.messages import ControlMessage
@@ -188,17 +188,22 @@ class HeldBack:
         return f"waiting for {self.expected - self.reported} of {self.expected} producers{of}, never heard{whom}"
 
 
-def held_back_by(watermarks: Watermarks, now: int, streams: Iterable[str] | None = None) -> HeldBack | None:
-    """Return what holds back the minimum over these streams (default: all); None if all have ended."""
+def held_back_by(
+    watermarks: Watermarks, now: int, streams: Iterable[str] | None = None, idle: Collection[StreamPartition] = ()
+) -> HeldBack | None:
+    """Return what holds back the minimum over these streams (default: all); None if all have ended.
+
+    `idle`: partitions that hold nothing back as long as others do.
+    """
     wanted = None if streams is None else set(streams)
     candidates = [
-        (known.value is not None, known.value or 0, partition)
+        (partition in idle, known.value is not None, known.value or 0, partition)
         for partition, known in watermarks.partitions.items()
         if (wanted is None or partition.stream in wanted) and not known.ended(watermarks.rule(partition))
     ]
     if not candidates:
         return None
-    partition = min(candidates)[2]
+    *_, partition = min(candidates)
     return _holder(partition, watermarks.partitions[partition], watermarks.rule(partition), now)
 
 

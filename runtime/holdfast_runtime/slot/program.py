@@ -115,6 +115,11 @@ class ClockSource:
     max_ahead: int | None = None
     """How far ahead of the batch clock an event time is believed; None: no limit."""
 
+    @property
+    def patience(self) -> int | None:
+        """How long a partition may be silent and still hold back what it reaches; None: for ever."""
+        return self.idle_after if self.producers is None else self.producers.idle_after
+
 
 @dataclass(frozen=True, slots=True)
 class ClockTarget:

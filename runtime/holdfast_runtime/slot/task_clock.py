@@ -19,7 +19,7 @@ from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgr
 from holdfast.control.watermark import Upstream, held_back_by, input_watermark
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.program import ClockPlan, ClockTarget
+from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
 from holdfast_runtime.state.errors import parsing_state
 
 MARKS = ".marks"
@@ -280,7 +280,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
             again, emissions = relay.follow(book, told.partitions, brought.turn)
             relayed[f"relay {stream}"] = again.sender
             relays_say += written_messages(stream, emissions)
-    held = held_back_by(book.watermarks, now, _timed(plan))
+    held = held_back_by(book.watermarks, now, _timed(plan), _idle(plan, book, now))
     return ClockAdvance(
         watermarks=watermarks,
         before={step: before.watermarks.get(step) for step in plan.steps},
@@ -361,17 +361,28 @@ def _upstream(
     delays: Mapping[str, int] | None,
 ) -> Iterable[Upstream]:
     """Yield the inputs of a step or stream; `delays`: stream -> how far behind its watermark its rows may come."""
+    idle = _idle(plan, book, now)
     for partition, known in book.watermarks.partitions.items():
-        source = plan.sources[partition.stream]
         if partition.stream not in streams:
             continue
-        if source.lateness is None and source.producers is None:
+        if not _is_timed(plan.sources[partition.stream]):
             # The stream has no event time: it holds nothing back, and ends like others.
             yield Upstream(None, ends[partition], idle=True)
             continue
-        idle = source.producers is None and source.idle_after is not None and now - known.heard_at >= source.idle_after
         value = known.value if known.value is None else known.value - (delays or {}).get(partition.stream, 0)
-        yield Upstream(value, ends[partition], idle)
+        yield Upstream(value, ends[partition], partition in idle)
+
+
+def _idle(plan: ClockPlan, book: Bookkeeping, now: int) -> set[StreamPartition]:
+    """Return the partitions that have been silent for too long to hold a step back: of a source, or of all producers.
+
+    If they held it back, a source that is idle would, behind a `repartition`, stop what it is merged with.
+    """
+    return {
+        partition
+        for partition, known in book.watermarks.partitions.items()
+        if (patience := plan.sources[partition.stream].patience) is not None and now - known.heard_at >= patience
+    }
 
 
 def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], now: int) -> int | None:
@@ -379,17 +390,18 @@ def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, boo
     times = []
     for partition, known in book.watermarks.partitions.items():
         source = plan.sources[partition.stream]
-        if ends[partition]:
-            continue
-        if source.producers is not None and (after := source.producers.idle_after) is not None:
-            times += [heard.at + after for heard in known.producers.values()] + [known.since + after]
-        elif source.producers is None and source.lateness is not None and source.idle_after is not None:
-            times.append(known.heard_at + source.idle_after)
+        if not ends[partition] and _is_timed(source) and (patience := source.patience) is not None:
+            clocks = [known.since, known.heard_at, *(heard.at for heard in known.producers.values())]
+            times += [clock + patience for clock in clocks]
     return min((time for time in times if time > now), default=None)
 
 
+def _is_timed(source: ClockSource) -> bool:
+    return source.lateness is not None or source.producers is not None
+
+
 def _timed(plan: ClockPlan) -> list[str]:
-    return [name for name, one in plan.sources.items() if one.lateness is not None or one.producers is not None]
+    return [name for name, one in plan.sources.items() if _is_timed(one)]
 
 
 def _source_marks(plan: ClockPlan, book: Bookkeeping) -> list[int | None]:
