@@ -31,7 +31,7 @@ EPOCH = PEOPLE + AUCTIONS + BIDS
 """Events until the kinds of events repeat."""
 FIRST_ID, FIRST_CATEGORY = 1000, 10
 BEGAN = 1_767_225_570_000_000
-"""Of the first event: 2025-12-31 23:59:30 UTC, in microseconds since 1970."""
+"""2025-12-31 23:59:30 UTC, in microseconds since 1970."""
 SIDE_KEYS = 10_000
 """Rows of the side input of query 13."""
 
@@ -72,7 +72,9 @@ class Nexmark:
 
     seed: int = 1
     rate: int = 1000
-    """Events in a second of event time; divides a million."""
+    """Events in a second of event time; divides a million, where times are to be evenly spaced."""
+    began: int = BEGAN
+    """Of the first event, in microseconds since 1970."""
 
     def person(self, first: int, count: int) -> pa.RecordBatch:
         """Rows `first` to `first + count` of all people."""
@@ -155,11 +157,11 @@ class Nexmark:
 
     def until(self, events: int) -> datetime:
         """The time of the event behind the first so many."""
-        found: datetime = pa.scalar(BEGAN + events * 1_000_000 // self.rate, _TIME).as_py()
+        found: datetime = pa.scalar(self.began + events * 1_000_000 // self.rate, _TIME).as_py()
         return found
 
     def _micros(self, numbers: Numbers) -> Numbers:
-        return BEGAN + numbers * 1_000_000 // self.rate
+        return self.began + numbers * 1_000_000 // self.rate
 
     def _times(self, numbers: Numbers) -> pa.Array:
         return pa.array(self._micros(numbers), _TIME)

@@ -6,6 +6,7 @@ figure is printed unless all answers are equal.
 
 import argparse
 import secrets
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,6 +18,8 @@ from bench.engine.peers import SAME, TUNED, rocksdb
 from bench.engine.report import PER_BATCH, RATE, Benchmark, Way, check, note, paired, show
 from bench.kafka.jars import jars
 from bench.kafka.ways import removed
+from bench.nexmark.events import EPOCH
+from bench.nexmark.kafka import latency
 from bench.nexmark.kafka.flink_sql import QUERIES as FLINK
 from bench.nexmark.kafka.topics import fill
 from bench.nexmark.market import PARTS, Market, ends
@@ -36,6 +39,16 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
 STREAMS = ("q1", "q5", "q17", "q18", "q20")
 """Those that are natural in Kafka Streams: q8 joins by window, which it has not."""
 COLUMNS = (PER_CPU, RATE, PER_BATCH, note("state MB", ",.1f"))
+LATENCY = tuple(map(note, ("p50 ms", "p99 ms", "events/s", "rows")))
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Who answers: the name of the way, the module of its process, and what only that is told."""
+
+    way: str
+    module: str
+    told: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,44 +57,42 @@ class Given:
 
     broker: Broker
     market: Market
+    query: str
     warm: int
 
-    def measured(self, way: str, module: str, query: str, more: Mapping[str, Any]) -> Measurement:
+    def measured(self, engine: Engine) -> Measurement:
         """Run a way, with a topic to write to."""
         out = f"out-{secrets.token_hex(4)}"
         for topic in (out, f"{out}-warm"):
             self.broker.create_topic(topic, PARTS)
-        request = {
-            "query": query,
-            "market": asdict(self.market),
-            "warm": self.warm,
-            "bootstrap": self.broker.bootstrap,
-            "out": out,
-            "per_batch": {name: self.rows(name) // self.market.batches for name in QUERIES[query]},
-        }
+        request = {**self.request(engine), "bootstrap": self.broker.bootstrap, "out": out, "live": False}
         try:
-            return measure(way, f"bench.nexmark.kafka.{module}", request | dict(more))
+            return measure(engine.way, f"bench.nexmark.kafka.{engine.module}", request)
         finally:
             removed(self.broker, out)
+
+    def request(self, engine: Engine) -> dict[str, Any]:
+        """What its process is told, but for the broker."""
+        per_batch = {name: self.rows(name) // self.market.batches for name in QUERIES[self.query]}
+        given = {"query": self.query, "market": asdict(self.market), "warm": self.warm, "per_batch": per_batch}
+        return {**given, **engine.told}
 
     def rows(self, stream: str) -> int:
         """Of a whole stream."""
         return sum(ends(self.market.directory() / stream, self.market.batches).values())
 
 
-def ways(name: str, given: Given) -> Sequence[Way]:
+def engines(name: str) -> Sequence[Engine]:
     """All who have an answer, stock first: ratios are to it."""
     state = rocksdb(changelog=True) if QUESTIONS[name].state else {}
     settings = {"settings": SAME | TUNED | state, "jars": jars("spark-kafka")}
-    made: list[Way] = [partial(given.measured, "stock, at least once", "stock", name, settings)]
+    made = [Engine("stock, at least once", "stock", settings)]
     if name in STREAMS:
-        more = {"jars": jars("kafka-streams")}
-        made.append(partial(given.measured, "Kafka Streams, exactly once", "streams", name, more))
+        made.append(Engine("Kafka Streams, exactly once", "streams", {"jars": jars("kafka-streams")}))
     if name in FLINK:
-        more = {"jars": jars("flink", Path(__file__).parent)}
-        made.append(partial(given.measured, "Flink, exactly once", "flink", name, more))
+        made.append(Engine("Flink, exactly once", "flink", {"jars": jars("flink", Path(__file__).parent)}))
     ours = {"app": tree_of(name), "master": f"local[{CORES}]"}
-    return [*made, partial(given.measured, "Holdfast, exactly once", "ours", name, ours)]
+    return [*made, Engine("Holdfast, exactly once", "ours", ours)]
 
 
 def main() -> None:
@@ -90,6 +101,7 @@ def main() -> None:
     parser.add_argument("queries", nargs="*", help=f"which (default: all): {' '.join(QUERIES)}")
     parser.add_argument("--quick", action="store_true", help="few events, one run: to see that it works")
     parser.add_argument("--runs", type=int, help="paired runs (default: 3, quick: 1)")
+    parser.add_argument("--latency", action="store_true", help="also how long rows are on their way at half load")
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.queries if name not in QUERIES]:
         parser.error(f"no query {unknown}; there are {list(QUERIES)}")
@@ -97,13 +109,26 @@ def main() -> None:
     runs = chosen.runs or (1 if chosen.quick else 3)
     for name in chosen.queries or QUERIES:
         with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
-            given = Given(broker, market, warm=market.batches // 4)
+            given = Given(broker, market, name, warm=market.batches // 4)
             fill(broker, market, QUERIES[name])
             title = f"{name} from Kafka to Kafka: {market.batches} batches of {market.events:,} events"
-            benchmark = Benchmark(title, ways(name, given), COLUMNS)
+            benchmark = Benchmark(title, [partial(given.measured, one) for one in engines(name)], COLUMNS)
             found = paired(benchmark.ways, runs)
         check(found)
         show(benchmark, found, runs)
+        if chosen.latency:
+            at_half_load(given, found)
+
+
+def at_half_load(given: Given, found: Mapping[str, Sequence[Measurement]]) -> None:
+    """Print how long rows are on their way at half of the events per second that each way has reached."""
+    ways: list[Way] = []
+    for engine in engines(given.query):
+        rate = int(statistics.median(one.rows / one.seconds for one in found[engine.way]) / 2) // EPOCH * EPOCH
+        reads = QUERIES[given.query]
+        ways.append(partial(latency.measured, engine.way, engine.module, given.request(engine), reads, rate))
+    benchmark = Benchmark(f"{given.query}: milliseconds from what can be known to its reader", ways, LATENCY)
+    show(benchmark, paired(benchmark.ways, 1), 1)
 
 
 if __name__ == "__main__":

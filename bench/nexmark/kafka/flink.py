@@ -7,7 +7,9 @@ Started by `fresh.measure` as `python -m bench.nexmark.kafka.flink REQUEST SCRAT
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bench.engine.fresh import answer
 from bench.nexmark.flink_run import HEAP, OPEN
@@ -17,17 +19,22 @@ from bench.nexmark.market import Market
 from bench.nexmark.questions import QUESTIONS
 
 
-def main() -> None:
-    """Run it, and report all events."""
-    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
-    market, query = Market(**request["market"]), request["query"]
+def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
+    """Compile it, and how it is started."""
     path = ":".join([*request["jars"].split(","), str(scratch)])
     source = Path(__file__).with_name("FlinkKafka.java")
     compiled = ["javac", "-nowarn", "-cp", path, "-d", str(scratch), str(source)]
     subprocess.run(compiled, check=True, timeout=120)  # noqa: S603 - our own source
-    given = [str(scratch), f"{request['out']}-warm", request["out"], *statements(query, request["bootstrap"])]
-    command = ["java", *HEAP, *OPEN, "-cp", path, "FlinkKafka", *given]
-    ran = subprocess.run(command, check=True, timeout=1500, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    outs = [request["out"]] if request["live"] else [f"{request['out']}-warm", request["out"]]
+    asked = statements(request["query"], request["bootstrap"], ends=not request["live"])
+    return ["java", *HEAP, *OPEN, "-cp", path, "FlinkKafka", str(scratch), ",".join(outs), *asked]
+
+
+def main() -> None:
+    """Run it, and report all events."""
+    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
+    market, query = Market(**request["market"]), request["query"]
+    ran = subprocess.run(command(request, scratch), check=True, timeout=1500, stdout=subprocess.PIPE, text=True)  # noqa: S603
     began, ended = map(float, ran.stdout.split()[-2:])
     digest = QUESTIONS[query].digest(written(request["bootstrap"], request["out"]), market)
     answer(scratch, (began, ended), market.batches * market.events, [ended - began], digest=digest)

@@ -46,13 +46,16 @@ _ANSWERS: Mapping[str, _Answer] = {
 }
 
 
-def statements(name: str, bootstrap: str) -> list[str]:
-    """Tables for what a query reads and writes, and the query; `@out` is the topic of its answer."""
-    made = [_given(stream, columns, bootstrap) for stream, columns in QUERIES[name].streams.items()]
+def statements(name: str, bootstrap: str, *, ends: bool) -> list[str]:
+    """Tables for what a query reads and writes, and the query; `@out` is the topic of its answer.
+
+    `ends`: with what is in the topics now.
+    """
+    made = [_given(stream, columns, bootstrap, ends=ends) for stream, columns in QUERIES[name].streams.items()]
     return [*made, _made(name, bootstrap), f"INSERT INTO answer {QUERIES[name].text}"]
 
 
-def _given(stream: str, columns: tuple[str, ...], bootstrap: str) -> str:
+def _given(stream: str, columns: tuple[str, ...], bootstrap: str, *, ends: bool) -> str:
     fields = ", ".join(f"{name} {_TYPES.get(name, 'STRING')}" for name in columns)
     with_ = {
         "connector": "kafka",
@@ -60,10 +63,11 @@ def _given(stream: str, columns: tuple[str, ...], bootstrap: str) -> str:
         "properties.bootstrap.servers": bootstrap,
         "properties.isolation.level": "read_committed",
         "scan.startup.mode": "earliest-offset",
-        "scan.bounded.mode": "latest-offset",
         "format": "json",
         "json.timestamp-format.standard": "ISO-8601",
     }
+    if ends:
+        with_["scan.bounded.mode"] = "latest-offset"
     # Both partitions are read at once, but not alike.
     time = "ts AS CAST(date_time AS TIMESTAMP_LTZ(3)), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND"
     return f"CREATE TABLE {stream} ({fields}, {time}) WITH ({_options(with_)})"

@@ -15,6 +15,7 @@ import numpy as np
 
 from bench.engine.fresh import answer
 from bench.engine.holdfast_run import PHASES, Watch, median
+from bench.kafka.ours import FOR_EVER
 from bench.nexmark.holdfast_run import MOST, Release
 from bench.nexmark.kafka.topics import STREAMS
 from bench.nexmark.kafka.topics import answer as written
@@ -56,8 +57,10 @@ def main() -> None:
             found[name] = {one.partition: end for one, end in release.bounds(name).items()}
         return found
 
-    watch = Watch(each=release.next)
     app = app_tree(request["app"], request["bootstrap"], request["out"])
+    if request["live"]:
+        Watch(FOR_EVER).run({"app": app, "master": request["master"]}, scratch / "data")
+    watch = Watch(each=release.next)
     with patch.object(KafkaCluster, "bounds", come):
         watch.run({"app": app, "master": request["master"]}, scratch / "data")
     counted = watch.seen[warm : market.batches]

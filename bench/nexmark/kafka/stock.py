@@ -8,6 +8,7 @@ once. Must not use anything of Holdfast but to read the results.
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -40,7 +41,8 @@ def main() -> None:
     def given(stream: str) -> DataFrame:
         schema = spark.read.parquet(f"{market.directory() / stream}/00000.parquet").schema.simpleString()
         topic = spark.readStream.format("kafka").options(**source, subscribe=stream)
-        topic = topic.option("maxOffsetsPerTrigger", request["per_batch"][stream])
+        if not request["live"]:
+            topic = topic.option("maxOffsetsPerTrigger", request["per_batch"][stream])
         rows = topic.load().select(sql.from_json(sql.col("value").cast("string"), schema).alias("row"))
         return rows.select("row.*")
 
@@ -48,7 +50,8 @@ def main() -> None:
     made = rows.select(sql.to_json(sql.struct("*"), _MICROS).alias("value"))
     writer = made.writeStream.outputMode("update" if question.by else "append").format("kafka")
     writer = writer.options(**PRODUCER, **{"kafka.bootstrap.servers": request["bootstrap"], "topic": request["out"]})
-    query = writer.option("checkpointLocation", str(scratch / "checkpoint")).trigger(availableNow=True).start()
+    when: dict[str, Any] = {"processingTime": "0 seconds"} if request["live"] else {"availableNow": True}
+    query = writer.option("checkpointLocation", str(scratch / "checkpoint")).trigger(**when).start()
     query.awaitTermination()
     batches = batches_of(query)
     counted = batches[warm:]

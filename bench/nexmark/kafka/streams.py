@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,11 +18,12 @@ from bench.nexmark.kafka.topics import answer as written
 from bench.nexmark.market import Market
 from bench.nexmark.questions import QUESTIONS
 
+FOR_EVER = 10**15
 
-def main() -> None:
-    """Run it, and report all bids but the first ones."""
-    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
-    market, warm, bids = Market(**request["market"]), request["warm"], request["per_batch"]["bid"]
+
+def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
+    """Compile it, and how it is started."""
+    batches, bids = Market(**request["market"]).batches, request["per_batch"]["bid"]
     path = ":".join([*request["jars"].split(","), str(scratch)])
     source = Path(__file__).with_name("Streams.java")
     compiled = ["javac", "-cp", path, "-d", str(scratch), str(source)]
@@ -31,13 +33,19 @@ def main() -> None:
         "query": request["query"],
         "guarantee": "exactly_once_v2",
         "out": request["out"],
-        "rows": str(market.batches * bids),
-        "warm": str(warm * bids),
+        "rows": str(FOR_EVER if request["live"] else batches * bids),
+        "warm": str(request["warm"] * bids),
         "directory": str(scratch / "state"),
     }
     pairs = [text for pair in given.items() for text in pair]
-    command = ["java", "-Xmx2g", "-cp", path, "Streams", *pairs]
-    ran = subprocess.run(command, check=True, timeout=900, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    return ["java", "-Xmx2g", "-cp", path, "Streams", *pairs]
+
+
+def main() -> None:
+    """Run it, and report all bids but the first ones."""
+    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
+    market, warm = Market(**request["market"]), request["warm"]
+    ran = subprocess.run(command(request, scratch), check=True, timeout=900, stdout=subprocess.PIPE, text=True)  # noqa: S603
     began, ended = map(float, ran.stdout.split()[-2:])
     digest = QUESTIONS[request["query"]].digest(newest(request["query"], request), market)
     answer(scratch, (began, ended), (market.batches - warm) * market.events, [ended - began], digest=digest)

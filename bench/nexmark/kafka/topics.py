@@ -7,6 +7,8 @@ time. Must not know an engine.
 
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
@@ -23,6 +25,13 @@ _AT_ONCE = 100_000
 _TIMES = ("date_time", "auction_date_time", "expires", "starttime", "window_start", "window_end")
 
 
+def encoded(name: str, rows: pa.RecordBatch) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int64]]:
+    """Keys, values and times in milliseconds of the records of a stream."""
+    millis = rows["date_time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_numpy()
+    early = EARLY if name in AHEAD else 0
+    return key_bytes(rows, [KEYS[name]]), JsonCodec(rows.schema).encode(rows), millis - early
+
+
 def fill(broker: Broker, market: Market, streams: tuple[str, ...]) -> None:
     """Write these streams."""
     for name in streams:
@@ -31,9 +40,7 @@ def fill(broker: Broker, market: Market, streams: tuple[str, ...]) -> None:
             for part in range(PARTS):
                 table = pa.ipc.open_file(pa.memory_map(f"{market.directory() / name}/{part}.arrow")).read_all()
                 for rows in table.combine_chunks().to_batches(_AT_ONCE):
-                    millis = rows["date_time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_numpy()
-                    early = EARLY if name in AHEAD else 0
-                    to.send(part, key_bytes(rows, [KEYS[name]]), JsonCodec(rows.schema).encode(rows), millis - early)
+                    to.send(part, *encoded(name, rows))
 
 
 def answer(bootstrap: str, topic: str) -> pa.Table:
@@ -42,13 +49,19 @@ def answer(bootstrap: str, topic: str) -> pa.Table:
     for values in contents(bootstrap, topic):
         if len(values := values.drop_null()):
             lines = pc.binary_join_element_wise(values.cast(pa.binary()), pa.scalar(b"\n"), pa.scalar(b""))
-            options = json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in _TIMES]))
-            read = json.read_json(pa.BufferReader(lines.buffers()[2]), parse_options=options)
-            found.append(read.drop_columns([name for name in _TIMES if read[name].null_count == len(read)]))
-    return _typed(pa.concat_tables(found, promote_options="permissive"))
+            found.append(parsed(lines.buffers()[2]))
+    return typed(pa.concat_tables(found, promote_options="permissive"))
 
 
-def _typed(rows: pa.Table) -> pa.Table:
+def parsed(lines: pa.Buffer | bytes) -> pa.Table:
+    """JSON lines as rows, with times as texts."""
+    options = json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in _TIMES]))
+    read = json.read_json(pa.BufferReader(lines), parse_options=options)
+    return read.drop_columns([name for name in _TIMES if read[name].null_count == len(read)])
+
+
+def typed(rows: pa.Table) -> pa.Table:
+    """Times as times, and prices of any notation as numbers."""
     made: Mapping[str, pa.ChunkedArray] = {
         name: _time(column) if name in _TIMES else _number(column) if name == "price" else column
         for name, column in zip(rows.schema.names, rows.columns, strict=True)
