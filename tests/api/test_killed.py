@@ -1,6 +1,6 @@
 """The operator is killed between any two things it does, over the whole life of an app, on a real API server.
 
-CI draws HOLDFAST_LIVES lives (default 4) from HOLDFAST_SEED; `make soak` more.
+CI draws HOLDFAST_LIVES lives (default 2) from HOLDFAST_SEED; `make soak` more.
 """
 
 import logging
@@ -15,7 +15,7 @@ from tests.api.admin import APPS, PODS
 from tests.api.conftest import Site
 from tests.kafka.broker import wait_until
 
-LIVES = int(os.environ.get("HOLDFAST_LIVES", "4"))
+LIVES = int(os.environ.get("HOLDFAST_LIVES", "2"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
 KILLS = 3
 """In each stage of a life, before an operator may live."""

@@ -29,7 +29,7 @@ from holdfast_runtime.testing import ALL_STEPS, TestDriver
 from tests.engine import child
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "240"))
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "120"))
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20260901"))
 ROWS = 60
 AT_ONCE = 2

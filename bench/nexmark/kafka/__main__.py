@@ -101,11 +101,12 @@ def main() -> None:
     parser.add_argument("queries", nargs="*", help=f"which (default: all): {' '.join(QUERIES)}")
     parser.add_argument("--quick", action="store_true", help="few events, one run: to see that it works")
     parser.add_argument("--runs", type=int, help="paired runs (default: 3, quick: 1)")
+    parser.add_argument("--batches", type=int, default=20, help="batches of events, the first quarter not counted")
     parser.add_argument("--latency", action="store_true", help="also how long rows are on their way at half load")
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.queries if name not in QUERIES]:
         parser.error(f"no query {unknown}; there are {list(QUERIES)}")
-    market = Market(8, 10_000, 2_000) if chosen.quick else Market(20, 100_000, 50_000)
+    market = Market(8, 10_000, 2_000) if chosen.quick else Market(chosen.batches, 100_000, 50_000)
     runs = chosen.runs or (1 if chosen.quick else 3)
     for name in chosen.queries or QUERIES:
         with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:

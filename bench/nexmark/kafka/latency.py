@@ -27,9 +27,9 @@ from bench.nexmark.kafka.topics import parsed, typed
 from bench.nexmark.market import PARTS
 from tests.kafka.broker import Broker
 
-BEFORE, WARM, COUNTED, AFTER = 15, 10, 20, 3
+BEFORE, WARM, COUNTED, AFTER = 10, 8, 15, 3
 """Seconds of events: there already, not counted, counted, and behind them, so that windows close."""
-STARTS = 25.0
+STARTS = 20.0
 """Seconds until an engine has started and read what was there."""
 QUIET, PATIENCE = 5.0, 60.0
 """Seconds without a row after which all have come, and until that at most."""
