@@ -27,7 +27,7 @@ from tests.kind.installed import Team
 PARTS, PER_PARTITION = 4, 50_000
 COUNTS = (1, 2, 4)
 CORES = "250m"
-WARM = MEASURED = 60_000
+WARM = MEASURED = 45_000
 """Milliseconds after the first batch that do not count, and that do."""
 _ROWS_PER_SECOND = 1_000_000_000
 _PATIENCE = 420.0

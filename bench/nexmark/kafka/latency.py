@@ -31,7 +31,7 @@ BEFORE, WARM, COUNTED, AFTER = 10, 8, 15, 3
 """Seconds of events: there already, not counted, counted, and behind them, so that windows close."""
 STARTS = 20.0
 """Seconds until an engine has started and read what was there."""
-QUIET, PATIENCE = 5.0, 60.0
+QUIET, PATIENCE = 15.0, 60.0
 """Seconds without a row after which all have come, and until that at most."""
 LATE = 0.1
 """By how many seconds an event may be sent late."""
@@ -98,8 +98,11 @@ def measured(way: str, module: str, request: Mapping[str, Any], reads: tuple[str
     known = since(request["query"], rows, live.events)
     counted = (known >= live.began + WARM * 1e6) & (known < live.began + (WARM + COUNTED) * 1e6)
     took = (seen - known)[counted] / 1e3
+    if not len(took):
+        print(f"{way} wrote nothing of what counts within {PATIENCE:g} s", flush=True)
+        took = np.array([np.nan])
     half, most = np.percentile(took, [50, 99]).tolist()
-    notes = {"events/s": rate, "rows": len(took), "p50 ms": half, "p99 ms": most}
+    notes = {"events/s": rate, "rows": int(np.isfinite(took).sum()), "p50 ms": half, "p99 ms": most}
     return Measurement(way, rate * COUNTED, COUNTED, 0.0, (half / 1e3,), "", notes)
 
 
