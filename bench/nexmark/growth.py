@@ -4,7 +4,7 @@ The machine has few cores, so executors get a quarter of one each, as a limit of
 four of them are as many times the processor, and what does not grow with it is seen. Bids are made by a generator in
 the executors themselves, which is part of their work; each of four partitions is an auction house of its own. Rows that
 come out are dropped. Batches are of one size, as far behind as they can be, and what counts is how many were committed
-in a minute, a minute after the first.
+in a while (`MEASURED`), some time (`WARM`) after the first.
 """
 
 import argparse

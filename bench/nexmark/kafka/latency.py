@@ -84,8 +84,8 @@ def measured(way: str, module: str, request: Mapping[str, Any], reads: tuple[str
             process = launched(_COMMANDS.get(module, _child(module))(asked, Path(scratch)), Path(scratch))
             try:
                 late = live.send(broker.bootstrap)
-                deadline = time.monotonic() + PATIENCE
-                while time.time() - reader.newest < QUIET and time.monotonic() < deadline:
+                sent = time.time()
+                while time.time() < min(max(sent, reader.newest) + QUIET, sent + PATIENCE):
                     time.sleep(0.1)
                 if process.poll() is not None or not reader.newest:
                     sys.exit(f"{way} ended or wrote nothing:\n{(Path(scratch) / 'log').read_text()[-4000:]}")

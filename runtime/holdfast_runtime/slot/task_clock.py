@@ -8,7 +8,7 @@ streams or stores; what to store is returned.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.control.bookkeeping import Bookkeeping
@@ -259,19 +259,20 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     heard, disbelieved = _believed(plan, brought)
     book = _known(plan, stored, brought).batch([*heard, *_own(plan, brought)], now)
     ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
+    idle = _idle(plan, book, now)
     with parsing_state(f"the watermarks of task {plan.task}"):
         before = read_marks(stored.marks).believed(horizon)
     watermarks: dict[str, int | None] = {}
     ended: dict[str, bool] = {}
     for step, streams in plan.steps.items():
-        reached = list(_upstream(plan, book, ends, streams, now, plan.delays.get(step)))
+        reached = list(_upstream(plan, book, ends, streams, idle, plan.delays.get(step)))
         watermarks[step] = input_watermark(reached, before.watermarks.get(step))
         ended[step] = bool(reached) and all(one.ended for one in reached)
     views: dict[str, SenderProgress] = {}
     relayed: dict[str, ControlSender] = {}
     relays_say: list[tuple[str, tuple[int, ...], bytes]] = []
     for stream, told in plan.told.items():
-        reached = list(_upstream(plan, book, ends, told.sources, now, plan.delays.get(stream)))
+        reached = list(_upstream(plan, book, ends, told.sources, idle, plan.delays.get(stream)))
         mark = input_watermark(reached, before.watermarks.get(f">{stream}"))
         views[stream] = SenderProgress(
             mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0
@@ -280,7 +281,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
             again, emissions = relay.follow(book, told.partitions, brought.turn)
             relayed[f"relay {stream}"] = again.sender
             relays_say += written_messages(stream, emissions)
-    held = held_back_by(book.watermarks, now, _timed(plan), _idle(plan, book, now))
+    held = held_back_by(book.watermarks, now, _timed(plan), idle)
     return ClockAdvance(
         watermarks=watermarks,
         before={step: before.watermarks.get(step) for step in plan.steps},
@@ -357,11 +358,10 @@ def _upstream(
     book: Bookkeeping,
     ends: Mapping[StreamPartition, bool],
     streams: frozenset[str],
-    now: int,
+    idle: Collection[StreamPartition],
     delays: Mapping[str, int] | None,
 ) -> Iterable[Upstream]:
     """Yield the inputs of a step or stream; `delays`: stream -> how far behind its watermark its rows may come."""
-    idle = _idle(plan, book, now)
     for partition, known in book.watermarks.partitions.items():
         if partition.stream not in streams:
             continue
