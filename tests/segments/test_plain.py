@@ -73,6 +73,13 @@ def given() -> pa.RecordBatch:
     columns["d"] = pa.array([draw.choice((0.5, None)) for _ in range(ROWS)])
     columns["m"] = pa.array([_money(draw) for _ in range(ROWS)], pa.decimal128(10, 2))
     columns["at"] = pa.array([draw.choice(MOMENTS) for _ in range(ROWS)], pa.timestamp("us", "UTC"))
+    columns["row"] = pa.array(
+        [
+            draw.choice((None, {"a": draw.choice((1, None)), "b c": draw.choice(TEXTS), "in": {"d": None}}))
+            for _ in range(ROWS)
+        ],
+        pa.struct([("a", pa.int32()), ("b c", pa.string()), ("in", pa.struct([("d", pa.decimal128(5, 1))]))]),
+    )
     columns["url"] = pa.array([draw.choice(ADDRESSES) for _ in range(ROWS)])
     return pa.RecordBatch.from_pydict(columns)
 
@@ -137,6 +144,8 @@ def computed(draw: random.Random) -> str:
     one, unit = words(draw, 2), draw.choice(("year", "month", "day", "hour", "minute", "second"))
     made = [
         number(draw, 2),
+        draw.choice(("row.a", "ROW.A % 7", "row.`b c`", "row.in.d", "row.a + w % 5", "row IS NULL", "row.in IS NULL")),
+        f"struct({', '.join(draw.sample(('w', 'V AS `x y`', 'k', 'm', 'at', 'row.a', 'f'), k=3))})",
         one,
         f"{number(draw, 1)} {draw.choice(('=', '<', '>=', '<>'))} {number(draw, 1)}",
         f"{number(draw, 1)} BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
@@ -310,6 +319,19 @@ def test_a_filter_keeps_times_and_origins_of_the_rows_that_stay() -> None:
         "TRUE",
         "1 = 1 OR",
         "cast(k AS BIGINT) = 1",
+        "row.nothing = 1",
+        "row.a.b = 1",
+        "row.`b c` = 1",
+        "row.in = row.in",
+        "row = row",
+        "struct(v) = struct(v)",
+        "struct(v + 1) IS NULL",
+        "struct(v % 2 AS x) IS NULL",
+        "struct(d) IS NULL",
+        "struct(k, v AS K) IS NULL",
+        "struct(row) IS NULL",
+        "struct(*) IS NULL",
+        "struct('a' AS a) IS NULL",
     ],
 )
 def test_what_may_fail_or_mean_something_else_is_left_to_spark(text: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from holdfast.planning.plan import Plan
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import row_tables
 from holdfast.spec.steps import KEYED_VERBS
@@ -44,7 +45,8 @@ from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import AttemptStarted, EndCause, Event, Listener, RunEnded
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.compiling import compile_graph
-from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph
+from holdfast_runtime.segments.foreseen import computes_in_spark
+from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.session import open_session, stopped_after
@@ -97,7 +99,7 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
     # Starting a JVM takes seconds, so problems that need none are reported first.
     require_functions(app.spec)
     outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, steady)
-    with _session(app, site) as spark:
+    with _session(app, attempt.plan, site) as spark:
         while True:
             ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside)
             if ended.ending is not EndCause.GROWN:
@@ -141,7 +143,7 @@ def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> Compiled
 
 
 @contextmanager
-def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
+def _session(app: StreamApp, plan: Plan, site: Site) -> Iterator[SparkSession]:
     runtime = app.spec.runtime
     wanted = SessionRequest(
         app.name,
@@ -150,7 +152,7 @@ def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
         conf=runtime.spark_conf,
         memory=runtime.driver.memory,
         given=site.spark,
-        rows_in_spark=any(step.verb in SQL_VERBS for step in app.spec.steps),
+        rows_in_spark=computes_in_spark(app.spec, plan),
     )
     spark = open_session(wanted, site.prints)
     with stopped_after(spark, site.prints):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
-from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
+from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 _MOMENT = pa.timestamp("us", "UTC")
@@ -57,6 +57,8 @@ def _kind(kind: pa.DataType) -> Kind:
         return PlainWhole.of(kind.bit_width)
     if pa.types.is_decimal128(kind):
         return PlainDecimal.of(kind.precision, kind.scale)
+    if pa.types.is_struct(kind):
+        return PlainStruct(tuple((field.name, _kind(field.type)) for field in kind))
     simple = {pa.string(): PlainKind.TEXT, pa.bool_(): PlainKind.BOOLEAN, _MOMENT: PlainKind.MOMENT}
     return simple.get(kind, PlainKind.OTHER)
 
@@ -74,8 +76,7 @@ class _Rows:
             case PlainValue():
                 return _scalar(made.value)
             case PlainColumn():
-                column = self._rows.column(made.name)
-                return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
+                return _widened(self._rows.column(made.name))
             case PlainCall(function) if function in _SHARED:
                 if made not in self._shared:
                     self._shared[made] = self._called(made)
@@ -122,6 +123,10 @@ class _Rows:
 
 def _costly(made: Plain) -> bool:
     return isinstance(made, PlainCall) and (made.function in _COSTLY or any(map(_costly, made.arguments)))
+
+
+def _widened(column: Any) -> Any:
+    return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
 
 
 def _scalar(value: Any) -> pa.Scalar:
@@ -182,6 +187,10 @@ def _extract(texts: Any, pattern: pa.Scalar) -> Any:
     return pc.if_else(pc.is_valid(texts), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
 
 
+def _struct(*parts: Any) -> Any:
+    return pa.StructArray.from_arrays(list(parts[1::2]), [name.as_py() for name in parts[::2]])
+
+
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "=": pc.equal,
     "<>": pc.not_equal,
@@ -204,11 +213,13 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "coalesce": pc.coalesce,
     "concat": lambda *texts: pc.binary_join_element_wise(*texts, "", null_handling="emit_null"),
     "extract": _extract,
+    "field": lambda structs, name: _widened(pc.struct_field(structs, name.as_py())),
     "get": _get,
     "length": pc.utf8_length,
     "like": lambda texts, pattern: pc.match_like(texts, pattern.as_py()),
     "lower": _lower,
     "replace": lambda texts, old, new: pc.replace_substring(texts, old.as_py(), new.as_py()),
+    "struct": _struct,
     "split": lambda texts, separator: pc.split_pattern(texts, separator.as_py()),
     "unix_seconds": lambda moments: _since_1970(moments, 10**6),
     "unix_millis": lambda moments: _since_1970(moments, 10**3),

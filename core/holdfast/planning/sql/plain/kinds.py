@@ -73,7 +73,19 @@ class PlainDecimal:
         return self.most * int(10 ** (scale - self.scale))
 
 
-Kind: TypeAlias = PlainKind | PlainWhole | PlainDecimal
+@dataclass(frozen=True, slots=True)
+class PlainStruct:
+    """A struct, which can be taken apart."""
+
+    fields: "tuple[tuple[str, Kind], ...]"
+
+    def find(self, name: str) -> "tuple[str, Kind] | None":
+        """Return the field of this name as Spark resolves it; None if it is not there, or not alone."""
+        found = [field for field in self.fields if field[0].casefold() == name.casefold()]
+        return found[0] if len(found) == 1 else None
+
+
+Kind: TypeAlias = PlainKind | PlainWhole | PlainDecimal | PlainStruct
 
 
 def whole_result(sign: str, left: PlainWhole, right: PlainWhole) -> PlainWhole:

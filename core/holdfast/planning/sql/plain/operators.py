@@ -7,6 +7,7 @@ from holdfast.planning.sql.plain.kinds import (
     Kind,
     PlainDecimal,
     PlainKind,
+    PlainStruct,
     PlainWhole,
     decimal_result,
     one_of,
@@ -98,4 +99,29 @@ def chosen(conditions: Sequence[Plain], results: Sequence[Operand]) -> Operand:
 def common(given: Sequence[Operand]) -> Kind:
     """Return the kind of a value that is one of these."""
     kind = one_of(kind for _, kind in given)
-    return kind if isinstance(kind, PlainWhole | PlainDecimal) or kind in _RESULTS else not_plain()
+    return kind if kind is not None and _is_handed_on(kind) else not_plain()
+
+
+def _is_handed_on(kind: Kind) -> bool:
+    """Whether a value of this kind may be a result."""
+    return isinstance(kind, PlainWhole | PlainDecimal) or kind in _RESULTS
+
+
+def struct_of(fields: Sequence[tuple[str, Operand]]) -> Operand:
+    """Return a struct of these fields."""
+    alone = len({name.casefold() for name, _ in fields}) == len(fields) > 0
+    if not alone or not all(_is_handed_on(kind) for _, (_, kind) in fields):
+        raise NotPlainError
+    parts = [part for name, (value, _) in fields for part in (PlainValue(name), value)]
+    return PlainCall("struct", tuple(parts)), PlainStruct(tuple((name, kind) for name, (_, kind) in fields))
+
+
+def field_of(given: Operand, path: Sequence[str]) -> Operand:
+    """Return what is at a path in a struct; the value itself if there is no path."""
+    if not path:
+        return given
+    for name in path:
+        value, kind = given
+        found = kind.find(name) if isinstance(kind, PlainStruct) else None
+        given = (PlainCall("field", (value, PlainValue(found[0]))), found[1]) if found else not_plain()
+    return given if _is_handed_on(given[1]) else not_plain()

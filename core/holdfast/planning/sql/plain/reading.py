@@ -21,7 +21,9 @@ from holdfast.planning.sql.plain.operators import (
     chosen,
     compared,
     computed,
+    field_of,
     remainder,
+    struct_of,
 )
 from holdfast.planning.sql.reading import path_of
 from holdfast.planning.sql.scope import Scope
@@ -157,6 +159,8 @@ class _Reading:
 
     def _function(self, tree: exp.Expr | None) -> Operand:
         match tree:
+            case exp.Anonymous() if str(tree.this).lower() == "struct":
+                return self._struct(tree.expressions)
             case exp.Anonymous():
                 given = [self.read(one) for one in tree.expressions]
                 return (
@@ -169,12 +173,22 @@ class _Reading:
         raise NotPlainError
 
     def _column(self, tree: exp.Column) -> Operand:
-        path = path_of(tree)
-        found = self._scope.find(path) if len(path) == 1 else None
-        if found is None or isinstance(found, SqlFinding) or found.source is None:
+        first, *inner = path_of(tree) or not_plain()
+        found = self._scope.find((first,))
+        if isinstance(found, SqlFinding) or found.source is None:
             raise NotPlainError
         name = found.source[1]
-        return PlainColumn(name), self._kinds[name]
+        return field_of((PlainColumn(name), self._kinds[name]), inner)
+
+    def _struct(self, values: Sequence[exp.Expr]) -> Operand:
+        """Return a struct of columns, which have names; all else is named by rules of Spark."""
+        fields = []
+        for one in values:
+            column = one.unalias()
+            given = self._column(column) if isinstance(column, exp.Column) else not_plain()
+            name = one.alias or path_of(column)[-1]
+            fields.append((name, given))
+        return struct_of(fields)
 
     def _case(self, tree: exp.Case) -> Operand:
         whens = [(self.read(one.this), self.read(one.args.get("true"))) for one in tree.args["ifs"]]
