@@ -66,12 +66,12 @@ def flink(name: str, market: Market, *, kept: bool) -> Measurement:
     return fresh.measure("Flink", "bench.nexmark.flink_run", request)
 
 
-def ways(name: str, market: Market, stores: Sequence[str], *, kept: bool) -> list[Way]:
+def ways(name: str, market: Market, stores: Sequence[str], *, with_flink: bool, kept: bool) -> list[Way]:
     """All who have an answer, stock first: ratios are to it."""
     question = QUESTIONS[name]
     used = () if not question.stock else stores if question.state else stores[:1]
     peers: list[Way] = [partial(stock, name, market, store, kept=kept) for store in used]
-    if name in QUERIES:
+    if with_flink and name in QUERIES:
         peers.append(partial(flink, name, market, kept=kept))
     return [*peers, partial(holdfast, name, market, kept=kept)]
 
@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200_000, help="events of a batch")
     parser.add_argument("--rate", type=int, default=50_000, help="events in a second of event time")
     parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES, help="of stock's state")
+    parser.add_argument("--without-flink", action="store_true", help="which takes half of the time")
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.queries if name not in QUESTIONS]:
         parser.error(f"no query {unknown}; there are {list(QUESTIONS)}")
@@ -95,11 +96,12 @@ def main() -> None:
     runs = chosen.runs or (1 if chosen.quick else 3)
     market.directory()
     for name in chosen.queries or QUESTIONS:
-        answers = paired(ways(name, market, chosen.stores, kept=True), 1)
+        asked = partial(ways, name, market, chosen.stores, with_flink=not chosen.without_flink)
+        answers = paired(asked(kept=True), 1)
         check(answers)
         (rows, *_) = (one.digest.partition(":")[0] for some in answers.values() for one in some)
         title = f"{name}: {market.batches} batches of {market.events:,} events, answers of {rows} rows compared"
-        benchmark = Benchmark(title, ways(name, market, chosen.stores, kept=False), COLUMNS)
+        benchmark = Benchmark(title, asked(kept=False), COLUMNS)
         show(benchmark, paired(benchmark.ways, runs), runs)
 
 
