@@ -44,6 +44,47 @@ def test_the_second_compiler_is_kept_for_what_is_computed_in_java(verb: dict[str
     assert computes_in_spark(app.spec, plan(app)) is expected
 
 
+ITEMS = (
+    "v + 1 AS w",
+    "k || 'x' AS x",
+    "explode(a) AS e",
+    "s.*",
+    "s.q.r",
+    "s.p AS w",
+    "struct(*) AS z",
+    "a[0].x AS x",
+    "named_struct('a', v) AS z",
+    "m['q'] AS x",
+    "i",
+    "i * 2 AS i",
+    "NULL AS n",
+    "1 AS one",
+    "CAST(NULL AS STRING) AS y",
+    "from_json(k, 'a INT') AS j",
+    "V AS `a b`",
+    "transform(a, x -> x.x) AS t",
+    "s",
+    "a",
+)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_no_select_of_a_valid_app_stops_it_before_there_is_a_jvm(spark: SparkSession, item: str) -> None:
+    """Where the answer is that Spark computes nothing, Spark's own analysis must give the same."""
+    given = "k STRING, v BIGINT, ts TIMESTAMP, a ARRAY<STRUCT<x: INT>>, m MAP<STRING, INT>, i INTERVAL DAY TO SECOND, "
+    source = read("a", schema=f"{given}s STRUCT<p: INT, q: STRUCT<r: STRING>>", key=["k"])
+    steps = [
+        step("x", "a", select=["k AS `the key`", "v AS amount", item]),
+        step("y", "x", aggregate={"by": ["the key"], "compute": ["max(struct(amount, `the key`)) AS most"]}),
+        step("z", "y", select=["most.amount AS amount", "`the key`"]),
+    ]
+    app = app_with([source, written()], [*steps, step("out-step", "z", to="out")])
+    found = plan(app)
+    assert found.valid, [problem.message for problem in found.problems]
+    foreseen = computes_in_spark(app.spec, found)
+    assert foreseen or not compile_graph(app.spec, found, select_schema(spark)).has_sql
+
+
 GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP, g STRUCT<h: BIGINT>")
 
 
