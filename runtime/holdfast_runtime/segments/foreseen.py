@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.plan import Plan
 from holdfast.planning.sql.expressions import check_select
 from holdfast.planning.sql.scope import Scope
-from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, quoted
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, SparkType, decimal, struct
 from holdfast.spec.app import AppSpec
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.streams.codecs import arrow_schema
@@ -28,7 +28,7 @@ def computes_in_spark(spec: AppSpec, plan: Plan) -> bool:
 
 def foreseen_columns(given: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
     """Return the columns of a `select`; raise an error if only Spark knows one of them."""
-    rows = RowType(tuple(Column(field.name, _named(field.type)) for field in given))
+    rows = RowType(tuple(Column(field.name, str(_type(field.type) or UNKNOWN)) for field in given))
     columns = [
         given.field(found.source[1]).with_name(str(found.name))
         if found.source is not None
@@ -38,14 +38,16 @@ def foreseen_columns(given: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
     return pa.schema(columns)
 
 
-def _named(kind: pa.DataType) -> str:
+def _type(kind: pa.DataType) -> SparkType | None:
+    """Return the type of which plain expressions may take parts; None for all others."""
     if pa.types.is_decimal128(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
+        return decimal(kind.precision, kind.scale)
     if pa.types.is_struct(kind):
-        fields = [(field.name, _named(field.type)) for field in kind]
-        text = ", ".join(f"{quoted(name)}: {inner}" for name, inner in fields)
-        return UNKNOWN if any(inner == UNKNOWN for _, inner in fields) else f"STRUCT<{text}>"
-    return _WORDS.get(kind, UNKNOWN)
+        inner = [(field.name, _type(field.type)) for field in kind]
+        known = [(name, one) for name, one in inner if one is not None]
+        return struct(known) if len(known) == len(inner) else None
+    return _SIMPLE.get(kind)
 
 
-_WORDS = {kind: word for word, kind in reversed(PLAIN.items())}
+_SIMPLE = {kind: SparkType(word) for word, kind in reversed(PLAIN.items())}
+"""Where several types are one in Arrow, the first: STRING, not VARCHAR."""
