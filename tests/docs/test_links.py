@@ -45,3 +45,9 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()])
 def test_relative_links_lead_somewhere(page: Path) -> None:
     assert list(broken_links(page)) == []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()])
+def test_no_merge_is_left_unfinished(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []

@@ -35,6 +35,7 @@ ADDRESSES = (
     ),
     *("\u0130", "i\u0307", "Straße", "ΑΣ", "ας", "cc", "c", "ab\r\ncd", "a%b_c", None),
 )
+TIMES = ("yyyy-MM-dd", "HH:mm", "dd/MM/yyyy HH:mm:ss", "yyyyMMdd", "ss", "yyyy, MM", "HH", "(yyyy) MM")
 MOMENTS = (0, -1, 1, 1_700_000_000_000_000, 1_700_000_000_999_999, 951_782_399_999_999, -62_135_596_800_000_000, None)
 FRACTIONS = (
     "0.5",
@@ -58,6 +59,27 @@ EXPRESSIONS = 400
 PATTERNS = (
     *("(&|^)channel_id=([^&]*)", "([a-zA-Z]+)([/:]?)", "(a|ab)(c|bcd)?x*", "^(a*)(b*)", "([^/]*)/([^/]*)"),
     *("([ä-ö]+)(b?)", "(c)|(d)", "(|a)(b+)", "(&)([^&-]*)", "([0-9]+)(&|x)"),
+)
+TYPES = (
+    *(
+        "BIGINT",
+        "tinyint",
+        "STRING",
+        "BOOLEAN",
+        "TIMESTAMP",
+        "DATE",
+        "DECIMAL(20, 3)",
+        "DOUBLE",
+        "BINARY",
+        "ARRAY<INT>",
+    ),
+    *(
+        "STRUCT<a: INT, `b c`: ARRAY<STRING>>",
+        "MAP<STRING, DATE>",
+        "TIMESTAMP_NTZ",
+        "DECIMAL",
+        "INTERVAL DAY TO SECOND",
+    ),
 )
 LIKE = ("a%", "%channel%", "_", "%", "", "a_b%", "%\U0001f600%", "ab%cd", "%/_/%")
 
@@ -114,6 +136,7 @@ def number(draw: random.Random, depth: int) -> str:
     made += [f"CAST({one} AS DECIMAL({draw.choice(('38,6', '30,4', '22, 3', '12,2'))}))", whole(draw, depth)]
     made += [f"coalesce(m, {draw.choice(('m', '0.00'))})", f"CAST({one} AS {draw.choice(('BIGINT', 'INT'))})"]
     made += [f"CASE WHEN {condition(draw, 0)} THEN m * {other} END"]
+    made += [f"CASE WHEN {condition(draw, 0)} THEN {one} ELSE NULL END", f"if({condition(draw, 0)}, NULL, {one})"]
     return draw.choice(made)
 
 
@@ -134,6 +157,10 @@ def words(draw: random.Random, depth: int) -> str:
         f"if({condition(draw, 1)}, {one}, {other})",
         f"CASE WHEN {condition(draw, 1)} THEN {one} WHEN {condition(draw, 1)} THEN 'second' ELSE {other} END",
         f"CASE lower({one}) WHEN 'apple' THEN '0' WHEN 'kelvin' THEN {other} END",
+        f"CASE WHEN {condition(draw, 0)} THEN NULL WHEN {condition(draw, 0)} THEN {one} ELSE {other} END",
+        f"if({condition(draw, 0)}, {one}, NULL)",
+        f"coalesce(NULL, {one}, {other})",
+        f"date_format(at, '{draw.choice(TIMES)}')",
         f"CAST({whole(draw, 1)} AS STRING)",
     ]
     return draw.choice(made)
@@ -144,6 +171,9 @@ def computed(draw: random.Random) -> str:
     one, unit = words(draw, 2), draw.choice(("year", "month", "day", "hour", "minute", "second"))
     made = [
         number(draw, 2),
+        draw.choice((*NUMBERS, *WORDS, *FRACTIONS, "TRUE", "-7.25")),
+        f"CAST(NULL AS {draw.choice(TYPES)})",
+        f"CASE WHEN {condition(draw, 1)} THEN NULL WHEN f THEN struct(w, k).w END",
         draw.choice(("row.a", "ROW.A % 7", "row.`b c`", "row.in.d", "row.a + w % 5", "row IS NULL", "row.in IS NULL")),
         f"struct({', '.join(draw.sample(('w', 'V AS `x y`', 'k', 'm', 'at', 'row.a', 'f'), k=3))})",
         one,
@@ -226,6 +256,28 @@ def test_a_select_has_columns_as_they_are_and_computed_ones_in_the_types_of_spar
     assert pa.Table.from_batches([mine]).equals(found.combine_chunks())
 
 
+def test_times_beyond_the_years_that_arrow_knows_are_those_of_spark(spark: SparkSession) -> None:
+    draw = random.Random(9)  # noqa: S311
+    far = [-(2**63), 2**63 - 1, *(draw.randrange(-(2**63), 2**63) for _ in range(200)), None]
+    far += [
+        -62_135_596_800_000_000 + sign * 86_400_000_000 * days for days in (200, 400, 4_000_000) for sign in (1, -1)
+    ]
+    far += [sign * (10**6 * 86400 * day - 1) for day in range(10_000_000, 12_000_000, 99_991) for sign in (1, -1)]
+    rows = pa.RecordBatch.from_pydict({"at": pa.array(far, pa.int64()).cast(pa.timestamp("us", "UTC"))})
+    items = [f"{part}(at) AS {part}" for part in ("year", "month", "day", "hour", "minute", "second")]
+    items += [f"date_format(at, '{text}') AS t{at}" for at, text in enumerate(TIMES)]
+    made = plain_select(items, plain_kinds(rows.schema))
+    assert made is not None
+    found = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1).selectExpr(*items).toArrow()
+    mine = pick(TimedRows(rows, pa.nulls(len(far), pa.int64())), made, found.schema).rows
+    assert pa.Table.from_batches([mine]).to_pydict() == found.to_pydict()
+
+
+@pytest.mark.parametrize("item", ["NULL AS n", "1 + 1 AS n", "concat('a', 'b') AS n", "lower('A') AS n", "-(-1) AS n"])
+def test_what_is_computed_from_the_text_alone_is_left_to_spark(item: str) -> None:
+    assert plain_select([item], plain_kinds(given().schema)) is None
+
+
 def test_a_filter_keeps_times_and_origins_of_the_rows_that_stay() -> None:
     rows = pa.RecordBatch.from_pydict({"v": [1, 2, None, 4]})
     origin = RowOrigin(StreamPartition("a", 0), pa.array([10, 11, 12, 13]))
@@ -295,9 +347,38 @@ def test_a_filter_keeps_times_and_origins_of_the_rows_that_stay() -> None:
         "coalesce(v, m) > 1",
         "if(f, v, k) = 1",
         "CASE WHEN v THEN f ELSE f END",
-        "CASE WHEN f THEN NULL ELSE f END",
         "hour(k) = 1",
         "hour('2020-01-01') = 1",
+        "date_format(at, 'yyyy-MM-dd HH:mm:ss.SSS') = ''",
+        "date_format(at, 'MMM') = ''",
+        "date_format(at, 'MMMM') = ''",
+        "date_format(at, 'yyyyy') = ''",
+        "date_format(at, 'yy') = ''",
+        "date_format(at, 'y') = ''",
+        "date_format(at, 'E') = ''",
+        "date_format(at, 'hh a') = ''",
+        "date_format(at, 'YYYY') = ''",
+        "date_format(at, '[yyyy]') = ''",
+        "date_format(at, 'yyyy#') = ''",
+        "date_format(at, \"yyyy'T'\") = ''",
+        "date_format(at, '-') = ''",
+        "date_format(at, '') = ''",
+        "date_format(at, k) = ''",
+        "date_format(k, 'yyyy') = ''",
+        "date_format('2020-01-01', 'yyyy') = ''",
+        "date_format(at) = ''",
+        "coalesce(NULL, NULL) = 1",
+        "coalesce(NULL, v) = NULL",
+        "coalesce(CAST(NULL AS BIGINT), w) = 1",
+        "CASE WHEN f THEN NULL END = 1",
+        "if(f, NULL, v) IN (NULL)",
+        "k IN ('a', NULL)",
+        "concat(k, NULL) = 'a'",
+        "length(NULL) > k",
+        "f AND NULL",
+        "NOT NULL",
+        "NULL",
+        "NULL IS NULL",
         "length(d) = 1",
         "d > 1",
         "d = d",

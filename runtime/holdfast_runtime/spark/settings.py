@@ -68,6 +68,9 @@ FIXED_SETTINGS = (
     FixedSetting("spark.sql.caseSensitive", "the plan finds columns as Spark does by default", "false"),
     FixedSetting("spark.sql.timestampType", "TIMESTAMP in a schema means a moment in time", "TIMESTAMP_LTZ"),
     FixedSetting(
+        "spark.sql.legacy.timeParserPolicy", "Spark and Python would write times of long ago differently", "CORRECTED"
+    ),
+    FixedSetting(
         "spark.sql.execution.arrow.useLargeVarTypes", "rows travel between steps with other Arrow types", "false"
     ),
 )

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
+from holdfast_runtime.steps.plain_times import MOMENT, date_format, day, month, since_1970, year
 from holdfast_runtime.steps.timed_rows import TimedRows
 
-_MOMENT = pa.timestamp("us", "UTC")
 _KELVIN = "\u212a"
 """The one letter beyond ASCII whose lower case is within."""
 
@@ -31,7 +31,7 @@ def plain_kinds(schema: pa.Schema) -> dict[str, Kind]:
 def keeps_kinds(made: Sequence[Plain], schema: pa.Schema) -> bool:
     """Whether columns that are computed have types that plain expressions give."""
     return len(made) == len(schema) and all(
-        isinstance(one, PlainColumn) or _kind(kind) is not PlainKind.OTHER
+        isinstance(one, PlainColumn) or one == PlainValue(None) or _kind(kind) is not PlainKind.OTHER
         for one, kind in zip(made, schema.types, strict=True)
     )
 
@@ -46,7 +46,7 @@ def pick(given: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRow
     """Return these columns under the names of the schema."""
     rows = _Rows(given.rows)
     columns = [
-        given.rows.column(one.name) if isinstance(one, PlainColumn) else rows.computed(one).cast(field.type)
+        given.rows.column(one.name) if isinstance(one, PlainColumn) else rows.column(one, field.type)
         for one, field in zip(made, schema, strict=True)
     ]
     return TimedRows(pa.RecordBatch.from_arrays(columns, schema=schema), given.times, given.origins)
@@ -59,7 +59,7 @@ def _kind(kind: pa.DataType) -> Kind:
         return PlainDecimal.of(kind.precision, kind.scale)
     if pa.types.is_struct(kind):
         return PlainStruct(tuple((field.name, _kind(field.type)) for field in kind))
-    simple = {pa.string(): PlainKind.TEXT, pa.bool_(): PlainKind.BOOLEAN, _MOMENT: PlainKind.MOMENT}
+    simple = {pa.string(): PlainKind.TEXT, pa.bool_(): PlainKind.BOOLEAN, MOMENT: PlainKind.MOMENT}
     return simple.get(kind, PlainKind.OTHER)
 
 
@@ -69,6 +69,11 @@ class _Rows:
     def __init__(self, rows: pa.RecordBatch) -> None:
         self._rows = rows
         self._shared: dict[Plain, Any] = {}
+
+    def column(self, made: Plain, kind: pa.DataType) -> pa.Array:
+        """Return a column of this type."""
+        found = self.computed(made)
+        return (pa.repeat(found, len(self._rows)) if isinstance(found, pa.Scalar) else found).cast(kind)
 
     def computed(self, made: Plain) -> Any:
         """Return an array, or a scalar for a value from the text."""
@@ -168,13 +173,6 @@ def _lower(texts: Any) -> Any:
     return pc.ascii_lower(texts)
 
 
-def _since_1970(moments: Any, micros: int) -> Any:
-    """Return how many whole units of so many microseconds; before 1970 the next lower."""
-    whole = moments.cast(pa.int64())
-    before = pc.less(_remainder(whole, micros), 0)
-    return pc.subtract(pc.divide(whole, micros), before.cast(pa.int64()))
-
-
 def _get(lists: Any, index: pa.Scalar) -> Any:
     """Return the element of each list; null where it has none."""
     offsets = lists.offsets.to_numpy()
@@ -212,6 +210,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "case": _case,
     "coalesce": pc.coalesce,
     "concat": lambda *texts: pc.binary_join_element_wise(*texts, "", null_handling="emit_null"),
+    "date_format": date_format,
     "extract": _extract,
     "field": lambda structs, name: _widened(pc.struct_field(structs, name.as_py())),
     "get": _get,
@@ -221,10 +220,13 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "replace": lambda texts, old, new: pc.replace_substring(texts, old.as_py(), new.as_py()),
     "split": lambda texts, separator: pc.split_pattern(texts, separator.as_py()),
     "struct": _struct,
-    "unix_seconds": lambda moments: _since_1970(moments, 10**6),
-    "unix_millis": lambda moments: _since_1970(moments, 10**3),
+    "unix_seconds": lambda moments: since_1970(moments, 10**6),
+    "unix_millis": lambda moments: since_1970(moments, 10**3),
     "unix_micros": lambda moments: moments.cast(pa.int64()),
-    **{part: getattr(pc, part) for part in ("year", "month", "day", "hour", "minute", "second")},
+    "year": year,
+    "month": month,
+    "day": day,
+    **{part: getattr(pc, part) for part in ("hour", "minute", "second")},
 }
 _COSTLY = ("extract", "like", "replace", "split")
-_SHARED = ("*", "decimal", "extract", "hour", "length", "lower", "replace", "split", "unix_seconds")
+_SHARED = ("*", "date_format", "decimal", "extract", "hour", "length", "lower", "replace", "split", "unix_seconds")

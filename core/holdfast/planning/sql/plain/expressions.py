@@ -14,9 +14,9 @@ class PlainColumn:
 
 @dataclass(frozen=True, slots=True)
 class PlainValue:
-    """A value from the text."""
+    """A value from the text; None is null."""
 
-    value: int | str | bool | Decimal
+    value: int | str | bool | Decimal | None
 
 
 @dataclass(frozen=True, slots=True)

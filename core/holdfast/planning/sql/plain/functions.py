@@ -8,7 +8,7 @@ from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue
 from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value, whole_value
 from holdfast.planning.sql.plain.operators import chosen, common
-from holdfast.planning.sql.plain.patterns import plain_separator, same_pattern
+from holdfast.planning.sql.plain.patterns import plain_separator, same_pattern, time_parts
 
 _TEXT, _TEXTS = PlainKind.TEXT, PlainKind.TEXTS
 _Function: TypeAlias = Callable[[Sequence[Operand]], Operand]
@@ -28,6 +28,13 @@ def _part_of_time(name: str, kind: PlainWhole, given: Sequence[Operand]) -> Oper
     match given:
         case [moment]:
             return PlainCall(name, (of_kind(moment, PlainKind.MOMENT),)), kind
+    raise NotPlainError
+
+
+def _date_format(given: Sequence[Operand]) -> Operand:
+    match given:
+        case [moment, pattern] if parts := time_parts(text_value(pattern)):
+            return PlainCall("date_format", (of_kind(moment, PlainKind.MOMENT), *map(PlainValue, parts))), _TEXT
     raise NotPlainError
 
 
@@ -86,7 +93,8 @@ def _if(given: Sequence[Operand]) -> Operand:
 def _coalesce(given: Sequence[Operand]) -> Operand:
     match given:
         case [_, _, *_]:
-            return PlainCall("coalesce", tuple(value for value, _ in given)), common(given)
+            there = [one for one in given if one[1] is not PlainKind.NOTHING]
+            return PlainCall("coalesce", tuple(value for value, _ in there)), common(there)
     raise NotPlainError
 
 
@@ -105,6 +113,7 @@ _TIMES: Final = {
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "coalesce": _coalesce,
     "concat": concat,
+    "date_format": _date_format,
     "get": _get,
     "if": _if,
     "length": _length,

@@ -20,6 +20,8 @@ class PlainKind(Enum):
     TEXTS = "texts"
     BOOLEAN = "boolean"
     MOMENT = "moment"
+    NOTHING = "nothing"
+    """Null, of whatever type the values have beside which it stands."""
     OTHER = "other"
     """Can only be asked whether it is null."""
 
@@ -115,8 +117,11 @@ def wider(left: PlainDecimal, right: PlainDecimal) -> PlainDecimal:
 
 
 def one_of(kinds: Iterable[Kind]) -> Kind | None:
-    """Return the kind of a value that is one of these; None if Spark would have to convert one."""
-    made, *rest = kinds
+    """Return the kind of a value that is one of these; None if Spark would have to convert one, or all are null."""
+    there = [kind for kind in kinds if kind is not PlainKind.NOTHING]
+    if not there:
+        return None
+    made, *rest = there
     for kind in rest:
         match made, kind:
             case PlainWhole(bits, least, most), PlainWhole():

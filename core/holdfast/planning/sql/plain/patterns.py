@@ -1,8 +1,9 @@
-"""Regular expressions that mean the same in Java and in RE2, which computes them over Arrow.
+"""Patterns that mean the same in Java and over Arrow: regular expressions, which RE2 reads there, and those of times.
 
-Characters, `[...]`, groups, `|`, `^` at the start of the text, and `*`, `+`, `?` behind a character or a class. Not
-`.` and `$` (what ends a line differs), nothing lazy, possessive or with braces, no quantifier behind a group (which of
-its matches counts may differ), no escapes.
+In an expression: characters, `[...]`, groups, `|`, `^` at the start of the text, and `*`, `+`, `?` behind a character
+or a class. Not `.` and `$` (what ends a line differs), nothing lazy, possessive or with braces, no quantifier behind a
+group (which of its matches counts may differ), no escapes.
+In a time: digits of year, month, day, hour, minute and second, and what stands between them.
 """
 
 import re
@@ -12,6 +13,9 @@ _MEMBER = r"[^\\\[\]^&-]"
 _CLASS = rf"\[\^?(?:{_MEMBER}-{_MEMBER}|{_MEMBER}|&(?!&))+\]"
 _WANTED = "(?P<found>"
 _TOKEN = re.compile(rf"(?P<open>\((?!\?))|\)(?![*+?])|\||\^(?![*+?])|(?:{_CLASS}|{_CHARACTER})[*+?]?(?![*+?])")
+
+_TIME_FIELDS = ("yyyy", "MM", "dd", "HH", "mm", "ss")
+_TIME_PART = re.compile(r"([A-Za-z])\1*|[^A-Za-z'\[\]{}#]+")
 
 
 def same_pattern(text: str, wanted: int) -> str | None:
@@ -39,3 +43,14 @@ def same_pattern(text: str, wanted: int) -> str | None:
 def plain_separator(text: str) -> bool:
     """Whether a regular expression is one or more characters that stand for themselves."""
     return re.fullmatch(f"(?:{_CHARACTER})+", text) is not None
+
+
+def time_parts(text: str) -> tuple[str, ...]:
+    """Return the fields of a time and what stands between them; none if a part means more in Java."""
+    parts, at = list[str](), 0
+    while (part := _TIME_PART.match(text, at)) is not None:
+        if part[1] is not None and part[0] not in _TIME_FIELDS:
+            return ()
+        parts.append(part[0])
+        at = part.end()
+    return tuple(parts) if at == len(text) and not set(_TIME_FIELDS).isdisjoint(parts) else ()

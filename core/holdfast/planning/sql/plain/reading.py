@@ -48,13 +48,14 @@ _DEFAULT_DECIMAL: Final = (10, 0)
 _BEYOND: Final = 2**63
 _COMPACT: Final = 18
 """Digits of a number with a point. For longer ones Spark 4.3 takes null < n for true or false where n is not null."""
-_INNER: Final = (PlainKind.FOLDED, PlainKind.TEXTS)
+_INNER: Final = (PlainKind.FOLDED, PlainKind.TEXTS, PlainKind.NOTHING)
 """What only stands within an expression."""
 
 
 def plain_filter(text: str, kinds: Mapping[str, Kind]) -> Plain | None:
     """Return the condition of a filter over rows with these columns; None if it is not plain."""
-    return _plain(text, kinds, PlainKind.BOOLEAN)
+    found = _read(text, kinds)
+    return found[0] if found is not None and found[1] is PlainKind.BOOLEAN and _has_column(found[0]) else None
 
 
 def plain_select(items: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[Plain, ...] | None:
@@ -65,10 +66,10 @@ def plain_select(items: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[Plain
         if found and all(one.source is not None for one in found):
             made += [PlainColumn(one.source[1]) for one in found if one.source is not None]
             continue
-        value = _plain(text, kinds, None)
-        if value is None:
+        read = _read(text, kinds)
+        if read is None or not _is_result(*read):
             return None
-        made.append(value)
+        made.append(read[0])
     return tuple(made)
 
 
@@ -76,15 +77,23 @@ def _scope(kinds: Mapping[str, Kind]) -> Scope:
     return Scope.of(RowType(tuple(Column(name, UNKNOWN) for name in kinds)))
 
 
-def _plain(text: str, kinds: Mapping[str, Kind], wanted: Kind | None) -> Plain | None:
-    """Return the expression; None if it is not plain, not of the wanted kind, or the same for all rows."""
+def _read(text: str, kinds: Mapping[str, Kind]) -> Operand | None:
+    """Return an expression and its kind; None if it is not plain."""
     if _LENGTH_LOST.search(text):
         return None
     try:
-        found, kind = _Reading(kinds).read(parse(text, tuple(kinds)).unalias())
+        tree = parse(text, tuple(kinds)).unalias()
+        # Alone in a column, a null may be of any type: Spark says which.
+        if isinstance(tree, exp.TryCast) and isinstance(tree.this, exp.Null) and _known_parts(tree):
+            return PlainValue(None), PlainKind.OTHER
+        return _Reading(kinds).read(tree)
     except (ExpressionError, NotPlainError):
         return None
-    return found if wanted in (None, kind) and kind not in _INNER and _has_column(found) else None
+
+
+def _is_result(made: Plain, kind: Kind) -> bool:
+    """Whether a column may have this value: what is computed from the text alone may fail for all rows."""
+    return kind not in _INNER and (isinstance(made, PlainValue) or _has_column(made))
 
 
 def _has_column(made: Plain) -> bool:
@@ -118,7 +127,7 @@ class _Reading:
                 return self.read(tree.this)
             case exp.Column():
                 return self._column(tree)
-            case exp.Boolean() | exp.Literal() | exp.Neg():
+            case exp.Boolean() | exp.Literal() | exp.Neg() | exp.Null():
                 return _value(tree)
             case exp.And() | exp.Or() | exp.Not() | exp.Is() | exp.In() | exp.Between() | exp.Like():
                 return self._condition(tree), PlainKind.BOOLEAN
@@ -214,6 +223,8 @@ def _cast(given: Operand, to: exp.DataType) -> Operand:
 
 
 def _value(tree: exp.Expr) -> Operand:
+    if isinstance(tree, exp.Null):
+        return PlainValue(None), PlainKind.NOTHING
     if isinstance(tree, exp.Boolean):
         return PlainValue(bool(tree.this)), PlainKind.BOOLEAN
     if isinstance(tree, exp.Neg):

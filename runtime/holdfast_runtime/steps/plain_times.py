@@ -1,0 +1,89 @@
+"""Moments in time over Arrow, as plain expressions ask for them: their parts, whole units since 1970, and texts.
+
+Arrow's own years end at 32767, but the calendar is the same every 400 years. Must not be given a field of a text that
+`holdfast.planning.sql.plain.patterns` does not name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MOMENT = pa.timestamp("us", "UTC")
+_FIRST = pa.scalar(-(2**63))
+"""The first moment of all."""
+
+_DAY = 86_400_000_000
+_CYCLE_YEARS, _CYCLE = 400, 146_097 * _DAY
+
+
+def year(moments: Any) -> Any:
+    """Return years as astronomers count them: before the year 1 is the year 0."""
+    return pc.add(pc.year(_in_one_cycle(moments)), pc.multiply(since_1970(moments, _CYCLE), _CYCLE_YEARS))
+
+
+def month(moments: Any) -> Any:
+    """Return months, from 1."""
+    return pc.month(_in_one_cycle(moments))
+
+
+def day(moments: Any) -> Any:
+    """Return days of the month, from 1."""
+    return pc.day(_in_one_cycle(moments))
+
+
+def _in_one_cycle(moments: Any) -> Any:
+    cycles = pc.multiply(since_1970(moments, _CYCLE), _CYCLE)
+    return pc.subtract(moments.cast(pa.int64()), cycles).cast(MOMENT)
+
+
+def since_1970(moments: Any, micros: int) -> Any:
+    """Return how many whole units of so many microseconds; before 1970 the next lower."""
+    whole = moments.cast(pa.int64())
+    units = pc.divide(whole, micros)
+    return pc.subtract(units, pc.less(whole, pc.multiply(units, micros)).cast(pa.int64()))
+
+
+def date_format(moments: Any, *parts: pa.Scalar) -> Any:
+    """Return moments as texts of these fields, and of what stands between them."""
+    words = [part.as_py() for part in parts]
+    micros = min(_FIELDS[word].micros for word in words if word in _FIELDS)
+    # Many moments have one text, so it is made once for all of a unit.
+    units = since_1970(moments, micros).dictionary_encode()
+    starts = pc.multiply(units.dictionary, micros)
+    # The first unit begins before the first moment.
+    starts = pc.if_else(pc.equal(units.dictionary, _FIRST.as_py() // micros), _FIRST, starts).cast(MOMENT)
+    made = [_FIELDS[word].text(starts) if word in _FIELDS else word for word in words]
+    return pc.binary_join_element_wise(*made, "").take(units.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a moment as text."""
+
+    micros: int
+    """For how long it is the same, at least."""
+    text: Callable[[Any], Any]
+
+
+def _year_with_sign(moments: Any) -> Any:
+    """Return years, with a sign where Java writes one."""
+    years = year(moments)
+    sign = pc.if_else(pc.less(years, 0), "-", pc.if_else(pc.greater(years, 9999), "+", ""))
+    return pc.binary_join_element_wise(sign, _digits(pc.abs(years), 4), "")
+
+
+def _digits(numbers: Any, width: int) -> Any:
+    return pc.utf8_lpad(numbers.cast(pa.string()), width, "0")
+
+
+_FIELDS: Mapping[str, _Field] = {
+    "yyyy": _Field(_DAY, _year_with_sign),
+    "MM": _Field(_DAY, lambda moments: _digits(month(moments), 2)),
+    "dd": _Field(_DAY, lambda moments: _digits(day(moments), 2)),
+    "HH": _Field(_DAY // 24, lambda moments: _digits(pc.hour(moments), 2)),
+    "mm": _Field(60_000_000, lambda moments: _digits(pc.minute(moments), 2)),
+    "ss": _Field(1_000_000, lambda moments: _digits(pc.second(moments), 2)),
+}
