@@ -82,7 +82,8 @@ def deliveries(
     if ends and draw(st.integers(0, 4)) == 0:
         return Delivery(partition, EndOfStreamMessage(partition.stream, at, task, count, run))
     timestamp = batch * 10 + draw(st.integers(-30, 30))
-    return Delivery(partition, WatermarkMessage(timestamp, at, task, count, run))
+    idle = partition.stream in ("mid", "foreign") and draw(st.integers(0, 5)) == 0
+    return Delivery(partition, WatermarkMessage(timestamp, at, task, count, run, idle))
 
 
 def lived(history: Iterable[Batch], state: Bookkeeping) -> Bookkeeping:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from holdfast.control.messages import ControlMessage, EndOfStreamMessage, Position
+from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.producers import Producers
 from holdfast.control.runs import WriterRun
 
@@ -17,6 +17,8 @@ class Model:
     runs: list[WriterRun] = field(default_factory=list)
     """Each run, and each attempt of it that came after another run."""
     since: int = 0
+    idle: set[str] = field(default_factory=set)
+    """Producers that have said so last."""
 
     def batch(self, messages: list[ControlMessage], now: int) -> int | None:
         for at, message in enumerate(messages):
@@ -52,19 +54,20 @@ class Model:
     def nameless(self) -> list[int]:
         """All that the source or relay has said before its end."""
         found: list[int] = []
-        last, ended = Position(-1, -1), False
+        least, last, ended = EARLIEST, Position(-1, -1), False
         for _, message in self.heard:
             if message.task is not None or message.at <= last or ended:
                 continue
             if isinstance(message, EndOfStreamMessage):
                 ended = True
-            elif message.timestamp >= max(found, default=message.timestamp):
-                found.append(message.timestamp)
-                last = message.at
+            elif message.idle or message.timestamp >= least:
+                least, last = max(least, message.timestamp), message.at
+                found += [least] if least > EARLIEST else []
         return found
 
     def producers(self) -> dict[str, tuple[int, int | None]]:
         """Task -> clock when it last said something new, its watermark (None: it has ended)."""
+        self.idle = set()
         known: dict[str, tuple[int, int | None]] = {}
         at: dict[str, Position] = {}
         for clock, message in self.heard:
@@ -72,10 +75,19 @@ class Model:
                 continue
             now = None if isinstance(message, EndOfStreamMessage) else message.timestamp
             before = known.get(message.task)
+            idle = isinstance(message, WatermarkMessage) and message.idle
+            if idle and now is not None and before is not None and before[1] is not None:
+                now = max(now, before[1])
             if before is not None and (before[1] is None or (now is not None and now < before[1])):
                 continue
             known[message.task], at[message.task] = (clock, now), message.at
+            self.idle = self.idle | {message.task} if idle else self.idle - {message.task}
         return known
+
+    def waited_for(self) -> dict[str, tuple[int, int]]:
+        """Producers that have not ended, without those that are idle; all of them if all are."""
+        running = {task: (clock, mark) for task, (clock, mark) in self.producers().items() if mark is not None}
+        return {task: one for task, one in running.items() if task not in self.idle} or running
 
     def expected(self) -> int:
         counted = [message.task_count or 0 for _, message in self.heard if message.task is not None]
@@ -83,16 +95,15 @@ class Model:
 
     def minimum(self, now: int) -> int | None:
         del now
-        known = self.producers()
-        running = [watermark for _, watermark in known.values() if watermark is not None]
-        return min(running, default=None) if len(known) >= self.expected() else None
+        running = [watermark for _, watermark in self.waited_for().values()]
+        return min(running, default=None) if len(self.producers()) >= self.expected() else None
 
     def minimum_of_active(self, now: int) -> int | None:
         idle_after, known = self.rule.idle_after, self.producers()
         if idle_after is None or (len(known) < self.expected() and now - self.since < idle_after):
             return None
-        active = [mark for clock, mark in known.values() if mark is not None and now - clock < idle_after]
-        finished = sum(mark is None for _, mark in known.values())
-        everyone = max(self.expected(), len(known)) - finished
+        running = self.waited_for()
+        active = [mark for clock, mark in running.values() if now - clock < idle_after]
+        everyone = len(running) + max(self.expected() - len(known), 0)
         quorum = max(1, int(everyone * self.rule.quorum + 1e-9))
         return min(active) if active and len(active) >= quorum else None

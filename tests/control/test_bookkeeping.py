@@ -129,17 +129,25 @@ def test_damaged_entries_are_read_or_a_typed_error(history: list[Batch], data: s
 
 def test_a_format_of_a_newer_release_says_what_to_do() -> None:
     known = Bookkeeping.started(inputs(), 0)
-    newer = b"\x03" + watermark_bytes(known.watermarks.partitions[MID[0]])[1:]
+    newer = b"\x04" + watermark_bytes(known.watermarks.partitions[MID[0]])[1:]
     with pytest.raises(
         StoredBookkeepingError,
-        match="the watermark of mid/0 is stored in format 3, and this release reads",
+        match="the watermark of mid/0 is stored in format 4, and this release reads",
         check=has_code("StoredVersionError"),
     ):
         Bookkeeping.restored({key_of("watermark", MID[0]): newer}, inputs(), 0)
     with pytest.raises(
         StoredBookkeepingError, match="run the release that wrote it", check=has_code("StoredVersionError")
     ):
-        end_in(b"\x03" + end_bytes(known.ends.partitions[MID[0]])[1:], MID[0])
+        end_in(b"\x04" + end_bytes(known.ends.partitions[MID[0]])[1:], MID[0])
+
+
+def test_entries_of_before_producers_said_that_they_are_idle_are_read() -> None:
+    known = Bookkeeping.started(inputs(), 0).batch([said(10, task, 0) for task in TASKS], 7).watermarks
+    value = watermark_bytes(known.partitions[MID[0]])
+    rows = value[-len(TASKS) * 40 :]
+    older = b"\x02" + value[1 : -len(rows)] + b"".join(rows[at * 40 : at * 40 + 32] for at in range(len(TASKS)))
+    assert watermark_in(older, MID[0]) == known.partitions[MID[0]]
 
 
 @pytest.mark.parametrize("key", [b"watermark", b"watermark/mid", b"table/mid/0", b"\xff"])

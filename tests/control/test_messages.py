@@ -31,11 +31,12 @@ RUNS = st.none() | st.builds(WriterRun, NAMES, NUMBERS)
 RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
     st.binary().map(UserRecord),
     st.builds(
-        lambda time, at, who, run: WatermarkMessage(time, at, who[0], who[1], run),
+        lambda time, at, who, run, idle: WatermarkMessage(time, at, who[0], who[1], run, idle),
         st.integers(-(2**63), END_OF_TIME - 1),
         POSITIONS,
         SENDERS,
         RUNS,
+        st.booleans(),
     ),
     st.builds(
         lambda stream, at, who, run: EndOfStreamMessage(stream, at, who[0], who[1], run),

@@ -1,9 +1,11 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition, relays
 from holdfast.tasks.partitions import StreamPartition
@@ -42,13 +44,15 @@ def test_whoever_reads_behind_a_relay_knows_what_its_owner_knows(history: list[B
         reader = reader.batch(replayed, batch.now)
         assert reader.watermarks.of(OTHER) == owner.watermarks.of(OWN)
         assert reader.ends.ended("mid") == owner.ends.ended("mid")
-    marks = [message.timestamp for message in sent if isinstance(message, WatermarkMessage)]
-    assert marks == sorted(set(marks)), "each watermark is relayed when it has advanced, and only then"
+    marks = [(message.timestamp, message.idle) for message in sent if isinstance(message, WatermarkMessage)]
+    times = [time for time, _ in marks]
+    assert times == sorted(times)
+    assert all(one != other for one, other in pairwise(marks)), "each watermark is relayed when it has advanced"
     assert sum(isinstance(message, EndOfStreamMessage) for message in sent) == owner.ends.ended("mid")
     assert all(message.task is None for message in sent)
 
 
-views = st.builds(SenderProgress, st.none() | st.integers(0, 9), st.booleans(), st.booleans())
+views = st.builds(SenderProgress, st.none() | st.integers(0, 9), st.booleans(), st.booleans(), st.booleans())
 
 
 @given(st.lists(st.tuples(views, st.frozensets(st.integers(0, 3)))))
@@ -57,6 +61,7 @@ def test_every_partition_that_is_written_to_knows_all_there_is_to_know(
 ) -> None:
     sender = ControlSender("mid", "a", 3)
     knows: dict[int, tuple[int | None, bool]] = {}
+    idle: dict[int, bool] = {}
     stayed = frozenset[int]()
     for batch, (view, partitions) in enumerate(steps):
         sender, emissions = sender.follow(view, partitions, batch)
@@ -67,12 +72,15 @@ def test_every_partition_that_is_written_to_knows_all_there_is_to_know(
             if isinstance(message, EndOfStreamMessage):
                 knows[number] = (mark, True)
             else:
-                assert view.alive or message.timestamp != mark or number not in stayed, "nothing is said twice"
-                knows[number] = (message.timestamp, False)
+                news = message.timestamp != mark or message.idle != idle.get(number) or number not in stayed
+                assert news or (view.alive and not view.idle), "nothing is said twice"
+                knows[number] = (None if message.timestamp == EARLIEST else message.timestamp, False)
+                idle[number] = message.idle
             assert message.at == Position(batch, int(isinstance(message, EndOfStreamMessage)))
         stayed = partitions
         for number in partitions:
             assert knows.get(number, (None, False)) == (sender.watermark, sender.ended)
+            assert idle.get(number, False) == sender.idle or sender.watermark is None
 
 
 def test_a_watermark_is_said_when_it_advances_and_again_only_by_a_task_that_is_alive() -> None:
@@ -82,6 +90,20 @@ def test_a_watermark_is_said_when_it_advances_and_again_only_by_a_task_that_is_a
     assert silent == ()
     sender, again = sender.follow(SenderProgress(4, alive=True), range(2), 2)
     assert again == (Emission([0, 1], WatermarkMessage(5, Position(2, 0), "a", 3)),)
+
+
+def test_who_is_idle_says_so_once_behind_its_rows_and_who_is_not_any_more_says_that_too() -> None:
+    sender, first = ControlSender("mid", "a", 3).follow(SenderProgress(None, idle=True), range(2), 0)
+    assert first == (Emission([0, 1], WatermarkMessage(EARLIEST, Position(0, 0), "a", 3, idle=True)),)
+    sender, again = sender.follow(SenderProgress(None, alive=True, idle=True), range(2), 1)
+    assert again == ()
+    sender, back = sender.follow(SenderProgress(5, alive=True), range(2), 2)
+    assert back == (Emission([0, 1], WatermarkMessage(5, Position(2, 0), "a", 3)),)
+    sender, moved = sender.follow(SenderProgress(7, idle=True), range(2), 3)
+    assert moved == (Emission([0, 1], WatermarkMessage(7, Position(3, 0), "a", 3, idle=True)),)
+    assert sender.follow(SenderProgress(7), range(2), 4)[1] == (
+        Emission([0, 1], WatermarkMessage(7, Position(4, 0), "a", 3)),
+    )
 
 
 def test_a_partition_that_appears_later_is_told_what_it_missed() -> None:

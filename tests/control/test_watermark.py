@@ -203,7 +203,9 @@ def test_a_quorum_is_a_share_rounded_down_and_at_least_one(share: float, running
         ([Upstream(5), Upstream(3)], 4, 4),
         ([Upstream(5), Upstream(3, ended=True)], 4, 5),
         ([Upstream(5), Upstream(None, idle=True)], 4, 5),
-        ([Upstream(5, idle=True), Upstream(9, ended=True)], 4, 4),
+        ([Upstream(5, idle=True), Upstream(9, ended=True)], 4, 5),
+        ([Upstream(3, idle=True), Upstream(9, idle=True)], 4, 4),
+        ([Upstream(5, idle=True), Upstream(None, idle=True)], 4, 4),
         ([], None, None),
     ],
 )

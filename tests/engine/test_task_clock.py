@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, decode
+from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
@@ -118,25 +118,46 @@ def test_a_silent_partition_of_a_source_is_left_out_when_its_time_has_come_and_t
     assert task.batch(1000).watermarks == {"sum": 190}
 
 
-def test_what_is_merged_goes_on_without_a_stream_whose_producers_are_all_silent_and_says_who_else_is_waited_for() -> (
-    None
-):
+def test_what_is_merged_goes_on_without_a_stream_whose_producers_are_all_idle_and_says_who_else_is_waited_for() -> None:
     plan = ClockPlan(
         "t",
         (A0, M0),
-        {"a": ClockSource(lateness=0), "m": ClockSource(producers=Producers.of(["t", "u"], 1000))},
+        {"a": ClockSource(lateness=0), "m": ClockSource(producers=Producers.of(["t", "u"]))},
         {"sum": frozenset("am"), "alone": frozenset("m")},
         {},
     )
     task = Task(plan)
-    after = task.batch(0, {A0: 50})
-    assert (after.watermarks, after.steps.wake) == ({"sum": None, "alone": None}, 1000)
+    idle = tuple(
+        Delivery(M0, WatermarkMessage(time, Position(0, 0), name, 2, idle=True))
+        for name, time in (("t", EARLIEST), ("u", 10))
+    )
+    after = task.batch(0, {A0: 50}, deliveries=idle[:1])
+    assert after.watermarks == {"sum": None, "alone": None}
     assert "m/0: no watermark yet" in str(after.behind.held_back)
-    after = task.batch(1000, {A0: 60})
+    after = task.batch(1000, {A0: 60}, deliveries=idle[1:])
     assert after.watermarks == {"sum": 60, "alone": None}
     assert "a/0: the watermark stands at" in str(after.behind.held_back)
     back = Delivery(M0, WatermarkMessage(20, Position(1, 0), "t", 2))
     assert task.batch(1500, {A0: 70}, deliveries=(back,)).watermarks == {"sum": 60, "alone": 20}
+
+
+def test_a_task_says_when_all_that_it_reads_is_idle_or_has_no_event_time_and_when_it_is_not_any_more() -> None:
+    plan = replace(
+        PLAN,
+        partitions=(A0, M0),
+        sources={**PLAN.sources, "m": ClockSource()},
+        told={"out": ClockTarget(1, frozenset("am"), ("t",)), "other": ClockTarget(1, frozenset("m"), ("t",))},
+    )
+    task = Task(plan)
+    first = task.batch(0, {A0: 50})
+    assert messages(first) == [
+        ("out", (0,), WatermarkMessage(40, Position(1, 0), "t", 1)),
+        ("other", (0,), WatermarkMessage(EARLIEST, Position(1, 0), "t", 1, idle=True)),
+    ]
+    assert first.steps.wake == 1000
+    assert messages(task.batch(1000)) == [("out", (0,), WatermarkMessage(40, Position(2, 0), "t", 1, idle=True))]
+    assert messages(task.batch(5000)) == []
+    assert messages(task.batch(6000, {A0: 50})) == [("out", (0,), WatermarkMessage(40, Position(4, 0), "t", 1))]
 
 
 def test_after_a_stop_nobody_counts_as_silent() -> None:

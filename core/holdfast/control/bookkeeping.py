@@ -24,14 +24,15 @@ from holdfast.control.watermark import Watermarks, no_watermarks
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+_READABLE: Final = {2: 4, 3: 5}
+"""Version -> numbers in a row: before version 3 nobody said that he is idle."""
 WATERMARK: Final = "watermark"
 END: Final = "end"
 
 _HEADER = Struct("<B??qqqqI")
 """Version, has a value, has a nameless row; since, value, moved at, said; size of names and runs, which follow,
 and after them the rows."""
-_ROW = len(ProducerWatermark._fields)
 _UNREADABLE = (StructError, ValueError, RecursionError, KeyError, TypeError)
 
 
@@ -86,7 +87,7 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
         rest = value[_HEADER.size + length :]
         names, *runs = json.loads(value[_HEADER.size : _HEADER.size + length].decode())
         flat = unpack_from(f"<{len(rest) // 8}q", rest)
-        rows = [ProducerWatermark(*row) for row in zip(*[iter(flat)] * _ROW, strict=True)]
+        rows = [_row(*one) for one in zip(*[iter(flat)] * _READABLE[value[0]], strict=True)]
         nameless = rows.pop(0) if has_nameless else None
         producers = dict(zip(names, rows, strict=True))
         if len(rest) % 8 or not _texts(names) or len(producers) != len(rows):
@@ -102,6 +103,10 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
         said,
         _runs_in(runs),
     )
+
+
+def _row(watermark: int, at: int, batch: int, sequence: int, idle: int = 0) -> ProducerWatermark:
+    return ProducerWatermark(watermark, at, batch, sequence, bool(idle))
 
 
 @lru_cache(maxsize=4096)
@@ -150,7 +155,7 @@ def _json(tree: list[Any]) -> bytes:
 
 
 def _check_version(first: bytes, what: str) -> None:
-    if first != bytes((FORMAT_VERSION,)):
+    if not first or first[0] not in _READABLE:
         found = f"format {first[0]}" if first else "nothing at all"
         message = (
             f"{what} is stored in {found}, and this release reads format {FORMAT_VERSION}: run the release that wrote "

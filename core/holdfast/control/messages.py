@@ -14,6 +14,8 @@ from holdfast.control.runs import WriterRun
 from holdfast.errors import UserActionError
 
 PAYLOAD_VERSION: Final = 1
+EARLIEST: Final = -(2**63) + 1
+"""The watermark of a producer that is idle and has had no row: it promises nothing."""
 END_OF_TIME: Final = 2**63 - 1
 """The watermark of a producer that has ended, above every watermark that can be sent."""
 _SHOWN = 12
@@ -58,6 +60,8 @@ class WatermarkMessage:
     """How many tasks produce the stream, as the producer knows it; set if `task` is."""
     run: WriterRun | None = None
     """The run of the app that wrote it; None: the source itself, or an older release."""
+    idle: bool = False
+    """Nothing that the producer reads is to be waited for, so neither is the producer, until its next message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ def encode(record: StreamRecord) -> bytes:
         tree["run"], tree["attempt"] = record.run
     if isinstance(record, WatermarkMessage):
         kind, tree["timestamp"] = RecordKind.WATERMARK, record.timestamp
+        if record.idle:
+            tree["idle"] = True
     else:
         kind, tree["streamId"] = RecordKind.END_OF_STREAM, record.stream
     _message_in(kind, tree, "a control message to be written")
@@ -161,7 +167,9 @@ def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMe
     if tree.get("run") is not None:
         run = WriterRun(_text(tree, "run", where), _whole(tree, "attempt", 0, where))
     if kind is RecordKind.WATERMARK:
-        return WatermarkMessage(_whole(tree, "timestamp", -(2**63), where), at, task, task_count, run)
+        return WatermarkMessage(
+            _whole(tree, "timestamp", -(2**63), where), at, task, task_count, run, tree.get("idle") is True
+        )
     return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count, run)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from holdfast.control.messages import END_OF_TIME, ControlMessage, EndOfStreamMessage, Position
+from holdfast.control.messages import EARLIEST, END_OF_TIME, ControlMessage, EndOfStreamMessage, Position
 from holdfast.control.producers import Producers
 from holdfast.control.runs import NO_RUNS, WriterRuns
 
@@ -21,6 +21,8 @@ class ProducerWatermark(NamedTuple):
     """The clock when the message was read, in milliseconds."""
     batch: int
     sequence: int
+    idle: bool = False
+    """Whether it has said that all it reads is silent: it is not waited for."""
 
     def knows(self, position: Position) -> bool:
         """Whether a message at this position has been read already."""
@@ -30,9 +32,13 @@ class ProducerWatermark(NamedTuple):
         """Return the value after this message; None if the message is a replay or goes back, and so is ignored."""
         if self.knows(message.at):
             return None
-        watermark = END_OF_TIME if isinstance(message, EndOfStreamMessage) else message.timestamp
+        if isinstance(message, EndOfStreamMessage):
+            return ProducerWatermark(END_OF_TIME, now, *message.at)
+        if message.idle and self.watermark != END_OF_TIME:
+            # It says nothing about event time, and may have had no row yet.
+            return ProducerWatermark(max(self.watermark, message.timestamp), now, *message.at, idle=True)
         # An equal watermark is a heartbeat. A smaller one comes from a producer that contradicts itself.
-        return None if watermark < self.watermark else ProducerWatermark(watermark, now, *message.at)
+        return None if message.timestamp < self.watermark else ProducerWatermark(message.timestamp, now, *message.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +99,21 @@ class PartitionWatermark:
                 said = max(said, message.task_count or 0)
                 continue
             nameless = newer
-            if newer.watermark != END_OF_TIME:
+            if EARLIEST < newer.watermark < END_OF_TIME:
                 told = told.raised(newer.watermark, now)
         return replace(told, producers=producers, nameless=nameless, said=said) if changed else told
 
     def weighed(self, rule: Producers, now: int) -> "PartitionWatermark":
         """Return the watermark derived from the producers at `now`; the same object if it does not move."""
         counted = self.counted(rule, now)
-        return self.raised(min(heard.watermark for heard in counted.values()), now) if counted else self
+        least = min((heard.watermark for heard in counted.values()), default=EARLIEST)
+        return self.raised(least, now) if least > EARLIEST else self
 
     def counted(self, rule: Producers, now: int) -> dict[str, ProducerWatermark]:
         """Return the producers whose minimum is the watermark; empty: some have sent nothing yet, or all ended."""
-        running = {task: heard for task, heard in self.producers.items() if heard.watermark != END_OF_TIME}
+        unended = {task: heard for task, heard in self.producers.items() if heard.watermark != END_OF_TIME}
+        # What the idle ones have promised holds if all are.
+        running = {task: heard for task, heard in unended.items() if not heard.idle} or unended
         unheard = max(rule.expected(self.said) - len(self.producers), 0)
         # Silent producers are left out while enough others are active; without a message they are silent since `since`.
         if rule.idle_after is not None and (not unheard or now - self.since >= rule.idle_after):
@@ -112,6 +121,18 @@ class PartitionWatermark:
             if len(active) >= rule.needed(len(running) + unheard):
                 return active
         return {} if unheard else running
+
+    def idle(self, rule: Producers) -> bool:
+        """Whether all producers that have not ended have said that they are idle, or their relay has."""
+        if self.nameless is not None:
+            return self.nameless.idle
+        expected = rule.expected(self.said)
+        heard = self.producers.values()
+        return (
+            0 < expected <= len(heard)
+            and any(one.idle for one in heard)
+            and all(one.idle or one.watermark == END_OF_TIME for one in heard)
+        )
 
     def raised(self, watermark: int, now: int) -> "PartitionWatermark":
         """Return the partition with at least this watermark; it never goes back."""

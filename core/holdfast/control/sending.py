@@ -13,7 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.control.messages import ControlMessage, EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.runs import WriterRun
 from holdfast.tasks.partitions import StreamPartition
 
@@ -32,7 +32,9 @@ class SenderProgress:
     watermark: int | None
     ended: bool = False
     alive: bool = False
-    """Send the watermark again although it did not move: a task that works on late rows is not idle."""
+    """Send the watermark again although it did not move: a task that works on late rows is not silent."""
+    idle: bool = False
+    """Whether all that the sender reads is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +51,38 @@ class ControlSender:
     """The partitions that have got this watermark and, if the task has ended, the end."""
     run: WriterRun | None = None
     """The run that messages name."""
+    idle: bool = False
+    """Whether it has said that it is idle."""
 
     def follow(
         self, view: SenderProgress, partitions: Iterable[int], batch: int
     ) -> tuple["ControlSender", tuple[Emission, ...]]:
         """Return the sender after a batch, and what to send: news to all, and to new partitions what they missed.
 
-        A watermark is sent before the end, and nothing after the end: an ended stream stays ended.
+        A watermark is sent before the end, and nothing after the end: an ended stream stays ended. Who is idle says so
+        once, behind all its rows, so a reader need not judge from silence how far away rows may still be.
         """
         targets = frozenset(partitions)
         watermark = self.watermark
         if not self.ended and view.watermark is not None and (watermark is None or view.watermark > watermark):
             watermark = view.watermark
         ended = self.ended or view.ended
-        repeat = view.alive and not ended
+        idle = view.idle and not ended
+        repeat = (view.alive and not ended and not idle) or idle != self.idle
         news = targets if watermark != self.watermark or repeat else targets - self.told
         ending = targets if not self.ended else targets - self.told
         emissions: list[Emission] = []
-        if watermark is not None and news:
-            message = WatermarkMessage(watermark, Position(batch, 0), self.task, self.task_count, self.run)
+        if (watermark is not None or idle) and news:
+            time = EARLIEST if watermark is None else watermark
+            message = WatermarkMessage(time, Position(batch, 0), self.task, self.task_count, self.run, idle)
             emissions.append(Emission(sorted(news), message))
         if ended and ending:
             end = EndOfStreamMessage(self.stream, Position(batch, 1), self.task, self.task_count, self.run)
             emissions.append(Emission(sorted(ending), end))
         # A partition that is no target now does not get the news, even if it got everything before.
-        same = (watermark, ended) == (self.watermark, self.ended)
+        same = (watermark, ended, idle) == (self.watermark, self.ended, self.idle)
         told = self.told | targets if same else targets
-        return replace(self, watermark=watermark, ended=ended, told=told), tuple(emissions)
+        return replace(self, watermark=watermark, ended=ended, told=told, idle=idle), tuple(emissions)
 
 
 DEFAULT_LIMIT = 4096
@@ -107,7 +114,11 @@ class Relay:
 
     def follow(self, known: Bookkeeping, partitions: int, batch: int) -> tuple["Relay", tuple[Emission, ...]]:
         """Return the relay after a batch, and what to send to the other partitions: each advance once, and the end."""
-        view = SenderProgress(known.watermarks.of(self.partition), known.ends.partitions[self.partition].ended)
+        view = SenderProgress(
+            known.watermarks.of(self.partition),
+            known.ends.partitions[self.partition].ended,
+            idle=known.watermarks.idle(self.partition),
+        )
         sender, emissions = self.sender.follow(view, self._others(partitions), batch)
         return replace(self, sender=sender), emissions
 

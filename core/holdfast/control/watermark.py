@@ -83,6 +83,10 @@ class Watermarks:
             }
         )
 
+    def idle(self, partition: StreamPartition) -> bool:
+        """Whether the producers of a partition have said that they are idle."""
+        return self.partitions[partition].idle(self.rule(partition))
+
     def of(self, partition: StreamPartition) -> int | None:
         """Return the watermark of a partition; None: none yet."""
         known = self.partitions.get(partition)
@@ -137,15 +141,16 @@ class Upstream:
     ended: bool = False
     """No row follows from it, so it holds nothing back."""
     idle: bool = False
-    """Silent longer than its `idleAfter`: it holds nothing back until it sends something again."""
+    """Silent for longer than its `idleAfter`, or said to be: it holds nothing back until it sends something again."""
 
 
 def input_watermark(upstream: Iterable[Upstream], before: int | None = None) -> int | None:
     """Return the watermark of an operator's input: the minimum upstream, never less than `before`.
 
-    If nothing upstream is active it stays: idle is not ended, so the next row may still be early.
+    If nothing upstream is active, only what all have promised counts: idle is not ended, so the next row may be early.
     """
-    reached = lowest(one.watermark for one in upstream if not one.ended and not one.idle)
+    running = [one for one in upstream if not one.ended]
+    reached = lowest(one.watermark for one in [one for one in running if not one.idle] or running)
     if reached is None or before is None:
         return before if reached is None else reached
     return max(reached, before)

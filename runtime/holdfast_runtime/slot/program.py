@@ -115,11 +115,6 @@ class ClockSource:
     max_ahead: int | None = None
     """How far ahead of the batch clock an event time is believed; None: no limit."""
 
-    @property
-    def patience(self) -> int | None:
-        """How long a partition may be silent and still hold back what it reaches; None: for ever."""
-        return self.idle_after if self.producers is None else self.producers.idle_after
-
 
 @dataclass(frozen=True, slots=True)
 class ClockTarget:
@@ -179,8 +174,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
         ahead = farthest if event_time is None else millis(event_time.max_ahead)
         if node.name in typed:
             writers = plan.producers.get(node.name, ())
-            patience = idle if stream is not None else _patience(spec, compiled, reach, node.name)
-            producers = Producers.of(writers, patience) if writers else Producers(0, idle_after=patience)
+            producers = Producers.of(writers, idle) if writers else Producers(0, idle_after=idle)
             sources[node.name] = ClockSource(idle_after=idle, producers=producers, max_ahead=ahead)
         else:
             lateness = None if event_time is None else millis(event_time.lateness)
@@ -254,21 +248,3 @@ def _delays(compiled: CompiledGraph) -> Mapping[str, Mapping[str, int]]:
 def _raise(delays: dict[str, int], others: Mapping[str, int]) -> None:
     for stream, delay in others.items():
         delays[stream] = max(delay, delays.get(stream, 0))
-
-
-def _patience(spec: AppSpec, compiled: CompiledGraph, reach: Sequence[frozenset[str]], made: str) -> int | None:
-    """Return how long to wait for a silent producer of an intermediate stream: as long as for its slowest source.
-
-    If one source is waited for without limit, so are its producers.
-    """
-    declared = {stream.name: stream for stream in spec.streams}
-    times = []
-    for node in compiled.sinks:
-        if node.name != made:
-            continue
-        for source in reach[node.index]:
-            event_time = declared[source].event_time if source in declared else None
-            if event_time is None or event_time.idle_after is None:
-                return None
-            times.append(millis(event_time.idle_after))
-    return max(times, default=None)

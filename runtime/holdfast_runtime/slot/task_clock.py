@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, encode
+from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, WatermarkMessage, encode
 from holdfast.control.producers import Delivery
 from holdfast.control.runs import WriterRun
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition
@@ -186,7 +186,7 @@ def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
         return ClockMarks({}, {})
     tree = json.loads(stored[_KEY])
     senders = {
-        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]))
+        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]), idle=bool(one[6:] and one[6]))
         for name, one in tree["senders"].items()
     }
     return ClockMarks(tree["watermarks"], senders)
@@ -194,14 +194,11 @@ def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
 
 def _marks_changed(before: ClockMarks, after: ClockMarks, stored: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
     senders = {
-        name: [one.stream, one.task, one.task_count, one.watermark, one.ended, sorted(one.told)]
+        name: [one.stream, one.task, one.task_count, one.watermark, one.ended, sorted(one.told), one.idle]
         for name, one in {**before.senders, **after.senders}.items()
     }
     text = json.dumps({"watermarks": {**before.watermarks, **after.watermarks}, "senders": senders}).encode()
     return {} if stored.get(_KEY) == text else {_KEY: text}
-
-
-_EARLIEST = -(2**63) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +272,10 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
         reached = list(_upstream(plan, book, ends, told.sources, idle, plan.delays.get(stream)))
         mark = input_watermark(reached, before.watermarks.get(f">{stream}"))
         views[stream] = SenderProgress(
-            mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0
+            mark,
+            bool(reached) and all(one.ended for one in reached),
+            alive=brought.rows > 0,
+            idle=_all_idle(plan, book, told.sources, ends, idle),
         )
         if (relay := relay_of(plan, before, stream, told, run)) is not None:
             again, emissions = relay.follow(book, told.partitions, brought.turn)
@@ -347,7 +347,7 @@ def _own(plan: ClockPlan, brought: ClockInput) -> Iterable[Delivery]:
     for partition, latest in brought.latest.items():
         lateness = plan.sources[partition.stream].lateness
         if lateness is not None:
-            time = max(latest - lateness, _EARLIEST)
+            time = max(latest - lateness, EARLIEST)
             yield Delivery(partition, WatermarkMessage(time, Position(brought.turn, 0)))
     for partition in brought.ended:
         yield Delivery(partition, EndOfStreamMessage(partition.stream, Position(brought.turn, 1)))
@@ -374,15 +374,25 @@ def _upstream(
 
 
 def _idle(plan: ClockPlan, book: Bookkeeping, now: int) -> set[StreamPartition]:
-    """Return the partitions that have been silent for too long to hold a step back: of a source, or of all producers.
-
-    If they held it back, a source that is idle would, behind a `repartition`, stop what it is merged with.
-    """
+    """Return the partitions that hold nothing back: silent for too long, or told so by all who write them."""
     return {
         partition
         for partition, known in book.watermarks.partitions.items()
-        if (patience := plan.sources[partition.stream].patience) is not None and now - known.heard_at >= patience
+        if book.watermarks.idle(partition)
+        or ((patience := plan.sources[partition.stream].idle_after) is not None and now - known.heard_at >= patience)
     }
+
+
+def _all_idle(
+    plan: ClockPlan,
+    book: Bookkeeping,
+    streams: frozenset[str],
+    ends: Mapping[StreamPartition, bool],
+    idle: Collection[StreamPartition],
+) -> bool:
+    """Whether all that reaches a stream, and has not ended, is idle or has no event time."""
+    running = [one for one in book.watermarks.partitions if one.stream in streams and not ends[one]]
+    return bool(running) and all(one in idle or not _is_timed(plan.sources[one.stream]) for one in running)
 
 
 def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], now: int) -> int | None:
@@ -390,7 +400,7 @@ def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, boo
     times = []
     for partition, known in book.watermarks.partitions.items():
         source = plan.sources[partition.stream]
-        if not ends[partition] and _is_timed(source) and (patience := source.patience) is not None:
+        if not ends[partition] and _is_timed(source) and (patience := source.idle_after) is not None:
             clocks = [known.since, known.heard_at, *(heard.at for heard in known.producers.values())]
             times += [clock + patience for clock in clocks]
     return min((time for time in times if time > now), default=None)
