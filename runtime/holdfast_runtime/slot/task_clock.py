@@ -7,7 +7,6 @@ they hold watermarks back. Applies the core's bookkeeping of control messages to
 streams or stores; what to store is returned.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,11 +18,9 @@ from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgr
 from holdfast.control.watermark import Upstream, held_back_by, input_watermark
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.slot.clock_marks import ClockMarks, marks_changed, read_marks
 from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
 from holdfast_runtime.state.errors import parsing_state
-
-MARKS = ".marks"
-"""The state table with the watermarks of steps, and with what was sent to streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def outgoing_messages(
     marks = list(watermarks.values())
     return ClockResult(
         says=[*says, *telling.relays],
-        marks=_marks_changed(before, ClockMarks(watermarks, senders), stored),
+        marks=marks_changed(before, ClockMarks(watermarks, senders), stored),
         watermark=lowest_mark(marks) if marks else telling.sources,
         held_back=_unfired_said(unfired) or telling.held_back,
         held_by=None if unfired else telling.held_by,
@@ -129,7 +126,7 @@ def _listeners(stream: str, told: ClockTarget) -> Iterable[int]:
 
 
 def relay_of(
-    plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarget, run: WriterRun | None
+    plan: ClockPlan, before: ClockMarks, stream: str, told: ClockTarget, run: WriterRun | None
 ) -> Relay | None:
     """Return the relay of a stream's messages; None unless this task is the one that combines all producers."""
     if not told.relayed:
@@ -151,54 +148,6 @@ def lowest_mark(marks: Sequence[int | None]) -> int | None:
     """Return the lowest mark; None while one of them is unknown."""
     known = [mark for mark in marks if mark is not None]
     return min(known) if known and len(known) == len(marks) else None
-
-
-@dataclass(frozen=True, slots=True)
-class ClockMarks:
-    """The watermarks of a task's steps, and what it sent to each stream."""
-
-    watermarks: Mapping[str, int | None]
-    senders: Mapping[str, ControlSender]
-
-    def believed(self, horizon: int | None) -> "ClockMarks":
-        """Return the marks without event times past the horizon; what was sent with such a time is sent again."""
-        if horizon is None:
-            return self
-
-        def true(mark: int | None) -> bool:
-            return mark is None or mark <= horizon
-
-        return ClockMarks(
-            {name: mark if true(mark) else None for name, mark in self.watermarks.items()},
-            {
-                name: one if true(one.watermark) else replace(one, watermark=None, told=frozenset())
-                for name, one in self.senders.items()
-            },
-        )
-
-
-_KEY = b"marks"
-
-
-def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
-    """Return the marks that the last batch stored."""
-    if _KEY not in stored:
-        return ClockMarks({}, {})
-    tree = json.loads(stored[_KEY])
-    senders = {
-        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]), idle=bool(one[6:] and one[6]))
-        for name, one in tree["senders"].items()
-    }
-    return ClockMarks(tree["watermarks"], senders)
-
-
-def _marks_changed(before: ClockMarks, after: ClockMarks, stored: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
-    senders = {
-        name: [one.stream, one.task, one.task_count, one.watermark, one.ended, sorted(one.told), one.idle]
-        for name, one in {**before.senders, **after.senders}.items()
-    }
-    text = json.dumps({"watermarks": {**before.watermarks, **after.watermarks}, "senders": senders}).encode()
-    return {} if stored.get(_KEY) == text else {_KEY: text}
 
 
 @dataclass(frozen=True, slots=True)
