@@ -262,3 +262,10 @@ def test_a_message_that_can_not_be_true_is_not_heard_and_is_named_and_its_produc
         ["m/0: a watermark of 1970-01-01T00:00:05.002Z from t"],
     )
     assert say(2, t=50).watermarks == {"sum": 40}
+
+
+def test_a_task_whose_due_rows_wait_for_the_next_batch_is_not_idle_yet() -> None:
+    task = Task(replace(PLAN, partitions=(A0,), behind={"out": frozenset({"remind"})}))
+    task.batch(0, {A0: 500})
+    assert messages(task.batch(1000, unfired={"remind": 495})) == []
+    assert messages(task.batch(1001)) == [("out", (0, 1, 2), WatermarkMessage(490, Position(3, 0), "t", 2, idle=True))]

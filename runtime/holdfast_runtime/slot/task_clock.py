@@ -74,10 +74,11 @@ def outgoing_messages(
         told = plan.told[stream]
         mark = held(plan, stream, view.watermark, before.watermarks.get(f">{stream}"), unfired)
         watermarks[f">{stream}"] = mark
-        ended = view.ended and not waits(plan, stream, unfired)
+        rows_follow = waits(plan, stream, unfired)
         sender = before.senders.get(stream) or ControlSender(stream, plan.task, len(told.producers))
         sender = replace(sender, task_count=len(told.producers), run=telling.run)
-        reached_there = replace(view, watermark=mark, ended=ended)
+        ended, idle = view.ended and not rows_follow, view.idle and not rows_follow
+        reached_there = replace(view, watermark=mark, ended=ended, idle=idle)
         senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)
         says += written_messages(stream, emissions)
     marks = list(watermarks.values())
