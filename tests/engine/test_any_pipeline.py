@@ -2,14 +2,14 @@
 
 Nothing may be late, since each stream is in the order of its times, however far one is ahead of another; nothing may be
 stuck: what is over comes out while the streams go on; and all completes with the answer of the whole input. Shapes are
-drawn; `HOLDFAST_SEED` draws others.
+drawn, with restarts between batches; `HOLDFAST_SEED` draws others.
 """
 
 import os
 import random
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +25,7 @@ USERS, SHOPS, ROWS, SECONDS, NOTES = 24, 5, 120, 600, 7
 WITHIN, NEAR = 30, 3600
 """Seconds of the join with marks, and of the one with limits."""
 IDLE = 10
+RESTARTS = 0.15
 SCHEMA = "k STRING, v STRING, n BIGINT, ts TIMESTAMP"
 Rows = list[dict[str, Any]]
 Counts = Counter[tuple[str | None, datetime, int, int]]
@@ -164,12 +165,8 @@ def of_shops(counts: Counts, before: datetime) -> Counts:
     return Counter({key: count for key, count in counts.items() if key[1] < before})
 
 
-def lived(driver: TestDriver, shape: Shape) -> None:
-    """Feed streams unevenly; look whether nothing is stuck; end them."""
-    draw = shape.draw
-    fed = {"first": made(draw, ROWS), "second": [] if shape.silent else made(draw, ROWS), "marks": made(draw, ROWS)}
-    if shape.limits:
-        fed["limits"] = made(draw, SHOPS * 2)
+def feed_unevenly(driver: TestDriver, draw: random.Random, fed: Mapping[str, Rows]) -> None:
+    """Feed all rows, each stream in its order, with batches and restarts between."""
     waiting = {name: list(rows) for name, rows in fed.items()}
     while any(waiting.values()):
         name = draw.choice([name for name, rows in waiting.items() if rows])
@@ -178,6 +175,17 @@ def lived(driver: TestDriver, shape: Shape) -> None:
         del waiting[name][:some]
         if draw.random() < 0.5:
             driver.run(draw.randint(1, 4))
+        if draw.random() < RESTARTS:
+            driver.restart()
+
+
+def lived(driver: TestDriver, shape: Shape) -> None:
+    """Feed streams unevenly; look whether nothing is stuck; end them."""
+    draw = shape.draw
+    fed = {"first": made(draw, ROWS), "second": [] if shape.silent else made(draw, ROWS), "marks": made(draw, ROWS)}
+    if shape.limits:
+        fed["limits"] = made(draw, SHOPS * 2)
+    feed_unevenly(driver, draw, fed)
     if shape.untimed:
         driver.feed("notes", [{"k": f"k{n}", "v": "note", "n": n, "mark": None} for n in range(NOTES)])
     due = expected(shape, fed["first"] + fed["second"], fed["marks"], fed.get("limits", []))
@@ -189,6 +197,8 @@ def lived(driver: TestDriver, shape: Shape) -> None:
             if name != "second" or not shape.silent:
                 driver.feed(name, everywhere(later + timedelta(seconds=seconds)))
         driver.run_until_idle()
+        if draw.random() < RESTARTS:
+            driver.restart()
     assert of_shops(counted(driver), later - timedelta(seconds=NEAR)) == of_shops(due, later), "nothing is stuck"
     for name in (*fed, *(["notes"] if shape.untimed else [])):
         driver.end(name)
