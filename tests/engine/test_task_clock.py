@@ -118,6 +118,14 @@ def test_a_silent_partition_of_a_source_is_left_out_when_its_time_has_come_and_t
     assert task.batch(1000).watermarks == {"sum": 190}
 
 
+def test_a_partition_whose_rows_are_all_older_than_one_before_them_is_not_silent() -> None:
+    task = Task()
+    task.batch(0, {A0: 500, A1: 70})
+    for now in (600, 1200):
+        assert task.batch(now, {A0: 100, A1: 65}).watermarks == {"sum": 60}
+    assert task.batch(2200, {A0: 100}).watermarks == {"sum": 490}, "now the other one is silent"
+
+
 def test_what_is_merged_goes_on_without_a_stream_whose_producers_are_all_idle_and_says_who_else_is_waited_for() -> None:
     plan = ClockPlan(
         "t",

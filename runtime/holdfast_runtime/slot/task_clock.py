@@ -15,7 +15,7 @@ from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, Wa
 from holdfast.control.producers import Delivery
 from holdfast.control.runs import WriterRun
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition
-from holdfast.control.watermark import Upstream, held_back_by, input_watermark
+from holdfast.control.watermark import Upstream, Watermarks, held_back_by, input_watermark
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.clock_marks import ClockMarks, marks_changed, read_marks
@@ -204,7 +204,8 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     now, horizon = brought.now, brought.horizon(plan.max_ahead)
     run = None if plan.run is None else WriterRun(plan.run, brought.attempt)
     heard, disbelieved = _believed(plan, brought)
-    book = _known(plan, stored, brought).batch([*heard, *_own(plan, brought)], now)
+    known = _known(plan, stored, brought)
+    book = known.batch([*heard, *_own(plan, brought, known.watermarks)], now)
     ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
     idle = _idle(plan, book, now)
     with parsing_state(f"the watermarks of task {plan.task}"):
@@ -292,12 +293,16 @@ def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, by
     return {**gone, **{key: value for key, value in wanted.items() if stored.get(key) != value}}
 
 
-def _own(plan: ClockPlan, brought: ClockInput) -> Iterable[Delivery]:
-    """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams."""
+def _own(plan: ClockPlan, brought: ClockInput, known: Watermarks) -> Iterable[Delivery]:
+    """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams.
+
+    A partition whose rows are older than others before them says its watermark again: it is not silent.
+    """
     for partition, latest in brought.latest.items():
         lateness = plan.sources[partition.stream].lateness
         if lateness is not None:
-            time = max(latest - lateness, EARLIEST)
+            before = known.of(partition)
+            time = max(latest - lateness, EARLIEST if before is None else before)
             yield Delivery(partition, WatermarkMessage(time, Position(brought.turn, 0)))
     for partition in brought.ended:
         yield Delivery(partition, EndOfStreamMessage(partition.stream, Position(brought.turn, 1)))
