@@ -245,8 +245,8 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def die(pid: int) -> None:
-    """SIGKILL for a process of a run, unless it has gone with its parent."""
-    _signal(pid, signal.SIGKILL)
+    """SIGKILL for a process of a run."""
+    os.kill(pid, signal.SIGKILL)
 
 
 def unfinished(data: Path, run_id: str = "1") -> bool:

@@ -2,6 +2,7 @@
 
 import random
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,9 @@ def test_a_worker_that_dies_ends_the_run_and_the_next_one_repeats_the_batch(app:
     with Run(app, data) as run:
         run.until("progress", 2)
         for worker in run.children("worker_daemon"):
-            die(worker)
+            # Those that the daemon has forked may have gone with it.
+            with suppress(ProcessLookupError):
+                die(worker)
         assert run.until("failed")["message"]
         assert run.process.wait(60) == 3
     with Run(app, data, "--until-idle") as run:

@@ -111,10 +111,10 @@ class PartitionWatermark:
 
     def counted(self, rule: Producers, now: int) -> dict[str, ProducerWatermark]:
         """Return the producers whose minimum is the watermark; empty: some have sent nothing yet, or all ended."""
-        unended = {task: heard for task, heard in self.producers.items() if heard.watermark != END_OF_TIME}
+        unended = self._unended()
         # What the idle ones have promised holds if all are.
         running = {task: heard for task, heard in unended.items() if not heard.idle} or unended
-        unheard = max(rule.expected(self.said) - len(self.producers), 0)
+        unheard = self._unheard(rule)
         # Silent producers are left out while enough others are active; without a message they are silent since `since`.
         if rule.idle_after is not None and (not unheard or now - self.since >= rule.idle_after):
             active = {task: heard for task, heard in running.items() if now - heard.at < rule.idle_after}
@@ -126,13 +126,14 @@ class PartitionWatermark:
         """Whether all producers that have not ended have said that they are idle, or their relay has."""
         if self.nameless is not None:
             return self.nameless.idle
-        expected = rule.expected(self.said)
-        heard = self.producers.values()
-        return (
-            0 < expected <= len(heard)
-            and any(one.idle for one in heard)
-            and all(one.idle or one.watermark == END_OF_TIME for one in heard)
-        )
+        unended = self._unended().values()
+        return bool(unended) and not self._unheard(rule) and all(heard.idle for heard in unended)
+
+    def _unended(self) -> dict[str, ProducerWatermark]:
+        return {task: heard for task, heard in self.producers.items() if heard.watermark != END_OF_TIME}
+
+    def _unheard(self, rule: Producers) -> int:
+        return max(rule.expected(self.said) - len(self.producers), 0)
 
     def raised(self, watermark: int, now: int) -> "PartitionWatermark":
         """Return the partition with at least this watermark; it never goes back."""

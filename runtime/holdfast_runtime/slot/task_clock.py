@@ -222,11 +222,12 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     for stream, told in plan.told.items():
         reached = list(_upstream(plan, book, ends, told.sources, idle, plan.delays.get(stream)))
         mark = input_watermark(reached, before.watermarks.get(f">{stream}"))
+        running = [one for one in reached if not one.ended]
         views[stream] = SenderProgress(
             mark,
-            bool(reached) and all(one.ended for one in reached),
+            ended=bool(reached) and not running,
             alive=brought.rows > 0,
-            idle=_all_idle(plan, book, told.sources, ends, idle),
+            idle=bool(running) and all(one.idle for one in running),
         )
         if (relay := relay_of(plan, before, stream, told, run)) is not None:
             again, emissions = relay.follow(book, told.partitions, brought.turn)
@@ -336,18 +337,6 @@ def _idle(plan: ClockPlan, book: Bookkeeping, now: int) -> set[StreamPartition]:
         if book.watermarks.idle(partition)
         or ((patience := plan.sources[partition.stream].idle_after) is not None and now - known.heard_at >= patience)
     }
-
-
-def _all_idle(
-    plan: ClockPlan,
-    book: Bookkeeping,
-    streams: frozenset[str],
-    ends: Mapping[StreamPartition, bool],
-    idle: Collection[StreamPartition],
-) -> bool:
-    """Whether all that reaches a stream, and has not ended, is idle or has no event time."""
-    running = [one for one in book.watermarks.partitions if one.stream in streams and not ends[one]]
-    return bool(running) and all(one in idle or not _is_timed(plan.sources[one.stream]) for one in running)
 
 
 def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], now: int) -> int | None:

@@ -21,22 +21,24 @@ _CYCLE_YEARS, _CYCLE = 400, 146_097 * _DAY
 
 def year(moments: Any) -> Any:
     """Return years as astronomers count them: before the year 1 is the year 0."""
-    return pc.add(pc.year(_in_one_cycle(moments)), pc.multiply(since_1970(moments, _CYCLE), _CYCLE_YEARS))
+    cycles, within = _in_cycle(moments)
+    return pc.add(pc.year(within), pc.multiply(cycles, _CYCLE_YEARS))
 
 
 def month(moments: Any) -> Any:
     """Return months, from 1."""
-    return pc.month(_in_one_cycle(moments))
+    return pc.month(_in_cycle(moments)[1])
 
 
 def day(moments: Any) -> Any:
     """Return days of the month, from 1."""
-    return pc.day(_in_one_cycle(moments))
+    return pc.day(_in_cycle(moments)[1])
 
 
-def _in_one_cycle(moments: Any) -> Any:
-    cycles = pc.multiply(since_1970(moments, _CYCLE), _CYCLE)
-    return pc.subtract(moments.cast(pa.int64()), cycles).cast(MOMENT)
+def _in_cycle(moments: Any) -> tuple[Any, Any]:
+    """Return the cycles of moments, and the same moments of the first one."""
+    cycles = since_1970(moments, _CYCLE)
+    return cycles, pc.subtract(moments.cast(pa.int64()), pc.multiply(cycles, _CYCLE)).cast(MOMENT)
 
 
 def since_1970(moments: Any, micros: int) -> Any:

@@ -1,0 +1,202 @@
+"""Expressions of Spark SQL, drawn: conditions and values over rows with nulls and the ends of each type."""
+
+import random
+from decimal import Decimal
+
+import pyarrow as pa
+
+WHOLE = (0, 1, -1, 2, -7, 7, 100, -123, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), None)
+TEXTS = ("", "a", "A", "ab", "b", "ä", "z", "\U0001f600", "\uffff", " a", "a ", "1", None)
+ADDRESSES = (
+    *("https://a.b/c/d/e/item.htm?query=1", "https://a.b/c/d/e/item.htm?query=1&channel_id=7&x=8", "channel_id=é&", ""),
+    *(
+        "/",
+        "//",
+        "a/b/",
+        "/a",
+        "channel_id=",
+        "&channel_id=\n&",
+        "\U0001f600/ä/b",
+        "APPLE",
+        "apple",
+        "\u212aELVIN",
+        "kelvin",
+    ),
+    *("\u0130", "i\u0307", "Straße", "ΑΣ", "ας", "cc", "c", "ab\r\ncd", "a%b_c", None),
+)
+TIMES = ("yyyy-MM-dd", "HH:mm", "dd/MM/yyyy HH:mm:ss", "yyyyMMdd", "ss", "yyyy, MM", "HH", "(yyyy) MM")
+MOMENTS = (0, -1, 1, 1_700_000_000_000_000, 1_700_000_000_999_999, 951_782_399_999_999, -62_135_596_800_000_000, None)
+FRACTIONS = (
+    "0.5",
+    "-0.05",
+    ".125",
+    "1.",
+    "0.908",
+    "99999999999999999.5",
+    "-0.999999999999999999",
+    "999999999999999999.",
+    "0.0",
+    "-3.00",
+)
+NUMBERS = [str(one) for one in WHOLE if one is not None and abs(one) < 2**63]
+WORDS = [f"'{one}'" for one in TEXTS if one is not None]
+SIZES = {"v": (pa.int64(), 64), "w": (pa.int32(), 32), "s": (pa.int16(), 16), "t": (pa.int8(), 8)}
+ROWS = 300
+
+
+PATTERNS = (
+    *("(&|^)channel_id=([^&]*)", "([a-zA-Z]+)([/:]?)", "(a|ab)(c|bcd)?x*", "^(a*)(b*)", "([^/]*)/([^/]*)"),
+    *("([ä-ö]+)(b?)", "(c)|(d)", "(|a)(b+)", "(&)([^&-]*)", "([0-9]+)(&|x)"),
+)
+TYPES = (
+    "BIGINT",
+    "tinyint",
+    "STRING",
+    "BOOLEAN",
+    "TIMESTAMP",
+    "DATE",
+    "DECIMAL(20, 3)",
+    "DOUBLE",
+    "BINARY",
+    "ARRAY<INT>",
+    "STRUCT<a: INT, `b c`: ARRAY<STRING>>",
+    "MAP<STRING, DATE>",
+    "TIMESTAMP_NTZ",
+    "DECIMAL",
+    "INTERVAL DAY TO SECOND",
+)
+LIKE = ("a%", "%channel%", "_", "%", "", "a_b%", "%\U0001f600%", "ab%cd", "%/_/%")
+
+
+def given() -> pa.RecordBatch:
+    draw = random.Random(5)  # noqa: S311
+    columns = {
+        name: pa.array([_within(draw.choice(WHOLE), bits) for _ in range(ROWS)], kind)
+        for name, (kind, bits) in SIZES.items()
+    }
+    columns |= {name: pa.array([draw.choice(TEXTS) for _ in range(ROWS)]) for name in ("k", "other text")}
+    columns |= {name: pa.array([draw.choice((True, False, None)) for _ in range(ROWS)]) for name in ("f", "g")}
+    columns["d"] = pa.array([draw.choice((0.5, None)) for _ in range(ROWS)])
+    columns["m"] = pa.array([_money(draw) for _ in range(ROWS)], pa.decimal128(10, 2))
+    columns["at"] = pa.array([draw.choice(MOMENTS) for _ in range(ROWS)], pa.timestamp("us", "UTC"))
+    columns["row"] = pa.array(
+        [
+            draw.choice((None, {"a": draw.choice((1, None)), "b c": draw.choice(TEXTS), "in": {"d": None}}))
+            for _ in range(ROWS)
+        ],
+        pa.struct([("a", pa.int32()), ("b c", pa.string()), ("in", pa.struct([("d", pa.decimal128(5, 1))]))]),
+    )
+    columns["url"] = pa.array([draw.choice(ADDRESSES) for _ in range(ROWS)])
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _money(draw: random.Random) -> Decimal | None:
+    return draw.choice((None, Decimal("0.00"), Decimal("99999999.99"), Decimal("-0.01"), Decimal("-99999999.99")))
+
+
+def _within(value: int | None, bits: int) -> int | None:
+    return value if value is None or -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else 3
+
+
+def whole(draw: random.Random, depth: int) -> str:
+    kind = draw.randrange(4 if depth else 2)
+    if kind == 0:
+        return draw.choice([*SIZES, "V", "`w`"])
+    if kind == 1:
+        return draw.choice(NUMBERS)
+    return f"({whole(draw, depth - 1)}) % {draw.choice((1, 2, 7, 123, 2**31, 2**63 - 1))}"
+
+
+def text(draw: random.Random) -> str:
+    return draw.choice(["k", "`other text`", *WORDS])
+
+
+def number(draw: random.Random, depth: int) -> str:
+    """A number, mostly with digits behind the point."""
+    if not depth:
+        return draw.choice(("m", "m", *FRACTIONS, *SIZES, "7"))
+    one, other = number(draw, depth - 1), number(draw, depth - 1)
+    made = [f"({one}) {sign} ({other})" for sign in "+-*"]
+    made += [f"CAST({one} AS DECIMAL({draw.choice(('38,6', '30,4', '22, 3', '12,2'))}))", whole(draw, depth)]
+    made += [f"coalesce(m, {draw.choice(('m', '0.00'))})", f"CAST({one} AS {draw.choice(('BIGINT', 'INT'))})"]
+    made += [f"CASE WHEN {condition(draw, 0)} THEN m * {other} END"]
+    made += [f"CASE WHEN {condition(draw, 0)} THEN {one} ELSE NULL END", f"if({condition(draw, 0)}, NULL, {one})"]
+    return draw.choice(made)
+
+
+def words(draw: random.Random, depth: int) -> str:
+    """A text, mostly computed."""
+    if not depth:
+        return draw.choice(("k", "url", "url", "'c'", "'channel_id'", "''"))
+    one, other = words(draw, depth - 1), words(draw, depth - 1)
+    made = [
+        f"replace({one}, '{draw.choice(('c', '/', 'channel', 'ä'))}', '{draw.choice(('', 'x', 'ää'))}')",
+        f"replace({one}, 'a')",
+        f"get(split({one}, '{draw.choice(('/', 'a', '//', '&'))}'), {draw.randrange(5)})",
+        f"regexp_extract({one}, '{draw.choice(PATTERNS)}', {draw.randrange(3)})",
+        f"regexp_extract({one}, '([a-z]+)')",
+        f"concat({one}, {other}, 'x')",
+        f"{one} || {other}",
+        f"coalesce({one}, {other})",
+        f"if({condition(draw, 1)}, {one}, {other})",
+        f"CASE WHEN {condition(draw, 1)} THEN {one} WHEN {condition(draw, 1)} THEN 'second' ELSE {other} END",
+        f"CASE lower({one}) WHEN 'apple' THEN '0' WHEN 'kelvin' THEN {other} END",
+        f"CASE WHEN {condition(draw, 0)} THEN NULL WHEN {condition(draw, 0)} THEN {one} ELSE {other} END",
+        f"if({condition(draw, 0)}, {one}, NULL)",
+        f"coalesce(NULL, {one}, {other})",
+        f"date_format(at, '{draw.choice(TIMES)}')",
+        f"CAST({whole(draw, 1)} AS STRING)",
+    ]
+    return draw.choice(made)
+
+
+def computed(draw: random.Random) -> str:
+    """A value of any kind."""
+    one, unit = words(draw, 2), draw.choice(("year", "month", "day", "hour", "minute", "second"))
+    made = [
+        number(draw, 2),
+        draw.choice((*NUMBERS, *WORDS, *FRACTIONS, "TRUE", "-7.25")),
+        f"CAST(NULL AS {draw.choice(TYPES)})",
+        f"CASE WHEN {condition(draw, 1)} THEN NULL WHEN f THEN struct(w, k).w END",
+        draw.choice(("row.a", "ROW.A % 7", "row.`b c`", "row.in.d", "row.a + w % 5", "row IS NULL", "row.in IS NULL")),
+        f"struct({', '.join(draw.sample(('w', 'V AS `x y`', 'k', 'm', 'at', 'row.a', 'f'), k=3))})",
+        one,
+        f"{number(draw, 1)} {draw.choice(('=', '<', '>=', '<>'))} {number(draw, 1)}",
+        f"{number(draw, 1)} BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
+        f"length({one}) - length({words(draw, 1)})",
+        f"length({one}) * {unit}(at)",
+        f"CASE WHEN {unit}(at) BETWEEN 8 AND 18 THEN 'day' WHEN {unit}(at) <= 6 THEN 'night' ELSE {one} END",
+        f"{one} {draw.choice(('=', '<', '>'))} {words(draw, 1)}",
+        f"{one} {draw.choice(('', 'NOT '))}LIKE '{draw.choice(LIKE)}'",
+        f"lower({one}) IN ('apple', 'kelvin', 'i')",
+        f"lower({one}) {draw.choice(('=', '<>'))} 'kelvin'",
+        f"{number(draw, 1)} NOT BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
+        f"lower({one}) NOT IN ('apple', 'kelvin')",
+        f"coalesce(at, at) {draw.choice(('=', '<='))} at",
+        f"unix_{draw.choice(('seconds', 'millis', 'micros'))}(at)",
+        f"unix_seconds(at) - unix_seconds(at) % {draw.choice((1, 10, 86400))}",
+        f"CAST({unit}(at) * 3 + 1 AS {draw.choice(('BIGINT', 'INT', 'DECIMAL(12,1)', 'STRING'))})",
+    ]
+    return draw.choice(made)
+
+
+def condition(draw: random.Random, depth: int) -> str:
+    def below() -> str:
+        return f"({condition(draw, depth - 1)})"
+
+    sign = draw.choice(("=", "<>", "!=", "<", "<=", ">", ">=", "=="))
+    some, words = ", ".join(draw.sample(NUMBERS, 3)), ", ".join(draw.sample(WORDS, 3))
+    column, negated = draw.choice(["k", "v", "d", "f"]), draw.choice(("", "NOT "))
+    made = [
+        f"{whole(draw, 2)} {sign} {whole(draw, 2)}",
+        f"{text(draw)} {sign} {text(draw)}",
+        draw.choice(("f", "g")),
+        f"f {draw.choice(('=', '<>'))} g",
+        f"{column} IS {negated}NULL",
+        f"{whole(draw, 1)} {negated}IN ({some})",
+        f"k {negated}IN ({words})",
+        f"{whole(draw, 1)} {negated}BETWEEN {whole(draw, 1)} AND {whole(draw, 1)}",
+    ]
+    if depth:
+        made += [f"{below()} AND {below()}", f"{below()} OR {below()}", f"NOT {below()}"] * 2
+    return draw.choice(made)
