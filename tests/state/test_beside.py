@@ -276,6 +276,9 @@ def test_a_snapshot_overtaken_by_one_within_a_batch_is_no_error(disk: SlowDisk, 
 def test_processes_that_have_ended_are_gone_after_the_next_batch(disk: SlowDisk) -> None:
     with begun(disk) as process:
         disk.run(3)
+    # The lock is free before the process has ended.
+    wait(lambda: os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None)
+    assert Path(f"/proc/{process}").exists()
     disk.keep(SnapshotPolicy())
     assert not Path(f"/proc/{process}").exists()
 
