@@ -1,15 +1,9 @@
-"""Why: the same input for every engine, made once: deterministic, without a Python step per row, kept between runs.
+"""Why: the same input for every engine: deterministic, made once without a Python step per row.
 
-Files live under ~/.cache/holdfast/bench in directories named after their parameters, and may be deleted at any time.
-Modification times are set, because Spark's file source reads in their order. Must not know an engine.
+Must not know an engine.
 """
 
-import hashlib
 import math
-import os
-import shutil
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +11,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import json, parquet
+from pyarrow import parquet
 
-from tests.cached import cache
+from bench.engine.files import (
+    FIRST_TIME,
+    cached,
+    dated,
+    hexadecimal,
+    quoted,
+    stamps,
+    text,
+    write_lines,
+)
 
-VERSION = 1
-"""Part of each name: raise it when what is generated changes."""
 CLICK = "ad_id STRING, campaign STRING, user STRING, ts TIMESTAMP, price DOUBLE, count BIGINT"
 KEEP = "price >= 25 AND count % 10 <> 0"
 SELECT = ("ad_id", "upper(campaign) AS campaign", "ts", "price * count AS worth", "count")
@@ -57,7 +58,6 @@ ROW = "key BIGINT, payload STRING"
 LATEST = pa.schema({"key": pa.int64(), "payload": pa.string(), "rows": pa.int64()})
 PAYLOAD = 100
 """Characters of a payload: random hexadecimal digits, which zstd halves and LZ4, Spark's choice, leaves as they are."""
-FIRST_TIME = 1_704_067_200
 MINUTE = 60
 TOGETHER = 64
 """The most tasks that get equally many visits, if ten times as many divide the counts of a batch."""
@@ -350,99 +350,3 @@ class Rows:
         path = here / f"{name or format(number, '05d')}.parquet"
         parquet.write_table(pa.table({"key": pa.array(keys, pa.int64()), "payload": payload}), path)
         dated(path, number)
-
-
-def cached(name: str, write: Callable[[Path], None]) -> Path:
-    """A directory of the cache; what is there is whole, because it gets its name last."""
-    kept = cache() / "bench"
-    path = kept / f"{name}-v{VERSION}"
-    if not path.exists():
-        kept.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=kept))
-        try:
-            write(unfinished)
-            unfinished.rename(path)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-    return path
-
-
-def records(path: Path) -> pa.BinaryArray:
-    """The lines of a file as records: what the embedded log is fed with."""
-    data = np.frombuffer(path.read_bytes(), np.uint8)
-    ends = np.flatnonzero(data == ord("\n"))
-    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[data != ord("\n")])]
-    return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
-
-
-def read_lines(directory: Path, schema: pa.Schema) -> pa.Table:
-    """All rows of the JSON files an engine has written."""
-    options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    paths = sorted(path for path in directory.glob("*.json") if path.stat().st_size)
-    return pa.concat_tables([json.read_json(path, parse_options=options).select(schema.names) for path in paths])
-
-
-def until(rows: pa.Table, closed: int) -> pa.Table:
-    """The rows of windows that end by a time: engines differ in which of the last ones come out before they stop."""
-    return rows.filter(pc.less_equal(rows["window_end"], pa.scalar(closed * 10**6).cast(pa.timestamp("us", "UTC"))))
-
-
-def settled(rows: pa.Table, closed: int) -> pa.Table:
-    """The rows of orders up to a time: engines differ in which of the last ones without a payment come out."""
-    return rows.filter(pc.less(rows["ts"], pa.scalar(closed * 10**6).cast(pa.timestamp("us", "UTC"))))
-
-
-def digest(rows: pa.Table) -> str:
-    """Equal for equal rows in any order; values count to the last bit."""
-    columns = [_exact(column) for column in rows.combine_chunks().columns]
-    lines = pc.binary_join_element_wise(
-        *columns, pa.scalar("\n", pa.large_string()), pa.scalar("\0", pa.large_string())
-    )
-    ordered = pa.chunked_array(lines).combine_chunks()
-    ordered = ordered.take(pc.sort_indices(ordered))
-    length = pc.sum(pc.binary_length(ordered)).as_py() or 0
-    return f"{len(ordered)}:{hashlib.sha256(ordered.buffers()[2].slice(0, length)).hexdigest()[:16]}"
-
-
-def _exact(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    return column.cast(pa.large_string()).fill_null("\1")
-
-
-def write_lines(here: Path, number: int, columns: dict[str, Any]) -> None:
-    """A file of JSON lines: one buffer, joined from the columns."""
-    parts: list[Any] = []
-    for name, values in columns.items():
-        parts += [f'{", " if parts else "{"}"{name}": ', values]
-    path = here / f"{number:05d}.json"
-    path.write_bytes(pc.binary_join_element_wise(*parts, "}\n", "").buffers()[2])
-    dated(path, number)
-
-
-def dated(path: Path, number: int) -> None:
-    """Spark reads files by age."""
-    os.utime(path, (FIRST_TIME + number, FIRST_TIME + number))
-
-
-def text(values: Any) -> pa.Array:
-    """Numbers as they are printed."""
-    return pa.array(values).cast(pa.string())
-
-
-def stamps(millis: Any) -> pa.Array:
-    """Milliseconds since 1970 as ISO 8601, without a zone."""
-    return pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
-
-
-def quoted(before: str, values: pa.Array, after: str = "") -> pa.Array:
-    """JSON strings."""
-    return pc.binary_join_element_wise('"' + before, values, after + '"', "")
-
-
-def hexadecimal(chance: np.random.Generator, count: int, length: int) -> pa.Array:
-    """Random digits."""
-    digits = np.frombuffer(b"0123456789abcdef", np.uint8)[chance.integers(0, 16, count * length)]
-    offsets = (np.arange(count + 1) * length).astype(np.int32)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(digits)])

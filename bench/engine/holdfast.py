@@ -50,8 +50,8 @@ from bench.engine.data import (
     Rows,
     Sales,
     Visits,
-    cached,
 )
+from bench.engine.files import cached
 from bench.engine.fresh import Measurement
 
 CORES = 2

@@ -21,7 +21,8 @@ from pyarrow import json as lines
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from bench.engine import data
+from bench.engine import answers, data
+from bench.engine.files import records
 from bench.engine.fresh import answer, process_started
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
@@ -117,26 +118,26 @@ def stateless(scratch: Path, request: Mapping[str, Any], *, files: str, per_batc
     log = EmbeddedLog(scratch / "data" / "log", sync=False)
     paths = sorted(Path(files).glob("*.json"))
     for start in range(0, len(paths), per_batch):
-        values = pa.concat_arrays([data.records(path) for path in paths[start : start + per_batch]])
+        values = pa.concat_arrays([records(path) for path in paths[start : start + per_batch]])
         share = len(values) // parts
         for part in range(parts):
             feed(log, parts, part, values.slice(part * share, share))
     watch = Watch(len(paths) // per_batch)
     watch.run(request, scratch / "data")
     rows = written(scratch / "data", data.KEPT)
-    watch.answer(scratch, warm, share * parts, data.digest(rows))
+    watch.answer(scratch, warm, share * parts, answers.digest(rows))
 
 
 def stateful(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int) -> None:
     """Amounts, by keys."""
     watch, rows = _in_pairs(scratch, request, files, parts)
-    watch.answer(scratch, warm, rows, data.digest(written(scratch / "data", data.TOTAL)))
+    watch.answer(scratch, warm, rows, answers.digest(written(scratch / "data", data.TOTAL)))
 
 
 def deduplicate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int) -> None:
     """Events, by ids."""
     watch, rows = _in_pairs(scratch, request, files, parts)
-    watch.answer(scratch, warm, rows, data.digest(written(scratch / "data", data.SINGLE)))
+    watch.answer(scratch, warm, rows, answers.digest(written(scratch / "data", data.SINGLE)))
 
 
 def lookup(scratch: Path, request: Mapping[str, Any], *, sales: Mapping[str, int], warm: int, parts: int) -> None:
@@ -146,15 +147,15 @@ def lookup(scratch: Path, request: Mapping[str, Any], *, sales: Mapping[str, int
     _feed_files(log, sorted((given.directory() / "sales").glob("*.json")), parts)
     watch = Watch(given.batches + 1)
     watch.run(request, scratch / "data")
-    watch.answer(scratch, warm + 1, given.rows, data.digest(written(scratch / "data", data.NAMED)))
+    watch.answer(scratch, warm + 1, given.rows, answers.digest(written(scratch / "data", data.NAMED)))
 
 
 def aggregate(scratch: Path, request: Mapping[str, Any], *, visits: Mapping[str, int], warm: int, parts: int) -> None:
     """Visits, by keys."""
     given = data.Visits(**visits)
     watch, rows = _in_pairs(scratch, request, str(given.directory()), parts)
-    found = data.until(written(scratch / "data", data.COUNTED), given.closed)
-    watch.answer(scratch, warm, rows, data.digest(found))
+    found = answers.until(written(scratch / "data", data.COUNTED), given.closed)
+    watch.answer(scratch, warm, rows, answers.digest(found))
 
 
 def join(scratch: Path, request: Mapping[str, Any], *, orders: Mapping[str, int], warm: int, parts: int) -> None:
@@ -164,8 +165,8 @@ def join(scratch: Path, request: Mapping[str, Any], *, orders: Mapping[str, int]
     fed = sum(_feed_files(log, sorted((given.directory() / side).glob("*.json")), parts, side) for side in SIDES)
     watch = Watch(given.batches)
     watch.run(request, scratch / "data")
-    found = data.settled(written(scratch / "data", data.PAID), given.closed)
-    watch.answer(scratch, warm, fed // given.batches, data.digest(found))
+    found = answers.settled(written(scratch / "data", data.PAID), given.closed)
+    watch.answer(scratch, warm, fed // given.batches, answers.digest(found))
 
 
 def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, parts: int) -> tuple[Watch, int]:
@@ -182,7 +183,7 @@ def _feed_files(log: EmbeddedLog, paths: Sequence[Path], parts: int, stream: str
     """Feed files of lines, dealt by the number in the first column; return their rows."""
     fed = 0
     for path in paths:
-        values, rows = data.records(path), lines.read_json(path)
+        values, rows = records(path), lines.read_json(path)
         numbers = pc.replace_substring_regex(rows.column(0), "[a-z]+-", "").cast(pa.int64())
         for part, mine in dealt(numbers, parts):
             feed(log, parts, part, values.filter(mine), stream)
@@ -237,7 +238,7 @@ def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool
         (watch.opened, ended),
         first.rows_in,
         [first.seconds],
-        digest=data.digest(written(Path(place), data.PAID if pairs else data.LATEST, since)),
+        digest=answers.digest(written(Path(place), data.PAID if pairs else data.LATEST, since)),
         notes={"state MB": first.state_bytes / 1e6, "from start": ended - process_started(), "state s": opening}
         | {name: first.phases.get(name, 0.0) for name in PHASES},
     )

@@ -33,7 +33,8 @@ from functools import partial
 from pathlib import Path
 
 from bench.engine import fresh
-from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Sales, Visits, cached
+from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Sales, Visits
+from bench.engine.files import cached
 from bench.engine.fresh import Measurement
 
 SAME = {

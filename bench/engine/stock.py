@@ -28,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from bench.engine import data
+from bench.engine import answers, data
 from bench.engine.fresh import answer, process_started
 from bench.engine.totals import added
 
@@ -133,7 +133,7 @@ def stateless(spark: SparkSession, scratch: Path, *, files: str, per_batch: int,
     """JSON lines -> filter -> select -> JSON lines."""
     clicks = spark.readStream.schema(data.CLICK).option("maxFilesPerTrigger", per_batch).json(files)
     query = _to_files(clicks.filter(data.KEEP).selectExpr(*data.SELECT), scratch)
-    _answer(scratch, query, warm, rows, digest=data.digest(data.read_lines(scratch / "out", data.KEPT)))
+    _answer(scratch, query, warm, rows, digest=answers.digest(answers.read_lines(scratch / "out", data.KEPT)))
 
 
 def stateful(spark: SparkSession, scratch: Path, *, files: str, native: bool, warm: int, rows: int) -> None:
@@ -145,14 +145,14 @@ def stateful(spark: SparkSession, scratch: Path, *, files: str, native: bool, wa
     else:
         schema = "key STRING, rows BIGINT, amount BIGINT"
         query = _to_files(amounts.transformWithState(Totals(), schema, "Append", "None"), scratch)
-    _answer(scratch, query, warm, rows, digest=data.digest(data.read_lines(scratch / "out", data.TOTAL)))
+    _answer(scratch, query, warm, rows, digest=answers.digest(answers.read_lines(scratch / "out", data.TOTAL)))
 
 
 def deduplicate(spark: SparkSession, scratch: Path, *, files: str, warm: int, rows: int) -> None:
     """JSON lines -> the first of each id within an hour -> JSON lines."""
     events = spark.readStream.schema(data.EVENT).option("maxFilesPerTrigger", 2).json(files)
     query = _to_files(events.withWatermark("ts", "1 hour").dropDuplicatesWithinWatermark(["id"]), scratch)
-    _answer(scratch, query, warm, rows, digest=data.digest(data.read_lines(scratch / "out", data.SINGLE)))
+    _answer(scratch, query, warm, rows, digest=answers.digest(answers.read_lines(scratch / "out", data.SINGLE)))
 
 
 def lookup(spark: SparkSession, scratch: Path, *, sales: Mapping[str, int], broadcast: bool, warm: int) -> None:
@@ -161,7 +161,7 @@ def lookup(spark: SparkSession, scratch: Path, *, sales: Mapping[str, int], broa
     rows = spark.readStream.schema(data.AMOUNT).option("maxFilesPerTrigger", 2).json(str(given.directory() / "sales"))
     names = spark.read.parquet(str(given.directory() / "names"))
     query = _to_files(rows.join(sql.broadcast(names) if broadcast else names, "key", "left"), scratch)
-    _answer(scratch, query, warm, given.rows, digest=data.digest(data.read_lines(scratch / "out", data.NAMED)))
+    _answer(scratch, query, warm, given.rows, digest=answers.digest(answers.read_lines(scratch / "out", data.NAMED)))
 
 
 def aggregate(spark: SparkSession, scratch: Path, *, visits: Mapping[str, int], warm: int) -> None:
@@ -172,8 +172,8 @@ def aggregate(spark: SparkSession, scratch: Path, *, visits: Mapping[str, int], 
     counted = windows.agg(sql.count("*").alias("n"), sql.sum("amount").alias("total"))
     columns = ("key", "window.start AS window_start", "window.end AS window_end", "n", "total")
     query = _to_files(counted.selectExpr(*columns), scratch)
-    found = data.until(data.read_lines(scratch / "out", data.COUNTED), given.closed)
-    _answer(scratch, query, warm, given.rows, digest=data.digest(found))
+    found = answers.until(answers.read_lines(scratch / "out", data.COUNTED), given.closed)
+    _answer(scratch, query, warm, given.rows, digest=answers.digest(found))
 
 
 def join(spark: SparkSession, scratch: Path, *, orders: Mapping[str, int], kind: str, warm: int) -> None:
@@ -185,8 +185,8 @@ def join(spark: SparkSession, scratch: Path, *, orders: Mapping[str, int], kind:
         sides.append(rows.withWatermark("ts", "1 minute").alias(side))
     orders_side, payments_side = sides
     query = _to_files(pairs(orders_side, payments_side, given.within, kind), scratch)
-    found = data.settled(data.read_lines(scratch / "out", data.PAID), given.closed)
-    _answer(scratch, query, warm, given.rows, digest=data.digest(found))
+    found = answers.settled(answers.read_lines(scratch / "out", data.PAID), given.closed)
+    _answer(scratch, query, warm, given.rows, digest=answers.digest(found))
 
 
 def pairs(orders: DataFrame, payments: DataFrame, minutes: int, kind: str) -> DataFrame:
@@ -220,7 +220,7 @@ def restart(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) 
         (began, end_of(first)),
         first["numInputRows"],
         [first["durationMs"]["triggerExecution"] / 1e3],
-        digest=data.digest(found[0]),
+        digest=answers.digest(found[0]),
         notes={
             "state MB": first["stateOperators"][0]["customMetrics"]["rocksdbSstFileSize"] / 1e6,
             "from start": end_of(first) - process_started(),

@@ -17,20 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from bench.engine.data import (
-    COUNTED,
-    KEPT,
-    PAID,
-    Clicks,
-    Orders,
-    Visits,
-    digest,
-    hexadecimal,
-    records,
-    stamps,
-    text,
-    until,
-)
+from bench.engine.answers import digest, until
+from bench.engine.data import COUNTED, KEPT, PAID, Clicks, Orders, Visits
+from bench.engine.files import hexadecimal, records, stamps, text
 from bench.kafka.topics import TIME, contents, filler
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.records import written_batch

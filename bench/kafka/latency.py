@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, TopicPartition
 
-from bench.engine.data import quoted, text
+from bench.engine.files import quoted, text
 from bench.engine.fresh import Measurement, launched
 from bench.engine.peers import SAME, TUNED
 from bench.kafka.given import PARTITIONS

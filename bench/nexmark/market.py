@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from bench.engine.data import cached, dated
+from bench.engine.files import cached, dated
 from bench.nexmark.events import KINDS, Nexmark, side_input
 from holdfast_runtime.streams.keys import key_bytes, place, split
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.engine.data import digest
+from bench.engine.answers import digest
 from bench.nexmark.market import Market
 
 _TIME, _MILLIS = pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")

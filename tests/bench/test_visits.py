@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bench.engine.data import FIRST_TIME, MINUTE, Visits
+from bench.engine.data import MINUTE, Visits
+from bench.engine.files import FIRST_TIME
 
 SIZES = (
     Visits(6, 4_000, 400, 400),
