@@ -1,8 +1,6 @@
 """What can happen to a running app, each named after the situation; in the end nothing is lost, nothing is doubled."""
 
-import resource
 import shutil
-import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -190,94 +188,6 @@ def test_a_timer_of_a_task_that_had_no_part_in_a_replayed_batch_is_not_forgotten
     assert [row["n"] for row in driver.rows("totals")].count(-1) == 4
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["/bin/mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], check=False, capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"needs the right to mount a small disk: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["/bin/umount", "-l", place], check=True)
-
-
-PLACES = {
-    "local state": ("apps/totals/runs/1/state", WorldChangeError, "has no space for the state"),
-    "checkpoint": ("apps/totals/runs/1/checkpoint/state", WorldChangeError, "No space left on device"),
-    "log": ("log", WorldChangeError, r"log/totals/\d can't be used.* bytes free"),
-}
-
-
-@pytest.mark.parametrize("free", [0, 1, 2, 4])
-@pytest.mark.parametrize("full", PLACES)
-def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_there_is_space(
-    tmp_path: Path, small_disk: Path, full: str, free: int
-) -> None:
-    where, kind, told = PLACES[full]
-    path = tmp_path / "data" / where
-    path.parent.mkdir(parents=True)
-    path.symlink_to(small_disk)
-    with TestDriver(app(), tmp_path / "data", slots=2) as driver:
-        driver.feed("orders", orders(*range(40)))
-        driver.run()
-        driver.feed("orders", orders(*range(40, 2000)))
-        fill(small_disk, free * 4096)
-        with pytest.raises(kind, match=told):
-            driver.run()
-        with pytest.raises((kind, WorldChangeError), match=told):
-            run_again(driver)
-        (small_disk / "filler").unlink()
-        driver.restart()
-        settled(driver, 2000)
-
-
-def test_a_store_that_reaches_state_size_says_so_and_goes_on_with_more(tmp_path: Path) -> None:
-    small = app()
-    small["spec"]["state"] = {"size": "1Mi"}
-    many = [row | {"customer": f"{row['n']:0400}"} for row in orders(*range(6000))]
-    with TestDriver(small, tmp_path, slots=2) as driver:
-        driver.feed("orders", many)
-        with pytest.raises(WorldChangeError, match=r"quota of 1,048,576 bytes .* raise the quota \(state.size\)"):
-            driver.run_until_idle()
-        driver.restart(app())
-        driver.run_until_idle()
-        assert len(driver.rows("totals")) == len(many)
-
-
-def test_files_that_may_not_grow_stop_the_app_and_nothing_is_lost_once_they_may(tmp_path: Path) -> None:
-    with TestDriver(app(), tmp_path, slots=2) as driver:
-        driver.feed("orders", orders(*range(40)))
-        driver.run()
-        driver.feed("orders", orders(*range(40, 2000)))
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limits[1]))
-        try:
-            with pytest.raises((UserActionError, WorldChangeError), match=r"File too large|no space|bytes free"):
-                driver.run()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        driver.restart()
-        settled(driver, 2000)
-
-
-def run_again(driver: TestDriver) -> None:
-    driver.restart()
-    driver.run()
-
-
-def fill(disk: Path, free: int) -> None:
-    """Leave so many bytes."""
-    with (disk / "filler").open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(4096)) == 4096:
-                pass
-        except OSError:
-            pass
-        file.truncate(max(0, file.tell() // 4096 * 4096 - free))
-
-
 def test_a_checkpoint_location_that_takes_nothing_stops_the_app_before_its_outputs(
     driver: TestDriver, tmp_path: Path
 ) -> None:
@@ -372,80 +282,6 @@ def test_a_growth_that_is_cut_off_by_a_crash_is_taken_up_again(tmp_path: Path) -
             driver.run_until_idle()
         driver.restart()
         settled(driver, 40)
-
-
-UNREADABLE = b'{"customer": "customer-0", "n": "x"}'
-
-
-def test_a_record_that_cannot_be_decoded_stops_the_app_and_names_it(driver: TestDriver) -> None:
-    driver.feed("orders", orders(0, 4))
-    driver.feed_bytes("orders", [UNREADABLE], key=b"customer-0")
-    for _ in range(2):
-        with pytest.raises(UserActionError, match=r"record at offset 2 of orders/\d can't be decoded.*onDecodeError"):
-            driver.run()
-        assert driver.rows("totals") == []
-        driver.restart()
-    driver.restart(app(onDecodeError="Skip"))
-    driver.feed("orders", orders(8))
-    driver.run_until_idle()
-    assert [row["n"] for row in driver.rows("totals")] == [0, 4, 8]
-    assert driver.undecoded == 1
-
-
-def test_a_record_that_cannot_be_decoded_is_skipped_and_counted_where_the_stream_says_so(tmp_path: Path) -> None:
-    with TestDriver(app(onDecodeError="Skip"), tmp_path) as driver:
-        driver.feed("orders", orders(0, 1))
-        driver.feed_bytes("orders", [UNREADABLE, b"{"], key=b"customer-0")
-        driver.feed("orders", orders(2, 3))
-        driver.run_until_idle()
-        assert driver.undecoded == 2
-        assert sorted(row["n"] for row in driver.rows("totals") if row["n"] is not None) == [0, 1, 2, 3]
-
-
-TIMES = """
-def total(customer, rows, state):
-    for row in rows:
-        if row["wall"].tzinfo or row["ts"].utcoffset():
-            raise ValueError(row)
-        yield {"customer": customer, "n": row["n"], "total": (row["ts"].year, row["wall"].year)[row["n"]]}
-"""
-
-
-def test_microseconds_taken_for_milliseconds_are_bad_records_and_times_without_a_zone_are_naive(tmp_path: Path) -> None:
-    columns = "customer STRING, n BIGINT, ts TIMESTAMP, wall TIMESTAMP_NTZ"
-    spec = app(code=TIMES, schema=columns, onDecodeError="Skip", eventTime={"column": "ts"})
-    good = b'{"customer":"a","n":%d,"ts":1700000000000,"wall":"9999-12-31T23:59:59.999999"}'
-    with TestDriver(spec, tmp_path) as driver:
-        bad = [good.replace(b"1700000000000", b"1700000000000000"), good.replace(b'"9999', b'"0000')]
-        driver.feed_bytes("orders", [good % 0, *(one % 0 for one in bad), good % 1], key=b"a")
-        driver.run_until_idle()
-        assert driver.undecoded == 2
-        assert [row["total"] for row in driver.rows("totals")] == [2023, 9999]
-
-
-def test_records_without_a_value_are_skipped_and_counted_whatever_becomes_of_bad_ones(tmp_path: Path) -> None:
-    with TestDriver(app(), tmp_path) as driver:
-        driver.feed("orders", orders(0, 1))
-        driver.feed_bytes("orders", [None, None], key=b"customer-0")
-        driver.feed_bytes("orders", [None])
-        (batch,) = driver.run()
-        assert {task.task: task.tombstones for task in batch.tasks if task.tombstones}
-        settled(driver, 2)
-        assert (driver.tombstones, driver.undecoded) == (3, 0)
-
-
-def test_a_record_that_cannot_be_decoded_is_written_once_as_a_dead_letter(tmp_path: Path) -> None:
-    with TestDriver(app(onDecodeError="DeadLetter", deadLetter="unreadable"), tmp_path) as driver:
-        driver.feed("orders", orders(0, 1, 2, 3))
-        driver.feed_bytes("orders", [UNREADABLE], key=b"customer-0")
-        driver.crash_at("partition written", 2)
-        with pytest.raises(Crashed):
-            driver.run()
-        driver.restart()
-        settled(driver, 4)
-        (letter,) = driver.rows("unreadable")
-        assert (letter["stream"], letter["key"], letter["value"]) == ("orders", b"customer-0", UNREADABLE)
-        assert "n" in letter["reason"]
 
 
 def test_a_function_that_fails_commits_nothing_until_it_is_corrected(driver: TestDriver) -> None:
