@@ -46,7 +46,8 @@ def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
         return ClockMarks({}, {})
     tree = json.loads(stored[_KEY])
     senders = {
-        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]), idle=bool(one[6:] and one[6]))
+        # What an earlier release stored ends before `idle`.
+        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]), idle=any(one[6:]))
         for name, one in tree["senders"].items()
     }
     return ClockMarks(tree["watermarks"], senders)
