@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast.spec.parse import SpecInvalidError, parse_app
-from holdfast_runtime.testing import TestDriver, TestMisuseError
+from holdfast_runtime.testing import Crashed, TestDriver, TestMisuseError
 from holdfast_runtime.testing.failures import FeedError, SparkNeededError, UnknownStepError
 from tests.error_codes import has_code
 
@@ -136,13 +136,32 @@ def test_names_that_are_not_there_are_told_with_those_that_are() -> None:
             driver.crash_at("computed", 0)
 
 
-def test_an_app_with_sql_steps_says_which_and_how_to_run_them() -> None:
-    step = {"name": "many", "from": ["sales"], "filter": "item > 1"}
+def test_an_app_whose_sql_spark_computes_says_where_and_how_to_run_it() -> None:
+    steps = [
+        {"name": "many", "from": ["sales"], "filter": "sqrt(item) > 1"},
+        {"name": "in", "from": ["many"], "to": "sold"},
+    ]
+    spec = app(*steps)
+    spec["spec"]["streams"].append({"name": "sold", "system": "local", "partitions": 1})
     with pytest.raises(
         SparkNeededError,
         match=r"many \(filter\): give the driver a session, TestDriver\(app, spark=",
     ):
-        TestDriver(app(step))
+        TestDriver(spec)
+
+
+def test_an_app_whose_sql_is_plain_needs_no_session_and_can_crash() -> None:
+    spec = app({"name": "many", "from": ["sales"], "filter": "item > 1"})
+    tell = next(step for step in spec["spec"]["steps"] if step["name"] == "tell")
+    tell["from"] = ["many"]
+    with TestDriver(spec) as driver:
+        driver.feed("sales", [sale("a", 1, 0), sale("a", 2, 5)])
+        driver.crash_at("delta written")
+        with pytest.raises(Crashed):
+            driver.run()
+        driver.restart()
+        driver.run_until_idle()
+        assert (driver.state("tell", ("a", 1)), driver.state("tell", ("a", 2))) == (None, {"rows": 1})
 
 
 def test_tests_without_sql_do_not_even_import_spark() -> None:

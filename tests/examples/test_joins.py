@@ -24,8 +24,8 @@ def fed(driver: TestDriver, rows: Mapping[str, Rows]) -> None:
     driver.run_until_idle()
 
 
-def test_paid_orders_parts_settled_orders_from_those_that_nobody_paid_in_time(spark: SparkSession) -> None:
-    with TestDriver(app_of("paid-orders"), spark=spark) as driver:
+def test_paid_orders_parts_settled_orders_from_those_that_nobody_paid_in_time() -> None:
+    with TestDriver(app_of("paid-orders")) as driver:
         fed(driver, orders_and_payments())
         settled = [(row["order_id"], row["account"], row["paid"]) for row in driver.rows("settled")]
         assert settled == [("a", "of a", Decimal("10.00"))]

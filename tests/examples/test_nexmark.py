@@ -10,26 +10,18 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from bench.nexmark.events import KINDS, Nexmark, side_input
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing.stand_ins import app_of
 from tests.examples.nexmark_sql import QUERIES
-from tests.segments.conftest import small_session
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 NEXMARK = Nexmark(rate=500)
 BATCHES, EVENTS = 3, 7_000
 """So many events in each batch: the last one ends twelve seconds after midnight."""
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with small_session() as session:
-        yield session
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +60,10 @@ def test_a_query_plans_without_problems(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_gives_what_sql_gives(name: str, spark: SparkSession, database: duckdb.DuckDBPyConnection) -> None:
+def test_a_query_gives_what_sql_gives(name: str, database: duckdb.DuckDBPyConnection) -> None:
     expected, app = QUERIES[name], app_of(FOLDER / f"{name}.yaml")
     streams = [stream.name for stream in app.spec.streams if stream.name != "results"]
-    with TestDriver(app, spark=spark) as driver:
+    with TestDriver(app) as driver:
         for stream in expected.first:
             driver.feed(stream, given(stream, range(BATCHES * EVENTS)))
         driver.run_until_idle()
@@ -109,10 +101,10 @@ def without_zone(value: object) -> object:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-def test_query_12_counts_each_bid_in_a_window_of_the_clock(spark: SparkSession) -> None:
+def test_query_12_counts_each_bid_in_a_window_of_the_clock() -> None:
     given = NEXMARK.rows("bid", range(2 * EVENTS))
     half = given.num_rows // 2
-    with TestDriver(FOLDER / "q12.yaml", spark=spark) as driver:
+    with TestDriver(FOLDER / "q12.yaml") as driver:
         for rows in (given.slice(0, half), given.slice(half)):
             driver.feed("bid", rows)
             driver.run_until_idle()

@@ -27,8 +27,8 @@ def test_taxi_pickups_tells_how_far_away_the_drivers_are_that_it_knows(spark: Sp
         assert [(row["call"], round(row["km"], 3)) for row in driver.rows("distances")] == [("from ann", 111.0)]
 
 
-def test_priced_orders_tells_what_orders_are_worth_and_which_products_nobody_knows(spark: SparkSession) -> None:
-    with TestDriver(app_of("priced-orders"), spark=spark) as driver:
+def test_priced_orders_tells_what_orders_are_worth_and_which_products_nobody_knows() -> None:
+    with TestDriver(app_of("priced-orders")) as driver:
         for stream, rows in orders_and_products().items():
             driver.feed(stream, rows)
         driver.run_until_idle()
@@ -38,8 +38,8 @@ def test_priced_orders_tells_what_orders_are_worth_and_which_products_nobody_kno
         assert [row["order_id"] for row in driver.rows("unknown-products")] == ["of jug"]
 
 
-def test_account_limits_refuses_what_is_too_much_and_what_has_no_account(spark: SparkSession) -> None:
-    with TestDriver(app_of("account-limits"), spark=spark) as driver:
+def test_account_limits_refuses_what_is_too_much_and_what_has_no_account() -> None:
+    with TestDriver(app_of("account-limits")) as driver:
         for stream, rows in transfers_and_accounts().items():
             driver.feed(stream, rows)
         driver.run_until_idle()
@@ -49,8 +49,8 @@ def test_account_limits_refuses_what_is_too_much_and_what_has_no_account(spark: 
         }
 
 
-def test_ad_clicks_counts_the_clicks_of_a_campaign_and_who_made_them(spark: SparkSession) -> None:
-    with TestDriver(app_of("ad-clicks"), spark=spark) as driver:
+def test_ad_clicks_counts_the_clicks_of_a_campaign_and_who_made_them() -> None:
+    with TestDriver(app_of("ad-clicks")) as driver:
         for stream, rows in clicks_of_campaigns().items():
             driver.feed(stream, rows)
         driver.run_until_idle()

@@ -53,8 +53,8 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-def test_listening_sessions_counts_sittings_once(spark: SparkSession) -> None:
-    with TestDriver(app_of("listening-sessions"), spark=spark) as driver:
+def test_listening_sessions_counts_sittings_once() -> None:
+    with TestDriver(app_of("listening-sessions")) as driver:
         driver.feed("plays", plays()["plays"])
         driver.end("plays")
         driver.run_until_idle()

@@ -28,7 +28,6 @@ from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.loop.next_batch import TaskLedger, batch_to, next_offsets
-from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable import SnapshotPolicy
@@ -37,7 +36,7 @@ from holdfast_runtime.steps.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
 from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record
-from holdfast_runtime.testing.stand_ins import AppLike, History, app_of, columns_of_selects, grown, job_of, offline
+from holdfast_runtime.testing.stand_ins import AppLike, History, app_of, compiled_for, grown, job_of, offline
 from holdfast_runtime.testing.states import ALL_KEYS, TaskStates
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class TestDriver:
 
         `data`: the directory for logs, state and checkpoint; by default a temporary one. `slots`: the number of slots
         that tasks are spread over. `now`: the initial clock; by default that of the last batch, or 2026-01-01 UTC.
-        `spark`: a session, needed for apps with filter or select. Kafka topics are replaced by the embedded log.
+        `spark`: a session, needed where Spark SQL computes something. Kafka topics are replaced by the embedded log.
         """
         self._app, self._slots, self._spark, self._lab = offline(app_of(app)), slots, spark, lab or Lab()
         self._crash = CrashPoint()
@@ -226,7 +225,7 @@ class TestDriver:
     def crash_at(self, step: str, after: int = 1) -> None:
         """Crash when a batch reaches this step for the `after`-th time: `run` raises `Crashed`. Steps: `ALL_STEPS`."""
         if self._program.compiled.has_sql:
-            message = "an app with filter or select steps runs in processes of Spark, where crash_at can't reach"
+            message = "what Spark SQL computes runs in processes of Spark, where crash_at can't reach"
             raise TestMisuseError(message)
         self._crash.arm(step, after)
 
@@ -300,7 +299,7 @@ class TestDriver:
         with LocalCoordinator(self._places.metadata, self._app.name, spec.run_id) as coordinator:
             places = self._data.places(self._app.name, spec.run_id)
             attempt = Attempt(self._app, places, coordinator, lambda: self._now)
-            compiled = compile_graph(spec, attempt.plan, columns_of_selects(spec, self._spark))
+            compiled = compiled_for(spec, attempt.plan, self._spark)
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
             assert placement is not None  # noqa: S101 - the one processor is up
             number = attempt.shut_out(self._slots)

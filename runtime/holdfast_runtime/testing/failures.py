@@ -67,7 +67,7 @@ class TestMisuseError(UserActionError):
 
 
 class SparkNeededError(UserActionError):
-    """The app has Spark SQL steps, but the test gave no Spark session."""
+    """Spark SQL computes a part of the app, but the test gave no Spark session."""
 
 
 class FeedError(UserActionError):

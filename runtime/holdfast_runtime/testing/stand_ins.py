@@ -7,7 +7,7 @@ directory. Must not sync to disk: tests lose processes, not machines.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from ruamel.yaml import YAML
 
+from holdfast.errors import HoldfastError
+from holdfast.planning.plan import Plan
 from holdfast.spec.app import KIND, AppSpec, StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.streams import LogSystem, System
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.job import Job
-from holdfast_runtime.segments.compiling import SelectSchema
-from holdfast_runtime.segments.graph import SQL_VERBS
+from holdfast_runtime.segments.compiling import compile_graph
+from holdfast_runtime.segments.foreseen import foreseen_columns
+from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
@@ -106,7 +109,7 @@ def job_of(
     clock: Callable[[], int],
     at: Callable[[str], None],
 ) -> Job:
-    """Return a job that runs in this process, or through Spark if the app has SQL steps."""
+    """Return a job that runs in this process, or through Spark if that computes a part of it."""
     if not program.compiled.has_sql or spark is None:
         return JobHere(
             WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, clock)), slots, at
@@ -116,27 +119,30 @@ def job_of(
     return SlotJob(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
 
 
-def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSchema:
-    """Return what computes the columns of a `select`; raise `SparkNeededError` if SQL steps have no session."""
+def compiled_for(spec: AppSpec, plan: Plan, spark: "SparkSession | None") -> CompiledGraph:
+    """Compile a valid app; raise `SparkNeededError` if it takes Spark SQL and there is no session."""
     if spark is not None:
         from holdfast_runtime.segments.catalyst import select_schema  # noqa: PLC0415 - as above
 
-        return select_schema(spark)
-    if steps := [f"{step.name} ({step.verb})" for step in spec.steps if step.verb in SQL_VERBS]:
-        message = (
-            f"Spark SQL computes {', '.join(steps)}: give the driver a session, TestDriver(app, spark=spark), as "
-            'SparkSession.builder.master("local[1]").getOrCreate() makes it; apps without filter and select need none'
-        )
-        raise SparkNeededError(message)
-    return _expressions_inside
+        return compile_graph(spec, plan, select_schema(spark))
+    compiled = compile_graph(spec, plan, _columns_without_spark)
+    if steps := [f"{node.name} ({node.verb})" for node in compiled.nodes if node.verb in SQL_VERBS]:
+        raise _needed(steps)
+    return compiled
 
 
-def _expressions_inside(_: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
-    message = (
-        f"Spark SQL computes {', '.join(items)} for an aggregate or a join, where it is more than "
-        "columns and calls: give the driver a session, TestDriver(app, spark=spark)"
+def _columns_without_spark(given: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
+    try:
+        return foreseen_columns(given, items)
+    except HoldfastError as error:
+        raise _needed(items) from error
+
+
+def _needed(computed: Sequence[str]) -> SparkNeededError:
+    return SparkNeededError(
+        f"Spark SQL computes {', '.join(computed)}: give the driver a session, TestDriver(app, spark=spark), as "
+        'SparkSession.builder.master("local[1]").getOrCreate() makes it; docs/verbs/filter.md says what needs none'
     )
-    raise SparkNeededError(message)
 
 
 def _answer(slot: Slot) -> str:
