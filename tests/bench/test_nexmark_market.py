@@ -20,7 +20,7 @@ MARKET = Market(3, 1000, 1000)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("bench.engine.data.cache", lambda: tmp_path)
+    monkeypatch.setattr("bench.engine.files.cache", lambda: tmp_path)
     return MARKET.directory()
 
 
