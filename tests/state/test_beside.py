@@ -47,8 +47,7 @@ class SlowStorage(FolderStorage):
             yield chunk
             if number == 1:
                 (gate / "stopped").write_text(json.dumps(os.getpid()))
-                wait((gate / "go").exists)
-                if (gate / "go").read_text() == "full":
+                if said(gate / "go") == "full":
                     raise OSError(28, "No space left on device")
 
 
@@ -57,6 +56,12 @@ def wait(until: Callable[[], bool]) -> None:
     while not until():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def said(path: Path) -> str:
+    """Wait for the text of a file that another process writes, which is empty at first."""
+    wait(lambda: path.exists() and path.stat().st_size > 0)
+    return path.read_text()
 
 
 class SlowDisk(Disk):
@@ -72,8 +77,7 @@ class SlowDisk(Disk):
 
     def stopped(self) -> int:
         """Wait until a snapshot has stopped in the middle; return its process."""
-        wait((self.directory / "stopped").exists)
-        return int((self.directory / "stopped").read_text() or 0)
+        return int(said(self.directory / "stopped"))
 
     def go(self, how: str = "on") -> None:
         (self.directory / "go").write_text(how)
