@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -187,7 +188,8 @@ def work_on(process: subprocess.Popen[str], draw: random.Random) -> int:
         for pid in set(map(int, children)) - seen:
             seen.add(pid)
             if draw.random() < 0.2:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended since
+                    os.kill(pid, signal.SIGKILL)
     return len(seen)
 
 
