@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from holdfast_runtime.state.runs import FAN_IN, MARKED, HashedRows, Runs, as_they_are
+from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
+from holdfast_runtime.state.runs import FAN_IN, MARKED, Runs
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TINY = (4, 1 << 20)

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
+from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.offline import OfflineStore
-from holdfast_runtime.state.runs import ASIDE, HashedRows, Runs
+from holdfast_runtime.state.runs import ASIDE, Runs
 from holdfast_runtime.state.runs_schema import time_column
 from holdfast_runtime.state.runs_view import RunsSize, RunsView
 from holdfast_runtime.state.task_store import TaskStore

@@ -19,7 +19,7 @@ would have pieces of the very names that are to be deleted. Must not know time, 
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Protocol, Self
@@ -27,6 +27,7 @@ from typing import Protocol, Self
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.columns.hashed_rows import END_OF_HASHES, Combine, HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import Rows, Words
 from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
 from holdfast_runtime.state.runs_directory import BucketDirectory, RunMerge, RunPart, RunPiece, SortedRun
@@ -39,7 +40,6 @@ PIECE_BYTES = 4 << 20
 _TIDIED = 4
 """How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
 _LEAST_TIDIED = 64 * 1024
-_END = 2**64
 _HASHES = pa.field("#", pa.uint64(), nullable=False)
 MARKED = pa.field("#marked", pa.bool_())
 """The column of rows that can be marked, behind their own."""
@@ -76,49 +76,12 @@ class RunsTable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HashedRows:
-    """Rows in the order of their hashes."""
-
-    hashes: Words
-    rows: pa.RecordBatch
-
-    def part(self, start: int, end: int) -> "HashedRows":
-        """Return the rows from `start` to before `end`."""
-        return HashedRows(self.hashes[start:end], self.rows.slice(start, end - start))
-
-    @classmethod
-    def joined(cls, parts: "Sequence[HashedRows]") -> "HashedRows":
-        """Return the rows of all parts in the order of hashes; of one hash, those of earlier parts come first."""
-        if len(parts) == 1:
-            return parts[0]
-        hashes = np.concatenate([part.hashes for part in parts])
-        order = np.argsort(hashes, kind="stable")  # merges what is sorted already, faster than a sort from nothing
-        rows = pa.concat_batches([part.rows for part in parts])
-        return cls(hashes[order], rows.take(pa.array(order)))
-
-    def between(self, low: int, end: int) -> "HashedRows":
-        """Return the rows whose hash is at least `low` and below `end`."""
-        first = int(np.searchsorted(self.hashes, np.uint64(low)))
-        last = len(self.hashes) if end >= _END else int(np.searchsorted(self.hashes, np.uint64(end)))
-        return self.part(first, max(first, last))
-
-
-@dataclass(frozen=True, slots=True)
 class HeldPiece(HashedRows):
     """The rows of a piece that count, as they are kept."""
 
     key: bytes
     first: int
     """How many rows of the piece are before them."""
-
-
-Combine = Callable[[HashedRows], HashedRows]
-"""Make one of what several runs say: rows of one hash are together, those of older runs first."""
-
-
-def as_they_are(rows: HashedRows) -> HashedRows:
-    """Combine nothing: each row says something of its own."""
-    return rows
 
 
 class Runs:
@@ -198,7 +161,7 @@ class Runs:
                         continue
                 at = _piece_key(bucket, run.number, piece.number)
                 whole = self._read(at)
-                rows = whole.between(bound, _END)
+                rows = whole.between(bound, END_OF_HASHES)
                 if len(rows.hashes):
                     yield HeldPiece(rows.hashes, rows.rows, at, len(whole.hashes) - len(rows.hashes))
 
@@ -230,7 +193,7 @@ class Runs:
         for bucket in buckets:
             directory = self._directory(bucket)
             parts += directory.parts(bucket, (run for run in directory.runs if before is None or run.number < before))
-        while low < _END:
+        while low < END_OF_HASHES:
             rows, low = self._range(parts, low, combine or self._combine)
             if len(rows.hashes):
                 yield rows
@@ -319,7 +282,7 @@ class Runs:
             else replace(run, pieces=tuple(one for one in run.pieces if (run.number, one.number) not in gone))
             for run in directory.runs
         )
-        if bound >= _END:
+        if bound >= END_OF_HASHES:
             runs = tuple(run for run in runs if run.number not in merge.sources and (run is not target or run.pieces))
             merges = tuple(one for one in directory.merges if one is not merge)
         else:
@@ -331,10 +294,10 @@ class Runs:
         left = [(part, [piece for piece in part.run.pieces if piece.high >= max(low, part.bound)]) for part in parts]
         ends = [pieces[0].high + 1 for _, pieces in left if pieces]
         if not ends:
-            return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), _END
+            return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), END_OF_HASHES
         end = min(ends)
         if all(pieces[-1].high < end for _, pieces in left if pieces):
-            end = _END
+            end = END_OF_HASHES
         found = [
             self._read(_piece_key(part.bucket, part.run.number, piece.number)).between(max(low, part.bound), end)
             for part, pieces in left

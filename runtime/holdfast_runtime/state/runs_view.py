@@ -11,9 +11,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
 from holdfast_runtime.state.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
-from holdfast_runtime.state.runs import ASIDE, HashedRows, Runs, as_they_are
+from holdfast_runtime.state.runs import ASIDE, Runs
 from holdfast_runtime.state.runs_schema import OWN, RunsSchema, is_time
 
 MOMENT = pa.timestamp("ms", "UTC")

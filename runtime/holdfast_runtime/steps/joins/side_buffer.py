@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.runs import ASIDE, MARKED, HashedRows, Runs, as_they_are
+from holdfast_runtime.state.runs import ASIDE, MARKED, Runs
 from holdfast_runtime.state.runs_schema import RunsSchema
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan

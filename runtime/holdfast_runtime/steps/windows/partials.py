@@ -16,8 +16,8 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.grouping import group_rows
+from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask
-from holdfast_runtime.state.runs import HashedRows
 from holdfast_runtime.steps.accumulators.accumulator import AggregateResult, RowGroups, TooManyValuesError
 from holdfast_runtime.steps.accumulators.functions import accumulator_for
 

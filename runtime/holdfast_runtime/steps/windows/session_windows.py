@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.columns.grouping import group_rows
+from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, Rows, same_keys
-from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.state.runs import Runs
 from holdfast_runtime.state.runs_schema import time_column
 from holdfast_runtime.steps.accumulators.accumulator import RowGroups
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, ClosingRound, Times, WindowGroups
