@@ -1,5 +1,6 @@
 """Stores, durable copies and small batches for tests."""
 
+import shutil
 from pathlib import Path
 
 from holdfast_runtime.state.commit import TaskCommit, commit
@@ -8,6 +9,7 @@ from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.opening import OpenedStore, open_store
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.task_store import TaskStore
 from tests.s3.gateway import Bucket
 
 TASK = TaskIdentity("ad-clicks", "1", "partition-0")
@@ -70,3 +72,27 @@ class Disk:
         """The state after this batch."""
         with self.open(batch + 1, epoch).store as store:
             return dict(store.table("rows").scan())
+
+
+def snapshot(disk: Disk, batch: int) -> Path:
+    with TaskStore.open(disk.place) as store:
+        assert store.head.batch == batch
+        disk.durable.snapshot(store)
+    return max(disk.objects.glob("snapshot-*"))
+
+
+def history(disk: Disk, last: int = 9, snapshots: tuple[int, ...] = (2, 5)) -> dict[bytes, bytes]:
+    for batch in range(last + 1):
+        disk.run(batch)
+        if batch in snapshots:
+            snapshot(disk, batch)
+    return disk.rows(last)
+
+
+def lose(disk: Disk) -> None:
+    shutil.rmtree(disk.place.path)
+
+
+def damage(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]

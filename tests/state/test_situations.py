@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,63 +15,15 @@ from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.task_store import StoreHead
 from holdfast_runtime.state.trust import DistrustReason
 from tests.error_codes import has_code
-from tests.s3.gateway import Gateway
-from tests.state.places import TASK, Disk
-
-
-@pytest.fixture(params=["folder", "object store"])
-def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Disk:
-    if request.param == "folder":
-        return Disk(tmp_path)
-    gateway: Gateway = request.getfixturevalue("gateway")
-    return Disk(tmp_path, bucket=gateway.bucket())
+from tests.state.places import TASK, Disk, damage, history, lose, snapshot
 
 
 @pytest.fixture
 def in_folder(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
-
-
-Spoil = Callable[[bytes], bytes]
-
-
-def damage(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
-def cut(content: bytes) -> bytes:
-    return content[:-7]
-
-
-def halved(content: bytes) -> bytes:
-    return content[: len(content) // 2]
-
-
-def empty(_: bytes) -> bytes:
-    return b""
-
-
-def snapshot(disk: Disk, batch: int) -> Path:
-    with TaskStore.open(disk.place) as store:
-        assert store.head.batch == batch
-        disk.durable.snapshot(store)
-    return max(disk.objects.glob("snapshot-*"))
-
-
-def history(disk: Disk, last: int = 9, snapshots: tuple[int, ...] = (2, 5)) -> dict[bytes, bytes]:
-    for batch in range(last + 1):
-        disk.run(batch)
-        if batch in snapshots:
-            snapshot(disk, batch)
-    return disk.rows(last)
-
-
-def lose(disk: Disk) -> None:
-    shutil.rmtree(disk.place.path)
 
 
 def test_a_valid_local_store_is_used_as_it_is(disk: Disk) -> None:
@@ -152,35 +103,6 @@ def test_a_store_that_lags_behind_is_rebuilt(disk: Disk, tmp_path: Path) -> None
     assert disk.rows(9) == before
 
 
-@pytest.mark.parametrize("spoil", [damage, halved, empty])
-def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(disk: Disk, spoil: Spoil) -> None:
-    history(disk)
-    (hurt,) = disk.objects.glob("delta-*07-*")
-    disk.spoil(hurt, spoil(hurt.read_bytes()))
-    lose(disk)
-    with pytest.raises(
-        UserActionError,
-        match=rf"{disk.durable.storage.path(hurt.name)}.*copy of the checkpoint.*new spec.runId",
-        check=has_code("DeltaDamagedError"),
-    ):
-        disk.open(10)
-    assert hurt.exists()
-    with pytest.raises(UserActionError, check=has_code("DeltaDamagedError")):
-        disk.open(10)
-
-
-def test_a_restore_does_not_read_outputs_and_a_replay_does(disk: Disk) -> None:
-    before = history(disk)
-    (last,) = disk.objects.glob("delta-*09-*")
-    disk.spoil(last, cut(last.read_bytes()))
-    lose(disk)
-    assert disk.rows(9) == before
-    with pytest.raises(
-        UserActionError, match=r"part of it holds \d+ bytes where its header says", check=has_code("DeltaDamagedError")
-    ):
-        disk.run(9, epoch=2)
-
-
 def test_outputs_do_not_count_when_a_snapshot_is_due(disk: Disk) -> None:
     with disk.open(0).store as store:
 
@@ -190,77 +112,6 @@ def test_outputs_do_not_count_when_a_snapshot_is_due(disk: Disk) -> None:
 
         commit([TaskCommit(store, disk.durable, 0)], 1, compute, lambda _: None)
         assert store.head.delta_bytes < 2000
-
-
-def test_a_missing_delta_stops_the_restore(disk: Disk) -> None:
-    history(disk)
-    (gone,) = disk.objects.glob("delta-*07-*")
-    gone.unlink()
-    lose(disk)
-    with pytest.raises(UserActionError, match="delta of batch 7 is missing", check=has_code("DeltaMissingError")):
-        disk.open(10)
-
-
-def test_a_delta_under_another_batchs_name_is_seen(disk: Disk) -> None:
-    history(disk)
-    (six,), (seven,) = disk.objects.glob("delta-*06-*"), disk.objects.glob("delta-*07-*")
-    disk.spoil(seven, six.read_bytes())
-    lose(disk)
-    with pytest.raises(UserActionError, match="copied to a name", check=has_code("DeltaDamagedError")):
-        disk.open(10)
-
-
-@pytest.mark.parametrize("spoil", [damage, cut, empty])
-def test_a_damaged_snapshot_gives_way_to_the_one_before_and_is_reported(disk: Disk, spoil: Spoil) -> None:
-    before = history(disk)
-    disk.durable.collect()
-    hurt = max(disk.objects.glob("snapshot-*"))
-    disk.spoil(hurt, spoil(hurt.read_bytes()))
-    lose(disk)
-    opened = disk.open(10)
-    opened.store.close()
-    assert opened.restored is not None
-    assert opened.restored.deltas == 7
-    assert disk.durable.storage.path(hurt.name) in opened.restored.damaged[0]
-    assert disk.rows(9) == before
-
-
-def test_a_snapshot_of_which_the_object_store_itself_finds_that_it_rotted_gives_way_too(
-    tmp_path: Path, gateway: Gateway
-) -> None:
-    disk = Disk(tmp_path, bucket=gateway.bucket())
-    before = history(disk)
-    hurt = max(disk.objects.glob("snapshot-*"))
-    hurt.write_bytes(damage(hurt.read_bytes()))
-    lose(disk)
-    opened = disk.open(10)
-    opened.store.close()
-    assert opened.restored is not None
-    assert disk.durable.storage.path(hurt.name) in opened.restored.damaged[0]
-    assert disk.rows(9) == before
-
-
-def test_where_no_snapshot_can_be_read_the_trouble_is_the_storages(tmp_path: Path, gateway: Gateway) -> None:
-    disk = Disk(tmp_path, bucket=gateway.bucket())
-    history(disk)
-    disk.durable.collect()
-    for hurt in disk.objects.glob("snapshot-*"):
-        hurt.write_bytes(damage(hurt.read_bytes()))
-    lose(disk)
-    with pytest.raises(CheckpointUnavailableError, match="see that the bucket is there"):
-        disk.open(10)
-
-
-def test_snapshots_that_are_all_damaged_are_an_error_that_names_them(disk: Disk) -> None:
-    history(disk)
-    disk.durable.collect()
-    for hurt in disk.objects.glob("snapshot-*"):
-        disk.spoil(hurt, damage(hurt.read_bytes()))
-    lose(disk)
-    with pytest.raises(
-        UserActionError, match=r"snapshot-0.*02-.*snapshot-0.*05-", check=has_code("NoUsableSnapshotError")
-    ):
-        disk.open(10)
 
 
 def test_a_task_that_lost_everything_does_not_start_empty_by_itself(disk: Disk) -> None:
