@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from holdfast.errors import RetrySoonError, UserActionError
+from holdfast.errors import UserActionError
 from holdfast.moments import stamp
 from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.protocol.names import assignment_name, attempt_name, report_name
@@ -28,7 +28,6 @@ from holdfast_cli.cluster.app import (
     read_apps,
 )
 from holdfast_cli.cluster.status_view import app_json, print_app, print_apps
-from holdfast_cli.output.live import ChangesView, LiveView, watch
 from holdfast_operator.decide.conditions import CONDITION_TYPES
 from tests.cli.conftest import Holdfast
 
@@ -361,38 +360,6 @@ def test_whatever_stands_in_texts_of_others_only_lines_of_letters_are_shown(a: s
     assert all(line.isprintable() for line in page(found).split("\n"))
     tree = json.dumps(app_json(found), ensure_ascii=False)
     assert tree.isprintable()
-
-
-def test_watching_shows_changes_alone_and_goes_on_while_the_cluster_is_away(capsys: pytest.CaptureFixture[str]) -> None:
-    away = RetrySoonError("the API server is away")
-    answers: list[int | Exception] = [1, 1, away, away, 2, away, 2, UserActionError("the app is gone")]
-
-    def look() -> int:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    drawn: list[int | None] = []
-    with pytest.raises(UserActionError, match="gone"):
-        list(watch(look, ChangesView(drawn.append), lambda: None))
-    assert drawn == [1, 2]
-    assert capsys.readouterr().err == "holdfast: the API server is away\n" * 2
-
-
-def test_on_a_terminal_each_look_is_drawn_with_what_keeps_newer_ones_away() -> None:
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=60, height=20)
-
-    def draw(paper: Console, seen: int) -> None:
-        paper.print(f"seen {seen} " + "and so on " * 8)
-
-    with LiveView(console, draw) as view:
-        view.show(1, None)
-        view.show(2, "the API server is away")
-    text = file.getvalue()
-    assert text.index("seen 1") < text.index("the API server is away") < text.index("seen 2")
-    assert text.count("so on") > 8, "what is too long for a line goes on in the next"
 
 
 def test_an_empty_list_and_a_list_are_values_that_can_be_compared() -> None:
