@@ -17,7 +17,7 @@ from holdfast_runtime.clocks import now
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, is_passing, trouble
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.write.channel import deliver, open_channel
+from holdfast_runtime.streams.kafka.write.channel import Channel, deliver, open_channel
 from holdfast_runtime.streams.kafka.write.marker_notes import NoteRecord
 from holdfast_runtime.streams.records import written_batch
 
@@ -39,12 +39,17 @@ class MarkerTopic:
     patience: float = _PATIENCE
     _consumer: Consumer | None = None
     _admin: AdminClient | None = None
+    _channel: Channel | None = None
+    """Stays open: a writer that is exactly once takes half a second to begin, and an attempt writes three times."""
 
     def close(self) -> None:
         """Close the connections."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
         self._admin = None
 
     def read(self, partition: int) -> list[NoteRecord]:
@@ -57,12 +62,16 @@ class MarkerTopic:
 
     def write(self, notes: Iterable[tuple[int, NoteRecord]]) -> None:
         """Write notes to their partitions; they are durable when it returns."""
-        placed = ((self.topic, partition, written_batch([key], [value], now())) for partition, (key, value) in notes)
-        channel = open_channel(self.settings, self.settings.client({}, _SURELY))
+        placed = [(self.topic, partition, written_batch([key], [value], now())) for partition, (key, value) in notes]
+        if not placed:
+            return
+        if self._channel is None:
+            self._channel = open_channel(self.settings, self.settings.client({}, _SURELY))
         try:
-            deliver(channel, self.settings, self._where, placed, self.patience)
-        finally:
-            channel.close()
+            deliver(self._channel, self.settings, self._where, placed, self.patience)
+        except BaseException:
+            self.close()  # what was not delivered must not come with a later write
+            raise
 
     @property
     def _where(self) -> str:

@@ -1,0 +1,72 @@
+"""Processes that tests kill, forked from one that has imported everything: a start takes milliseconds.
+
+They are real processes in all that a kill is about: memory, files, locks and children of their own. Must not be used
+where the start itself is tested.
+"""
+
+import fcntl
+import io
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+FORKS = get_context("forkserver")
+FORKS.set_forkserver_preload(
+    [
+        "tests.engine.child",
+        "tests.kafka.writer",
+        "tests.placement.store_writer",
+        "tests.state.test_shared_table",
+        "tests.state.worker",
+    ]
+)
+_PIPE = 4096
+"""A small pipe: who is not listened to stops after some lines."""
+
+
+class ForkedProcess:
+    """Runs a function to its end; what it writes to its standard output is read here."""
+
+    def __init__(self, run: Callable[..., None], *arguments: Any) -> None:
+        here, there = FORKS.Pipe(duplex=False)
+        fcntl.fcntl(there.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        self._process = FORKS.Process(target=_speaking, args=(there, dict(os.environ), run, *arguments))
+        self._process.start()
+        there.close()  # only the process can write, so its end is the end of what can be read
+        self.stdout = io.TextIOWrapper(os.fdopen(os.dup(here.fileno()), "rb"))
+        here.close()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Give it no chance to tidy up."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, seconds: float) -> int:
+        """Read on until it has ended, so that it is never stopped by a full pipe; return how."""
+        if not self.stdout.closed:
+            with self.stdout:
+                self.stdout.read()
+        self._process.join(seconds)
+        assert self._process.exitcode is not None, f"process {self.pid} has not ended within {seconds:g} s"
+        return self._process.exitcode
+
+
+def _speaking(output: Connection, environment: dict[str, str], run: Callable[..., None], *arguments: Any) -> None:
+    os.dup2(output.fileno(), 1)
+    output.close()
+    os.environ.update(environment)  # a test may have set some since the process was made that all are forked from
+    run(*arguments)
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process has started and that have not ended."""
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
