@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from holdfast_runtime.state.opening import RESTORE_STEPS
 from holdfast_runtime.state.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, TestDriver
 from tests.engine import child
+from tests.forked import FORKS
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "120"))
@@ -38,9 +38,6 @@ FEW_BATCHES = 6
 """Before so many there is little to restore, and nothing to collect."""
 MORE_OFTEN = ("partition written", "computed", "delta written", "outputs committed", "state committed")
 
-# Children are forked from a process that has imported everything and started no thread: a kill costs no start-up.
-FORKS = get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.engine.child"])
 # Starting a process asks all others how they are, and an answer is given once: to whoever reads it first.
 ONE_AT_A_TIME = threading.Lock()
 

@@ -3,18 +3,17 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
+from tests.forked import ForkedProcess
+from tests.kafka import writer
 from tests.kafka.broker import Broker
 from tests.kafka.sent import rows_of, seen_by_partition
 
 pytestmark = pytest.mark.kafka
-ROOT = Path(__file__).parents[2]
 STEPS = ("transaction begun", "transaction filled", "transaction committed", "batch done")
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 KILLS = int(os.environ.get("HOLDFAST_KAFKA_KILLS", "110" if SOAK else "12"))
@@ -23,12 +22,9 @@ BATCHES = 4 * KILLS
 
 
 def run(broker: Broker, app: str, number: int, folder: Path, die: str) -> int:
-    command = [sys.executable, "-m", "tests.kafka.writer", broker.bootstrap, app, str(number), str(folder)]
-    done = subprocess.run(
-        [*command, str(BATCHES), die], cwd=ROOT, timeout=120, check=False, capture_output=True, text=True
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-4000:]
-    return done.returncode
+    ended = ForkedProcess(writer.run, broker.bootstrap, app, number, folder, BATCHES, die).wait(120)
+    assert ended in (0, -signal.SIGKILL), "its trace is above"
+    return ended
 
 
 def test_whatever_kills_writers_each_record_is_there_once_and_in_order(broker: Broker, tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 """A process of its own that writes a `FileStore`, says what it is about to do and what is done, and can be killed.
 
-`python -m tests.placement.store_writer DIRECTORY MODE [...]`; a line is written to the pipe before and after each
-operation, so what it acknowledged is known whatever instant it dies at.
+A line is written to the pipe before and after each operation, so what it acknowledged is known whatever instant it dies
+at.
 """
 
 import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from io import BufferedWriter
@@ -21,6 +20,7 @@ from holdfast.errors import WorldChangeError
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_store import RecordStore
+from tests.forked import ForkedProcess
 from tests.placement.records import some
 
 KEYS = ("a", "a/b", "c")
@@ -33,13 +33,7 @@ class Writer:
     """The process, from the test's side."""
 
     def __init__(self, directory: Path, mode: str, *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.placement.store_writer", str(directory), mode, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.pid = self._process.pid
+        self._process = ForkedProcess(MODES[mode], directory, *arguments)
 
     def __enter__(self) -> Self:
         return self
@@ -49,25 +43,23 @@ class Writer:
     ) -> None:
         if error is not None:
             self.kill()
-        self._process.communicate(timeout=60)
+        self._process.wait(60)
 
     def line(self) -> str:
         """The next thing it says; empty once it is gone."""
-        assert self._process.stdout is not None
         return self._process.stdout.readline().removesuffix("\n")
 
     def lines(self) -> list[str]:
         """All it says until it is gone; a line its death cut short does not count."""
-        assert self._process.stdout is not None
         return [line[:-1] for line in self._process.stdout.readlines() if line.endswith("\n")]
 
     def kill(self) -> None:
         """Give it no chance to tidy up."""
-        self._process.send_signal(signal.SIGKILL)
+        self._process.kill()
 
     def ended(self) -> int:
         """How it ended."""
-        return self._process.wait(timeout=60)
+        return self._process.wait(60)
 
 
 def say(*words: object) -> None:
@@ -142,6 +134,3 @@ def records(directory: Path, seed: str) -> None:
 
 
 MODES: dict[str, Callable[..., None]] = {"fill": fill, "step": step, "loop": loop, "add": add, "records": records}
-
-if __name__ == "__main__":
-    MODES[sys.argv[2]](Path(sys.argv[1]), *sys.argv[3:])

@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
 from holdfast_runtime.state.opening import RESTORE_STEPS, restore
 from holdfast_runtime.state.task_store import TaskStore
+from tests.forked import ForkedProcess, children
 from tests.s3.gateway import Gateway
 from tests.state import worker
 from tests.state.test_beside import at_work
@@ -28,9 +28,7 @@ DEADLINE = 60
 
 
 def ended(directory: Path, *arguments: object) -> int:
-    process = worker.start(directory, *arguments)
-    process.communicate(timeout=DEADLINE)
-    return process.returncode
+    return worker.start(directory, *arguments).wait(DEADLINE)
 
 
 def state(directory: Path) -> dict[str, dict[bytes, bytes]]:
@@ -149,7 +147,6 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
         if epoch % 4 == 0:
             (directory / "beside").touch()
         process = worker.start(directory, epoch, last, "drawn")
-        assert process.stdout is not None
         for _ in range(draw.randrange(1, 60)):
             assert process.stdout.readline()
         if epoch % 4 == 0:
@@ -157,8 +154,8 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
         moment = time.perf_counter() + draw.random() * 0.003
         while time.perf_counter() < moment:
             pass
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=DEADLINE)
+        process.kill()
+        process.wait(DEADLINE)
         assert worker.last_done(directory) >= before
         match draw.randrange(6):
             case 0:
@@ -177,15 +174,13 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
     check(directory, done)
 
 
-def work_on(process: subprocess.Popen[str], draw: random.Random) -> int:
+def work_on(process: ForkedProcess, draw: random.Random) -> int:
     """Let a worker go on for as long as a snapshot takes, or less, and kill some of them; return how many it began."""
-    assert process.stdout is not None
     moment, seen = time.perf_counter() + draw.random() * 2, set[int]()
     while time.perf_counter() < moment:
         assert process.stdout.readline()
         time.sleep(0.003)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for pid in set(map(int, children)) - seen:
+        for pid in children(process.pid) - seen:
             seen.add(pid)
             if draw.random() < 0.2:
                 with suppress(ProcessLookupError):  # it has ended since

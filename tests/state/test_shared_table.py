@@ -1,6 +1,5 @@
 """One copy of a table for all processes of a location: who comes first changes it, whoever dies has changed nothing."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -14,11 +13,10 @@ from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.shared_table import SHARED_STEPS, SharedTable
 from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.state.table_copy import TableCopy, table_storage
+from tests.forked import FORKS
 
 IDENTITY = TaskIdentity("app", "1", "products")
 DEADLINE = 60.0
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
 
 
 def table(path: Path, at: Callable[[str], None] = lambda _: None, boot: str = "boot") -> SharedTable:
@@ -72,7 +70,7 @@ def race(folder: Path, target: int, fatal: str, occurrence: int) -> None:
 
 
 def run_races(folder: Path, target: int, fates: list[tuple[str, int]]) -> list[int | None]:
-    started = [PROCESSES.Process(target=race, args=(folder, target, *fate)) for fate in fates]
+    started = [FORKS.Process(target=race, args=(folder, target, *fate)) for fate in fates]
     for process in started:
         process.start()
     for process in started:

@@ -9,8 +9,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +22,7 @@ from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.state.task_store import TaskStore
+from tests.forked import ForkedProcess
 
 if TYPE_CHECKING:
     from tests.s3.gateway import Bucket
@@ -135,13 +134,12 @@ def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], N
         at("batch done")
 
 
-def start(directory: Path, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, str(directory), *map(str, arguments)]
-    # A small pipe: who is not listened to stops after some batches.
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pipesize=4096)
+def start(directory: Path, *arguments: object) -> ForkedProcess:
+    """A process that runs batches; arguments as of `main`."""
+    return ForkedProcess(main, directory, *arguments)
 
 
-def main(directory: Path, epoch: int, last: int, seed: str, fatal: str, occurrence: int) -> None:
+def main(directory: Path, epoch: int, last: int, seed: str, fatal: str = "", occurrence: int = 0) -> None:
     seen = 0
 
     def at(step: str) -> None:
@@ -153,8 +151,3 @@ def main(directory: Path, epoch: int, last: int, seed: str, fatal: str, occurren
             os.write(1, step.encode() + b"\n")
 
     run(directory, epoch, last, seed, at)
-
-
-if __name__ == "__main__":
-    given = [*sys.argv[5:], "", "0"]
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], given[0], int(given[1]))
