@@ -1,5 +1,6 @@
 """`aggregate` in whole apps: what it keeps survives crashes, growth and a new name."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +13,47 @@ from tests.engine.clicks import app, came, counted, drawn, fed
 from tests.engine.log_apps import survived
 
 
-@pytest.mark.parametrize(
-    ("verb", "repartitioned", "lose"),
-    [
-        ({}, False, False),
-        ({}, True, True),
-        ({"window": "1m", "slide": "20s"}, True, False),
-        ({"window": None, "session": "4s"}, False, True),
-    ],
-    ids=["tumbling", "behind a repartition, store lost", "hopping, behind a repartition", "sessions, store lost"],
-)
+@dataclass(frozen=True)
+class Life:
+    """An app that counts, in which something dies."""
+
+    verb: dict[str, Any]
+    repartitioned: bool
+
+    def lived(self, folder: Path, step: str | None) -> list[tuple[Any, ...]]:
+        """What comes out; at this step, batches die and their disks with them."""
+        with TestDriver(app(self.verb, repartitioned=self.repartitioned), folder, slots=2) as driver:
+            for batch in range(6):
+                driver.feed("clicks", fed(drawn(40, f"{batch}", batch * 40, 40)))
+                if step and batch in (2, 4):
+                    driver.crash_at(step)
+                survived(driver, lose=True)
+            driver.end("clicks")
+            survived(driver, lose=True)
+            return came(driver, "window_start", "window_end", "campaign", "n", "cents")
+
+
+LIVES = {
+    "tumbling, behind a repartition": Life({}, repartitioned=True),
+    "sessions": Life({"window": None, "session": "4s"}, repartitioned=False),
+}
+
+
+@pytest.fixture(scope="module", params=LIVES)
+def life(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Life, list[tuple[Any, ...]]]:
+    """A life, and what comes out where nothing dies."""
+    life = LIVES[request.param]
+    return life, life.lived(tmp_path_factory.mktemp("alive"), None)
+
+
 @pytest.mark.parametrize("step", TASK_STEPS)
 def test_whatever_step_dies_each_window_comes_out_once_and_whole(
-    tmp_path: Path, verb: dict[str, Any], step: str, lose: bool, repartitioned: bool
+    tmp_path: Path, life: tuple[Life, list[tuple[Any, ...]]], step: str
 ) -> None:
-    columns = ("window_start", "window_end", "campaign", "n", "cents")
-
-    def run(folder: Path, crashes: bool) -> list[tuple[Any, ...]]:
-        with TestDriver(app(verb, repartitioned=repartitioned), folder, slots=2) as driver:
-            for batch in range(6):
-                driver.feed("clicks", fed(drawn(40, f"{step}{batch}", batch * 40, 40)))
-                if crashes and batch in (2, 4):
-                    driver.crash_at(step)
-                survived(driver, lose=lose)
-            driver.end("clicks")
-            survived(driver, lose=lose)
-            return came(driver, *columns)
-
-    assert run(tmp_path / "died", crashes=True) == run(tmp_path / "alive", crashes=False)
+    dying, undisturbed = life
+    assert dying.lived(tmp_path, step) == undisturbed
 
 
 @pytest.mark.parametrize("repartitioned", [False, True])
