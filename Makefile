@@ -29,13 +29,20 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 	$(BIN)/python examples/page-totals/check.py .holdfast/page-totals
 
 .PHONY: test
-test: $(STAMP)  ## pure tests and a smoke on each real component (needs Java, Maven and Go)
-	$(BIN)/python -m pytest -q -n auto -m "not real" --durations=10
+test: test-pure test-smoke  ## pure tests and a smoke on each real component (needs Java, Maven and Go)
+
+.PHONY: test-pure
+test-pure: $(STAMP)
+	$(BIN)/python -m pytest -q -n auto -m "not real" --durations=15
+
+.PHONY: test-smoke
+test-smoke: $(STAMP)
 	$(BIN)/python -m pytest -m "smoke" --durations=5
 
+# Tests mostly wait for other processes: a third worker uses what two leave of two cores.
 .PHONY: test-real
 test-real: $(STAMP)  ## all other tests on real processes, Spark, Kafka, S3 and the API server
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "real and not smoke and not kind" --durations=40
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "real and not smoke and not kind" --durations=40
 
 .PHONY: images
 images: $(STAMP)  ## build the container images (needs Docker, or root on Debian; a second call takes seconds)
@@ -55,7 +62,7 @@ cluster-down: $(STAMP)  ## delete that cluster
 
 .PHONY: e2e
 e2e: cluster  ## whole apps on that cluster, through the faults that production brings
-	$(BIN)/python -m pytest -s -m kind --durations=0 --durations-min=5 $(SCENARIOS)
+	$(BIN)/python -m pytest -s -m kind --durations=20 $(SCENARIOS)
 
 .PHONY: check
 check: $(STAMP)  ## format, lint, types, import contracts, generated files

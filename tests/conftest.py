@@ -3,11 +3,17 @@
 import os
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.tiers import is_real
+from tests.java_archive import fast_start
+from tests.tiers import why_real
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler.protocol import Scheduling
 
 SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -29,10 +35,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="conformance cases to run instead of the project's own; a file's base name says its notation",
     )
+    parser.addoption("--why-real", action="store_true", help="run nothing; say why the chosen tests are real")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling | None":
+    if config.option.dist != "loadfile":
+        return None
+    from tests.lanes import LaneScheduling  # noqa: PLC0415 - only where several processes run tests
+
+    return LaneScheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("real") and "SPARK_SUBMIT_OPTS" not in os.environ:
+        os.environ["SPARK_SUBMIT_OPTS"] = fast_start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if is_real(item):
-            item.add_marker(pytest.mark.real)
+        if reason := why_real(item):
+            item.add_marker(pytest.mark.real(reason))
+    if config.option.why_real:
+        for item in items:
+            for mark in item.iter_markers("real"):
+                print(f"{item.nodeid} is real because {mark.args[0]}")  # noqa: T201 - the answer to the option
+        items.clear()

@@ -2,7 +2,7 @@
 
 A test that starts one is `real`: it waits for others, and runs in `make test-real`. All others are pure and run in
 `make test`. What a test can start is followed from its own code and that of its fixtures through whatever they name of
-the tests, so that nobody has to keep a list. It must not run anything to find out.
+the tests, so that nobody has to keep a list; `pytest --why-real` prints the way. It must not run anything to find out.
 """
 
 import multiprocessing
@@ -18,21 +18,28 @@ _STARTING = frozenset({"fork", "getfixturevalue"})
 """What code that calls it may start, whatever it is called on; a fixture asked for by name may be any."""
 
 
-def is_real(item: pytest.Item) -> bool:
-    """Whether a test can start a process or a Spark session."""
+def why_real(item: pytest.Item) -> str | None:
+    """Return how a test comes to start a process or a Spark session, None if it can't: `spark -> SparkSession`."""
     assert isinstance(item, pytest.Function)
     fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way to what it will call
     roots = [item.obj, *(one.func for several in fixtures.values() for one in several)]
-    return any(_starts(root, set()) for root in roots)
+    path = next(filter(None, (_path_to_start(root, set()) for root in roots)), None)
+    return None if path is None else " -> ".join(path)
 
 
-def _starts(thing: object, seen: set[int]) -> bool:
+def _path_to_start(thing: object, seen: set[int]) -> list[str] | None:
+    """Return the names that lead from a thing to what starts something."""
     if thing in _STARTERS or type(thing).__module__.startswith("multiprocessing"):
-        return True
+        return [_name(thing)]
     if id(thing) in seen:
-        return False
+        return None
     seen.add(id(thing))
-    return any(_starts(one, seen) for one in _reached(thing))
+    path = next(filter(None, (_path_to_start(one, seen) for one in _reached(thing))), None)
+    return None if path is None else [_name(thing), *path]
+
+
+def _name(thing: object) -> str:
+    return str(getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None) or type(thing).__name__)
 
 
 def _reached(thing: object) -> Iterator[object]:
