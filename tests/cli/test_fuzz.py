@@ -15,7 +15,7 @@ from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.plan.app_file import app_document
 from tests.planning.specs import app_tree, specs
 
-RUNS = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 1_000
+RUNS = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 300
 WORDS = [
     "k",
     "j",

@@ -10,7 +10,7 @@ from holdfast.placement.optimal import Network
 from tests.placement.assignment_cases import Given, any_given, givens
 from tests.placement.assignment_oracles import best_by_least_cost, best_of_all
 
-MANY = max(3_000, settings().max_examples)
+MANY = max(1_000, settings().max_examples)
 
 
 @settings(max_examples=MANY)
