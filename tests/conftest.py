@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.java_archive import fast_start
 from tests.tiers import why_real
+from tests.waiting import pace
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -36,6 +37,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="conformance cases to run instead of the project's own; a file's base name says its notation",
     )
     parser.addoption("--why-real", action="store_true", help="run nothing; say why the chosen tests are real")
+
+
+def pytest_configure() -> None:
+    pace()  # before there are workers, so that all have the same
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling | None":

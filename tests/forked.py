@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import patience
+
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
@@ -22,6 +24,7 @@ FORKS.set_forkserver_preload(
         "tests.placement.store_writer",
         "tests.state.test_shared_table",
         "tests.state.worker",
+        "tests.streams.test_log_processes",
     ]
 )
 _PIPE = 4096
@@ -55,7 +58,7 @@ class ForkedProcess:
         if not self.stdout.closed:
             with self.stdout:
                 self.stdout.read()
-        self._process.join(seconds)
+        self._process.join(patience(seconds))
         assert self._process.exitcode is not None, f"process {self.pid} has not ended within {seconds:g} s"
         return self._process.exitcode
 

@@ -11,10 +11,10 @@ from typing import Any
 from bench.cluster.newest import BLOB
 from bench.cluster.subject import BLOB_BYTES, INTERVAL, NO_ARCHIVE, PER_PARTITION, killed
 from tests.cluster.cluster import Tree
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kind.apps import App, counted_app
 from tests.kind.installed import Installed, Team
+from tests.waiting import wait_until
 
 CODE = textwrap.dedent(f"""
     import random

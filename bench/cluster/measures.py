@@ -14,7 +14,7 @@ from bench.cluster.holdfast_app import Ours, ours, without_archive
 from bench.cluster.place import Life, Make
 from bench.cluster.stock import stock
 from bench.cluster.subject import PARTITIONS
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 GROWN = 4
 _READY = 180.0

@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.keys import place
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.load import Load, kept
+from tests.waiting import wait_until
 
 MARK = 1_000_000_000
 """Numbers from here on are marks."""

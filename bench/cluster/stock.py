@@ -31,11 +31,11 @@ from bench.kafka.jars import jars
 from holdfast_operator.manifests.driver_pod import USER
 from holdfast_operator.manifests.pod_templates import with_node_tolerations
 from tests.cluster.cluster import Cluster, Tree
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kind.apps import CHECKPOINTS
 from tests.kind.installed import LOST_AFTER, Installed, Team
 from tests.kind.storage import SHARED_CLAIM
+from tests.waiting import wait_until
 
 NAME = "stock"
 _FOLDER = f"{CHECKPOINTS}/{NAME}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.cluster.cluster import Cluster, Tree
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 BLOB_BYTES = 8000
 """What one key adds to the state: two pages of LMDB."""

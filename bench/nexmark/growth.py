@@ -20,9 +20,9 @@ from bench.nexmark.report import tree_of
 from holdfast.protocol.names import REPORT_LABEL
 from holdfast.protocol.report import DriverReport, report_in
 from tests.cluster.cluster import Tree
-from tests.kafka.broker import wait_until
 from tests.kind.apps import App, small_runtime
 from tests.kind.installed import Team
+from tests.waiting import wait_until
 
 PARTS, PER_PARTITION = 4, 50_000
 COUNTS = (1, 2, 4)

@@ -8,7 +8,7 @@ from kubernetes import client, config
 from ruamel.yaml import YAML
 
 from tests.api.plane import ADMIN, Plane
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 Tree = dict[str, Any]
 APPS = "/apis/holdfast.dev/v1alpha1/namespaces/{}/streamapps"

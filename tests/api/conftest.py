@@ -18,9 +18,9 @@ from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
 from tests.chart.rendered import rendered
 from tests.chart.rights import OPERATOR, grant
-from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
 from tests.s3.fixtures import gateway
+from tests.waiting import wait_until
 
 __all__ = ["gateway"]
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS, Admin, RefusedError
 from tests.api.plane import ADMIN, Plane
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 USER = "driver"
 _RIGHTS = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "update", "delete"]}

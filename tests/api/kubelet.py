@@ -19,6 +19,7 @@ from holdfast.spec.parse import parse_app
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS, PODS, SETS, Admin, RefusedError
+from tests.waiting import patience
 
 Tree = dict[str, Any]
 _EVERY = 0.02
@@ -59,7 +60,7 @@ class Kubelet:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(patience(20))
 
     def end(self, name: str, code: int, message: str = "") -> None:
         """A driver ends by itself."""

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.api.admin import Admin
 from tests.api.plane import Plane
+from tests.waiting import patience
 
 _NODE = "/api/v1/nodes/node-a"
 _BEGIN = 1_800_000_000
@@ -99,7 +100,7 @@ def kubelet_logs(plane: Plane, admin: Admin) -> Iterator[KubeletLogs]:
         admin.delete(_NODE)
         server.shutdown()
         server.server_close()
-        thread.join(20)
+        thread.join(patience(20))
 
 
 class _Handler(BaseHTTPRequestHandler):

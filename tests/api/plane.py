@@ -21,6 +21,7 @@ from typing import Any, Self
 from tests.api.programs import ETCD, kubernetes
 from tests.go_programs import built
 from tests.kafka.broker import free_ports
+from tests.waiting import patience
 
 _READY = 120.0
 _END = 20.0
@@ -159,7 +160,7 @@ class Plane:
             )
 
     def _wait(self, url: str, context: ssl.SSLContext | None) -> None:
-        deadline = time.monotonic() + _READY
+        deadline = time.monotonic() + patience(_READY)
         while not _answers(url, context):
             process = self._processes[-1]
             if process.poll() is not None or time.monotonic() > deadline:

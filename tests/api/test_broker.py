@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Site
-from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker import Broker
 from tests.operator.apps import TREE
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -19,7 +19,8 @@ from holdfast_runtime.progress import Progress
 from holdfast_runtime.streams.generator import Pace
 from tests.api.drivers import Theatre
 from tests.api.plane import Plane
-from tests.kafka.broker import free_ports, wait_until
+from tests.kafka.broker import free_ports
+from tests.waiting import wait_until
 
 TASKS = ["p-0", "p-1"]
 UP = ["pod-0", "pod-1"]

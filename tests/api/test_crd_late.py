@@ -9,7 +9,8 @@ import requests
 from tests.api.admin import install_crd
 from tests.api.conftest import Site, opened
 from tests.api.plane import Plane
-from tests.kafka.broker import free_ports, wait_until
+from tests.kafka.broker import free_ports
+from tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog, ope
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
 from tests.engine.runs import APP, check, children, die, feed
-from tests.kafka.broker import wait_until
+from tests.waiting import patience, wait_until
 
 ROWS = 8_000
 DEADLINE = 120.0
@@ -77,14 +77,14 @@ class Driver:
     def drained(self) -> None:
         """Ask it to end, and see that it does so well."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(DEADLINE) == 0, self.said()[-4000:]
+        assert self.process.wait(patience(DEADLINE)) == 0, self.said()[-4000:]
         assert json.loads(self.termination.read_text()) == {"ended": "drained"}
 
     def close(self) -> None:
         """End it, and take its executors' disks away."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(DEADLINE)
+        self.process.wait(patience(DEADLINE))
         for disk in (Path(pyspark.__file__).parent / "work").glob(f"*/*/{self.disk}"):
             shutil.rmtree(disk, ignore_errors=True)
 
@@ -202,7 +202,7 @@ def refused(theatre: Theatre, home: Path, tree: dict[str, Any]) -> str:
         ],
         env={**os.environ, "KUBECONFIG": str(theatre.plane.kubeconfig(USER))},
         capture_output=True,
-        timeout=DEADLINE,
+        timeout=patience(DEADLINE),
         check=False,
     )
     said = json.loads((home / "last-word").read_text())

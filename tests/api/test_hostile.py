@@ -12,9 +12,9 @@ import pytest
 
 from tests.api.admin import APPS, CONFIG_MAPS, PODS, RefusedError
 from tests.api.conftest import Site
-from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
 from tests.spec.hostile import hostile_apps
+from tests.waiting import wait_until
 
 Tree = dict[str, Any]
 _HOLE = "the hostile part"

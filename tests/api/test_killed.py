@@ -13,7 +13,7 @@ import pytest
 
 from tests.api.admin import APPS, PODS
 from tests.api.conftest import Site
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 LIVES = int(os.environ.get("HOLDFAST_LIVES", "2"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "1"))

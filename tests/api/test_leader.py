@@ -3,7 +3,7 @@
 import time
 
 from tests.api.conftest import Site
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 HAND_OVER = 10.0
 

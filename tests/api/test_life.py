@@ -8,8 +8,8 @@ import pytest
 from holdfast.protocol.names import ASSIGNMENT_LABEL
 from tests.api.admin import APPS, CONFIG_MAPS, PODS, RefusedError
 from tests.api.conftest import Site
-from tests.kafka.broker import wait_until
 from tests.operator.apps import TREE
+from tests.waiting import wait_until
 
 
 def ready(site: Site) -> str:

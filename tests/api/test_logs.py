@@ -16,7 +16,7 @@ from tests.api.plane import Plane
 from tests.api.test_life import ready
 from tests.api.test_status import may
 from tests.cli.conftest import Ran
-from tests.kafka.broker import wait_until
+from tests.waiting import patience, wait_until
 
 EXECUTOR = "spark-kubernetes-executor"
 Logs = Callable[..., Ran]
@@ -179,5 +179,5 @@ class Followed:
 
     def ended(self) -> int | None:
         """Wait for its end."""
-        self._thread.join(30)
+        self._thread.join(patience(30))
         return self._code

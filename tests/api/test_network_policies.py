@@ -24,9 +24,9 @@ from holdfast_operator.observe.snapshot import app_object
 from tests.api.admin import APPS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.plane import ADMIN, Plane
-from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
 from tests.operator.test_network_policy import ANYWHERE
+from tests.waiting import wait_until
 
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
 NETWORK = AppNetwork(brokers=ANYWHERE, stores=ANYWHERE)

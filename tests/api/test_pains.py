@@ -1,7 +1,7 @@
 """What hurts users of other operators, seen on a real API server; `docs/pains.md` tells the stories."""
 
 from tests.api.conftest import Site
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 
 def test_an_app_carries_one_finalizer_of_ours_and_no_annotation(site: Site) -> None:

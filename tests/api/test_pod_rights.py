@@ -10,8 +10,8 @@ import pytest
 from tests.api.admin import APPS, Admin, RefusedError, Tree
 from tests.api.conftest import Site
 from tests.chart.rendered import rendered
-from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
+from tests.waiting import wait_until
 
 USER = "tenant"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"

@@ -15,8 +15,8 @@ from tests.api.admin import APPS, CONFIG_MAPS
 from tests.api.conftest import Site
 from tests.api.plane import Plane
 from tests.cli.conftest import Ran
-from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
+from tests.waiting import wait_until
 
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}"
 Status = Callable[..., Ran]

@@ -9,7 +9,7 @@ import pytest
 from tests.api.admin import CONFIG_MAPS
 from tests.api.conftest import Site, opened
 from tests.api.plane import Plane
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 CLASS = "/apis/storage.k8s.io/v1/storageclasses/standard"
 OPTION = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.storageClass"

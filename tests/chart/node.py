@@ -19,6 +19,7 @@ import requests
 
 from tests.api.admin import PODS, Admin, RefusedError
 from tests.api.plane import Plane
+from tests.waiting import patience
 
 Tree = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(patience(30))
         for uid in list(self._running):
             self._end(uid)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.api.admin import Admin
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 Tree = dict[str, Any]
 OPERATOR = "operator"

@@ -19,8 +19,8 @@ from tests.api.plane import Plane
 from tests.chart.rendered import rendered
 from tests.chart.rights import Right, grant, granted
 from tests.chart.test_rights import refused, right_of, stranger
-from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
+from tests.waiting import wait_until
 
 APPS = "apps"
 USER = f"system:serviceaccount:{APPS}:holdfast-app"

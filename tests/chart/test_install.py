@@ -15,8 +15,9 @@ from tests.api.plane import Plane
 from tests.chart.helms import Helm, HelmError
 from tests.chart.node import Node
 from tests.chart.rendered import CHART
-from tests.kafka.broker import free_ports, wait_until
+from tests.kafka.broker import free_ports
 from tests.operator.apps import tree
+from tests.waiting import wait_until
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/streamapps.holdfast.dev"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles/hold-system-hold-holdfast"

@@ -9,7 +9,7 @@ from tests.api.conftest import Site
 from tests.chart.rendered import rendered
 from tests.chart.rights import OPERATOR, grant
 from tests.chart.test_rights import runs, site
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 __all__ = ["site"]
 SYSTEMS: Any = [{"name": "events", "kafka": {"bootstrapServers": "kafka:9092"}}]

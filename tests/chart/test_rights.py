@@ -14,7 +14,7 @@ from tests.api.plane import Plane
 from tests.api.test_leader import holder
 from tests.chart.rendered import rendered
 from tests.chart.rights import OPERATOR, Right, grant, granted
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 NOT_CALLED = {
     # What becomes of executors: a newer assignment takes the place of an older one (not in every life: an attempt may

@@ -19,8 +19,9 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 from tests.cli.conftest import Holdfast
 from tests.tasks.murmur2 import partition_of
+from tests.waiting import patience
 
-DEADLINE = 60.0
+DEADLINE = patience(60.0)
 CLICKS = [{"ad_id": f"ad-{i % 7}", "user": f"ü{i}", "ts": "2026-01-01T00:00:00Z"} for i in range(40)]
 MANY_KINDS = """
 apiVersion: holdfast.dev/v1alpha1

@@ -30,6 +30,7 @@ from holdfast_cli.cluster.pod_logs import (
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import NOW, app
 from tests.error_codes import has_code
+from tests.waiting import patience
 
 Tree = dict[str, Any]
 ALL = LogSelection(executors=None)
@@ -135,7 +136,7 @@ class Log:
             self._items.put(line)
 
     def __iter__(self) -> Iterator[bytes]:
-        while (line := self._items.get(timeout=20)) is not None:
+        while (line := self._items.get(timeout=patience(20))) is not None:
             yield line
         if self._error is not None:
             raise self._error

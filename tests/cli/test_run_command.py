@@ -15,6 +15,7 @@ from holdfast_cli.run.watcher import Engine, RunDisplay, run_watched
 from holdfast_runtime.progress import EndCause, Listener, RunEnded
 from tests.cli.conftest import RUNNABLE, Holdfast
 from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
+from tests.waiting import patience
 
 TEXT = RunDisplay(as_json=False, color="never", metrics=None, where=WHERE)
 JSON = RunDisplay(as_json=True, color="never", metrics=None, where=WHERE)
@@ -33,7 +34,7 @@ def engine(*, drains: bool = False, fails: Exception | None = None) -> Engine:
         if fails is not None:
             raise fails
         if drains:
-            assert drain.wait(10)
+            assert drain.wait(patience(10))
             listen(RunEnded(EndCause.DRAINED, 1, 12_000, 900, 1.0))
             return RunEnded(EndCause.DRAINED, 1, 12_000, 900, 1.0)
         return ENDED

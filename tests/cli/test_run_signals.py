@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli import run_signals_probe
+from tests.waiting import patience
 
-DEADLINE = 180.0
+DEADLINE = patience(180.0)
 CTRL_C = b"\x03"
 SHOW_CURSOR = b"\x1b[?25h"
 HIDE_CURSOR = b"\x1b[?25l"

@@ -24,6 +24,7 @@ from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.cli.conftest import Holdfast
+from tests.waiting import patience
 
 APP = """
 apiVersion: holdfast.dev/v1alpha1
@@ -290,7 +291,7 @@ def at_work(place: StorePlace) -> Iterator["subprocess.Popen[str]"]:
         yield process
     finally:
         process.stdin.close()
-        process.wait(30)
+        process.wait(patience(30))
         process.stdout.close()
 
 

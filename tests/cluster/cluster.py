@@ -23,7 +23,7 @@ from tests.cluster.nodes import ready
 from tests.cluster.programs import KUBECTL
 from tests.cluster.steps import ClusterError
 from tests.go_programs import built
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 Tree = dict[str, Any]
 _LIMIT = 120.0

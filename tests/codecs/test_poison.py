@@ -8,10 +8,12 @@ import secrets
 import subprocess
 import sys
 
+from tests.waiting import patience
+
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 RECORDS = int(os.environ.get("HOLDFAST_POISON", "100000" if SOAK else "2400"))
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20260901"))
-DEADLINE = 60 + RECORDS / 50
+DEADLINE = patience(60 + RECORDS / 50)
 
 
 def test_mutated_records_are_good_or_bad_by_themselves_and_end_no_process() -> None:

@@ -14,8 +14,9 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.testing import Lab, TestDriver
+from tests.waiting import patience
 
-DEADLINE = 60.0
+DEADLINE = patience(60.0)
 CUSTOMERS = 5
 ROWS = "customer STRING, n BIGINT"
 FOUND = "customer STRING, n BIGINT, nth BIGINT, total BIGINT"

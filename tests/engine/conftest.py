@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from holdfast_runtime.spark.located import registered
 from tests.segments.conftest import small_session
+from tests.waiting import patience
 
 EXECUTORS = 3
-DEADLINE = 180.0
+DEADLINE = patience(180.0)
 
 
 @pytest.fixture(scope="session")

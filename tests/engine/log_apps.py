@@ -21,12 +21,11 @@ def app_on_log(name: str, streams: Sequence[dict[str, Any]], steps: Sequence[dic
     }
 
 
-def survived(driver: TestDriver, *, lose: bool) -> None:
-    """Run to the end of the input; after a crash, restart first."""
+def survived(driver: TestDriver) -> None:
+    """Run to the end of the input; after a crash, restart first, with empty disks."""
     try:
         driver.run_until_idle()
     except Crashed:
         driver.restart()
-        if lose:
-            driver.lose_local_state()
+        driver.lose_local_state()
         driver.run_until_idle()

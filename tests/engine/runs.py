@@ -21,10 +21,11 @@ from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange, written_batch
+from tests.waiting import patience
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 KEYS = 12
-DEADLINE = 120.0
+DEADLINE = patience(120.0)
 APP = """
 apiVersion: holdfast.dev/v1alpha1
 kind: StreamApp

@@ -27,9 +27,9 @@ class Life:
                 driver.feed("clicks", fed(drawn(40, f"{batch}", batch * 40, 40)))
                 if step and batch in (2, 4):
                     driver.crash_at(step)
-                survived(driver, lose=True)
+                survived(driver)
             driver.end("clicks")
-            survived(driver, lose=True)
+            survived(driver)
             return came(driver, "window_start", "window_end", "campaign", "n", "cents")
 
 

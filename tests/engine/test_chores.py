@@ -7,6 +7,7 @@ import pytest
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.driver.chores import PeriodicChore, PositionChore, Positions, RetriedChore
+from tests.waiting import patience
 
 CLICKS = StreamPartition("clicks", 0)
 
@@ -33,7 +34,7 @@ def test_what_fails_is_tried_again_with_the_next_news() -> None:
 
     with PositionChore(act, every=0.001) as chores:
         chores.processed({CLICKS: 1})
-        assert first.wait(60)
+        assert first.wait(patience(60))
         for offset in range(2, 10_000):
             if second.wait(0.01):
                 break
@@ -54,7 +55,7 @@ def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplo
 
     with PositionChore(act, every=0.001) as chores:
         chores.processed({CLICKS: 7})
-        assert third.wait(10), "what failed is tried again though no news come"
+        assert third.wait(patience(10)), "what failed is tried again though no news come"
     assert done[:3] == [7, 7, 7]
     (said,) = caplog.records
     assert "ZeroDivisionError: of a library" in said.getMessage()
@@ -70,7 +71,7 @@ def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplo
 
     with PeriodicChore(round_, every=0.001) as rounds:
         rounds.begin()
-        assert again.wait(10)
+        assert again.wait(patience(10))
 
 
 def test_what_goes_on_failing_is_tried_less_and_less_often() -> None:
@@ -106,7 +107,7 @@ def test_rounds_go_on_after_one_that_fails_and_end_with_what_they_are_for() -> N
         assert done == []
         rounds.begin()
         rounds.begin()
-        assert third.wait(10)
+        assert third.wait(patience(10))
     assert not any(thread.name == "rounds" for thread in threading.enumerate())
 
 
@@ -117,4 +118,4 @@ def test_the_first_round_is_at_once_and_there_is_none_before_it_is_begun() -> No
     assert not done.is_set()
     with PeriodicChore(done.set, every=3600) as rounds:
         rounds.begin()
-        assert done.wait(10)
+        assert done.wait(patience(10))

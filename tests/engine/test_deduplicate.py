@@ -1,7 +1,6 @@
-"""`deduplicate` in whole apps: what comes out once, whatever dies, restarts, grows or lies between."""
+"""`deduplicate` in whole apps: what is late, what is kept, what follows a change, and what is refused."""
 
 import json
-import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,22 +10,17 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.testing import TestDriver, TestMisuseError
-from holdfast_runtime.testing.failures import TASK_STEPS
-from tests.engine.log_apps import survived
 from tests.error_codes import has_code
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def app(within: str | None = "1h", *, partitions: int = 2, repartitioned: bool = False) -> dict[str, Any]:
+def app(within: str | None = "1h") -> dict[str, Any]:
     verb = {"by": ["payment"]} | ({} if within is None else {"within": within})
     steps: list[dict[str, Any]] = [
         {"name": "once", "from": ["payments"], "deduplicate": verb},
         {"name": "out", "from": ["once"], "to": "single"},
     ]
-    if repartitioned:
-        steps[0]["from"] = ["spread"]
-        steps.insert(0, {"name": "spread", "from": ["payments"], "repartition": {"by": ["payment"]}})
     return {
         "apiVersion": "holdfast.dev/v1alpha1",
         "kind": "StreamApp",
@@ -37,8 +31,8 @@ def app(within: str | None = "1h", *, partitions: int = 2, repartitioned: bool =
                 {
                     "name": "payments",
                     "system": "here",
-                    "partitions": partitions,
-                    "key": ["customer"] if repartitioned else ["payment"],
+                    "partitions": 2,
+                    "key": ["payment"],
                     "schema": "payment STRING, customer STRING, n BIGINT, ts TIMESTAMP",
                     "eventTime": {"column": "ts", "lateness": "10m"},
                 },
@@ -63,24 +57,6 @@ def payments(*numbers: int, first: int = 0, minutes: float = 1) -> list[dict[str
 
 def came(driver: TestDriver) -> list[tuple[str | None, int]]:
     return sorted((row["payment"], row["n"]) for row in driver.rows("single"))
-
-
-@pytest.mark.parametrize("repartitioned", [False, True])
-def test_the_first_of_each_payment_comes_out(repartitioned: bool) -> None:
-    with TestDriver(app(repartitioned=repartitioned)) as driver:
-        driver.feed("payments", payments(1, 2, 1, 3, 2, 1))
-        driver.run_until_idle()
-        driver.feed("payments", payments(3, 4, 1, first=6))
-        driver.run_until_idle()
-        assert came(driver) == [("p1", 0), ("p2", 1), ("p3", 3), ("p4", 7)]
-
-
-def test_behind_a_repartition_rows_with_a_null_key_meet_in_one_task() -> None:
-    with TestDriver(app(repartitioned=True), slots=2) as driver:
-        for batch in range(3):
-            driver.feed("payments", [row | {"payment": None} for row in payments(*range(10), first=batch * 10)])
-            driver.run_until_idle()
-        assert came(driver) == [(None, 0)]
 
 
 def test_after_its_time_a_payment_comes_out_again_and_late_ones_are_counted() -> None:
@@ -130,47 +106,6 @@ def test_a_late_row_becomes_a_dead_letter_that_says_why_and_counts_as_late_only(
         ]
         assert [task.late for task in batch.tasks if task.late] == [{"once": 3}]
         assert (driver.late, driver.failed) == (3, 0)
-
-
-@pytest.mark.parametrize("step", TASK_STEPS)
-def test_whatever_step_dies_each_late_row_becomes_one_dead_letter(tmp_path: Path, step: str) -> None:
-    with TestDriver(keeping_late_rows(), tmp_path, slots=2) as driver:
-        driver.feed("payments", payments(*range(20), first=60))
-        driver.run_until_idle()
-        driver.feed("payments", payments(*range(20)))
-        driver.crash_at(step)
-        survived(driver, lose=False)
-        assert [(name, payment, n) for name, payment, n, _ in letters(driver)] == sorted(
-            ("once", f"p{number}", number) for number in range(20)
-        )
-        assert len(came(driver)) == 20
-
-
-@pytest.mark.parametrize("step", TASK_STEPS)
-def test_whatever_step_dies_each_payment_comes_out_once(tmp_path: Path, step: str) -> None:
-    random_numbers = random.Random(step)  # noqa: S311 - the same numbers each time
-    fed: list[int] = []
-    with TestDriver(app(), tmp_path, slots=2) as driver:
-        for batch in range(6):
-            numbers = [random_numbers.randrange(40) for _ in range(20)]
-            driver.feed("payments", payments(*numbers, first=len(fed), minutes=0.1))
-            fed += numbers
-            if batch in (2, 4):
-                driver.crash_at(step)
-            survived(driver, lose=True)
-        first = {f"p{number}": fed.index(number) for number in set(fed)}
-        assert came(driver) == sorted(first.items())
-
-
-def test_growth_in_the_middle_doubles_nothing(tmp_path: Path) -> None:
-    numbers = [*range(30), *range(15)]
-    with TestDriver(app(), tmp_path) as driver:
-        driver.feed("payments", payments(*numbers))
-        driver.run_until_idle()
-    with TestDriver(app(partitions=4), tmp_path) as driver:
-        driver.feed("payments", payments(*range(40), first=len(numbers)))
-        driver.run_until_idle()
-        assert [payment for payment, _ in came(driver)] == sorted(f"p{number}" for number in range(40))
 
 
 def test_state_follows_a_step_that_says_its_old_name_and_takes_another_within(tmp_path: Path) -> None:

@@ -272,10 +272,10 @@ def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
                 there.extend(rows)
             if batch in (1, 3):
                 driver.crash_at(step)
-            survived(driver, lose=True)
+            survived(driver)
         driver.end("orders")
         driver.end("payments")
-        survived(driver, lose=True)
+        survived(driver)
         assert came(driver) == paired(orders, payments, "Full")
 
 

@@ -27,13 +27,14 @@ from holdfast_runtime.state.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, TestDriver
 from tests.engine import child
 from tests.forked import FORKS
+from tests.waiting import patience
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "120"))
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "60"))
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20260901"))
 ROWS = 60
 AT_ONCE = 2
-DEADLINE = 60.0
+DEADLINE = patience(60.0)
 FEW_BATCHES = 6
 """Before so many there is little to restore, and nothing to collect."""
 MORE_OFTEN = ("partition written", "computed", "delta written", "outputs committed", "state committed")

@@ -10,7 +10,7 @@ from holdfast.protocol.assignment import Assignment
 from holdfast_runtime.coordination.coordinator import Placement
 from holdfast_runtime.driver import arrangement
 from holdfast_runtime.driver.arrangement import Arrangement, MoveActions, MovingJob
-from tests.kafka.broker import wait_until
+from tests.waiting import wait_until
 
 FIRST = Arrangement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)
 SECOND = Arrangement(Placement(2, {"q": "l"}, Assignment({"q": ("a",)})), {"q": "h_2"}, 1)

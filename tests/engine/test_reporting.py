@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
 from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, ReportMap, due, shortened
+from tests.waiting import patience
 
 SAID = DriverReport(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
 
@@ -86,8 +87,8 @@ def test_a_foreign_error_does_not_end_the_reports(monkeypatch: pytest.MonkeyPatc
     reporter.start()
     try:
         reporter.placed(1, 4, 8, 4)
-        assert reports.failed.wait(10)
-        assert reports.went_on.wait(10)
+        assert reports.failed.wait(patience(10))
+        assert reports.went_on.wait(patience(10))
     finally:
         reporter.close()
     assert reports.written[-1].tasks == 4

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.runs import APP, Run, check, die, feed, unfinished
+from tests.waiting import patience
 
 ROWS = 12_000
 
@@ -67,7 +68,7 @@ def test_a_worker_that_dies_ends_the_run_and_the_next_one_repeats_the_batch(app:
             with suppress(ProcessLookupError):
                 die(worker)
         assert run.until("failed")["message"]
-        assert run.process.wait(60) == 3
+        assert run.process.wait(patience(60)) == 3
     with Run(app, data, "--until-idle") as run:
         run.ended()
     check(data, ROWS)

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from tests.engine import session_probe
+from tests.waiting import patience
 
-DEADLINE = 240
+DEADLINE = patience(240)
 
 
 def probed(data: Path, code: Path, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -9,7 +9,7 @@ from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.state.environment import claim
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from tests.engine.runs import APP, DEADLINE, Run, check, die, feed, unfinished
-from tests.kafka.broker import wait_until
+from tests.waiting import patience, wait_until
 
 ROWS = 4000
 OVERTAKEN = """
@@ -49,7 +49,7 @@ def test_a_killed_jvm_is_said_with_its_signal_and_the_next_run_goes_on(app: Path
         failed = run.until("failed")
         assert failed["error"] == "SparkDiedError"
         assert "ended by signal 9" in failed["message"]
-        assert run.process.wait(60) != 0
+        assert run.process.wait(patience(60)) != 0
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
         run.ended()
     check(data, ROWS)
@@ -83,7 +83,7 @@ def test_a_batch_that_another_attempt_ended_first_is_done_once_and_said_so(app: 
     with Run(app, data, "--master", "local[2]") as run:
         failed = run.until("failed")
         assert failed["error"] == "AttemptOvertakenError", failed
-        assert run.process.wait(60) != 0
+        assert run.process.wait(patience(60)) != 0
     app.write_text(plain)
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
         run.ended()
@@ -101,7 +101,7 @@ def test_a_process_that_does_not_start_in_sparks_time_is_said_with_what_to_do(
         failed = run.until("failed")
         assert failed["error"] == "HostTooBusyError", failed
         assert "give the driver more CPU, or run less on this host" in failed["message"]
-        assert run.process.wait(60) != 0
+        assert run.process.wait(patience(60)) != 0
     monkeypatch.delenv("PYTHONPATH")
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
         run.ended()

@@ -9,8 +9,6 @@ from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.testing import TestDriver
-from holdfast_runtime.testing.failures import TASK_STEPS
-from tests.engine.log_apps import survived
 from tests.segments.conftest import small_session
 
 
@@ -26,11 +24,10 @@ def app(
     *,
     steps: list[dict[str, Any]] | None = None,
     table: dict[str, Any] | None = None,
-    partitions: int = 2,
 ) -> dict[str, Any]:
     """Calls get the last position of their driver; `steps` in place of the one that writes it."""
     lookup = {"table": "last-position", "on": ["driver"], "select": ["call", "driver", "lat"]} | (verb or {})
-    stream = {"system": "here", "partitions": partitions, "key": ["driver"]}
+    stream = {"system": "here", "partitions": 2, "key": ["driver"]}
     written = [{"name": "remember", "from": ["positions"], "toTable": "last-position"}] if steps is None else steps
     return {
         "apiVersion": "holdfast.dev/v1alpha1",
@@ -171,22 +168,6 @@ def test_several_steps_may_write_one_table() -> None:
         assert came(driver) == [(0, "ann", 19), (1, "bob", -19)]
 
 
-@pytest.mark.parametrize("step", TASK_STEPS)
-def test_whatever_step_dies_each_row_finds_its_keys_last(tmp_path: Path, step: str) -> None:
-    expected = []
-    with TestDriver(app(), tmp_path, slots=2) as driver:
-        for batch in range(8):
-            names = {f"d{at}": batch * 10 + at for at in range(batch % 3, 12, 2)}
-            driver.feed("positions", positions(**names))
-            survived(driver, lose=True)
-            driver.feed("calls", calls(*names, since=100 * batch))
-            expected += [(100 * batch + at, name, lat) for at, (name, lat) in enumerate(names.items())]
-            if batch in (3, 6):
-                driver.crash_at(step)
-            survived(driver, lose=True)
-        assert came(driver) == sorted(expected)
-
-
 def test_a_table_is_there_after_a_restart(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path) as driver:
         driver.feed("positions", positions(ann=1))
@@ -195,17 +176,6 @@ def test_a_table_is_there_after_a_restart(tmp_path: Path) -> None:
         driver.feed("calls", calls("ann", "bob"))
         driver.run_until_idle()
         assert came(driver) == [(0, "ann", 1)]
-
-
-def test_growth_leaves_each_key_with_its_row(tmp_path: Path) -> None:
-    names = {f"d{at}": at for at in range(40)}
-    with TestDriver(app(partitions=2), tmp_path, slots=2) as driver:
-        driver.feed("positions", positions(**names))
-        driver.run_until_idle()
-    with TestDriver(app(partitions=4), tmp_path, slots=2) as driver:
-        driver.feed("calls", calls(*names))
-        driver.run_until_idle()
-        assert came(driver) == sorted((at, name, at) for name, at in names.items())
 
 
 def test_a_table_under_another_name_would_start_from_nothing_and_is_refused(tmp_path: Path) -> None:

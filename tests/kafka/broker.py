@@ -19,10 +19,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
-import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +31,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.cached import cache, locked
+from tests.waiting import wait_until
 
 POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT = 90.0  # a loaded two-core machine with a cold disk needed 8 s
@@ -123,17 +122,6 @@ def free_ports(count: int) -> list[int]:
                 sock.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
                 ports.append(sock.getsockname()[1])
         return ports
-
-
-def wait_until(condition: Callable[[], bool], timeout: float, what: str) -> None:
-    """Return as soon as `condition()` holds; fail with `what` when it does not within `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    pause = threading.Event()
-    while not condition():
-        if time.monotonic() > deadline:
-            msg = f"not within {timeout:g} s: {what}"
-            raise TimeoutError(msg)
-        pause.wait(0.02)
 
 
 class Reached:

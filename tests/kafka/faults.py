@@ -22,7 +22,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.engine.runs import Run, children, die, stopped
-from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker import Broker
+from tests.waiting import patience, wait_until
 
 KILLS = ("driver", "executor", "worker", "daemon", "writer", "broker")
 DECK = (*KILLS, "executor")
@@ -32,7 +33,7 @@ _TWO_IN_A_BATCH = "SlotDiedError"
 """A batch that loses slots twice ends the attempt: as it should, and the next one goes on."""
 _BOTH_ENDED_IT = "AttemptOvertakenError"
 """A zombie that was just ending a batch did so before its successor, which had done it again, could."""
-_DEADLINE = 300.0
+_DEADLINE = patience(300.0)
 """A run that comes up while all processors are at work with others has needed more than two minutes."""
 _A_MINUTE = 65.0
 _COMES_UP_WITHIN = 20

@@ -20,9 +20,10 @@ from holdfast_runtime.streams.kafka.read.fetcher import READER, make_fetcher
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.records import written_batch
-from tests.kafka.broker import JVM, Broker, kafka_jars, wait_until
+from tests.kafka.broker import JVM, Broker, kafka_jars
 from tests.kafka.sent import seen_by_partition, settings_of
 from tests.streams.test_partitioner import PLACES
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

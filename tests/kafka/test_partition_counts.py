@@ -22,7 +22,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast_operator.brokers.partition_counts import BrokerLoginRefusedError, BrokerUnreachableError, read_counts
 from tests.error_codes import has_code
-from tests.kafka.broker import PASSWORD, USER, Broker, free_ports, wait_until
+from tests.kafka.broker import PASSWORD, USER, Broker, free_ports
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -22,9 +22,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 
 from holdfast_runtime.streams.keys import misplaced
 from tests.engine.runs import KEYS, Run, check_rows, die, stopped
-from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker import Broker
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
+from tests.waiting import patience, wait_until
 
 pytestmark = pytest.mark.kafka
 ROWS = 6_000
@@ -73,7 +74,7 @@ def test_a_driver_that_was_stopped_while_its_successor_worked_writes_nothing(bro
             with Run(app, tmp_path / "data", "--until-idle") as successor:
                 assert successor.ended()["ending"] == "idle"
             counted.check(ROWS)
-        assert zombie.process.wait(120) != 0
+        assert zombie.process.wait(patience(120)) != 0
     counted.check(ROWS)
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker import Broker
 from tests.kafka.counted import Counted
 from tests.kafka.faults import DECK, KILLS, Disturbed
 from tests.kafka.load import Load, Reader, kept
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"

@@ -12,8 +12,9 @@ from confluent_kafka import KafkaError
 from holdfast_runtime.streams.kafka.client.librdkafka import Library, destroy_client, library, new_client
 from holdfast_runtime.streams.kafka.write.channel import SendResult, send
 from holdfast_runtime.streams.records import written_batch
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
+from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.known import create, reader, settings_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -5,8 +5,9 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast_runtime.streams.kafka.admin.housekeeping import TopicHousekeeping
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
-from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker import Broker
 from tests.kafka.sent import settings_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -18,8 +18,9 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings, kafka_
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.records import OffsetRange
 from tests.error_codes import has_code
-from tests.kafka.broker import PASSWORD, USER, Broker, wait_until
+from tests.kafka.broker import PASSWORD, USER, Broker
 from tests.kafka.sent import Attempt, Worker, rows_of, seen
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 TOPIC, APP = "sealed-out", "sealed"

@@ -18,8 +18,9 @@ from holdfast_runtime.streams.kafka.write.marker_notes import slot_note, slot_pa
 from holdfast_runtime.streams.kafka.write.producer import TakenOverError, TransactionalProducer
 from holdfast_runtime.streams.records import NO_TIME, Marker, OffsetRange, written_batch
 from tests.error_codes import has_code
-from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker import Broker
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -12,10 +12,10 @@ from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, REPORT_LABEL, ROLE
 from holdfast.protocol.report import report_in
 from tests.cluster.cluster import Cluster, Tree
 from tests.cluster.steps import ClusterError
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kind.installed import Team
 from tests.kind.storage import SHARED_CLAIM
+from tests.waiting import wait_until
 
 CHECKPOINTS = "/checkpoints"
 READY = 180.0

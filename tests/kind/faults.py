@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import NODES
 from tests.cluster.steps import ClusterError
-from tests.kafka.broker import wait_until
 from tests.kind.apps import JAVA, PYTHON, App
 from tests.kind.installed import Installed
 from tests.kind.kafka import KindBroker
+from tests.waiting import wait_until
 
 _BACK = 120.0
 

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.load import Load, Reader, kept
 from tests.kind.windowed import check_windows
+from tests.waiting import wait_until
 
 FLOWS = 90.0
 _SETTLES = 180.0

@@ -9,9 +9,9 @@ from typing import Any
 from tests.chart.helms import Helm
 from tests.chart.rendered import CHART
 from tests.cluster.cluster import Cluster
-from tests.kafka.broker import wait_until
 from tests.kind.images import Images
 from tests.kind.storage import local_disks, shared_folder
+from tests.waiting import wait_until
 
 RELEASE, SYSTEM = "holdfast", "holdfast-system"
 LOST_AFTER = 20

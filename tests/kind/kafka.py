@@ -11,7 +11,8 @@ from confluent_kafka import KafkaException
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import NODES
-from tests.kafka.broker import PASSWORD, SETTINGS, USER, Reached, wait_until
+from tests.kafka.broker import PASSWORD, SETTINGS, USER, Reached
+from tests.waiting import wait_until
 
 PORT, LOGIN_PORT, _CONTROLLER_PORT = 30092, 30094, 30093
 NAMESPACE = "kafka"

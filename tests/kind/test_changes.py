@@ -4,12 +4,12 @@ from pathlib import Path
 
 from tests.cluster import docker
 from tests.cluster.cluster import Cluster
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kind.apps import App, counted_app
 from tests.kind.fed import Fed
 from tests.kind.images import Images
 from tests.kind.installed import Installed, Team
+from tests.waiting import wait_until
 
 _SOON = 120.0
 _KEPT = {"owner.json", "collected.json"}

@@ -8,13 +8,14 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.steps import ClusterError
-from tests.kafka.broker import PASSWORD, USER, wait_until
+from tests.kafka.broker import PASSWORD, USER
 from tests.kafka.counted import Counted
 from tests.kafka.load import kept
 from tests.kind.apps import App, counted_app
 from tests.kind.fed import Fed
 from tests.kind.installed import RELEASE, SYSTEM, Installed, Team
 from tests.kind.kafka import KindBroker
+from tests.waiting import wait_until
 
 _KINDS = "streamapps,pods,configmaps,statefulsets,persistentvolumeclaims,events"
 _TENANT = "tenant"

@@ -15,12 +15,12 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.steps import step
 from tests.examples.rows import FED
 from tests.examples.test_examples import EXPECTED, FOLDER, NAMES, app_of
-from tests.kafka.broker import wait_until
 from tests.kafka.sent import seen_by_partition
 from tests.kind.apps import App, small_runtime
 from tests.kind.images import Images
 from tests.kind.installed import Team
 from tests.kind.kafka import KindBroker
+from tests.waiting import wait_until
 
 _VALUES: dict[str, Any] = {"STRING": "some text", "INT": 200, "BIGINT": 7, "TIMESTAMP": "2026-01-01T00:00:00Z"}
 _ROWS = 60.0

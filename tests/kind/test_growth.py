@@ -2,10 +2,10 @@
 
 import time
 
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kind.apps import App
 from tests.kind.fed import Fed
+from tests.waiting import wait_until
 
 _NOTICED = 60.0
 

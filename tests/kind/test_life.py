@@ -3,11 +3,11 @@
 import time
 
 from tests.cluster.cluster import Cluster
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kind.apps import App, counted_app
 from tests.kind.fed import Fed
 from tests.kind.installed import Team
+from tests.waiting import wait_until
 
 _ENDED = 120.0
 _STILL = 10.0

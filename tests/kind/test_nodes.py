@@ -5,10 +5,10 @@ import time
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.kafka.broker import wait_until
 from tests.kind.apps import App
 from tests.kind.fed import Fed
 from tests.kind.installed import Installed
+from tests.waiting import wait_until
 
 _LIMIT = 90.0
 

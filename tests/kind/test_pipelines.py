@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 from tests.cluster.cluster import Cluster, Tree
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
 from tests.kind.apps import App
 from tests.kind.installed import Team
+from tests.waiting import wait_until
 
 _ENDED, _HEARD = 240.0, 180.0
 _PARTS, _ROWS, _WINDOW, _KEYS = 16, 12_000, 600, 12

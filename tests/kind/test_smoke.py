@@ -12,8 +12,8 @@ from tests.cluster.base import BASE
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import NODES
 from tests.cluster.diagnosis import diagnose
-from tests.kafka.broker import wait_until
 from tests.kind.storage import SHARED_CLAIM, shared_folder
+from tests.waiting import wait_until
 
 _USER = 1000
 

@@ -9,13 +9,13 @@ from confluent_kafka import Producer
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from tests.cluster.cluster import Cluster
 from tests.engine.runs import KEYS
-from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
 from tests.kind.apps import CHECKPOINTS, App
 from tests.kind.fed import Fed
 from tests.kind.installed import Installed
 from tests.kind.kafka import KindBroker
+from tests.waiting import wait_until
 
 _LIMIT = 90.0
 _SHARED = {"key": ["k"], "distribution": "Broadcast", "versioned": True}

@@ -17,6 +17,7 @@ from holdfast_operator.examine.examiner import (
 )
 from holdfast_operator.examine.sandbox import AnswerFault
 from tests.operator.apps import POLICY, tree
+from tests.waiting import patience
 
 KEY = AppKey("apps", "ads")
 GROUNDS = Grounds("apps", {"clicks": 4, "out": 4}, None, (), "")
@@ -102,7 +103,7 @@ def test_a_look_does_not_wait_for_what_takes_long_and_is_asked_for_when_it_is_th
                 await examiner.spec(KEY, app())
         assert changed == []
         lanes.hold.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patience(10)):
             while not changed:
                 await asyncio.sleep(0)
         assert (await examiner.spec(KEY, app())).app is not None

@@ -16,8 +16,8 @@ import pytest
 from holdfast_operator.decide.facts import Grounds, ParsedSpec, StartVerdict, read_spec
 from holdfast_operator.examine.examiner import ExaminerLanes, NotAnsweredError, TooExpensive
 from holdfast_operator.examine.sandbox import AnswerFault, ExaminerLane
-from tests.kafka.broker import wait_until
 from tests.operator.apps import POLICY, tree
+from tests.waiting import patience, wait_until
 
 T = TypeVar("T")
 GROUNDS = Grounds("apps", {"clicks": 4, "out": 4}, None, (), "")
@@ -41,7 +41,7 @@ def answered(work: Callable[[ExaminerLanes], Awaitable[T]], *lanes: ExaminerLane
         made = ExaminerLanes(lanes)
         running = asyncio.create_task(made.run())
         try:
-            return await asyncio.wait_for(asyncio.ensure_future(work(made)), 60)
+            return await asyncio.wait_for(asyncio.ensure_future(work(made)), patience(60))
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from holdfast_operator.decide.decision import LookAgain, NextLook, WaitForChange
 from holdfast_operator.decide.facts import AppKey
 from holdfast_operator.service.look_queue import LookQueue
+from tests.waiting import patience
 
 A, B = AppKey("n", "a"), AppKey("n", "b")
-DEADLINE = 20.0
+DEADLINE = patience(20.0)
 Look = Callable[[AppKey], Awaitable[NextLook]]
 
 

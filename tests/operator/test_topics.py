@@ -10,6 +10,7 @@ from holdfast_operator.brokers.partition_counts import BrokerUnreachableError
 from holdfast_operator.brokers.topic_counts import TopicCounts
 from holdfast_operator.decide.facts import AppKey, Unknown
 from tests.operator.apps import TREE, tree
+from tests.waiting import patience
 
 A, B = AppKey("n", "a"), AppKey("n", "b")
 APP = parse_app(tree())
@@ -200,7 +201,7 @@ def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
         _system: str, bootstrap: str, _config: Mapping[str, str], topics: Collection[str]
     ) -> Mapping[str, int | None]:
         if bootstrap == "gone:9092":
-            assert answered.wait(20), "the other system was not asked meanwhile"
+            assert answered.wait(patience(20)), "the other system was not asked meanwhile"
             message = "no broker"
             raise WorldChangeError(message)
         answered.set()

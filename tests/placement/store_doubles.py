@@ -7,8 +7,9 @@ from threading import Thread
 
 from holdfast.errors import RetrySoonError
 from holdfast.placement.metadata_store import MetadataStore, Version, Versioned
+from tests.waiting import patience
 
-PATIENCE = 30
+PATIENCE = patience(30)
 
 
 class DiedError(BaseException):

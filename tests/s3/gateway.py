@@ -18,7 +18,8 @@ from typing import Self
 from holdfast_runtime.checkpoint.places import storage_at
 from holdfast_runtime.state.object_storage import ObjectStorage
 from tests.go_programs import Program, built
-from tests.kafka.broker import free_ports, wait_until
+from tests.kafka.broker import free_ports
+from tests.waiting import wait_until
 
 VERSITYGW = Program("versitygw", Path(__file__).parent / "versitygw", "github.com/versity/versitygw/cmd/versitygw")
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "holdfast-tests", "AWS_SECRET_ACCESS_KEY": "of-no-use-elsewhere"}

@@ -16,8 +16,9 @@ import pytest
 
 from tests.engine.runs import check, feed
 from tests.s3.gateway import Bucket, Gateway
+from tests.waiting import patience
 
-DEADLINE = 180.0
+DEADLINE = patience(180.0)
 
 
 class Driver:

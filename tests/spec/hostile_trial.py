@@ -18,8 +18,9 @@ from holdfast_operator.decide.facts import AppObject, Snapshot, read_spec
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.examine.start_checks import judge
 from tests.operator.apps import LIMITS, NOW, POLICY, UID
+from tests.waiting import patience
 
-ADDRESS_SPACE, CPU, DEADLINE = 1 << 30, 20, 60
+ADDRESS_SPACE, CPU, DEADLINE = 1 << 30, 20, patience(60)
 """Beyond these a case ends with nothing to show: bytes above what the parent has, seconds, seconds of the clock."""
 MEGABYTE = 1 << 20
 

@@ -24,8 +24,9 @@ from holdfast_runtime.state.place import StorePlace
 from holdfast_runtime.state.storage import Chunk, FolderStorage
 from holdfast_runtime.state.task_store import TaskStore
 from tests.state.places import TASK, Disk
+from tests.waiting import patience
 
-DEADLINE = 60.0
+DEADLINE = patience(60.0)
 BESIDE = SnapshotPolicy(most_deltas=1, beside=0)
 INSIDE = SnapshotPolicy(most_deltas=1)
 

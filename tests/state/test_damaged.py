@@ -23,6 +23,7 @@ from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.testing import TestDriver
 from tests.state.places import TASK, Disk
+from tests.waiting import patience
 
 LAST = 9
 
@@ -106,7 +107,7 @@ def killed_while_open(disk: Disk) -> None:
 
     process = multiprocessing.get_context("fork").Process(target=die)
     process.start()
-    process.join(timeout=60)
+    process.join(timeout=patience(60))
     assert process.exitcode == -signal.SIGKILL
 
 

@@ -22,9 +22,10 @@ from tests.forked import ForkedProcess, children
 from tests.s3.gateway import Gateway
 from tests.state import worker
 from tests.state.test_beside import at_work
+from tests.waiting import patience
 
 KILLS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 64
-DEADLINE = 60
+DEADLINE = patience(60)
 
 
 def ended(directory: Path, *arguments: object) -> int:

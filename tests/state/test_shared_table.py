@@ -14,9 +14,10 @@ from holdfast_runtime.state.shared_table import SHARED_STEPS, SharedTable
 from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.state.table_copy import TableCopy, table_storage
 from tests.forked import FORKS
+from tests.waiting import patience
 
 IDENTITY = TaskIdentity("app", "1", "products")
-DEADLINE = 60.0
+DEADLINE = patience(60.0)
 
 
 def table(path: Path, at: Callable[[str], None] = lambda _: None, boot: str = "boot") -> SharedTable:

@@ -19,6 +19,7 @@ from holdfast_runtime.state.table import LONGEST_PLAIN
 from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
 from tests.error_codes import has_code
 from tests.state.places import TASK, Disk
+from tests.waiting import patience
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def test_a_store_has_one_user_in_a_process_and_among_processes(tmp_path: Path) -
 def in_a_fork(run: Callable[[], None]) -> int:
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
-    process.join(timeout=60)
+    process.join(timeout=patience(60))
     return process.exitcode if process.exitcode is not None else -1
 
 

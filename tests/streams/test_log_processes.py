@@ -1,7 +1,6 @@
 """Several processes on one log, some of them killed: every batch whole and once, its marker with it, order kept."""
 
 import mmap
-import multiprocessing
 import os
 import random
 import signal
@@ -17,13 +16,13 @@ import pytest
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, written_batch
+from tests.forked import FORKS
+from tests.waiting import patience
 
 HERE = StreamPartition("s", 0)
-DEADLINE = 180.0
+DEADLINE = patience(180.0)
 _NUMBER = struct.Struct("<Q")
 PER_BATCH = 50
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
 
 
 def write_batches(folder: Path, task: str, until: int) -> None:
@@ -40,7 +39,7 @@ def marker(task: str, batch: int) -> Marker:
 
 
 def start(folder: Path, task: str, until: int) -> ForkServerProcess:
-    process = PROCESSES.Process(target=write_batches, args=(folder, task, until))
+    process = FORKS.Process(target=write_batches, args=(folder, task, until))
     process.start()
     return process
 
@@ -108,11 +107,11 @@ def test_a_writer_killed_before_it_told_the_others_of_its_commit_keeps_nobody_ou
     log.ensure("s", 1, now=0)
     for batch in range(3):
         log.append(HERE, written_batch([b"k"], [b"v"], 0), marker("a", batch))
-    killed = PROCESSES.Process(target=_die_with_an_older_transaction_told, args=(tmp_path / "log" / "s" / "0",))
+    killed = FORKS.Process(target=_die_with_an_older_transaction_told, args=(tmp_path / "log" / "s" / "0",))
     killed.start()
     killed.join(DEADLINE)
     assert killed.exitcode == -signal.SIGKILL
-    with PROCESSES.Pool(1) as pool:
+    with FORKS.Pool(1) as pool:
         assert pool.map(_last_written, [tmp_path / "log"]) == [2]
 
 
@@ -134,7 +133,7 @@ def _last_written(folder: Path) -> int | None:
 
 
 def test_processes_that_create_one_stream_at_once_agree(tmp_path: Path) -> None:
-    with PROCESSES.Pool(4) as pool:
+    with FORKS.Pool(4) as pool:
         counts = pool.map(_created, [tmp_path / "log"] * 12)
     assert counts == [3] * 12
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["s"]
