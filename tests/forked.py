@@ -8,6 +8,7 @@ import fcntl
 import io
 import os
 import signal
+import threading
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -54,13 +55,21 @@ class ForkedProcess:
         os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> int:
-        """Read on until it has ended, so that it is never stopped by a full pipe; return how."""
+        """Wait until it has ended; return how. What it still writes is read, so that no full pipe stops it."""
+        reader = threading.Thread(target=self._read_on, daemon=True)
+        reader.start()
+        self._process.join(patience(seconds))
+        ended = self._process.exitcode
+        if ended is None:
+            self.kill()
+        reader.join(patience(seconds))
+        assert ended is not None, f"process {self.pid} has not ended within {seconds:g} s"
+        return ended
+
+    def _read_on(self) -> None:
         if not self.stdout.closed:
             with self.stdout:
                 self.stdout.read()
-        self._process.join(patience(seconds))
-        assert self._process.exitcode is not None, f"process {self.pid} has not ended within {seconds:g} s"
-        return self._process.exitcode
 
 
 def _speaking(output: Connection, environment: dict[str, str], run: Callable[..., None], *arguments: Any) -> None:

@@ -25,7 +25,7 @@ from tests.state.test_beside import at_work
 from tests.waiting import patience
 
 KILLS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 64
-DEADLINE = patience(60)
+DEADLINE = 60.0
 
 
 def ended(directory: Path, *arguments: object) -> int:
@@ -191,7 +191,7 @@ def work_on(process: ForkedProcess, draw: random.Random) -> int:
 
 def wait_for_snapshots(directory: Path) -> None:
     """Wait until no snapshot is at work."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + patience(DEADLINE)
     while at_work(worker.place(directory, worker.TASKS[0])):
         assert time.monotonic() < deadline
         time.sleep(0.005)
