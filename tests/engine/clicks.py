@@ -17,7 +17,6 @@ def app(
     verb: dict[str, Any] | None = None,
     *,
     repartitioned: bool = False,
-    partitions: int = 2,
     bounded: bool = True,
     more: list[dict[str, Any]] | None = None,
     **step: Any,
@@ -33,7 +32,7 @@ def app(
     clicks = {
         "name": "clicks",
         "system": "here",
-        "partitions": partitions,
+        "partitions": 2,
         "key": ["user"] if repartitioned else ["campaign"],
         "schema": "campaign STRING, user STRING, cents BIGINT, ts TIMESTAMP",
         "eventTime": {"column": "ts", "lateness": "10s"},

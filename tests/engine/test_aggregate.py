@@ -1,14 +1,13 @@
 """`aggregate` in whole apps: what comes out, over one input or several, behind other steps or before them."""
 
 import random
-from collections import Counter
 from decimal import Decimal
 
 import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.testing import SparkNeededError, TestDriver
-from tests.engine.clicks import Click, app, came, counted, drawn, fed
+from tests.engine.clicks import app, came, counted, drawn, fed
 
 
 @pytest.mark.parametrize("repartitioned", [False, True])
@@ -108,32 +107,6 @@ def test_a_repartition_that_others_read_too_carries_rows() -> None:
         assert came(driver) == counted(clicks)
 
 
-def test_hopping_windows_count_a_row_in_each() -> None:
-    clicks = drawn(300, "hopping")
-    with TestDriver(app({"window": "1m", "slide": "20s"})) as driver:
-        driver.feed("clicks", fed(clicks))
-        driver.end("clicks")
-        driver.run_until_idle()
-        found = Counter(
-            (start, campaign)
-            for campaign, second in clicks
-            for start in range(int(second // 20 * 20) - 40, int(second // 20 * 20) + 1, 20)
-        )
-        assert came(driver) == sorted(((float(start), name, n) for (start, name), n in found.items()), key=str)
-
-
-def test_sessions_end_when_nothing_came_for_their_gap() -> None:
-    clicks: list[Click] = [("a", 0), ("a", 25), ("b", 30), ("a", 60), ("a", 90), ("b", 59), (None, 200)]
-    with TestDriver(app({"window": None, "session": "30s"}), slots=2) as driver:
-        driver.feed("clicks", fed(clicks))
-        driver.run_until_idle()
-        driver.end("clicks")
-        driver.run_until_idle()
-        assert came(driver, "window_start", "window_end", "campaign", "n") == sorted(
-            [(0, 55, "a", 2), (60, 90, "a", 1), (90, 120, "a", 1), (30, 89, "b", 2), (200, 230, None, 1)], key=str
-        )
-
-
 def test_windows_over_windows_fall_into_the_right_ones() -> None:
     """The result for 09:59 to 10:00 belongs to the hour before ten."""
     hours = {"by": ["campaign"], "window": "5m", "compute": ["sum(n) AS n"]}
@@ -172,15 +145,6 @@ def test_several_inputs_are_one_and_a_silent_one_holds_windows_back_unless_it_ma
         driver.advance(31)
         driver.run_until_idle()
         assert came(driver) != []
-
-
-def test_without_a_window_each_batch_brings_the_new_results_of_its_keys() -> None:
-    with TestDriver(app({"window": None}, bounded=False)) as driver:
-        driver.feed("clicks", fed([("a", 0), ("b", 1), ("a", 2)]))
-        driver.run_until_idle()
-        driver.feed("clicks", fed([("a", 3)]))
-        driver.run_until_idle()
-        assert came(driver, "campaign", "n", "cents") == [("a", 2, 2), ("a", 3, 3), ("b", 1, 1)]
 
 
 def test_expressions_in_an_aggregate_need_a_session_of_spark() -> None:

@@ -1,4 +1,4 @@
-"""`aggregate` in whole apps: what it keeps survives crashes, growth and a new name."""
+"""`aggregate` in whole apps: what it keeps survives crashes and a new name."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,20 +54,6 @@ def test_whatever_step_dies_each_window_comes_out_once_and_whole(
 ) -> None:
     dying, undisturbed = life
     assert dying.lived(tmp_path, step) == undisturbed
-
-
-@pytest.mark.parametrize("repartitioned", [False, True])
-def test_growth_in_the_middle_of_a_window_loses_and_doubles_nothing(tmp_path: Path, repartitioned: bool) -> None:
-    before, after = (drawn(100, seed, at, 45, null=repartitioned) for seed, at in (("before", 0), ("after", 10)))
-    with TestDriver(app(repartitioned=repartitioned), tmp_path, slots=2) as driver:
-        driver.feed("clicks", fed(before))
-        driver.run_until_idle()
-    with TestDriver(app(repartitioned=repartitioned, partitions=4), tmp_path, slots=2) as driver:
-        driver.feed("clicks", fed(after))
-        driver.run_until_idle()
-        driver.end("clicks")
-        driver.run_until_idle()
-        assert came(driver) == counted([*before, *after])
 
 
 def test_state_follows_a_step_that_says_its_old_name(tmp_path: Path) -> None:

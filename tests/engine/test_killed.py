@@ -30,7 +30,7 @@ from tests.forked import FORKS
 from tests.waiting import patience
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "60"))
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "120"))
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20260901"))
 ROWS = 60
 AT_ONCE = 2

@@ -31,7 +31,7 @@ def run(driver: TestDriver, death: Death | None) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-@settings(max_examples=25)
+@settings(max_examples=max(12, settings().max_examples // 50))
 @given(played=rounds, slots=st.integers(1, 2), few=st.booleans())
 def test_orders_find_what_a_dictionary_holds(
     kind: str, played: list[tuple[Any, str, Death | None, list[str]]], slots: int, few: bool
@@ -65,7 +65,7 @@ versions = st.lists(st.tuples(rows, st.booleans(), between, deaths), max_size=7)
 
 
 @pytest.mark.parametrize("kind", BOTH)
-@settings(max_examples=25)
+@settings(max_examples=max(12, settings().max_examples // 50))
 @given(played=versions, slots=st.integers(1, 2), few=st.booleans())
 def test_orders_find_the_last_whole_data_set(
     kind: str, played: list[tuple[list[tuple[str, int]], bool, str, Death | None]], slots: int, few: bool

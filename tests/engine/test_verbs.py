@@ -85,27 +85,6 @@ def test_rows_whose_event_time_is_kept_have_it_also_behind_a_repartition(verb: s
         assert times == [3000, 5000, 7000]
 
 
-def test_merge_gives_the_rows_of_all_inputs_each_in_its_order() -> None:
-    spec = app(
-        [stream("a"), stream("b")],
-        {"name": "both", "from": ["a", "b"], "merge": {}},
-        {"name": "counted", "from": ["both"], "process": COUNTED},
-        {"name": "out", "from": ["counted"], "to": "numbered"},
-    )
-    with TestDriver(spec) as driver:
-        driver.feed("a", rows(*range(0, 40, 2)))
-        driver.feed("b", rows(*range(1, 40, 2)))
-        driver.run_until_idle()
-        found = driver.rows("numbered")
-    assert sorted(row["id"] for row in found) == list(range(40))
-    for key in ("k0", "k1", "k2"):
-        mine = [row for row in found if row["k"] == key]
-        assert [row["n"] for row in mine] == list(range(1, len(mine) + 1))
-        for parity in (0, 1):
-            of_one = [row["id"] for row in mine if row["id"] % 2 == parity]
-            assert of_one == sorted(of_one)
-
-
 def test_repartitioned_rows_meet_by_their_new_key_and_keep_the_order_of_their_task() -> None:
     spec = app(
         [stream("a", key=["id"], partitions=4)],
@@ -171,21 +150,6 @@ def test_event_time_passes_on_through_a_repartition_and_fires_timers_behind_it()
         driver.feed("a", rows(*range(100, 130), keys=9))
         driver.run_until_idle()
         assert {row["id"] for row in driver.rows("numbered")} >= set(range(10))
-
-
-def test_the_end_of_an_input_passes_through_a_repartition_and_completes_the_app() -> None:
-    spec = app(
-        [stream("a", bounded=True)],
-        {"name": "moved", "from": ["a"], "repartition": {"by": ["k"]}},
-        {"name": "waited", "from": ["moved"], "process": {**COUNTED, "function": "f:late"}},
-        {"name": "out", "from": ["waited"], "to": "numbered"},
-    )
-    with TestDriver(spec) as driver:
-        driver.feed("a", rows(*range(10)))
-        driver.end("a")
-        driver.run_until_idle()
-        assert driver.completed
-        assert sorted(row["id"] for row in driver.rows("numbered")) == list(range(10)), "the end fires every timer"
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["cut short", "ended"])

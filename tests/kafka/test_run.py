@@ -1,7 +1,6 @@
 """Whole runs on real Spark and a real broker: whatever dies, readers of committed records see each row once."""
 
 import json
-import random
 import re
 import shlex
 import signal
@@ -21,11 +20,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 )
 
 from holdfast_runtime.streams.keys import misplaced
-from tests.engine.runs import KEYS, Run, check_rows, die, stopped
+from tests.engine.runs import KEYS, Run, check_rows
 from tests.kafka.broker import Broker
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
-from tests.waiting import patience, wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 ROWS = 6_000
@@ -36,46 +35,6 @@ BOTH_ENDS = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untype
 def own_broker() -> Iterator[Broker]:
     with Broker() as broker:
         yield broker
-
-
-def test_a_driver_killed_again_and_again_loses_and_doubles_nothing(broker: Broker, tmp_path: Path) -> None:
-    counted, chance = Counted.new(broker), random.Random(5)  # noqa: S311 - a seed, to see the same again
-    app = counted.file(tmp_path)
-    counted.feed(ROWS)
-    for _ in range(2):
-        with Run(app, tmp_path / "data") as run:
-            run.until("progress", chance.randint(2, 4))
-            run.killed()
-    with Run(app, tmp_path / "data", "--until-idle") as run:
-        assert run.ended()["ending"] == "idle"
-    counted.check(ROWS)
-
-
-def test_an_executor_and_workers_that_die_take_nothing_with_them(broker: Broker, tmp_path: Path) -> None:
-    counted = Counted.new(broker)
-    counted.feed(ROWS)
-    with Run(counted.file(tmp_path), tmp_path / "data", "--master", "local-cluster[2,1,1024]", "--until-idle") as run:
-        run.until("progress", 3)
-        die(run.children("CoarseGrainedExecutorBackend")[0])
-        run.ended()
-    counted.check(ROWS)
-
-
-def test_a_driver_that_was_stopped_while_its_successor_worked_writes_nothing(broker: Broker, tmp_path: Path) -> None:
-    counted = Counted.new(broker)
-    app = counted.file(tmp_path)
-    counted.feed(ROWS)
-    with Run(app, tmp_path / "data") as zombie:
-        zombie.until("progress", 2)
-        with stopped(zombie.process.pid):
-            # Locks are a matter of one host: on another, the successor has the same files and knows of none.
-            for lock in (tmp_path / "data").rglob("*.lock"):
-                lock.unlink()
-            with Run(app, tmp_path / "data", "--until-idle") as successor:
-                assert successor.ended()["ending"] == "idle"
-            counted.check(ROWS)
-        assert zombie.process.wait(patience(120)) != 0
-    counted.check(ROWS)
 
 
 def test_a_broker_that_is_killed_and_comes_back_is_waited_for(own_broker: Broker, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Why: one good StreamApp that uses every field, for tests to break in one place at a time."""
 
+import pickle
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 BASE: dict[str, Any] = {
@@ -194,17 +194,22 @@ def resolve(tree: Any, dotted: str) -> Path:
     return tuple(path)
 
 
+def copied(tree: Any) -> Any:
+    """A copy of plain values: thousands are made, and `deepcopy` takes four times as long."""
+    return pickle.loads(pickle.dumps(tree))  # noqa: S301 - made in this line
+
+
 def put(dotted: str, value: object, base: dict[str, Any] = BASE) -> dict[str, Any]:
     """A copy of a tree with another value there."""
-    tree = deepcopy(base)
+    tree: dict[str, Any] = copied(base)
     *way, last = resolve(tree, dotted)
-    _at(tree, way)[last] = deepcopy(value)
+    _at(tree, way)[last] = copied(value)
     return tree
 
 
 def drop(dotted: str, base: dict[str, Any] = BASE) -> dict[str, Any]:
     """A copy of a tree without that field or item."""
-    tree = deepcopy(base)
+    tree: dict[str, Any] = copied(base)
     *way, last = resolve(tree, dotted)
     del _at(tree, way)[last]
     return tree

@@ -5,7 +5,6 @@ The expected verdict is worked out here from two parsed apps; nothing of the gen
 
 import random
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,10 +160,8 @@ def _renamed(path: str, on: list[str]) -> dict[str, Any]:
 
 def _of_one_object(pair: Pair) -> Pair:
     """Both under one name: Kubernetes itself refuses another."""
-    old, new = deepcopy(pair.old), deepcopy(pair.new)
-    for tree in (old, new):
-        tree["metadata"] = {"name": "app", "namespace": "default", "resourceVersion": "1", "uid": "1"}
-    return Pair(pair.name, old, new)
+    metadata = {"metadata": {"name": "app", "namespace": "default", "resourceVersion": "1", "uid": "1"}}
+    return Pair(pair.name, pair.old | metadata, pair.new | metadata)
 
 
 # Names are ids of tests and keys of answers.

@@ -86,7 +86,7 @@ def joined(plan: JoinPlan, sides: Sequence[pa.Table], cuts: Sequence[int], water
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=[str(type_) for type_, _ in KEYS])
-@settings(max_examples=60)
+@settings(max_examples=max(20, settings().max_examples // 10))
 @given(
     kind=st.sampled_from(KINDS),
     seed=st.integers(0, 2**32),
