@@ -78,6 +78,7 @@ LIVES: Mapping[str, Life] = {
     "restarted on three slots": Life(slots=3, attempts=2),
     "moved": Life(attempts=2, disks_lost=True),
     "grown": Life(slots=3, grown=True),
+    "grown and moved": Life(slots=3, grown=True, attempts=2, disks_lost=True),
     **{f"dying {number}": Life(deaths=_DEATHS[number::_DYING]) for number in range(_DYING)},
 }
 
