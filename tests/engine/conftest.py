@@ -1,7 +1,6 @@
 """Spark for tests: one application with three executors for all that need real placement, small ones for others."""
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.spark.located import registered
+from holdfast_runtime.spark.worker_python import worker_python
 from tests.segments.conftest import small_session
 from tests.waiting import patience
 
@@ -20,7 +20,7 @@ DEADLINE = patience(180.0)
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Workers run this interpreter; nothing adaptive may change a plan."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(worker_python(local=True))
     session = (
         SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,700]")
         .config("spark.ui.enabled", "false")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
+from pyspark.sql import SparkSession
 
 from holdfast_runtime.spark.session import open_session
 from holdfast_runtime.spark.settings import SessionRequest
@@ -17,7 +19,12 @@ def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What a Python worker is; and it prints."""
     print("a step says hello")  # noqa: T201 - that is what is asked
     for _ in batches:
-        yield pa.RecordBatch.from_pydict({"said": [sys.executable, os.environ["PYTHONPATH"], str(os.getpgid(0))]})
+        said = [sys.executable, pyspark.__file__, os.environ["PYTHONPATH"], str(os.getpgid(0))]
+        yield pa.RecordBatch.from_pydict({"said": said})
+
+
+def said_by_worker(spark: SparkSession) -> list[str]:
+    return [row.said for row in spark.range(1, numPartitions=1).mapInArrow(workers, "said STRING").collect()]
 
 
 def main(data: Path, code: Path) -> None:
@@ -25,15 +32,14 @@ def main(data: Path, code: Path) -> None:
     answer_ours = signal.getsignal(signal.SIGINT)
     conf = {"spark.ui.port": "0", "spark.executorEnv.PYTHONPATH": str(code)}
     spark = open_session(SessionRequest("first", "local[1]", ui=True, conf=conf), data)
-    python, path, group = (
-        row.said for row in spark.range(1, numPartitions=1).mapInArrow(workers, "said STRING").collect()
-    )
+    python, module, path, group = said_by_worker(spark)
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - the process itself
     told = {
         "time_zone": spark.conf.get("spark.sql.session.timeZone"),
         "adaptive": spark.conf.get("spark.sql.adaptive.enabled"),
         "ui": spark.sparkContext.uiWebUrl,
         "python": python,
+        "compiled_modules": module == pyspark.__file__,
         "code_on_path": str(code) in path.split(":"),
         "worker_in_our_group": int(group) == os.getpgid(0),
         "jvm_in_our_session": os.getsid(jvm) == os.getsid(0),
@@ -42,7 +48,7 @@ def main(data: Path, code: Path) -> None:
     }
     spark.stop()
     again = open_session(SessionRequest("second", "local[1]", ui=False, conf={}), data)
-    told["second"] = [again.sparkContext.appName, again.sparkContext.uiWebUrl, again.range(3).count()]
+    told["second"] = [again.sparkContext.appName, again.sparkContext.uiWebUrl, said_by_worker(again)[0]]
     again.stop()
     sys.stdout.write(json.dumps(told))
 

@@ -38,12 +38,13 @@ def test_a_session_is_ours_and_prints_nothing(tmp_path: Path) -> None:
         "time_zone": "UTC",
         "adaptive": "false",
         "python": sys.executable,
+        "compiled_modules": True,
         "code_on_path": True,
         "worker_in_our_group": False,
         "jvm_in_our_session": False,
         "interrupts_are_ours": True,
         "environment_is_as_before": True,
-        "second": ["second", None, 3],
+        "second": ["second", None, sys.executable],
     }
     log = (data / "spark.log").read_text(encoding="utf-8")
     assert "a step says hello" in log

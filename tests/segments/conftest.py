@@ -1,12 +1,13 @@
 """One small Spark session, or the one that other tests of this run have already."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import SparkSession
+
+from holdfast_runtime.spark.worker_python import worker_python
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def small_session() -> Iterator[SparkSession]:
         session.conf.set("spark.sql.adaptive.enabled", "false")
         yield session
         return
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(worker_python(local=True))
     session = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")

@@ -13,7 +13,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
 from holdfast_runtime.spark.settings import SessionRequest, session_settings
+from holdfast_runtime.spark.worker_python import worker_python
 
 OLDEST = 17
 """The oldest Java that Spark 4.3 runs on."""
@@ -168,7 +168,7 @@ def _jvm(settings: SparkConf, data: Path | None) -> Any:
 @contextmanager
 def _environment(wanted: SessionRequest) -> Iterator[None]:
     """Set environment variables that PySpark and the JVM read while they start, only for the block."""
-    ours = {"PYSPARK_PYTHON": sys.executable}
+    ours = worker_python(local=wanted.local and SparkContext._gateway is None)  # noqa: SLF001 - no way to ask
     if wanted.local:
         # Otherwise Spark's UI and ports would be open to the network, and its start would look up the host's name.
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -1,0 +1,25 @@
+"""The Python of workers on this host: the one that tests run in, with PySpark as it is installed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from holdfast_runtime.spark.worker_python import worker_python
+
+_SPARK = "/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10.9.9-src.zip:/spark/jars/spark-core_2.13-4.3.0.jar"
+_ASKED = "import os; print(os.environ['PYTHONPATH'], end='')"
+
+
+@pytest.mark.parametrize("own", ["", "/code", "/my code:/lib/functions.zip", "/a*"])
+def test_what_spark_puts_before_the_users_path_is_left_out_and_nothing_else(own: str) -> None:
+    path = f"{_SPARK}:{own}" if own else _SPARK
+    ours = worker_python(local=True)
+    environment = {**os.environ, **ours, "PYTHONPATH": path}
+    said = subprocess.run([ours["PYSPARK_PYTHON"], "-c", _ASKED], env=environment, capture_output=True, check=True)
+    assert said.stdout.decode() == own
+
+
+def test_workers_on_other_hosts_run_what_is_at_the_same_place_there() -> None:
+    assert worker_python(local=False) == {"PYSPARK_PYTHON": sys.executable}
