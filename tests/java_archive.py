@@ -40,4 +40,5 @@ def fast_start() -> str:
                 timeout=_LIMIT,
             )
             partial.rename(archive)
-    return f"-XX:SharedArchiveFile={archive} {_SILENT} -XX:TieredStopAtLevel=1"
+    options = f"-XX:SharedArchiveFile={archive} {_SILENT} -XX:TieredStopAtLevel=1"
+    return f'{options} -Dspark.executorEnv.JDK_JAVA_OPTIONS="{options}"'  # executors of their own read no others

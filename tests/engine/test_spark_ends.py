@@ -8,7 +8,7 @@ import pytest
 from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.state.environment import claim
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from tests.engine.runs import APP, DEADLINE, Run, check, die, feed, unfinished
+from tests.engine.runs import APP, DEADLINE, Run, check, feed, unfinished
 from tests.waiting import patience, wait_until
 
 ROWS = 4000
@@ -37,22 +37,6 @@ def app(tmp_path: Path) -> Path:
     path = tmp_path / "app.yaml"
     path.write_text(APP)
     return path
-
-
-def test_a_killed_jvm_is_said_with_its_signal_and_the_next_run_goes_on(app: Path, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    feed(data, ROWS)
-    with Run(app, data, "--master", "local[2]") as run:
-        run.until("progress", 2)
-        (jvm,) = run.children("org.apache.spark.deploy.SparkSubmit")
-        die(jvm)
-        failed = run.until("failed")
-        assert failed["error"] == "SparkDiedError"
-        assert "ended by signal 9" in failed["message"]
-        assert run.process.wait(patience(60)) != 0
-    with Run(app, data, "--master", "local[2]", "--until-idle") as run:
-        run.ended()
-    check(data, ROWS)
 
 
 def test_a_run_that_is_to_end_while_its_batch_waits_ends_well_and_leaves_the_batch(app: Path, tmp_path: Path) -> None:
