@@ -8,7 +8,7 @@ from kubernetes import client, config
 from ruamel.yaml import YAML
 
 from tests.api.plane import ADMIN, Plane
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 Tree = dict[str, Any]
 APPS = "/apis/holdfast.dev/v1alpha1/namespaces/{}/streamapps"
@@ -16,7 +16,8 @@ PODS = "/api/v1/namespaces/{}/pods"
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
 SETS = "/apis/apps/v1/namespaces/{}/statefulsets"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
-_WAIT = 15
+_WAIT = patience(75)
+"""Longer than the API server gives itself for an answer: what it says then is what happened."""
 _CRD = Path(__file__).parents[2] / "crds" / "streamapps.holdfast.dev.yaml"
 _STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -10,7 +10,7 @@ from tests.api.admin import install_crd
 from tests.api.conftest import Site, opened
 from tests.api.plane import Plane
 from tests.kafka.broker import free_ports
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_an_operator_that_was_there_before_the_crd_runs_the_apps_that_come_after
     (port,) = free_ports(1)
     with site.operator(port=port):
         wait_until(lambda: "waiting for the CRD streamapps.holdfast.dev" in site.log.read_text(), 30, "it waits")
-        assert requests.get(f"http://127.0.0.1:{port}/healthz", timeout=10).text == "ok"
+        assert requests.get(f"http://127.0.0.1:{port}/healthz", timeout=patience(10)).text == "ok"
         install_crd(site.admin)
         site.apply()
         wait_until(lambda: len(site.alive()) == 1, 60, "the driver of the app is made")

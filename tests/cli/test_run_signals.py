@@ -147,5 +147,7 @@ sys.exit(run_watched(waits, RunDisplay(as_json=True, color="never", metrics=None
 
 
 def test_a_second_sigterm_stops_at_once() -> None:
-    ran = subprocess.run([sys.executable, "-c", TWICE], check=False, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", TWICE], check=False, capture_output=True, text=True, timeout=patience(60)
+    )
     assert (ran.returncode, "stopped at once" in ran.stderr) == (130, True), ran

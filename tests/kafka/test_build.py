@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import patience
+
 ROOT = Path(__file__).parents[2]
 LOOPS = {"holdfast_runtime/streams/kafka/client/gather.so", "holdfast_runtime/columns/row_loops.so"}
 
@@ -20,7 +22,7 @@ def built(folder: Path, compiler: str) -> tuple[str, list[str], str]:
         env={**os.environ, "CC": compiler},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=True,
     )
     (wheel,) = folder.glob("*.whl")

@@ -23,7 +23,7 @@ from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import JVM, Broker, kafka_jars
 from tests.kafka.sent import seen_by_partition, settings_of
 from tests.streams.test_partitioner import PLACES
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -66,7 +66,7 @@ def java(broker: Broker, topic: str, records: Sequence[Record]) -> list[Answer]:
     assert found is not None
     lines = "".join(f"{_hex(key)}\t{_hex(value)}\n" for key, value in records)
     command = [found, *JVM, "-cp", f"{kafka_jars()}/*", str(PRODUCER), broker.bootstrap, topic]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=patience(120), check=False)
     assert done.returncode == 0, done.stderr
     answers = [Answer(*map(int, line.split("\t"))) for line in done.stdout.splitlines()]
     assert len(answers) == len(records)

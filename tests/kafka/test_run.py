@@ -24,7 +24,7 @@ from tests.engine.runs import KEYS, Run, check_rows
 from tests.kafka.broker import Broker
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 pytestmark = pytest.mark.kafka
 ROWS = 6_000
@@ -163,7 +163,7 @@ def test_a_topic_that_was_made_anew_or_lost_records_stops_the_app_with_the_choic
 
 def holdfast(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = str(Path(sys.executable).with_name("holdfast"))
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=patience(120))
 
 
 def troubles(app: Path, folder: Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ from holdfast_runtime.streams.records import OffsetRange
 from tests.error_codes import has_code
 from tests.kafka.broker import PASSWORD, USER, Broker
 from tests.kafka.sent import Attempt, Worker, rows_of, seen
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 pytestmark = pytest.mark.kafka
 TOPIC, APP = "sealed-out", "sealed"
@@ -66,7 +66,7 @@ def certified(folder: Path, name: str) -> tuple[Path, Path]:
     own = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass", PASSWORD]
     subject = ["-keyalg", "EC", "-dname", f"CN={name}", "-ext", "SAN=IP:127.0.0.1", "-validity", "2"]
     for command in (["-genkeypair", *subject, *own], ["-exportcert", "-rfc", "-file", str(certificate), *own]):
-        subprocess.run(["keytool", *command], check=True, capture_output=True, timeout=60)  # noqa: S607
+        subprocess.run(["keytool", *command], check=True, capture_output=True, timeout=patience(60))  # noqa: S607
     return store, certificate
 
 

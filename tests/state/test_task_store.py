@@ -202,7 +202,11 @@ def test_a_store_has_one_user_in_a_process_and_among_processes(tmp_path: Path) -
             "TaskStore.open(Disk(Path(sys.argv[1])).place)"
         )
         asked = subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", script, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=patience(60),
+            check=False,
         )
         assert "StoreBusyError" in asked.stderr
         assert "open in another process" in asked.stderr
@@ -277,7 +281,11 @@ with TaskStore.create(Disk(Path(sys.argv[1])).place, -1) as store:
 
 def test_a_disk_that_takes_no_more_says_so_and_loses_nothing(tmp_path: Path) -> None:
     asked = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=patience(60),
+        check=False,
     )
     assert "has no space for the state of task partition-0" in asked.stdout, asked.stderr
     assert asked.stdout.endswith("goes on 1\n")
