@@ -162,7 +162,7 @@ def test_nobody_notices_hostile_apps_by_the_hundred(site: Site) -> None:
                 site.admin.send("POST", path, json.dumps(hostile))
                 taken += 1
             except RefusedError as error:
-                # Invalid, or more than the API server hands on ("too large", "larger than max") or can judge in its time.
+                # Invalid, or more than the API server hands on ("too large", "larger than max") or judges in its time.
                 assert error.status in (400, 413, 422, 504) or "large" in str(error), error
             if number % 10 == 0:
                 site.apply(good[number // 10], suspend=True)
