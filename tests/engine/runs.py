@@ -156,7 +156,10 @@ class Run:
         except queue.Empty:
             message = f"no {wanted} in time: {self.events[-3:]} {self._errors()}"
             raise TimeoutError(message) from None
-        assert found is not None, f"ended before {wanted}: {self.events[-3:]} {self._errors()}"
+        if found is None:
+            ended = self.process.wait(patience(60))
+            message = f"ended with {ended} before {wanted}: {self.events[-3:]} {self._errors()}"
+            raise AssertionError(message)
         self.events.append(found)
         return found
 

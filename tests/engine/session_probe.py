@@ -34,7 +34,7 @@ def main(data: Path, code: Path) -> None:
     spark = open_session(SessionRequest("first", "local[1]", ui=True, conf=conf), data)
     python, module, path, group = said_by_worker(spark)
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - the process itself
-    told = {
+    told: dict[str, object] = {
         "time_zone": spark.conf.get("spark.sql.session.timeZone"),
         "adaptive": spark.conf.get("spark.sql.adaptive.enabled"),
         "ui": spark.sparkContext.uiWebUrl,
