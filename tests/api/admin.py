@@ -66,7 +66,7 @@ class Admin:
     def table(self, path: str) -> list[dict[str, Any]]:
         """What `kubectl get` shows of a list: without the objects, which may be such that nobody can parse them."""
         accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-        answer = self._session.get(f"{self._url}{path}?includeObject=None", headers=accept, timeout=4 * _WAIT)
+        answer = self._session.get(f"{self._url}{path}?includeObject=None", headers=accept, timeout=_WAIT)
         if answer.status_code >= 300:
             raise RefusedError(answer.status_code, answer.text)
         tree = answer.json()

@@ -22,10 +22,11 @@ def app(tmp_path: Path) -> Path:
 
 def test_whatever_ends_a_run_the_next_one_goes_on_and_each_row_counts_once(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    endings = (driver_killed, worker_killed, jvm_killed, executor_killed, drained)
+    endings = (Run.killed, worker_killed, jvm_killed, executor_killed, drained)
     for attempt, ending in enumerate(endings):
         feed(data, ROWS, attempt * ROWS)
-        with Run(app, data, *OPTIONS.get(ending, ())) as run:
+        options = ("--master", "local-cluster[2,1,1024]") if ending is executor_killed else ()
+        with Run(app, data, *options) as run:
             run.until("progress", 2)
             ending(run)
         assert run.events[0]["attempt"] == attempt + 1
@@ -33,10 +34,6 @@ def test_whatever_ends_a_run_the_next_one_goes_on_and_each_row_counts_once(app: 
     with Run(app, data, "--until-idle") as run:
         assert run.ended()["ending"] == "idle"
     check(data, len(endings) * ROWS)
-
-
-def driver_killed(run: Run) -> None:
-    run.killed()
 
 
 def worker_killed(run: Run) -> None:
@@ -67,9 +64,6 @@ def executor_killed(run: Run) -> None:
     die(run.children("CoarseGrainedExecutorBackend")[0])
     run.until("progress", 2)
     drained(run)
-
-
-OPTIONS = {executor_killed: ("--master", "local-cluster[2,1,1024]")}
 
 
 def test_a_second_run_on_the_same_data_is_refused_by_name(app: Path, tmp_path: Path) -> None:

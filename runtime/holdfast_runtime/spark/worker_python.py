@@ -1,7 +1,7 @@
 """Which Python Spark runs its workers and planning processes in: the one that Holdfast runs in, with its own PySpark.
 
 Spark puts a zip of PySpark before everything else on their path. Out of a zip Python compiles each module again in each
-process: a second and more of CPU for each of the six that a start needs, while Spark waits ten seconds for one. The
+process: a second and more of CPU for each of the five that a start needs, while Spark waits ten seconds for one. The
 script beside this file leaves the zip out, and with it the same PySpark is found where it is installed, compiled.
 """
 
