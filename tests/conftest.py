@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 # CI draws the same examples each time, so that what lands is what was seen; `make soak` draws many fresh ones.
-settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE)
+settings.register_profile("ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE)
 settings.register_profile("soak", max_examples=5_000, deadline=None, suppress_health_check=SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -89,6 +89,10 @@ class Admin:
         """Merge this into it."""
         return self.call("PATCH", path, patch, "application/merge-patch+json")
 
+    def replace_spec(self, path: str, spec: Tree) -> None:
+        """Give it this spec, whoever else writes to it meanwhile: a PUT of what was read could be outdated by then."""
+        self.call("PATCH", path, [{"op": "replace", "path": "/spec", "value": spec}], "application/json-patch+json")
+
     def delete(self, path: str, grace: int | None = None, uid: str | None = None) -> None:
         """Let it go; with `uid`, refused if another object has its name by now."""
         body: Tree = {} if grace is None else {"gracePeriodSeconds": grace}

@@ -115,10 +115,8 @@ class Site:
         app = tree(**spec)
         app["metadata"]["name"] = name
         path = APPS.format(self.namespace)
-        there = self.admin.get(f"{path}/{name}")
-        if there:
-            app["metadata"] = there["metadata"]
-            self.admin.call("PUT", f"{path}/{name}", app)
+        if self.admin.get(f"{path}/{name}"):
+            self.admin.replace_spec(f"{path}/{name}", app["spec"])
         else:
             self.admin.create(path, app)
 

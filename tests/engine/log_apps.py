@@ -1,9 +1,7 @@
-"""Apps on the embedded log, for tests of a step or two, and how such an app goes on after a crash."""
+"""Apps on the embedded log, for tests of a step or two."""
 
 from collections.abc import Sequence
 from typing import Any
-
-from holdfast_runtime.testing import Crashed, TestDriver
 
 
 def app_on_log(name: str, streams: Sequence[dict[str, Any]], steps: Sequence[dict[str, Any]], code: str) -> Any:
@@ -19,13 +17,3 @@ def app_on_log(name: str, streams: Sequence[dict[str, Any]], steps: Sequence[dic
             "runtime": {"code": {"f": code}},
         },
     }
-
-
-def survived(driver: TestDriver) -> None:
-    """Run to the end of the input; after a crash, restart first, with empty disks."""
-    try:
-        driver.run_until_idle()
-    except Crashed:
-        driver.restart()
-        driver.lose_local_state()
-        driver.run_until_idle()

@@ -19,7 +19,7 @@ from holdfast_runtime.testing import TestDriver
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20261124"))
-SHAPES = 300 if SOAK else 4
+SHAPES = 300 if SOAK else 2
 START = datetime(2026, 1, 1, tzinfo=UTC)
 USERS, SHOPS, ROWS, SECONDS, NOTES = 24, 5, 120, 600, 7
 WITHIN, NEAR = 30, 3600

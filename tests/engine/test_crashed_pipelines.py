@@ -20,7 +20,7 @@ from holdfast_runtime.testing.failures import TASK_STEPS
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20261123"))
-LIVES = 500 if SOAK else 4
+LIVES = 500 if SOAK else 3
 PARTS, ROWS, USERS, SHOPS = 16, 400, 40, 12
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MOST_BATCHES = 200

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from holdfast_runtime.steps import join
 from holdfast_runtime.testing import SparkNeededError, TestDriver
 from holdfast_runtime.testing.failures import TASK_STEPS
-from tests.engine.log_apps import survived
+from tests.apps.lives import Death, outlived
 from tests.engine.pairs import START, WITHIN, app, came, drawn, fed, paired
 from tests.segments.conftest import small_session
 
@@ -246,24 +246,23 @@ def test_a_hot_key_comes_out_over_several_commits_and_nothing_is_read_meanwhile(
     assert all(task.rows_in == 0 for task, waited in zip(tasks[1:], aside, strict=False) if waited)
 
 
-@pytest.mark.parametrize("step", TASK_STEPS)
+@pytest.mark.parametrize("life", range(4))
 def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, life: int
 ) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 5)
     orders, payments = list[dict[str, Any]](), list[dict[str, Any]]()
     with TestDriver(app({"type": "Full"}, repartitioned=True), tmp_path, slots=2) as driver:
-        for batch in range(4):
+        for batch, step in enumerate(TASK_STEPS[life::4]):
             for stream, there in (("orders", orders), ("payments", payments)):
-                rows = fed(drawn(20, f"{step}{batch}{stream}", batch * 40, 40, orders=12), since=len(there))
+                rows = fed(drawn(20, f"{step}{stream}", batch * 40, 40, orders=12), since=len(there))
                 driver.feed(stream, rows)
                 there.extend(rows)
-            if batch in (1, 3):
-                driver.crash_at(step)
-            survived(driver)
+            outlived(driver, Death(step, disks_lost=True))
+            driver.run_until_idle()
         driver.end("orders")
         driver.end("payments")
-        survived(driver)
+        driver.run_until_idle()
         assert came(driver) == paired(orders, payments, "Full")
 
 
