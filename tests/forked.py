@@ -9,7 +9,8 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.waiting import patience
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
+        "tests.api.child",
         "tests.engine.child",
         "tests.kafka.writer",
         "tests.placement.store_writer",
@@ -35,10 +37,12 @@ _PIPE = 4096
 class ForkedProcess:
     """Runs a function to its end; what it writes to its standard output is read here."""
 
-    def __init__(self, run: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, run: Callable[..., None], *arguments: Any, environment: Mapping[str, str] | None = None) -> None:
         here, there = FORKS.Pipe(duplex=False)
         fcntl.fcntl(there.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
-        self._process = FORKS.Process(target=_speaking, args=(there, dict(os.environ), run, *arguments))
+        self._process = FORKS.Process(
+            target=_speaking, args=(there, {**os.environ, **(environment or {})}, run, *arguments)
+        )
         self._process.start()
         there.close()  # only the process can write, so its end is the end of what can be read
         self.stdout = io.TextIOWrapper(os.fdopen(os.dup(here.fileno()), "rb"))
@@ -50,9 +54,14 @@ class ForkedProcess:
         assert self._process.pid is not None
         return self._process.pid
 
+    def poll(self) -> int | None:
+        """How it has ended; None: it has not."""
+        return self._process.exitcode
+
     def kill(self) -> None:
         """Give it no chance to tidy up."""
-        os.kill(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> int:
         """Wait until it has ended; return how. What it still writes is read, so that no full pipe stops it."""

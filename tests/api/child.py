@@ -1,6 +1,6 @@
-"""Why: an operator in a process of its own, which dies where it is told to.
+"""Why: an operator in a process of its own, forked from one that has imported it, which dies where it is told to.
 
-`python -m tests.api.child NAMESPACE [DIE]`:
+`run(namespace, die)`:
 DIE is `POINT:N` (at the N-th time it comes by this point), `any:N` (by any point) or `after:SECONDS`; `busy:SECONDS`
 is no death: its loop does nothing for so long, in the middle of its first look. Topics are what a test says they are,
 in the file TOPICS of the environment: brokers are another test's matter. Must not change what an operator does.
@@ -10,13 +10,14 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+
+from kubernetes.aio.config import kube_config
 
 from holdfast.errors import WorldChangeError
 from holdfast_operator import main
@@ -69,5 +70,10 @@ def run(namespace: str, when: str) -> None:
     asyncio.run(main.serve(replace(options, ask=ask)))
 
 
-if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")
+def logged(log: Path, run: Callable[[str, str], None], namespace: str, when: str) -> None:
+    """Run such an operator with the environment that this process has by now; what it says goes to the log."""
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    kube_config.KUBE_CONFIG_DEFAULT_LOCATION = os.environ["KUBECONFIG"]  # read when it was imported, before the fork
+    run(namespace, when)

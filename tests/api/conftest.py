@@ -2,10 +2,7 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.api import child
 from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin, default_storage, install_crd
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
 from tests.chart.rendered import rendered
 from tests.chart.rights import OPERATOR, grant
+from tests.forked import ForkedProcess
 from tests.operator.apps import tree
 from tests.s3.fixtures import gateway
 from tests.waiting import wait_until
 
 __all__ = ["gateway"]
-ROOT = Path(__file__).parents[2]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _NUMBERS = itertools.count()
@@ -45,7 +43,8 @@ class Site:
     namespace: str
     kubelet: Kubelet
     topics_file: Path
-    program: str = "tests.api.child"
+    run: Callable[[str, str], None] = child.run
+    """What an operator here does."""
     brokers: bool = False
     """Whether the operator asks real brokers instead of this test."""
 
@@ -70,25 +69,17 @@ class Site:
     @contextmanager
     def operator(
         self, die: str = "", lease: str = "", who: str = "", port: int | None = None
-    ) -> Iterator[subprocess.Popen[bytes]]:
+    ) -> Iterator[ForkedProcess]:
         """An operator that watches this namespace; `port`: where it says how it is."""
         environment = {
-            **os.environ,
             "KUBECONFIG": str(self.plane.kubeconfig(OPERATOR)),
             "TOPICS": "" if self.brokers else str(self.topics_file),
-            "PYTHONPATH": str(ROOT),
             "LEASE": lease,
             "HOSTNAME": who,
             "PORT": str(port or ""),
         }
-        with self.log.open("ab") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", self.program, self.namespace, die],
-                env=environment,
-                cwd=ROOT,
-                stdout=file,
-                stderr=file,
-            )
+        self.log.touch()  # who looks before it has said a word finds none
+        process = ForkedProcess(child.logged, self.log, self.run, self.namespace, die, environment=environment)
         try:
             yield process
         except TimeoutError as error:

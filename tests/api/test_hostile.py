@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from tests.api.admin import APPS, CONFIG_MAPS, PODS, RefusedError
 from tests.api.conftest import Site
+from tests.forked import ForkedProcess
 from tests.operator.apps import tree
 from tests.spec.hostile import hostile_apps
 from tests.waiting import wait_until
@@ -81,7 +81,7 @@ def _states(site: Site) -> dict[str, tuple[str, str]]:
     return {row["Name"]: (row["Ready"], row["Reason"]) for row in site.admin.table(APPS.format(site.namespace))}
 
 
-def _serves(site: Site, operator: "subprocess.Popen[bytes]", suspend: bool) -> None:
+def _serves(site: Site, operator: ForkedProcess, suspend: bool) -> None:
     """A good app is taken care of, by the same operator."""
     site.apply(suspend=suspend)
     site.until("Ready", *(("False", "Suspended") if suspend else ("True", "Running")), seconds=60)

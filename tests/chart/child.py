@@ -1,6 +1,6 @@
 """Why: an operator in a process of its own that watches all namespaces and all nodes, as the chart installs it.
 
-`python -m tests.chart.child`: takes the arguments of `tests.api.child` and heeds none. Must not change what it does.
+Must not change what it does.
 """
 
 import asyncio
@@ -12,7 +12,9 @@ from holdfast_operator.manifests.network_policy import AppNetwork
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from tests.api.child import counts
 
-if __name__ == "__main__":
+
+def run(_namespace: str, _when: str) -> None:
+    """As `tests.api.child` does; it heeds neither."""
     options = main.OperatorOptions(
         PodPolicy(Installation("image")), lease=os.environ["LEASE"], topics_every=0.2, network=AppNetwork(), ask=counts
     )

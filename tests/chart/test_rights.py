@@ -12,6 +12,7 @@ from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
 from tests.api.test_leader import holder
+from tests.chart import child
 from tests.chart.rendered import rendered
 from tests.chart.rights import OPERATOR, Right, grant, granted
 from tests.waiting import wait_until
@@ -42,7 +43,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         admin.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})
         admin.patch("/api/v1/nodes/node-a/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
         with Kubelet(admin, namespace) as kubelet:
-            made = Site(plane, admin, namespace, kubelet, tmp_path / "topics.json", "tests.chart.child")
+            made = Site(plane, admin, namespace, kubelet, tmp_path / "topics.json", child.run)
             made.topics(clicks=4, out=4)
             yield made
         assert kubelet.failure is None

@@ -8,12 +8,18 @@ from pydantic import BaseModel
 from holdfast.spec.app import AppSpec
 from holdfast.spec.fields import items_of_list, names_in_files, object_of
 from holdfast.spec.parse import SpecInvalidError, parse_app
-from tests.crd.harness import Verdicts
+from tests.crd.harness import Question, Verdicts, ask
 from tests.spec.base_app import BASE, resolve
 from tests.spec.corpus import CASES, Case
 from tests.spec.field_values import ROWS
 
 BY_NAME = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> Verdicts:
+    """What the API server says of all of them at once."""
+    return ask(Question(case.name, case.tree) for case in CASES)
 
 
 @BY_NAME
