@@ -11,7 +11,7 @@ from holdfast_runtime.state.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, Crashed, Lab, TestDriver
 from tests.apps.case import Case, Rows
 
-_OFTEN = SnapshotPolicy(most_deltas=2, least_deltas=1)
+OFTEN = SnapshotPolicy(most_deltas=2, least_deltas=1)
 """Snapshots after so few batches that short lives have them."""
 _RARE = (*SNAPSHOT_STEPS, *COLLECT_STEPS, *RESTORE_STEPS, *SHARED_STEPS)
 """Steps that not every batch has. Dying there later in a life is likelier to find them."""
@@ -57,7 +57,7 @@ class Life:
     def of(self, case: Case) -> LifeResult:
         """Live it."""
         died: list[Death] = []
-        with TestDriver(case.app, slots=self.slots, lab=Lab(snapshots=_OFTEN)) as driver:
+        with TestDriver(case.app, slots=self.slots, lab=Lab(snapshots=OFTEN)) as driver:
             for turn, _ in enumerate(_turns(driver, case)):
                 deaths = self.deaths[turn * _A_TURN : (turn + 1) * _A_TURN]
                 died += [death for death in deaths if outlived(driver, death)]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.testing import TestDriver
+from holdfast_runtime.testing import Lab, TestDriver
 from holdfast_runtime.testing.failures import TASK_STEPS
-from tests.apps.lives import Death, outlived
+from tests.apps.lives import OFTEN, Death, outlived
 from tests.engine.clicks import app, came, counted, drawn, fed
 
 
@@ -23,7 +23,8 @@ class Life:
 
     def lived(self, folder: Path, steps: Sequence[str] = ()) -> list[tuple[Any, ...]]:
         """What comes out; at each of these steps a batch dies and its disks with it."""
-        with TestDriver(app(self.verb, repartitioned=self.repartitioned), folder, slots=2) as driver:
+        often = Lab(snapshots=OFTEN)
+        with TestDriver(app(self.verb, repartitioned=self.repartitioned), folder, slots=2, lab=often) as driver:
             for batch in range(6):
                 driver.feed("clicks", fed(drawn(40, f"{batch}", batch * 40, 40)))
                 for step in steps[batch : batch + 1]:
@@ -54,7 +55,7 @@ def test_whatever_step_dies_each_window_comes_out_once_and_whole(
     tmp_path: Path, life: tuple[Life, list[tuple[Any, ...]]], first: int
 ) -> None:
     dying, undisturbed = life
-    assert dying.lived(tmp_path, TASK_STEPS[first::4]) == undisturbed
+    assert dying.lived(tmp_path, TASK_STEPS[first::4][::-1]) == undisturbed
 
 
 def test_state_follows_a_step_that_says_its_old_name(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.steps import join
-from holdfast_runtime.testing import SparkNeededError, TestDriver
+from holdfast_runtime.testing import Lab, SparkNeededError, TestDriver
 from holdfast_runtime.testing.failures import TASK_STEPS
-from tests.apps.lives import Death, outlived
+from tests.apps.lives import OFTEN, Death, outlived
 from tests.engine.pairs import START, WITHIN, app, came, drawn, fed, paired
 from tests.segments.conftest import small_session
 
@@ -252,18 +252,20 @@ def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
 ) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 5)
     orders, payments = list[dict[str, Any]](), list[dict[str, Any]]()
-    with TestDriver(app({"type": "Full"}, repartitioned=True), tmp_path, slots=2) as driver:
-        for batch, step in enumerate(TASK_STEPS[life::4]):
+    often, died = Lab(snapshots=OFTEN), 0
+    with TestDriver(app({"type": "Full"}, repartitioned=True), tmp_path, slots=2, lab=often) as driver:
+        for batch, step in enumerate(TASK_STEPS[life::4][::-1]):  # those of restoring last: then there is a snapshot
             for stream, there in (("orders", orders), ("payments", payments)):
                 rows = fed(drawn(20, f"{step}{stream}", batch * 40, 40, orders=12), since=len(there))
                 driver.feed(stream, rows)
                 there.extend(rows)
-            outlived(driver, Death(step, disks_lost=True))
+            died += outlived(driver, Death(step, disks_lost=True))
             driver.run_until_idle()
         driver.end("orders")
         driver.end("payments")
         driver.run_until_idle()
         assert came(driver) == paired(orders, payments, "Full")
+    assert died >= 3
 
 
 @pytest.mark.parametrize("within", [10, 60])
