@@ -30,16 +30,17 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 	$(BIN)/holdfast run examples/page-totals/app.yaml --for 30s --no-ui
 	$(BIN)/python examples/page-totals/check.py .holdfast/page-totals
 
-# Small files by the hundred thousand, which need not outlive a power cut: in memory where there is enough.
-MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 4000000 ] 2> /dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
+# Many small files, which need not outlive a power cut: in memory where there is enough.
+MEMORY = $(shell [ "$$(df --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 4000000 ] 2> /dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
+TEST_ON_ALL_CORES = TMPDIR=$(MEMORY) $(BIN)/python -m pytest -q -n auto --dist worksteal --durations=20
 
 .PHONY: test
 test: $(STAMP)  ## pure tests and a smoke on each real component (needs Java, Maven and Go)
-	TMPDIR=$(MEMORY) $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not real or smoke" --durations=20
+	$(TEST_ON_ALL_CORES) -m "not real or smoke"
 
 .PHONY: test-pure
 test-pure: $(STAMP)  ## pure tests alone
-	TMPDIR=$(MEMORY) $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not real" --durations=20
+	$(TEST_ON_ALL_CORES) -m "not real"
 
 # Tests mostly wait for other processes: a third worker uses what two leave of two cores.
 .PHONY: test-real

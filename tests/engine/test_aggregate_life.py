@@ -23,15 +23,16 @@ class Life:
 
     def lived(self, folder: Path, steps: Sequence[str] = ()) -> list[tuple[Any, ...]]:
         """What comes out; at each of these steps a batch dies and its disks with it."""
-        often = Lab(snapshots=OFTEN)
+        often, died = Lab(snapshots=OFTEN), 0
         with TestDriver(app(self.verb, repartitioned=self.repartitioned), folder, slots=2, lab=often) as driver:
             for batch in range(6):
                 driver.feed("clicks", fed(drawn(40, f"{batch}", batch * 40, 40)))
                 for step in steps[batch : batch + 1]:
-                    outlived(driver, Death(step, disks_lost=True))
+                    died += outlived(driver, Death(step, disks_lost=True))
                 driver.run_until_idle()
             driver.end("clicks")
             driver.run_until_idle()
+            assert died >= len(steps) - 1
             return came(driver, "window_start", "window_end", "campaign", "n", "cents")
 
 

@@ -253,8 +253,9 @@ def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
     monkeypatch.setattr(join, "_MOST_PAIRS", 5)
     orders, payments = list[dict[str, Any]](), list[dict[str, Any]]()
     often, died = Lab(snapshots=OFTEN), 0
+    steps = TASK_STEPS[life::4][::-1]  # those of restoring last: then there is a snapshot
     with TestDriver(app({"type": "Full"}, repartitioned=True), tmp_path, slots=2, lab=often) as driver:
-        for batch, step in enumerate(TASK_STEPS[life::4][::-1]):  # those of restoring last: then there is a snapshot
+        for batch, step in enumerate(steps):
             for stream, there in (("orders", orders), ("payments", payments)):
                 rows = fed(drawn(20, f"{step}{stream}", batch * 40, 40, orders=12), since=len(there))
                 driver.feed(stream, rows)
@@ -265,7 +266,7 @@ def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
         driver.end("payments")
         driver.run_until_idle()
         assert came(driver) == paired(orders, payments, "Full")
-    assert died >= 3
+    assert died >= len(steps) - 1
 
 
 @pytest.mark.parametrize("within", [10, 60])
