@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
 from holdfast_runtime.streams.codecs import ArrowCodec, SchemaUnsupportedError, arrow_schema
 from tests.codecs.schemas import FIRST, LAST, batch, schema
+from tests.segments.conftest import small_session
 
 DDLS = [
     "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE",
@@ -26,9 +27,8 @@ DDLS = [
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    yield session
-    session.stop()
+    with small_session() as session:
+        yield session
 
 
 @pytest.mark.usefixtures("spark")

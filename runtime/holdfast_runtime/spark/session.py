@@ -168,7 +168,7 @@ def _jvm(settings: SparkConf, data: Path | None) -> Any:
 @contextmanager
 def _environment(wanted: SessionRequest) -> Iterator[None]:
     """Set environment variables that PySpark and the JVM read while they start, only for the block."""
-    ours = worker_python(local=wanted.local and SparkContext._gateway is None)  # noqa: SLF001 - no way to ask
+    ours = worker_python(local=wanted.local)
     if wanted.local:
         # Otherwise Spark's UI and ports would be open to the network, and its start would look up the host's name.
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
