@@ -132,9 +132,13 @@ class Reason(StrEnum):
         "StepRenamed",
         "A step whose state the run keeps is gone, and a new one keeps the same: a rename, or the state is given up?",
     )
+    STREAM_RENAMED = (
+        "StreamRenamed",
+        "A stream that the run has read is gone, and a new one means the same topic: all of it would be read again.",
+    )
     STATE_MISFIT = (
         "StateMisfit",
-        "What a step keeps is not what the run keeps under its name, so it can't go on with it.",
+        "The state of the run was made by other fields than the app has now, so it can't go on with it.",
     )
     STATE_TAKEN_UP = (
         "StateTakenUp",

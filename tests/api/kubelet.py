@@ -15,6 +15,7 @@ from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.protocol.attempt import read_orders
+from holdfast.spec.kept_state import KeptState
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
@@ -184,7 +185,8 @@ class Kubelet:
         records = RecordStore(ConfigMapStore(maps, told.app, owner), told.app)
         planned = plan(app, PlanningFacts(topics=told.topics, record=records.load(told.run)))
         tasks = {task.name: task.inputs for task in planned.tasks}
-        records.save(PlacementRecord(told.run, tasks, dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")))
+        places = dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")
+        records.save(PlacementRecord(told.run, tasks, *places, state=KeptState().after(app.spec)))
 
     def _status(self, name: str, phase: str, state: Tree) -> None:
         container = {"name": "driver", "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}

@@ -116,6 +116,23 @@ def test_a_changed_spec_drains_and_an_invalid_one_does_not(site: Site) -> None:
         assert site.condition("DriverRunning") == ("True", "Running")
 
 
+def test_a_step_that_is_renamed_and_edited_at_once_is_refused_though_no_rule_of_the_api_server_sees_it(
+    site: Site,
+) -> None:
+    def counted(name: str, value: str, **was: str) -> list[dict[str, Any]]:
+        step = {"name": name, **was, "from": ["clicks"], "aggregate": {"by": ["k"], "compute": [value]}}
+        return [step, {"name": "written", "from": [name], "to": "out"}]
+
+    with site.operator():
+        site.apply(steps=counted("g", "min(k) AS v"))
+        driver = ready(site)
+        site.apply(steps=counted("g2", "max(k) AS v", was="g"))
+        site.until("StateCompatible", "False", "StateMisfit")
+        status = site.app()["status"]
+        assert 'spec.steps[g2].aggregate.compute was ["min(k) AS v"]' in str(status["conditions"])
+        assert (site.alive(), status["attempt"]) == ([driver], 1)
+
+
 def test_a_topic_that_grows_is_read_whole_by_the_next_attempt_on_the_same_record(site: Site) -> None:
     keyed = {"name": "n", "from": ["clicks"], "process": {"function": "m:f", "by": ["k"], "schema": "k STRING"}}
     runtime = {**TREE["spec"]["runtime"], "code": {"m": "def f(key, rows, state): ..."}}

@@ -56,7 +56,8 @@ def test_the_sum_is_the_dearest_change(holdfast: Holdfast) -> None:
     changed(("window: 1m", "window: 2m"), ("user IS NOT NULL", "user <> ''"))
     ran = holdfast("diff", "app.yaml", "new.yaml")
     assert ran.code == 1
-    assert ran.out.splitlines()[-1].startswith("refused: NewRun: state cannot follow: set a new spec.runId")
+    refused = "refused: StateMisfit: see the note of each (spec.steps[counts].aggregate.window)"
+    assert ran.out.splitlines()[-1] == refused
 
 
 def test_a_default_written_down_is_no_change(holdfast: Holdfast) -> None:
@@ -146,11 +147,13 @@ def test_a_step_with_state_under_another_name_is_refused_as_the_run_refuses_it(h
 def test_a_renamed_step_that_says_what_it_was_is_compared_with_that(holdfast: Holdfast) -> None:
     changed(("name: counts", "name: tally\n    was: counts"), RENAMED[1], ("window: 1m", "window: 2m"))
     tree = json.loads(holdfast("diff", "app.yaml", "new.yaml", "-o", "json").out)
-    assert [(change["path"], change["cost"], change["note"]) for change in tree["changes"]] == [
-        ("spec.steps[counts].name", "Restart", "the state of counts follows"),
-        ("spec.steps[counts].aggregate.window", "NewRun", ""),
-        ("spec.steps[out].from", "Restart", ""),
+    assert [(change["path"], change["cost"]) for change in tree["changes"]] == [
+        ("spec.steps[counts].name", "Restart"),
+        ("spec.steps[counts].aggregate.window", "NewRun"),
+        ("spec.steps[out].from", "Restart"),
     ]
+    assert tree["changes"][0]["note"] == "the state of counts follows"
+    assert tree["changes"][1]["note"].startswith('was "1m" and is "2m": the state of this run was made by what it was')
     assert tree["refused"] == ["spec.steps[counts].aggregate.window"]
 
 

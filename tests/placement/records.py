@@ -31,7 +31,11 @@ def records(draw: st.DrawFn, run_ids: st.SearchStrategy[str] = RUN_IDS) -> Place
             child: ParentEnd(StreamPartition(child.stream, child.partition + 1), offset)
             for child, offset in children.items()
         },
-        state=KeptState(draw(st.dictionaries(NAMES, NAMES, max_size=3)), draw(st.frozensets(NAMES, max_size=3))),
+        state=KeptState(
+            draw(st.dictionaries(NAMES, NAMES, max_size=3)),
+            draw(st.frozensets(NAMES, max_size=3)),
+            draw(st.dictionaries(NAMES, st.dictionaries(NAMES, NAMES, max_size=2), max_size=2)),
+        ),
     )
 
 

@@ -5,7 +5,8 @@ The value is a line `holdfast-record 2 sha256=<64 digits>` and, compressed by gz
     {"app": "ad-clicks", "runId": "1", "tasks": ["partition-0", ...], "grouped": 2,
      "places": [["claim-0", "exec-0"], ...], "placeOf": [0, ...],
      "inputs": {"clicks": [[task, ...], [partition, ...]]},
-     "childAfter": {"clicks": [[child, ...], [parent, ...], [offset, ...]]}, "state": {"count": "..."}, "givenUp": []}
+     "childAfter": {"clicks": [[child, ...], [parent, ...], [offset, ...]]}, "state": {"count": "..."}, "givenUp": [],
+     "madeBy": {"spec.steps[count]": {"aggregate.window": "..."}}}
 
 The first `grouped` tasks are those of the grouping. `placeOf` has for each task a row of `places`: location and
 processor. Numbers of tasks and partitions are differences to the number before: nearly all are 0 or 1, which is why
@@ -214,6 +215,7 @@ def _document(app: str, record: PlacementRecord) -> dict[str, Any]:
         },
         "state": dict(record.state.now),
         "givenUp": sorted(record.state.given_up),
+        "madeBy": {path: dict(made) for path, made in record.state.made_by.items()},
     }
 
 
@@ -229,14 +231,19 @@ def _record(document: Mapping[str, Any]) -> PlacementRecord:
         for stream, (children, parents, offsets) in document["childAfter"].items()
         for child, parent, offset in zip(_numbers(children), _numbers(parents), _whole(offsets), strict=True)
     }
-    state = document["state"]
+    kept = KeptState(
+        _by_name(document["state"]),
+        frozenset(_texts(document["givenUp"])),
+        # Earlier builds did not keep it: what they kept is compared, and this is there from the next attempt on.
+        {path: _by_name(made) for path, made in document.get("madeBy", {}).items()},
+    )
     return PlacementRecord(
         document["runId"],
         {task: tuple(sorted(partitions)) for task, partitions in grouping.items()},
         {task: location for task, (location, _) in place_of.items() if location is not None},
         {task: processor for task, (_, processor) in place_of.items() if processor is not None},
         child_after,
-        KeptState(dict(zip(state, _texts(list(state.values())), strict=True)), frozenset(_texts(document["givenUp"]))),
+        kept,
     )
 
 
@@ -261,6 +268,10 @@ def _texts(texts: object) -> list[str]:
         message = "a column of texts holds something else"
         raise ValueError(message)
     return texts
+
+
+def _by_name(texts: Mapping[str, Any]) -> dict[str, str]:
+    return dict(zip(texts, _texts(list(texts.values())), strict=True))
 
 
 def _place(place: object) -> tuple[str | None, str | None]:

@@ -135,6 +135,8 @@ class Problem:
     """The step where it was found."""
     stream: str | None = None
     """The stream or table where it was found, if not a step."""
+    field: str | None = None
+    """The field of the spec whose change is the problem, if one is: `spec.steps[counts].aggregate.window`."""
     streams: tuple[StreamCount, ...] = ()
     """The streams of the step's join set, sorted by name."""
     paths: tuple[tuple[str, ...], ...] = ()

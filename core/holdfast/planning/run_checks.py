@@ -13,6 +13,7 @@ from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_state import TABLE, KeptState, state_change, state_name
+from holdfast.spec.made_by import step_path
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 
@@ -84,6 +85,40 @@ def state_problems(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
             f"`was: {name}` in it to take that up, or give it another name to start from nothing"
         )
         yield Problem(Reason.STATE_TAKEN_UP, message, step=step_of[name])
+    for path, fields in change.edited.items():
+        for field, (before, now) in fields.items():
+            yield _edited(spec, path, field, f"was {before} and is {now}")
+    for name, former in change.read_again.items():
+        message = (
+            f"stream {former} is gone and {name} means the same topic: under another name it would be read from its "
+            f"start again, into the state that this run keeps. Call it {former} again, or set a new spec.runId"
+        )
+        yield Problem(Reason.STREAM_RENAMED, message, stream=name, field=f"spec.streams[{name}].name")
+
+
+def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
+    """The problem of a field that the state of the run was made by."""
+    step = next((one for one in spec.steps if step_path(one.was or one.name) == path), None)
+    table = next((one for one in spec.tables if f"spec.tables[{one.name}]" == path), None)
+    stream = next((one.name for one in spec.streams if f"spec.streams[{one.name}]" == path), None)
+    cheaper = ""
+    if step is not None:
+        path = f"spec.steps[{step.name}]"
+        if step.verb in KEYED_VERBS:
+            cheaper = f"or give {step.name} another name: then it alone starts from nothing; "
+    elif table is not None and table.sources is not None:
+        cheaper = f"or give table {table.name} another name: then it alone is loaded anew, from its side inputs; "
+    message = (
+        f"{path}.{field} {change}: the state of this run was made by what it was, and can't follow. Put it back; "
+        f"{cheaper}or set a new spec.runId to start with empty state"
+    )
+    return Problem(
+        Reason.STATE_MISFIT,
+        message,
+        step=None if step is None else step.name,
+        stream=stream if table is None else table.name,
+        field=f"{path}.{field}",
+    )
 
 
 def given_up(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:

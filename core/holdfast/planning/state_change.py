@@ -24,6 +24,7 @@ _OF_THE_RUN = frozenset(
         Reason.TASK_VANISHED,
         Reason.PARTITIONER_UNKNOWN,
         Reason.STEP_RENAMED,
+        Reason.STREAM_RENAMED,
         Reason.STATE_MISFIT,
     }
 )
@@ -32,11 +33,10 @@ _OF_THE_RUN = frozenset(
 
 def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     """Columns in the state of the old app whose type changes."""
-    renamed = renamed_steps({step.name: step for step in old.spec.steps}, {step.name: step for step in new.spec.steps})
     keys = {step.name: step.deduplicate.by for step in old.spec.steps if step.deduplicate is not None}
     return tuple(
         FieldChange(f"state of {name}: {column}", before, after, ChangeCost.NEW_RUN)
-        for name, held, now in _held_by_both(plan(old), plan(new), renamed)
+        for name, held, now in _held_by_both(plan(old), plan(new), _renamed(old, new))
         for column, before, after in _changed(_of_key(held, keys[name]) if name in keys else held, now)
     )
 
@@ -44,15 +44,20 @@ def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
 def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     """Changes that a run of the old app would refuse; counts that only brokers know are not compared."""
     before, after = plan(old), plan(new)
+    renamed = _renamed(old, new)
     found = {change.path: change for change in _shrunk(old, new, before, after)}
     if old.spec.run_id == new.spec.run_id:
         grouping = {task.name: task.inputs for task in before.tasks}
         record = PlacementRecord(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec))
         for problem in plan(new, PlanningFacts(record=record)).problems:
             if problem.reason in _OF_THE_RUN:
-                change = _refused(problem, before, after)
+                change = _refused(problem, before, after, renamed)
                 found.setdefault(change.path, change)
     return tuple(found.values())
+
+
+def _renamed(old: StreamApp, new: StreamApp) -> dict[str, str]:
+    return renamed_steps({step.name: step for step in old.spec.steps}, {step.name: step for step in new.spec.steps})
 
 
 def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterator[FieldChange]:
@@ -75,7 +80,12 @@ def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterat
             )
 
 
-def _refused(problem: Problem, before: Plan, after: Plan) -> FieldChange:
+def _refused(problem: Problem, before: Plan, after: Plan, renamed: Mapping[str, str]) -> FieldChange:
+    if problem.field is not None:
+        former = next((old for old, new in renamed.items() if new == problem.step), problem.step)
+        path = problem.field.replace(f"spec.steps[{problem.step}]", f"spec.steps[{former}]")
+        note = problem.message.removeprefix(f"{problem.field} ")
+        return FieldChange(path, None, None, ChangeCost.NEW_RUN, note, problem.reason)
     if problem.step is not None:
         return FieldChange(
             f"spec.steps[{problem.step}]", None, None, ChangeCost.NEW_RUN, problem.message, problem.reason

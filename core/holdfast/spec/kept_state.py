@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdfast.spec.made_by import edits, made_by, read_before, step_path
 from holdfast.spec.partial_aggregates import partial_aggregates
 
 if TYPE_CHECKING:
@@ -74,11 +75,16 @@ class KeptState:
     """Name -> what is kept under it."""
     given_up: frozenset[str] = frozenset()
     """Names under which it kept something before. The stores may still hold it, as it was then."""
+    made_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Object of the spec -> the fields that made the state as it is, with their values: see `made_by`. Empty if the
+    release that wrote the record did not store them."""
 
     def after(self, spec: "AppSpec") -> "KeptState":
         """What it keeps once this app has run in it."""
         now = kept_state(spec)
-        return KeptState(now, (self.given_up | self.now.keys()) - now.keys())
+        # What is gone may come back, and then meets what it left behind.
+        made = {**self.made_by, **made_by(spec)}
+        return KeptState(now, (self.given_up | self.now.keys()) - now.keys(), made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +99,31 @@ class StateChange:
     """Name -> what is kept under it, and what its step would keep now."""
     taken_up: tuple[str, ...]
     """Steps that are new under a name that was given up, and do not say that they mean what was kept there."""
-
-    @property
-    def fits(self) -> bool:
-        """Whether the app can go on."""
-        return not (self.renamed or self.misfits or self.taken_up)
+    edited: Mapping[str, Mapping[str, tuple[str, str]]]
+    """Object of the spec -> fields that state can't follow, with what they were and what they are now."""
+    read_again: Mapping[str, str]
+    """Stream that is new -> the name that is gone, under which its topic was read."""
 
 
 def state_change(before: KeptState, spec: "AppSpec") -> StateChange:
     """What becomes of what a run keeps."""
-    now = kept_state(spec)
+    now, made = kept_state(spec), made_by(spec)
     gone = sorted(before.now.keys() - now.keys())
     new = sorted(now.keys() - before.now.keys())
-    renamed = {name: found for name in gone if (found := tuple(one for one in new if now[one] == before.now[name]))}
+
+    def alike(old: str, new: str) -> bool:
+        fields, later = before.made_by.get(step_path(old), {}), made.get(step_path(new), {})
+        return before.now[old] == now[new] and not edits({"": fields}, {"": later})
+
+    renamed = {name: found for name in gone if (found := tuple(one for one in new if alike(name, one)))}
     says = {step.was for step in spec.steps}
+    misfits = {name: (kept, now[name]) for name, kept in sorted(before.now.items()) if now.get(name, kept) != kept}
+    told = {step_path(name) for name in misfits}
     return StateChange(
         renamed,
         tuple(name for name in gone if name not in renamed),
-        {name: (kept, now[name]) for name, kept in sorted(before.now.items()) if now.get(name, kept) != kept},
+        misfits,
         tuple(name for name in new if name in before.given_up - says),
+        {path: fields for path, fields in edits(before.made_by, made).items() if path not in told},
+        read_before(before.made_by, spec),
     )

@@ -11,7 +11,7 @@ from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
-_FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter", "state", "givenUp")
+_FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter", "state", "givenUp", "madeBy")
 
 
 class RecordInvalidError(UserActionError):
@@ -109,6 +109,8 @@ def record_tree(record: PlacementRecord) -> dict[str, object]:
         tree["state"] = dict(record.state.now)
     if record.state.given_up:
         tree["givenUp"] = sorted(record.state.given_up)
+    if record.state.made_by:
+        tree["madeBy"] = {path: dict(made) for path, made in record.state.made_by.items()}
     return tree
 
 
@@ -117,7 +119,12 @@ def _state(fields: dict[str, object]) -> KeptState:
     if not isinstance(given_up, list) or not all(isinstance(name, str) for name in given_up):
         message = f"givenUp must be a list of names; found {given_up!r}"
         raise RecordInvalidError(message)
-    return KeptState(_texts(fields.get("state", {}), "state"), frozenset(given_up))
+    made_by = _mapping(fields.get("madeBy", {}), "madeBy")
+    return KeptState(
+        _texts(fields.get("state", {}), "state"),
+        frozenset(given_up),
+        {path: _texts(made, f"madeBy.{path}") for path, made in made_by.items()},
+    )
 
 
 def _mapping(tree: object, name: str) -> dict[str, object]:

@@ -121,6 +121,7 @@ def growth_conditions(judged: StartVerdict) -> ConditionUpdates:
         Reason.TASK_VANISHED,
         Reason.EXPANSION_OFF,
         Reason.STEP_RENAMED,
+        Reason.STREAM_RENAMED,
         Reason.STATE_MISFIT,
         Reason.STATE_TAKEN_UP,
     }

@@ -1,0 +1,212 @@
+"""Apps that are edited in the middle of their data: what state can't follow is refused by name, and nothing runs."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.errors import UserActionError
+from holdfast_runtime.testing import TestDriver
+from tests.error_codes import has_code
+from tests.spec.base_app import put
+
+APP: dict[str, Any] = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "changed"},
+    "spec": {
+        "systems": [{"name": "here", "log": {}}],
+        "streams": [
+            {
+                "name": "clicks",
+                "system": "here",
+                "partitions": 2,
+                "key": ["ad"],
+                "schema": "ad STRING, user STRING, n BIGINT, ts TIMESTAMP, sent TIMESTAMP",
+                "eventTime": {"column": "ts"},
+                "bounded": True,
+            },
+            {
+                "name": "shows",
+                "system": "here",
+                "topic": "shown",
+                "partitions": 2,
+                "key": ["ad"],
+                "schema": "ad STRING, ts TIMESTAMP",
+                "eventTime": {"column": "ts"},
+                "bounded": True,
+            },
+            {"name": "owners", "system": "here", "partitions": 2, "key": ["ad"], "schema": "ad STRING, owner STRING"},
+            {"name": "windowed", "system": "here", "partitions": 2, "key": ["ad"]},
+            {"name": "looked-up", "system": "here", "partitions": 2},
+            {"name": "counted", "system": "here", "partitions": 4, "key": ["user"]},
+        ],
+        "tables": [{"name": "owner", "sources": ["owners"], "key": ["ad"], "select": ["ad", "owner"]}],
+        "steps": [
+            {
+                "name": "windows",
+                "from": ["clicks"],
+                "aggregate": {"by": ["ad"], "window": "1m", "compute": ["min(n) AS least", "count(*) AS clicks"]},
+            },
+            {"name": "windows-out", "from": ["windows"], "to": "windowed"},
+            {
+                "name": "visits",
+                "from": ["clicks"],
+                "aggregate": {"by": ["ad"], "session": "5m", "compute": ["count(*) AS n"]},
+            },
+            {"name": "matched", "from": ["clicks", "shows"], "join": {"on": ["ad"], "within": "1m", "select": ["ad"]}},
+            {"name": "first", "from": ["clicks"], "deduplicate": {"by": ["ad"]}},
+            {"name": "named", "from": ["clicks"], "lookup": {"table": "owner", "on": ["ad"]}},
+            {"name": "named-out", "from": ["named"], "to": "looked-up"},
+            {"name": "by-user", "from": ["clicks"], "repartition": {"by": ["user"]}},
+            {"name": "users", "from": ["by-user"], "aggregate": {"by": ["user"], "compute": ["count(*) AS n"]}},
+            {"name": "users-out", "from": ["users"], "to": "counted"},
+        ],
+        "planning": {"intermediatePartitions": 4},
+    },
+}
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+CLICK = {"ad": "a", "user": "u", "n": 5, "ts": AT, "sent": AT}
+_, COUNT = APP["spec"]["steps"][0]["aggregate"]["compute"]
+COMPUTE = "spec.steps.windows.aggregate.compute"
+EDITS: dict[str, tuple[str, object]] = {
+    "a longer window": ("spec.steps.windows.aggregate.window", "5m"),
+    "windows that overlap": ("spec.steps.windows.aggregate.slide", "30s"),
+    "results at each change": ("spec.steps.windows.aggregate.emit", "Update"),
+    "a longer session": ("spec.steps.visits.aggregate.session", "10m"),
+    "a shorter session": ("spec.steps.visits.aggregate.session", "1s"),
+    "the greatest in place of the least": (COMPUTE, ["max(n) AS least", COUNT]),
+    "an aggregate of fewer rows": (COMPUTE, ["min(n) FILTER (WHERE n > 1) AS least", COUNT]),
+    "two aggregates that swap names": (COMPUTE, ["min(n) AS clicks", "count(*) AS least"]),
+    "another event time": ("spec.streams.clicks.eventTime.column", "sent"),
+    "another partitioner": ("spec.streams.clicks.partitioner", "crc32"),
+    "other intermediate partitions": ("spec.planning.intermediatePartitions", 8),
+    "another topic": ("spec.streams.shows.topic", "clicks"),
+    "a table on each host": ("spec.tables.owner.distribution", "Broadcast"),
+    "other columns of a table": ("spec.tables.owner.select", ["ad", "owner AS name"]),
+    "rows without partner too": ("spec.steps.matched.join.type", "Left"),
+    "other columns of a join": ("spec.steps.matched.join.select", ["ad", "n"]),
+}  # fmt: skip
+"""What is done -> the field, and what it becomes."""
+
+
+def field_of(path: str) -> str:
+    """The field as messages call it: `spec.steps[windows].aggregate.window`."""
+    return re.sub(r"^spec\.(steps|streams|tables)\.([^.]+)", r"spec.\1[\2]", path)
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[TestDriver]:
+    """A run in the middle of its data."""
+    with TestDriver(APP) as driver:
+        driver.feed("owners", [{"ad": "a", "owner": "o"}])
+        driver.feed("clicks", [CLICK] * 3)
+        driver.feed("shows", [{"ad": "a", "ts": AT}])
+        driver.run_until_idle()
+        yield driver
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_that_state_cannot_follow_is_refused_by_the_name_of_its_field(driver: TestDriver, edit: str) -> None:
+    path, value = EDITS[edit]
+    wanted = rf"StateMisfit: {re.escape(field_of(path))} was .* and is .*: the state of this run .* can't follow"
+    with pytest.raises(UserActionError, match=wanted, check=has_code("PlanRejectedError")):
+        driver.restart(put(path, value, APP))
+
+
+def test_the_same_edit_under_the_former_name_is_refused_too() -> None:
+    with TestDriver(APP) as driver:
+        edited = put(COMPUTE, ["max(n) AS least", COUNT], APP)
+        renamed = put("spec.steps.windows-out.from", ["greatest"], edited)
+        with pytest.raises(UserActionError, match=r"spec.steps\[greatest\].aggregate.compute was .*"):
+            driver.restart(
+                put("spec.steps.windows", renamed["spec"]["steps"][0] | {"name": "greatest", "was": "windows"}, renamed)
+            )
+
+
+def test_a_step_that_comes_back_with_another_window_does_not_take_up_what_it_left() -> None:
+    with TestDriver(APP) as driver:
+        driver.feed("clicks", [CLICK] * 3)
+        driver.run_until_idle()
+        steps = APP["spec"]["steps"]
+        driver.restart(put("spec.steps", steps[2:], APP))
+        back = steps[0] | {"was": "windows", "aggregate": steps[0]["aggregate"] | {"window": "5m"}}
+        with pytest.raises(UserActionError, match=r"spec.steps\[windows\].aggregate.window was"):
+            driver.restart(put("spec.steps", [back, *steps[1:]], APP))
+        driver.restart(put("spec.steps", [steps[0] | {"was": "windows"}, *steps[1:]], APP))
+
+
+def test_the_sides_of_a_join_cannot_change_places_but_more_may_lie_before_them(driver: TestDriver) -> None:
+    with pytest.raises(
+        UserActionError, match=r"StateMisfit: spec.steps\[matched\].from was clicks on the left, shows on the right"
+    ):
+        driver.restart(put("spec.steps.matched.from", ["shows", "clicks"], APP))
+    steps = APP["spec"]["steps"]
+    with TestDriver(APP) as other:
+        before = {"name": "all-clicks", "from": ["clicks"], "merge": {}}
+        other.restart(put("spec.steps.matched.from", ["all-clicks", "shows"], put("spec.steps", [*steps, before], APP)))
+        with pytest.raises(UserActionError, match=r"StateMisfit: spec.steps\[matched\].from was"):
+            other.restart(
+                put("spec.steps.matched.from", ["shows", "all-clicks"], put("spec.steps", [*steps, before], APP))
+            )
+
+
+def test_a_stream_that_is_renamed_is_not_read_again_into_the_state_it_has_made() -> None:
+    with TestDriver(APP) as driver:
+        driver.feed("owners", [{"ad": "a", "owner": "o"}])
+        driver.feed("clicks", [CLICK] * 3)
+        driver.run_until_idle()
+        for former, topic in (("shows", "shown"), ("owners", "owners")):
+            tree = put(f"spec.streams.{former}.topic", topic, APP)
+            text = (
+                json.dumps(tree)
+                .replace(f'"{former}"', '"renamed"')
+                .replace('"topic": "renamed"', f'"topic": "{topic}"')
+            )
+            with pytest.raises(
+                UserActionError, match=f"StreamRenamed: stream {former} is gone and renamed means the same"
+            ):
+                driver.restart(json.loads(text))
+
+
+def test_a_stream_that_is_only_written_may_be_renamed() -> None:
+    text = json.dumps(put("spec.streams.looked-up.topic", "names", APP))
+    with TestDriver(json.loads(text)) as driver:
+        driver.feed("clicks", [CLICK])
+        driver.run_until_idle()
+        driver.restart(json.loads(text.replace('"looked-up"', '"found"')))
+        driver.feed("clicks", [CLICK])
+        driver.run_until_idle()
+        assert len(driver.rows("found")) == 2
+
+
+def test_an_edited_step_under_another_name_starts_from_nothing_and_all_else_goes_on() -> None:
+    with TestDriver(APP) as driver:
+        driver.feed("clicks", [CLICK] * 3)
+        driver.run_until_idle()
+        edited = put("spec.steps.windows.aggregate.window", "5m", APP)
+        renamed = put("spec.steps.windows-out.from", ["long"], edited)
+        driver.restart(put("spec.steps.windows.name", "long", renamed))
+        driver.feed("clicks", [CLICK])
+        driver.end("clicks")
+        driver.end("shows")
+        driver.run_until_idle()
+        assert [row["clicks"] for row in driver.rows("windowed")] == [1]
+        assert [row["n"] for row in driver.rows("counted")] == [3, 4]
+
+
+def test_a_table_with_other_columns_under_another_name_is_loaded_anew() -> None:
+    with TestDriver(APP) as driver:
+        driver.feed("owners", [{"ad": "a", "owner": "o"}])
+        driver.run_until_idle()
+        driver.feed("clicks", [CLICK])
+        driver.run_until_idle()
+        edited = put("spec.tables.owner.select", ["ad", "owner AS name"], APP)
+        renamed = put("spec.steps.named.lookup.table", "owner-2", edited)
+        driver.restart(put("spec.tables.owner.name", "owner-2", renamed))
+        driver.feed("clicks", [CLICK])
+        driver.run_until_idle()
+        assert driver.rows("looked-up")[-1]["name"] == "o"
