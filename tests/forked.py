@@ -8,6 +8,7 @@ import fcntl
 import io
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,8 +22,11 @@ from tests.waiting import patience
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
+        "holdfast_cli.run.watcher",
+        "holdfast_runtime.driver.app",
         "tests.api.child",
         "tests.engine.child",
+        "tests.engine.runs",
         "tests.kafka.writer",
         "tests.placement.store_writer",
         "tests.state.test_shared_table",
@@ -60,16 +64,23 @@ class ForkedProcess:
 
     def kill(self) -> None:
         """Give it no chance to tidy up."""
-        with suppress(ProcessLookupError):  # it has ended by itself
-            os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it has not ended by itself."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def ended(self, seconds: float) -> int | None:
+        """How it has ended after at most so many seconds; None: it has not. Nothing that it writes is read."""
+        self._process.join(seconds)
+        return self._process.exitcode
 
     def wait(self, seconds: float) -> int:
         """Wait until it has ended; return how. What it still writes is read, so that no full pipe stops it."""
         reader = threading.Thread(target=self._read_on, daemon=True)
         reader.start()
-        self._process.join(patience(seconds))
-        ended = self._process.exitcode
-        if ended is None:
+        if (ended := self.ended(patience(seconds))) is None:
             self.kill()
         reader.join(patience(seconds))
         assert ended is not None, f"process {self.pid} has not ended within {seconds:g} s"
@@ -84,6 +95,7 @@ class ForkedProcess:
 def _speaking(output: Connection, environment: dict[str, str], run: Callable[..., None], *arguments: Any) -> None:
     os.dup2(output.fileno(), 1)
     output.close()
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - what it is, was found out of another file
     os.environ.update(environment)  # a test may have set some since the process was made that all are forked from
     run(*arguments)
 

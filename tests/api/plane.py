@@ -6,6 +6,7 @@ objects. Must end only the processes it started.
 
 import base64
 import json
+import os
 import shutil
 import signal
 import ssl
@@ -152,6 +153,7 @@ class Plane:
                 subprocess.Popen(
                     [program, *arguments],
                     cwd=self.directory,
+                    env={**os.environ, "GOGC": "400"},  # a third less CPU, and some memory
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -291,7 +292,7 @@ def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfa
         assert refused.code == 1
         assert f"in use by process {run.process.pid}" in refused.err
         assert offsets().code == 0, "a run may be looked at"
-        run.process.terminate()
+        run.process.send_signal(signal.SIGTERM)
         run.ended()
     assert not unfinished(data)
     tree = json.loads(offsets("-o", "json").out)

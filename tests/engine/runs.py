@@ -4,26 +4,26 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Self
 
 import pyarrow as pa
 
+from holdfast_cli.main import main
 from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange, written_batch
+from tests.forked import ForkedProcess
 from tests.waiting import patience
 
-HOLDFAST = Path(sys.executable).with_name("holdfast")
 KEYS = 12
 DEADLINE = patience(120.0)
 APP = """
@@ -111,34 +111,27 @@ def check_rows(rows: list[dict[str, Any]], count: int) -> None:
 
 
 class Run:
-    """One `holdfast run`."""
+    """One `holdfast run`, in a process of its own that is forked; `tests/cli` starts it as people do."""
 
-    def __init__(self, app: Path, data: Path, *options: str, program: Path = HOLDFAST) -> None:
-        command = [sys.executable, str(program), "run", str(app), "--data", str(data), "--no-ui", "-o", "json"]
-        self.process = subprocess.Popen(
-            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+    def __init__(self, app: Path, data: Path, *options: str, prepare: Callable[[], None] | None = None) -> None:
+        """`prepare`: what the process does before."""
+        arguments = ("run", str(app), "--data", str(data), "--no-ui", "-o", "json", *options)
+        self._errors = NamedTemporaryFile(prefix="holdfast-errors-")  # noqa: SIM115 - open as long as this is
+        self.process = ForkedProcess(_holdfast, arguments, self._errors.name, prepare)
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.events: list[dict[str, Any]] = []
-        self._said: deque[str] = deque(maxlen=100)
-        # Both at once: a pipe that nobody reads stops who writes when it is full.
-        self._readers = [threading.Thread(target=one, daemon=True) for one in (self._read, self._hear)]
-        for reader in self._readers:
-            reader.start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for reader in self._readers:
-            reader.join()
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
+        self.process.kill()
+        self.exit_code()
+        self._reader.join()
         self.process.stdout.close()
-        self.process.stderr.close()
+        self._errors.close()
 
     def until(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for an event of this kind, so many times; the last of them."""
@@ -154,11 +147,10 @@ class Run:
         try:
             found = self._events.get(timeout=max(0.1, deadline - time.monotonic()))
         except queue.Empty:
-            message = f"no {wanted} in time: {self.events[-3:]} {self._errors()}"
+            message = f"no {wanted} in time: {self.events[-3:]} {self._said()}"
             raise TimeoutError(message) from None
         if found is None:
-            ended = self.process.wait(patience(60))
-            message = f"ended with {ended} before {wanted}: {self.events[-3:]} {self._errors()}"
+            message = f"ended with {self.exit_code()} before {wanted}: {self.events[-3:]} {self._said()}"
             raise AssertionError(message)
         self.events.append(found)
         return found
@@ -177,30 +169,41 @@ class Run:
     def ended(self) -> dict[str, Any]:
         """Wait until it ends well; its last event."""
         last = self.until("ended")
-        assert self.process.wait(DEADLINE) == 0
+        assert self.exit_code() == 0
         return last
+
+    def exit_code(self) -> int:
+        """Wait until it ends, well or not; how."""
+        ended = self.process.ended(DEADLINE)
+        assert ended is not None, f"not ended in time: {self.events[-3:]} {self._said()}"
+        return ended
 
     def killed(self) -> None:
         """End it as a power cut of this one process would."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(DEADLINE)
+        self.process.kill()
+        self.exit_code()
 
     def children(self, text: str) -> list[int]:
         """Its processes, however deep, whose command line has this text."""
         return children(self.process.pid, text)
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             self._events.put(json.loads(line))
         self._events.put(None)
 
-    def _hear(self) -> None:
-        assert self.process.stderr is not None
-        self._said.extend(self.process.stderr)
+    def _said(self) -> str:
+        return Path(self._errors.name).read_text(errors="replace")[-2000:]
 
-    def _errors(self) -> str:
-        return "".join(self._said)[-2000:]
+
+def _holdfast(arguments: Sequence[str], errors: str, prepare: Callable[[], None] | None) -> None:
+    os.setsid()
+    with Path(errors).open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - as `_speaking` does with the output
+    if prepare is not None:
+        prepare()
+    sys.exit(main(arguments))
 
 
 def children(process: int, text: str) -> list[int]:

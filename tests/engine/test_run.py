@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.engine.runs import APP, Run, check, die, feed, unfinished
-from tests.waiting import patience
 
 ROWS = 4_800
 """More than a run reads before it is ended."""
@@ -42,7 +41,7 @@ def worker_killed(run: Run) -> None:
         with suppress(ProcessLookupError):
             die(worker)
     assert run.until("failed")["message"]
-    assert run.process.wait(patience(60)) == 3
+    assert run.exit_code() == 3
 
 
 def jvm_killed(run: Run) -> None:
@@ -51,7 +50,7 @@ def jvm_killed(run: Run) -> None:
     failed = run.until("failed")
     assert failed["error"] == "SparkDiedError"
     assert "ended by signal 9" in failed["message"]
-    assert run.process.wait(patience(60)) != 0
+    assert run.exit_code() != 0
 
 
 def drained(run: Run) -> None:

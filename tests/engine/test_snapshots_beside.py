@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast_runtime.checkpoint.places import DataDir
-from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
@@ -17,17 +17,12 @@ from tests.engine.runs import APP, DEADLINE, Run, check, children, feed
 from tests.state.test_beside import at_work
 
 ROWS = 12_000
-LAUNCHER = """
-import sys
-from holdfast_cli.main import entry
-from holdfast_runtime.state.durable import SnapshotPolicy
-
-if __name__ == "__main__":
-    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0)
-    sys.exit(entry())
-"""
-"""`holdfast`, with a snapshot due every few batches, and none written within one unless another came to nothing."""
 WRITER = "holdfast_runtime.state.background"
+
+
+def snapshots_often() -> None:
+    """One is due every few batches, and none is written within one unless another came to nothing."""
+    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0)
 
 
 def tables(store: TaskStore) -> dict[str, dict[bytes, bytes]]:
@@ -56,15 +51,14 @@ def notes_of(state: Path) -> Iterator[set[str]]:
 
 
 def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> None:
-    app, launcher, data = tmp_path / "app.yaml", tmp_path / "launcher.py", tmp_path / "data"
+    app, data = tmp_path / "app.yaml", tmp_path / "data"
     app.write_text(APP)
-    launcher.write_text(LAUNCHER)
     feed(data, ROWS)
     places, writers = DataDir(data).places("counted", "1"), set[int]()
-    with Run(app, data, "--until-idle", program=launcher) as run, notes_of(places.state) as noted:
+    with Run(app, data, "--until-idle", prepare=snapshots_often) as run, notes_of(places.state) as noted:
         while run.next(time.monotonic() + DEADLINE, "ended")["event"] != "ended":
             writers.update(run.children(WRITER))
-        assert run.process.wait(DEADLINE) == 0
+        assert run.exit_code() == 0
     assert writers
     assert any('"done"' in one for one in noted), noted
     assert children(1, str(data)) == []

@@ -9,7 +9,7 @@ from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.state.environment import claim
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from tests.engine.runs import APP, DEADLINE, Run, check, feed, unfinished
-from tests.waiting import patience, wait_until
+from tests.waiting import wait_until
 
 ROWS = 4000
 OVERTAKEN = """
@@ -67,7 +67,7 @@ def test_a_batch_that_another_attempt_ended_first_is_done_once_and_said_so(app: 
     with Run(app, data, "--master", "local[2]") as run:
         failed = run.until("failed")
         assert failed["error"] == "AttemptOvertakenError", failed
-        assert run.process.wait(patience(60)) != 0
+        assert run.exit_code() != 0
     app.write_text(plain)
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
         run.ended()
@@ -85,7 +85,7 @@ def test_a_process_that_does_not_start_in_sparks_time_is_said_with_what_to_do(
         failed = run.until("failed")
         assert failed["error"] == "HostTooBusyError", failed
         assert "give the driver more CPU, or run less on this host" in failed["message"]
-        assert run.process.wait(patience(60)) != 0
+        assert run.exit_code() != 0
     monkeypatch.delenv("PYTHONPATH")
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
         run.ended()

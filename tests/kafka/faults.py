@@ -12,7 +12,6 @@ Must not know what the app writes.
 import os
 import random
 import signal
-import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
@@ -94,8 +93,7 @@ class Disturbed:
         act = getattr(self, f"_{kind}")
         for tries in count(1):
             # Somewhere within a batch.
-            with suppress(subprocess.TimeoutExpired):
-                self.run.process.wait(self._chance.uniform(0, min(1.2 * self._batch, _LONGEST)))
+            self.run.process.ended(self._chance.uniform(0, min(1.2 * self._batch, _LONGEST)))
             if act():
                 break
             self.works(1)
@@ -122,7 +120,7 @@ class Disturbed:
             return False
         both = event["error"] == _BOTH_ENDED_IT and "zombie" in self.done[-2:]
         assert event["error"] == _TWO_IN_A_BATCH or both, event
-        assert self.run.process.wait(_DEADLINE) != 0
+        assert self.run.exit_code() != 0
         self._note("attempt ended")
         self._start_again()
         return True
@@ -178,7 +176,7 @@ class Disturbed:
             self.run = self._started()
             self.works(self._chance.randint(1, 3))
         with zombie:
-            assert zombie.process.wait(_DEADLINE) != 0, "a driver whose successor works goes on"
+            assert zombie.exit_code() != 0, "a driver whose successor works goes on"
         return True
 
     def _on_another_host(self) -> None:

@@ -57,7 +57,7 @@ def test_rows_that_a_topic_does_not_take_are_named_then_planned_anew_and_written
     file.write_text(APP % {"app": app, "bootstrap": broker.bootstrap, "most": 50_000, "replan": "null"})
     with Run(file, data) as run:
         failed = run.until("failed")
-        assert run.process.wait(DEADLINE) == 3
+        assert run.exit_code() == 3
     assert f"the record without a key for {app}-out/0" in failed["message"]
     assert "--replan" in failed["message"]
     if by == "command":
