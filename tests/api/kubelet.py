@@ -186,7 +186,7 @@ class Kubelet:
         planned = plan(app, PlanningFacts(topics=told.topics, record=records.load(told.run)))
         tasks = {task.name: task.inputs for task in planned.tasks}
         places = dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")
-        records.save(PlacementRecord(told.run, tasks, *places, state=KeptState().after(app.spec)))
+        records.save(PlacementRecord(told.run, tasks, *places, state=KeptState().after(app.spec, planned.made_by)))
 
     def _status(self, name: str, phase: str, state: Tree) -> None:
         container = {"name": "driver", "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}

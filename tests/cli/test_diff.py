@@ -86,8 +86,8 @@ def test_a_column_that_state_holds_cannot_change_its_type(holdfast: Holdfast) ->
     changed(("user STRING", "user BIGINT"))
     ran = holdfast("diff", "app.yaml", "new.yaml")
     assert ran.code == 1
-    assert "state of matched: user" in ran.out
-    assert "refused: NewRun" in ran.out
+    assert "note: state of matched: left.user: was STRING and is BIGINT: the state of this run" in ran.out
+    assert "refused: StateMisfit" in ran.out
 
 
 DEDUPLICATED = """\

@@ -117,6 +117,34 @@ def test_an_edit_that_state_cannot_follow_is_refused_by_the_name_of_its_field(dr
         driver.restart(put(path, value, APP))
 
 
+@pytest.mark.parametrize(
+    ("stream", "column", "kind", "held"),
+    [
+        ("clicks", "user STRING", "user BIGINT", "state of users: user was STRING and is BIGINT"),
+        ("clicks", "user STRING", "user BIGINT", "state of matched: left.user was STRING and is BIGINT"),
+        ("clicks", "n BIGINT", "n DOUBLE", "state of windows: least was BIGINT and is DOUBLE"),
+        ("clicks", "n BIGINT", "n DOUBLE", "state of by-user: n was BIGINT and is DOUBLE"),
+        ("owners", "owner STRING", "owner INT", "table owner: owner was STRING and is INT"),
+    ],
+)
+def test_a_column_of_another_type_is_refused_by_the_name_of_what_holds_it(
+    driver: TestDriver, stream: str, column: str, kind: str, held: str
+) -> None:
+    (schema,) = (one["schema"] for one in APP["spec"]["streams"] if one["name"] == stream)
+    with pytest.raises(UserActionError, match=f"StateMisfit: {held}: the state of this run"):
+        driver.restart(put(f"spec.streams.{stream}.schema", schema.replace(column, kind), APP))
+
+
+def test_whole_numbers_on_their_way_may_get_longer_and_columns_come_and_go() -> None:
+    way = put("spec.steps", [APP["spec"]["steps"][-3], {"name": "on", "from": ["by-user"], "to": "counted"}], APP)
+    with TestDriver(put("spec.streams.clicks.schema", "ad STRING, user STRING, n INT, ts TIMESTAMP", way)) as driver:
+        driver.feed("clicks", [{"ad": "a", "user": "u", "n": 5, "ts": AT}])
+        driver.run()
+        driver.restart(put("spec.streams.clicks.schema", "user STRING, n BIGINT, ts TIMESTAMP, ad STRING, m INT", way))
+        driver.run_until_idle()
+        assert [row["n"] for row in driver.rows("counted")] == [5]
+
+
 def test_the_same_edit_under_the_former_name_is_refused_too() -> None:
     with TestDriver(APP) as driver:
         edited = put(COMPUTE, ["max(n) AS least", COUNT], APP)

@@ -5,7 +5,7 @@ import json
 
 from rich.text import Text
 
-from holdfast.planning.state_change import refusals, state_changes
+from holdfast.planning.state_change import refusals
 from holdfast.spec.diff import Diff, diff
 from holdfast.spec.fields import ChangeCost
 from holdfast_cli.output.screen import TextTable, add_output_options, one_line, print_json, screen, styled
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if old is None or new is None:
         return report_invalid([file for file in files if file.app is None], options.output, options.color)
     found = diff(old, new)
-    found = Diff(found.changes + state_changes(old, new)).with_refusals(refusals(old, new))
+    found = found.with_refusals(refusals(old, new))
     if options.output == "json":
         print_json(_json(found))
     else:

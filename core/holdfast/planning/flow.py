@@ -149,10 +149,10 @@ def differing(one: RowType, other: RowType) -> str | None:
 
 def differ(one: str, other: str) -> bool:
     """Whether both types are known and different."""
-    return _plain(one) != _plain(other) and UNKNOWN not in (one, other)
+    return comparable(one) != comparable(other) and UNKNOWN not in (one, other)
 
 
-def _plain(kind: str) -> str:
+def comparable(kind: str) -> str:
     """Map CHAR(n) and VARCHAR(n) to STRING: they are equal wherever rows are compared."""
     return "STRING" if kind.startswith(("CHAR(", "VARCHAR(")) else kind
 

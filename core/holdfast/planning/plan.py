@@ -28,6 +28,7 @@ from holdfast.planning.checks import (
 )
 from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph, build_graph
+from holdfast.planning.held_types import held_types
 from holdfast.planning.key_needs import key_problems, key_warnings, needs
 from holdfast.planning.keys import Spread, follow_keys
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, KnownCounts, Reaching, decide_counts, join_sets
@@ -42,6 +43,7 @@ from holdfast.planning.updates import UpdateRows, follow_updates, never_final, u
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
+from holdfast.spec.made_by import made_by
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.tasks.record import PlacementRecord
 
@@ -117,6 +119,8 @@ class Plan:
     """Processor -> tasks, where processors are known."""
     moved: tuple[MovedTask, ...]
     """Tasks that would run at another location than their state."""
+    made_by: Mapping[str, Mapping[str, str]]
+    """By what its state is made: see `KeptState`."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
 
@@ -148,6 +152,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
 
     graph = build_graph(spec)
     flow = flow_rows(graph)
+    made = {**made_by(spec), **held_types(spec, flow)}
     spreads = follow_keys(graph, flow)
     updates = follow_updates(graph, flow)
     wanted = list(needs(graph, flow, spreads))
@@ -167,7 +172,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *setting_problems(spec.systems),
         *topic_problems(app.name, graph),
         *code_problems(spec),
-        *state_problems(spec, kept),
+        *state_problems(spec, kept, made),
         *location_problems(spec.state.location),
         *(problem for need in wanted for problem in key_problems(need)),
         *repeated_inside(graph, spreads),
@@ -188,7 +193,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *topic_warnings(graph, reaching),
         *kept_for_ever(graph, flow),
         *many_panes(graph),
-        *given_up(spec, kept),
+        *given_up(spec, kept, made),
         *_surprises(app, graph, counts, known),
     ]
     return Plan(
@@ -206,6 +211,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         producers=tasks.producers or {},
         assignment=assignment,
         moved=moved,
+        made_by=made,
         problems=shown_problems(problems),
         warnings=shown_problems(warnings),
     )

@@ -9,6 +9,7 @@ placement record of its run. Must not know how state is stored.
 import ast
 from collections.abc import Iterator, Mapping
 
+from holdfast.planning.held_types import held_path
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
@@ -17,6 +18,8 @@ from holdfast.spec.made_by import step_path
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 
+Made = Mapping[str, Mapping[str, str]]
+"""By what the state of an app is made: see `KeptState`."""
 _MOST_PARSED = 64_000
 """Characters parsed of all modules together: far more than people write by hand, and at most 64 MB of memory."""
 
@@ -67,9 +70,9 @@ def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = N
         yield Problem(Reason.CODE_INVALID, message, step=step)
 
 
-def state_problems(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
+def state_problems(spec: AppSpec, kept: KeptState, made: Made) -> Iterator[Problem]:
     """A problem for each state of the run that would be silently abandoned, or read by a step it does not fit."""
-    change, step_of = state_change(kept, spec), {state_name(step): step.name for step in spec.steps}
+    change, step_of = state_change(kept, spec, made), {state_name(step): step.name for step in spec.steps}
     for name, found in change.renamed.items():
         new = tuple(step_of[one] for one in found)
         yield Problem(Reason.STEP_RENAMED, _rename(name, kept.now[name], new), step=new[0])
@@ -97,19 +100,21 @@ def state_problems(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
 
 
 def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
-    """The problem of a field that the state of the run was made by."""
-    step = next((one for one in spec.steps if step_path(one.was or one.name) == path), None)
-    table = next((one for one in spec.tables if f"spec.tables[{one.name}]" == path), None)
+    """The problem of a field, or of a column, that the state of the run was made by."""
+    former = {path_of(one.was or one.name): one for one in spec.steps for path_of in (step_path, held_path)}
+    step = former.get(path)
+    table = next((one for one in spec.tables if path in (f"spec.tables[{one.name}]", f"table {one.name}")), None)
     stream = next((one.name for one in spec.streams if f"spec.streams[{one.name}]" == path), None)
     cheaper = ""
     if step is not None:
-        path = f"spec.steps[{step.name}]"
+        path = (step_path if path.startswith("spec") else held_path)(step.name)
         if step.verb in KEYED_VERBS:
             cheaper = f"or give {step.name} another name: then it alone starts from nothing; "
     elif table is not None and table.sources is not None:
         cheaper = f"or give table {table.name} another name: then it alone is loaded anew, from its side inputs; "
+    name = f"{path}.{field}" if path.startswith("spec") else f"{path}: {field}"
     message = (
-        f"{path}.{field} {change}: the state of this run was made by what it was, and can't follow. Put it back; "
+        f"{name} {change}: the state of this run was made by what it was, and can't follow. Put it back; "
         f"{cheaper}or set a new spec.runId to start with empty state"
     )
     return Problem(
@@ -117,13 +122,13 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
         message,
         step=None if step is None else step.name,
         stream=stream if table is None else table.name,
-        field=f"{path}.{field}",
+        field=name,
     )
 
 
-def given_up(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
+def given_up(spec: AppSpec, kept: KeptState, made: Made) -> Iterator[Problem]:
     """A warning for each state of the run that no step keeps any more."""
-    for name in state_change(kept, spec).given_up:
+    for name in state_change(kept, spec, made).given_up:
         on_the_way = f"rows not yet read from the intermediate stream of {name} are given up"
         lost = f"the state of {name} is given up" if _is_state(kept.now[name]) else on_the_way
         gone = "nobody writes" if kept.now[name] == TABLE else "there is no step"

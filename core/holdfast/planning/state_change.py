@@ -4,12 +4,10 @@ Compares the plans of two versions; the second is planned with the placement rec
 added or removed are not compared: the runtime fills or drops them. Must not know how state is stored.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from holdfast.planning.flow import differ
-from holdfast.planning.plan import Plan, PlannedStep, PlanningFacts, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.problems import Problem
-from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.diff import FieldChange, renamed_steps
@@ -31,16 +29,6 @@ _OF_THE_RUN = frozenset(
 """Problems that arise from the history of the run."""
 
 
-def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
-    """Columns in the state of the old app whose type changes."""
-    keys = {step.name: step.deduplicate.by for step in old.spec.steps if step.deduplicate is not None}
-    return tuple(
-        FieldChange(f"state of {name}: {column}", before, after, ChangeCost.NEW_RUN)
-        for name, held, now in _held_by_both(plan(old), plan(new), _renamed(old, new))
-        for column, before, after in _changed(_of_key(held, keys[name]) if name in keys else held, now)
-    )
-
-
 def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     """Changes that a run of the old app would refuse; counts that only brokers know are not compared."""
     before, after = plan(old), plan(new)
@@ -48,7 +36,7 @@ def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     found = {change.path: change for change in _shrunk(old, new, before, after)}
     if old.spec.run_id == new.spec.run_id:
         grouping = {task.name: task.inputs for task in before.tasks}
-        record = PlacementRecord(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec))
+        record = PlacementRecord(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec, before.made_by))
         for problem in plan(new, PlanningFacts(record=record)).problems:
             if problem.reason in _OF_THE_RUN:
                 change = _refused(problem, before, after, renamed)
@@ -99,35 +87,3 @@ def _refused(problem: Problem, before: Plan, after: Plan, renamed: Mapping[str, 
 
 def _counts(of: Plan) -> dict[str, int]:
     return {stream.name: stream.count.actual for stream in of.streams if stream.count is not None}
-
-
-def _held_by_both(old: Plan, new: Plan, renamed: Mapping[str, str]) -> Iterator[tuple[str, RowType, RowType]]:
-    steps = {step.name: step for step in new.steps}
-    for step in old.steps:
-        later = steps.get(renamed.get(step.name, step.name))
-        if later is not None and later.verb == step.verb:
-            yield from zip([step.name] * len(step.inputs), _held(old, step), _held(new, later), strict=False)
-    tables = {table.name: table for table in new.tables}
-    for table in old.tables:
-        if table.name in tables:
-            yield f"table {table.name}", table.rows, tables[table.name].rows
-
-
-def _held(plan: Plan, step: PlannedStep) -> list[RowType]:
-    """The rows in a step's state: of a join both sides, of aggregate and deduplicate what is in their output."""
-    if step.verb == "join":
-        rows = {stream.name: stream.rows for stream in plan.streams} | {one.name: one.rows for one in plan.steps}
-        return [rows.get(source, OPEN) for source in step.inputs]
-    return [step.rows] if step.verb in ("aggregate", "deduplicate") else []
-
-
-def _of_key(rows: RowType, by: Sequence[str]) -> RowType:
-    """The columns of the key: of the rows that pass it, a deduplicate keeps nothing else."""
-    return RowType(tuple(column for name in by if (column := rows.find(name)) is not None))
-
-
-def _changed(held: RowType, now: RowType) -> Iterator[tuple[str, str, str]]:
-    for column in held.columns:
-        later = now.find(column.name)
-        if later is not None and differ(column.type, later.type):
-            yield column.name, column.type, later.type

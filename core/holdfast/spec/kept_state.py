@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.spec.made_by import edits, made_by, read_before, step_path
+from holdfast.spec.made_by import edits, read_before, step_path
 from holdfast.spec.partial_aggregates import partial_aggregates
 
 if TYPE_CHECKING:
@@ -76,15 +76,14 @@ class KeptState:
     given_up: frozenset[str] = frozenset()
     """Names under which it kept something before. The stores may still hold it, as it was then."""
     made_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Object of the spec -> the fields that made the state as it is, with their values: see `made_by`. Empty if the
-    release that wrote the record did not store them."""
+    """Object of the spec -> the fields that made the state as it is, with their values: see `made_by`. What holds
+    columns -> their types. Empty if the release that wrote the record did not store them."""
 
-    def after(self, spec: "AppSpec") -> "KeptState":
-        """What it keeps once this app has run in it."""
+    def after(self, spec: "AppSpec", made: Mapping[str, Mapping[str, str]]) -> "KeptState":
+        """What it keeps once this app has run in it; `made`: by what its plan says that its state is made."""
         now = kept_state(spec)
         # What is gone may come back, and then meets what it left behind.
-        made = {**self.made_by, **made_by(spec)}
-        return KeptState(now, (self.given_up | self.now.keys()) - now.keys(), made)
+        return KeptState(now, (self.given_up | self.now.keys()) - now.keys(), {**self.made_by, **made})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,9 @@ class StateChange:
     """Stream that is new -> the name that is gone, under which its topic was read."""
 
 
-def state_change(before: KeptState, spec: "AppSpec") -> StateChange:
+def state_change(before: KeptState, spec: "AppSpec", made: Mapping[str, Mapping[str, str]]) -> StateChange:
     """What becomes of what a run keeps."""
-    now, made = kept_state(spec), made_by(spec)
+    now = kept_state(spec)
     gone = sorted(before.now.keys() - now.keys())
     new = sorted(now.keys() - before.now.keys())
 
@@ -125,5 +124,5 @@ def state_change(before: KeptState, spec: "AppSpec") -> StateChange:
         misfits,
         tuple(name for name in new if name in before.given_up - says),
         {path: fields for path, fields in edits(before.made_by, made).items() if path not in told},
-        read_before(before.made_by, spec),
+        read_before(before.made_by, spec, made),
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _IDENTITY = {"runId", "was"}
 """The run is what is compared; `was` says which object is."""
 _LONGEST = 80
-"""Characters of a value that are kept as they are; of a longer one the beginning, and a hash of all of it."""
+"""Characters of a value that are remembered as they are."""
 
 _THERE, _ABSENT = "there", "absent"
 """The values of an object that need not be there, e.g. a verb."""
@@ -74,9 +74,10 @@ def _edited(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple
             yield "from", (f"{_names(left)} on the left, {_names(right)} on the right", "the other way round")
 
 
-def read_before(before: Mapping[str, Mapping[str, str]], spec: "AppSpec") -> dict[str, str]:
+def read_before(
+    before: Mapping[str, Mapping[str, str]], spec: "AppSpec", now: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
     """Return stream that is new -> the name that is gone, under which its topic was read."""
-    now = made_by(spec)
     gone = {
         (fields.get("system"), _topic(path, fields)): path
         for path, fields in before.items()
@@ -153,7 +154,11 @@ def _identity(item: BaseModel) -> str:
 
 
 def _text(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return shortened(json.dumps(value, sort_keys=True, ensure_ascii=False))
+
+
+def shortened(text: str) -> str:
+    """Return the text as it is remembered: a long one by its beginning and a hash of all of it."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST // 2]}... (sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]})"

@@ -160,7 +160,9 @@ class Attempt:
     def move(self, placement: Placement) -> None:
         """Record where tasks run, before their first batch there."""
         before = KeptState() if self._record is None else self._record.state
-        self._coordinator.ran(RunPlacement(self.tasks, placement, self._child_after, before.after(self._app.spec)))
+        self._coordinator.ran(
+            RunPlacement(self.tasks, placement, self._child_after, before.after(self._app.spec, self.plan.made_by))
+        )
 
     def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
         """Return the bounds of all partitions that are read."""

@@ -1,0 +1,58 @@
+"""The types of what the state of an app holds: a run can't go on with columns of other types.
+
+Columns that only come or go are not held against an app: the runtime fills or drops them. Must not know how state is
+stored, nor judge a change: `spec.kept_state` does.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.planning.flow import Flow, comparable
+from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
+from holdfast.spec.app import AppSpec
+from holdfast.spec.made_by import shortened
+from holdfast.spec.steps import Step
+
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+
+
+def held_types(spec: AppSpec, flow: Flow) -> dict[str, dict[str, str]]:
+    """Return what holds columns -> column -> its type, where that is known."""
+    found = {held_path(step.was or step.name): _typed(_held(step, flow)) for step in spec.steps}
+    found |= {
+        f"table {name}": _typed((column.name, column.type) for column in rows.columns)
+        for name, rows in flow.tables.items()
+    }
+    return {what: types for what, types in found.items() if types}
+
+
+def held_path(state_name: str) -> str:
+    """Return what `held_types` calls what is held under this name."""
+    return f"state of {state_name}"
+
+
+def _held(step: Step, flow: Flow) -> Iterator[tuple[str, str]]:
+    rows = [flow.rows.get(name, OPEN) for name in step.inputs]
+    if step.join is not None:
+        for side, held in zip(("left", "right"), rows, strict=False):
+            yield from ((f"{side}.{column.name}", column.type) for column in held.columns)
+    elif step.aggregate is not None:
+        yield from ((column.name, column.type) for column in flow.rows.get(step.name, OPEN).columns)
+    elif step.deduplicate is not None:
+        yield from ((column.name, column.type) for column in _of(rows[0], step.deduplicate.by))
+    elif step.process is not None:
+        # Keys are kept as text, and so are rows on their way below: there whole numbers of all lengths are the same.
+        yield from ((column.name, _as_text(column.type)) for column in _of(rows[0], step.process.by))
+    elif step.repartition is not None or step.broadcast is not None:
+        yield from ((column.name, _as_text(column.type)) for column in rows[0].columns)
+
+
+def _of(rows: RowType, names: Sequence[str]) -> Iterator[Column]:
+    return (column for name in names if (column := rows.find(name)) is not None)
+
+
+def _as_text(kind: str) -> str:
+    return _WHOLE[-1] if kind in _WHOLE else kind
+
+
+def _typed(columns: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {shortened(name.casefold()): shortened(comparable(kind)) for name, kind in columns if kind != UNKNOWN}
