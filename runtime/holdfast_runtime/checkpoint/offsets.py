@@ -74,6 +74,8 @@ class Offsets:
     """Those that lack rows."""
     table_inputs: Mapping[StreamPartition, int] = field(default_factory=dict)
     """Partition that each location reads for itself -> where it was first read for its tables as they are now."""
+    quiet: bool = False
+    """Whether the batch only loaded tables that inputs wait for: event time stood still, and no timer fired."""
 
     @property
     def time(self) -> BatchTime:
@@ -110,6 +112,8 @@ class Offsets:
                 "incomplete": list(self.incomplete),
                 "tableInputs": _tree(self.table_inputs),
             }
+        if self.quiet:
+            tree["quiet"] = True
         return sealed(tree)
 
     @classmethod
@@ -153,6 +157,7 @@ class Offsets:
                 tables={str(table): int(batch) for table, batch in tree.get("tables", {}).items()},
                 incomplete=tuple(map(str, tree.get("incomplete", ()))),
                 table_inputs=_read(tree.get("tableInputs", {})),
+                quiet=bool(tree.get("quiet", False)),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = (

@@ -2,8 +2,10 @@
 
 A task takes part if it has records to read, if it asked to be woken by now, or if the attempt is new: then all tasks
 take part and report. What they report, a ledger keeps for as long as the attempt lives. If no task takes part there is
-no batch, so an idle app writes nothing. The batch plan is made from the durable offsets alone, so that a replay makes
-the same plan. Must not read streams or clocks: bounds and time are arguments.
+no batch, so an idle app writes nothing. While tables load that inputs wait for, batches are quiet: they read side
+inputs and nothing else happens, so that no row meets a table that is half there. The batch plan is made from the
+durable offsets alone, so that a replay makes the same plan. Must not read streams or clocks: bounds and time are
+arguments.
 """
 
 from collections import Counter
@@ -110,13 +112,17 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
     # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
     moved = {**tables.moves, **({} if jump is None else jump.to)}
     jumps = {partition: (to, to) for partition, to in moved.items()}
-    held = _held(reading, seen, backlogs)
+    loading = _loading(reading, seen, positions)
+    held = _held(reading, seen, backlogs, loading)
     ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held)}
     # A location without a task in this batch reads shared partitions, or fetches a data set, when it has one.
     changed = seen.data_sets.numbers.items() - before.tables.items()
-    everyone = seen.first or bool(changed) or not reading.shared.isdisjoint(ranges)
+    # What was due while tables loaded is due behind that, with or without records.
+    loaded = before.quiet and not loading
+    everyone = seen.first or loaded or bool(changed) or not reading.shared.isdisjoint(ranges)
+    wakes = {} if loading else seen.wakes
     taking_part = [
-        task for task, inputs in reading.inputs.items() if everyone or _takes_part(task, inputs, ranges, seen, now)
+        task for task, inputs in reading.inputs.items() if everyone or _takes_part(task, inputs, ranges, wakes, now)
     ]
     if not taking_part:
         return before
@@ -137,6 +143,7 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         tables=tables.generations,
         incomplete=tables.incomplete,
         table_inputs=_table_inputs(before, reading, tables, {**positions, **moved}, moved),
+        quiet=bool(loading),
     )
 
 
@@ -162,23 +169,28 @@ def held_inputs(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> l
     if not reading.joins and not reading.tables:
         return []
     positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
-    held = _held(reading, seen, _backlogs(reading, seen, positions, after.ends, {}))
+    backlogs = _backlogs(reading, seen, positions, after.ends, {})
+    held = _held(reading, seen, backlogs, _loading(reading, seen, positions))
     return sorted(set(held.values()))
 
 
 def tables_left(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> dict[str, int]:
     """Return table that inputs wait for -> how many records of its side inputs are to be read after a batch."""
-    positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
+    return _loading(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions})
+
+
+def _loading(reading: AttemptInputs, seen: LoopSnapshot, positions: Mapping[StreamPartition, int]) -> dict[str, int]:
     return loading_tables(reading.tables, positions, seen.began, seen.data_sets)
 
 
 def _held(
-    reading: AttemptInputs, seen: LoopSnapshot, backlogs: Mapping[StreamPartition, Backlog]
+    reading: AttemptInputs,
+    seen: LoopSnapshot,
+    backlogs: Mapping[StreamPartition, Backlog],
+    loading: Mapping[str, int],
 ) -> Mapping[StreamPartition, str]:
     """Return the partitions that are not read on, because of joins or of tables, each with the reason."""
     unread = {partition for partition, backlog in backlogs.items() if backlog.lag}
-    at = {partition: backlog.position for partition, backlog in backlogs.items()}
-    loading = loading_tables(reading.tables, at, seen.began, seen.data_sets)
     waiting = waiting_inputs(loading, reading.tables, backlogs, seen.data_sets)
     return {**held_partitions(reading.joins, reading.inputs, seen.joined, unread), **waiting}
 
@@ -211,10 +223,10 @@ def _takes_part(
     task: str,
     inputs: Sequence[StreamPartition],
     ranges: Mapping[StreamPartition, tuple[int, int]],
-    seen: LoopSnapshot,
+    wakes: Mapping[str, int],
     now: int,
 ) -> bool:
-    wake = seen.wakes.get(task)
+    wake = wakes.get(task)
     return (wake is not None and wake <= now) or any(partition in ranges for partition in inputs)
 
 
@@ -251,7 +263,7 @@ def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoc
         for task in end.taking_part
     }
     shared = {one: (start, end.positions[one]) for one, start in end.table_inputs.items()}
-    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared)
+    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared, end.quiet)
 
 
 def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:

@@ -67,6 +67,8 @@ class BatchPlan:
     """Table with side inputs -> its generation: what is held of another one is dropped."""
     table_inputs: Mapping[StreamPartition, tuple[int, int]] = field(default_factory=dict)
     """Partition that each location reads for its tables -> where this generation began, and how far this batch goes."""
+    quiet: bool = False
+    """Whether it only loads tables that inputs wait for."""
 
     @property
     def wall(self) -> int:
@@ -86,13 +88,13 @@ class BatchPlan:
             for task, turn in self.turns.items()
         }
         shared = [[str(partition), *bounds] for partition, bounds in self.table_inputs.items()]
-        head = [self.batch, self.epoch, self.now, self.skew, self.first]
+        head = [self.batch, self.epoch, self.now, self.skew, self.first, self.quiet]
         return json.dumps([*head, turns, dict(self.tables), shared], separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> "BatchPlan":
         """Return the plan from the text that `text` made."""
-        batch, epoch, now, skew, first, tree, tables, shared = json.loads(text)
+        batch, epoch, now, skew, first, quiet, tree, tables, shared = json.loads(text)
         turns = {
             task: Turn(
                 number,
@@ -104,7 +106,7 @@ class BatchPlan:
             for task, (number, ranges, ended, jumped, gave) in tree.items()
         }
         table_inputs = {parse_partition(name): (start, end) for name, start, end in shared}
-        return cls(batch, epoch, now, first, turns, skew, tables, table_inputs)
+        return cls(batch, epoch, now, first, turns, skew, tables, table_inputs, quiet)
 
 
 def check_offsets(store: TaskStore, turn: Turn) -> None:

@@ -237,6 +237,8 @@ class TurnNote:
     """Table with side inputs -> its generation."""
     dataset_ends: Mapping[StreamPartition, Sequence[DatasetEnd]] = field(default_factory=dict)
     """Partition of a side input -> the ends of data sets in it."""
+    quiet: bool = False
+    """Whether only tables are fed from side inputs, and no other step runs."""
 
     def add_letters(self, stream: str, letters: pa.RecordBatch) -> None:
         """Add dead letters of this turn to those of a stream."""

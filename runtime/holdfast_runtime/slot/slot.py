@@ -28,7 +28,7 @@ from holdfast_runtime.slot.batch_plan import (
 from holdfast_runtime.slot.clock_marks import MARKS
 from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
-from holdfast_runtime.slot.task_clock import ClockInput, StoredClock, advance_clock, outgoing_messages
+from holdfast_runtime.slot.task_clock import ClockInput, StoredClock, advance_clock, outgoing_messages, stopped_clock
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.background import keep_restorable
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
@@ -143,7 +143,7 @@ class Slot:
     def _read(self, store: TaskStore, report: TaskReport) -> tuple[TurnNote, Rows]:
         """Read the ranges of a task's turn, and advance its event time."""
         turn, plan = self._turns[store.task], self._plan
-        note = TurnNote(report, generations=plan.tables)
+        note = TurnNote(report, generations=plan.tables, quiet=plan.quiet)
         with self._trusting(store.task):
             check_offsets(store, turn)
         with self._phases.measured("fetch"):
@@ -159,18 +159,22 @@ class Slot:
             rows=report.rows_in,
         )
         stored = StoredClock(dict(store.control.scan()), dict(store.table(MARKS).scan()))
+        note.letters, note.dataset_ends = fetched.letters, fetched.dataset_ends
+        keep_offsets(store, turn)
+        if plan.quiet:
+            with self._trusting(store.task):
+                _put(store, CONTROL, stopped_clock(self._shop.clock_plan(store.task), stored, brought))
+            return note, fetched.rows
         with self._trusting(store.task):
             now = advance_clock(self._shop.clock_plan(store.task), stored, brought)
         note.clocks = {
             step: StepClock(plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew)
             for step, mark in now.watermarks.items()
         }
-        note.telling, note.letters, report.wake = now.telling, fetched.letters, now.wake
-        note.dataset_ends = fetched.dataset_ends
+        note.telling, report.wake = now.telling, now.wake
         report.stream_marks = dict(now.streams)
         report.note_ahead(now.disbelieved)
         _put(store, CONTROL, now.control)
-        keep_offsets(store, turn)
         return note, fetched.rows
 
     def _finished(self, note: TurnNote, rows: Rows, store: TaskStore) -> tuple[TurnNote, Rows]:

@@ -259,6 +259,11 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     )
 
 
+def stopped_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> dict[bytes, bytes | None]:
+    """Return what to store of a batch in which event time stands still: silence is counted from its end on."""
+    return _changed(stored.control, _known(plan, stored, brought).resumed(brought.now))
+
+
 def _believed(plan: ClockPlan, brought: ClockInput) -> tuple[list[Delivery], list[str]]:
     """Return the control messages that can be believed, and a sentence for each of the others."""
     heard, said = list[Delivery](), list[str]()

@@ -92,6 +92,8 @@ class WorkerTools:
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
         self._targets = {node.index: self._target(node) for node in compiled.sinks}
         self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
+        self._feeding = {at for at, reached in enumerate(compiled.reach()) if reached <= self._side_inputs}
+        """The nodes that only side inputs reach: they feed tables."""
         self._clock_plans: dict[str, ClockPlan] = {}
 
     def fetch(self, turn: Turn, now: int, report: TaskReport) -> TurnInput:
@@ -133,7 +135,7 @@ class WorkerTools:
         """Run the steps of a level; return their rows together with the given ones, by node."""
         made = dict(rows)
         for node in self.program.compiled.at(level):
-            if node.index not in self._runs:
+            if node.index not in self._runs or (note.quiet and node.index not in self._feeding):
                 continue
             given = [made.get(at) or TimedRows.nothing(self.program.compiled.nodes[at].schema) for at in node.inputs]
             made[node.index] = self._runs[node.index](given, note, tables)
