@@ -129,6 +129,11 @@ class ClockTarget:
     """Whether they write to its aggregating partition only, whose task sends to the others (`sending.Relay`)."""
 
 
+Delays = Mapping[str, int | None]
+"""Stream -> how far behind its watermark rows of it may come, in milliseconds: a row without a partner leaves a join
+when no partner can come any more. None: as far as they like until it ends, as final results without a window do."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClockPlan:
     """How event time moves through one task."""
@@ -143,9 +148,8 @@ class ClockPlan:
     """Step, or target stream -> the steps with timers whose rows reach it in this task."""
     max_ahead: int | None = None
     """The largest `maxAhead` of all streams of the app."""
-    delays: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Step, or target stream -> stream -> how far behind its watermark rows of it may come, in milliseconds, where they
-    may: a row without a partner leaves a join when no partner can come any more."""
+    delays: Mapping[str, "Delays"] = field(default_factory=dict)
+    """Step, or target stream -> how far behind the watermarks of its streams rows of them may come, where they may."""
     run: str | None = None
     """The name of the run, in the messages that the task sends."""
 
@@ -227,24 +231,31 @@ def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
     return reach
 
 
-def _delays(compiled: CompiledGraph) -> Mapping[str, Mapping[str, int]]:
+def _delays(compiled: CompiledGraph) -> Mapping[str, Delays]:
     """Return for each step that asks for a watermark, and each stream that is written, how late rows come to it."""
-    after: list[dict[str, int]] = []
-    asked: dict[str, dict[str, int]] = {}
+    after: list[dict[str, int | None]] = []
+    asked: dict[str, dict[str, int | None]] = {}
     for node in compiled.nodes:
-        given: dict[str, int] = {node.name: 0} if node.step is None else {}
+        given: dict[str, int | None] = {node.name: 0} if node.step is None else {}
         for at in node.inputs:
             _raise(given, after[at])
-        own = 0 if node.join is None else node.join.delay
-        after.append({stream: delay + own for stream, delay in given.items()})
+        after.append({stream: _later(delay, node) for stream, delay in given.items()})
         if node.verb in TIMED_VERBS:
             asked[node.name] = given
         elif node.verb in SINK_VERBS and node.step is not None:
             _raise(asked.setdefault(node.step.to or node.name, {}), given)
-    late = {name: {stream: delay for stream, delay in given.items() if delay} for name, given in asked.items()}
+    late = {name: {stream: delay for stream, delay in given.items() if delay != 0} for name, given in asked.items()}
     return {name: given for name, given in late.items() if given}
 
 
-def _raise(delays: dict[str, int], others: Mapping[str, int]) -> None:
+def _later(delay: int | None, node: GraphNode) -> int | None:
+    verb = None if node.step is None else node.step.aggregate
+    if delay is None or (verb is not None and not verb.windowed and not verb.updates):
+        return None
+    return delay if node.join is None else delay + node.join.delay
+
+
+def _raise(delays: dict[str, int | None], others: Delays) -> None:
     for stream, delay in others.items():
-        delays[stream] = max(delay, delays.get(stream, 0))
+        before = delays.get(stream, 0)
+        delays[stream] = None if before is None or delay is None else max(delay, before)

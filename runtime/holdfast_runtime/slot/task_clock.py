@@ -19,7 +19,7 @@ from holdfast.control.watermark import Upstream, Watermarks, held_back_by, input
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.clock_marks import ClockMarks, marks_changed, read_marks
-from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
+from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget, Delays
 from holdfast_runtime.state.errors import parsing_state
 
 
@@ -320,7 +320,7 @@ def _upstream(
     ends: Mapping[StreamPartition, bool],
     streams: frozenset[str],
     idle: Collection[StreamPartition],
-    delays: Mapping[str, int] | None,
+    delays: Delays | None,
 ) -> Iterable[Upstream]:
     """Yield the inputs of a step or stream; `delays`: stream -> how far behind its watermark its rows may come."""
     for partition, known in book.watermarks.partitions.items():
@@ -330,8 +330,12 @@ def _upstream(
             # The stream has no event time: it holds nothing back, and ends like others.
             yield Upstream(None, ends[partition], idle=True)
             continue
-        value = known.value if known.value is None else known.value - (delays or {}).get(partition.stream, 0)
-        yield Upstream(value, ends[partition], partition in idle)
+        delay = (delays or {}).get(partition.stream, 0)
+        if delay is None:
+            # However silent it is: what it has brought comes out when it ends.
+            yield Upstream(None, ends[partition], idle=False)
+        else:
+            yield Upstream(None if known.value is None else known.value - delay, ends[partition], partition in idle)
 
 
 def _idle(plan: ClockPlan, book: Bookkeeping, now: int) -> set[StreamPartition]:
