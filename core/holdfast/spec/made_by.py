@@ -18,8 +18,9 @@ from holdfast.spec.steps import Step
 if TYPE_CHECKING:
     from holdfast.spec.app import AppSpec
 
-_IDENTITY = {"runId", "was"}
-"""The run is what is compared; `was` says which object is."""
+_LEFT_OUT = {"runId", "was", "state.storageClass", "state.size"}
+"""The run is what is compared; `was` says which object is. Where state lies does not make it: the API server refuses
+other claims, which can't follow, and on one host a larger `size` is the cure of a store that is full."""
 _LONGEST = 80
 """Characters of a value that are remembered as they are."""
 
@@ -98,8 +99,8 @@ def step_path(state_name: str) -> str:
 
 def _fields(model: BaseModel, path: str, inside: str) -> Iterator[tuple[str, str, str]]:
     for attribute, field in type(model).model_fields.items():
-        name, value = field.alias or attribute, getattr(model, attribute)
-        here, kept = f"{inside}{name}", change_of(field) >= ChangeCost.NEW_RUN and name not in _IDENTITY
+        here, value = f"{inside}{field.alias or attribute}", getattr(model, attribute)
+        kept = change_of(field) >= ChangeCost.NEW_RUN and here not in _LEFT_OUT
         if items_of_list(field) is not None:
             for item in value or ():
                 yield from _fields(item, f"{path}.{here}[{_identity(item)}]", "")
