@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile
 from holdfast_runtime.testing import BatchResult, Crashed, TestDriver
@@ -340,6 +341,19 @@ def test_a_broadcast_table_grows_alone() -> None:
         assert priced(driver, *(f"p{at}" for at in range(16))) == [200 + at for at in range(16)]
 
 
+def test_a_growth_of_a_broadcast_side_input_that_hides_which_value_is_newer_is_refused() -> None:
+    with TestDriver(app("Broadcast")) as driver:
+        driver.feed("products", products({f"p{at}": at for at in range(16)}))
+        driver.run_until_idle()
+        driver.feed("products", products({f"p{at}": 100 + at for at in range(16)}))
+        driver.grow("products", 3)
+        with pytest.raises(UserActionError, match=r"products grew from 2 to 3 partitions, which is not a multiple"):
+            driver.restart()
+        driver.grow("products", 4)
+        driver.restart()
+        assert priced(driver, *(f"p{at}" for at in range(16))) == [100 + at for at in range(16)]
+
+
 @both
 @pytest.mark.parametrize("slots", [1, 2])
 def test_two_sources_feed_one_table(kind: str, slots: int) -> None:
@@ -351,6 +365,30 @@ def test_two_sources_feed_one_table(kind: str, slots: int) -> None:
         assert priced(driver, "a", "b", "c") == [1, 2, 3]
         driver.feed("more", products({"a": 4}))
         assert priced(driver, "a", "b", "c") == [4, 2, 3]
+
+
+@both
+def test_a_key_may_be_computed_of_a_sources_rows(kind: str) -> None:
+    spec = app(kind, select=["after.id AS sku", "after.price AS price", "concat(after.id, '!') AS name"])
+    spec["spec"]["streams"][0] |= {"key": ["id"], "schema": "id STRING, after STRUCT<id: STRING, price: BIGINT>"}
+    if kind == "Partitioned":
+        # By what its rows are partitioned, the planner can't tell.
+        with pytest.raises(UserActionError, match="KeyMismatch"):
+            TestDriver(spec)
+        return
+    with TestDriver(spec) as driver:
+        driver.feed("products", [{"id": "r1", "after": {"id": "a", "price": 1}}])
+        assert priced(driver, "a", "r1") == [1, None]
+        driver.feed("products", [{"id": "r2", "after": {"id": "a", "price": 2}}, {"id": "r3", "after": None}])
+        assert priced(driver, "a", "b") == [2, None]
+        driver.lose_local_state()
+        driver.restart()
+        assert priced(driver, "a", "b") == [2, None]
+
+
+def test_a_key_that_only_spark_computes_is_refused_by_its_name_where_rows_come_without_it() -> None:
+    with pytest.raises(UserActionError, match=r"the key sku of table product is lower\(sku\) AS sku, which only Spark"):
+        TestDriver(app("Broadcast", select=["lower(sku) AS sku", "price"]))
 
 
 @both

@@ -130,4 +130,17 @@ def test_all_streams_that_cannot_be_followed_are_named_at_once() -> None:
 def test_a_mapping_of_ones_own_may_follow_any_growth() -> None:
     record = grouped({"s": 2})
     tasks = grouped({"s": 5}, record, parent="partition * previous / current")
-    assert [len(inputs) for inputs in tasks.values()] == [3, 2]
+    assert [[one.partition for one in inputs] for inputs in tasks.values()] == [[0, 2], [1, 3, 4]]
+
+
+@pytest.mark.parametrize("parent", ["0", "previous - 1", "partition / 2", "(partition + 1) % previous"])
+@pytest.mark.parametrize("counts", [(2, 4), (2, 4, 8), (3, 6, 12)])
+def test_partitions_that_were_there_stay_with_their_tasks_whatever_the_mapping_says(
+    parent: str, counts: tuple[int, ...]
+) -> None:
+    tasks = grouped({"s": counts[0]})
+    for count in counts[1:]:
+        grown = grouped({"s": count}, tasks, parent=parent)
+        assert all({*inputs} <= {*grown[task]} for task, inputs in tasks.items())
+        assert sum(map(len, grown.values())) == count
+        tasks = grown

@@ -62,6 +62,8 @@ def split_join(verb: Join | Lookup, left: Sequence[str], right: Sequence[str]) -
 class ComputedColumn:
     """A column of a table that is computed for each look-up, from columns that are kept."""
 
+    written: str
+    """The expression as it stands in `select`, with its name."""
     text: str
     """The expression, over the names below."""
     given: tuple[tuple[str, str], ...]
@@ -96,7 +98,7 @@ def split_table(items: Sequence[str], names: Sequence[str]) -> TableColumns:
                     name = f"{column.column} of its source"
                     kept[name] = column.column
                 given.append((column.name, name))
-            computed[str(one.name)] = ComputedColumn(expression, tuple(given))
+            computed[str(one.name)] = ComputedColumn(text, expression, tuple(given))
     return TableColumns(tuple(kept.items()), computed, tuple(str(one.name) for _, one in found))
 
 

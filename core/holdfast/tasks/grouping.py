@@ -1,7 +1,7 @@
 """Grouping of stream partitions into tasks: `group`, corrected by the record of the last run; and growth of streams.
 
 A task is the unit of order and state, so every key stays with the task that holds its state. If a stream had
-`previous` partitions, its partition p goes to the task of `p % previous`, because hash(key) % current modulo previous
+`previous` partitions, a new partition p goes to the task of `p % previous`, because hash(key) % current modulo previous
 is hash(key) % previous if current is a multiple of previous; other growth is refused. A user may set another parent
 (`expansion.parent`); it is evaluated on Python's syntax tree, so that only integer arithmetic can run. A child is not
 read until its parent has been processed up to the end it had when the child was first seen: otherwise rows of one key
@@ -137,7 +137,7 @@ def keep_with_recorded_tasks(
     task_of = {partition: task for task, partitions in recorded.items() for partition in partitions}
     previous, current = counts_of(task_of), counts_of(base)
     shared = sorted(set(previous) & set(current))
-    refusals = [refusal for stream in shared if (refusal := _refusal(stream, previous, current, expansion))]
+    refusals = [refusal for stream in shared if (refusal := growth_refusal(stream, previous, current, expansion))]
     if refusals:
         raise ExpansionRefusedError(tuple(refusals))
     parent_of = expansion.mapping()
@@ -146,9 +146,9 @@ def keep_with_recorded_tasks(
         stream, number = partition
         if stream not in previous:
             continue
-        grown = current[stream] > previous[stream]
         try:
-            parent = parent_of(number, previous[stream], current[stream]) if grown else number
+            # What was there stays where it is, whatever the mapping says of it.
+            parent = parent_of(number, previous[stream], current[stream]) if number >= previous[stream] else number
         except ParentMappingError as error:
             vanished.setdefault(stream, ExpansionRefusal(Reason.PARTITIONER_UNKNOWN, stream, str(error)))
             continue
@@ -162,9 +162,10 @@ def keep_with_recorded_tasks(
     return kept
 
 
-def _refusal(
+def growth_refusal(
     stream: str, previous: Mapping[str, int], current: Mapping[str, int], expansion: ExpansionRules
 ) -> ExpansionRefusal | None:
+    """Return why nobody knows where the keys of a stream went as it grew, or shrank; None: they stay in order."""
     before, now = previous[stream], current[stream]
     if now < before:
         message = (

@@ -21,7 +21,15 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.values import millis
-from holdfast.tasks.grouping import ExpansionRules, child_after, new_partitions, parents_of_new
+from holdfast.tasks.grouping import (
+    ExpansionRefusal,
+    ExpansionRefusedError,
+    ExpansionRules,
+    child_after,
+    growth_refusal,
+    new_partitions,
+    parents_of_new,
+)
 from holdfast.tasks.partitions import StreamPartition, counts_of, partitions_of
 from holdfast.tasks.record import ParentEnd, PlacementRecord
 from holdfast_runtime.checkpoint.life import take_up
@@ -43,6 +51,7 @@ from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
 from holdfast_runtime.streams.records import OffsetBounds
 from holdfast_runtime.streams.systems import Streams
 
+PartitionCounts = Mapping[str, int]
 _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: a batch is held in memory as a whole."""
 
@@ -185,14 +194,15 @@ class Attempt:
 
         The record knows what tasks read. What no task reads is known by the offsets.
         """
-        expansion, last = self._app.spec.expansion, self._last
-        rules = ExpansionRules(enabled=expansion.enabled, parent=expansion.parent)
+        rules, last = _rules(self._app), self._last
         ends = {partition: bounds.end for partition, bounds in self.bounds().items()}
         of_tasks: dict[StreamPartition, ParentEnd] = {}
         if self._record is not None:
             read = {partition for inputs in self.tasks.values() for partition in inputs}
             of_tasks = child_after(self._record, parents_of_new(self._record, read, rules), ends)
         known = frozenset(one for one in last.positions if one in self._shared)
+        if refusals := _refusals(counts_of(known), counts_of(self._shared), rules):
+            raise ExpansionRefusedError(refusals)
         waiting = {one: ParentEnd(new.parent, new.end or 0) for one, new in last.noticed.items() if one in known}
         fresh = new_partitions(counts_of(known), self._shared, rules)
         return of_tasks, waiting | {one: ParentEnd(parent, ends[parent]) for one, parent in fresh.items()}
@@ -206,6 +216,18 @@ def _shared(app: StreamApp, found: Plan) -> frozenset[StreamPartition]:
     return frozenset(partitions_of(streams))
 
 
+def _rules(app: StreamApp) -> ExpansionRules:
+    expansion = app.spec.expansion
+    unknown = frozenset(stream.name for stream in app.spec.streams if stream.partitioner == "none")
+    return ExpansionRules(enabled=expansion.enabled, parent=expansion.parent, unknown_partitioner=unknown)
+
+
+def _refusals(before: PartitionCounts, now: PartitionCounts, rules: ExpansionRules) -> tuple[ExpansionRefusal, ...]:
+    """Return the growths of side inputs that no task owns after which nobody knows which value of a key is newer."""
+    grown = sorted(before.keys() & now.keys())
+    return tuple(found for name in grown if (found := growth_refusal(name, before, now, rules)) is not None)
+
+
 def _problems(found: Plan) -> str:
     return "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
 
@@ -216,9 +238,6 @@ def _accepted(app: StreamApp, known: PlanningFacts) -> Plan:
         message = f"{app.name} can't run as it is: {_problems(found)}"
         raise UserActionError(message, code="PlanRejectedError")
     return found
-
-
-PartitionCounts = Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -251,12 +270,15 @@ class Growth:
             message = f"{self._said(grown)}; to continue, set spec.onPartitionGrowth to Restart or Live"
             raise UserActionError(message, code="GrowthHaltedError")
         found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
-        if found.valid:
+        shared = {one.stream for one in _shared(self.app, self.plan)}
+        grown_shared = {name: now for name, now in grown.items() if name in shared}
+        refusals = _refusals(self._planned, grown_shared, _rules(self.app))
+        if found.valid and not refusals:
             return True
         self._refused = grown
-        self.listen(
-            GrowthRefused(f"{self._said(grown)}, and the app continues with the partitions it had: {_problems(found)}")
-        )
+        said = [f"{one.reason}: {one.message}" for one in found.problems]
+        why = "; ".join([*said, *(f"{one.reason}: {one.message}" for one in refusals)])
+        self.listen(GrowthRefused(f"{self._said(grown)}, and the app continues with the partitions it had: {why}"))
         return False
 
     def _grown(self, bounds: Collection[StreamPartition]) -> dict[str, int]:

@@ -5,7 +5,7 @@ Partitioned table has a writer behind each of its side inputs; look-ups come beh
 or need a JVM; the types of a `select`, which only Spark knows, come in as a function.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from holdfast.planning.graph import makes_stream
 from holdfast.planning.join_columns import JoinColumn, TableColumns, picked_columns, split_join, split_table
 from holdfast.planning.plan import Plan
 from holdfast.planning.sql.items import quoted
-from holdfast.planning.sql.plain.expressions import PlainColumn
+from holdfast.planning.sql.plain.expressions import Plain, PlainColumn
 from holdfast.planning.sql.plain.reading import plain_filter, plain_select
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
@@ -158,11 +158,33 @@ class _Flow:
         return shape
 
     def _shared_shape(self, table: Table, given: pa.Schema, parts: TableColumns | None) -> TableShape:
-        shape = TableShape(table.key, given, None if parts is None else parts.kept)
+        keys = () if parts is None else tuple(self._computed_keys(table, given, parts))
         # Such tables are filled without Spark: what it has to compute is so for each look-up.
+        if parts is not None:
+            names = {field.name for field, _ in keys}
+            parts = replace(parts, computed={name: one for name, one in parts.computed.items() if name not in names})
+        shape = TableShape(table.key, given, None if parts is None else parts.kept, keys)
         self.computed[table.name] = parts
         check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
         return shape
+
+    def _computed_keys(self, table: Table, given: pa.Schema, parts: TableColumns) -> Iterator[tuple[pa.Field, Plain]]:
+        """Yield the columns of a key that are computed as rows come: look-ups search by them."""
+        wanted = {name.casefold() for name in table.key}
+        for name, one in parts.computed.items():
+            if name.casefold() in wanted:
+                made, schema = (
+                    plain_select((one.written,), plain_kinds(given)),
+                    self.select_schema(given, (one.written,)),
+                )
+                if made is None or not keeps_kinds(made, schema):
+                    message = (
+                        f"the key {name} of table {table.name} is {one.written}, which only Spark SQL computes, and a "
+                        f"table on each host is filled without it: give the rows such a column in their source, or "
+                        f"distribution: Partitioned"
+                    )
+                    raise UserActionError(message, code="TableKeyError")
+                yield schema.field(0), made[0]
 
     def add_source(self, name: str) -> None:
         made = name in self.steps

@@ -52,6 +52,11 @@ def pick(given: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRow
     return TimedRows(pa.RecordBatch.from_arrays(columns, schema=schema), given.times, given.origins)
 
 
+def computed_column(rows: pa.RecordBatch, made: Plain, kind: pa.DataType) -> pa.Array:
+    """Return a column of this type, computed of rows."""
+    return _Rows(rows).column(made, kind)
+
+
 def _kind(kind: pa.DataType) -> Kind:
     if pa.types.is_signed_integer(kind):
         return PlainWhole.of(kind.bit_width)

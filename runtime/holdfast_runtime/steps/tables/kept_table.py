@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from holdfast.planning.sql.plain.expressions import Plain
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Rows, Words, same_keys
 from holdfast_runtime.columns.sorted_hashes import sort_hashes
 from holdfast_runtime.state.newest_rows import DELETED, newest, served_bucket, with_newest
 from holdfast_runtime.state.runs import Runs, RunsTable
 from holdfast_runtime.state.runs_schema import OWN
+from holdfast_runtime.steps.plain_sql import computed_column
 from holdfast_runtime.steps.timed_rows import find_column
 
 _GENERATION = b"g"
@@ -36,12 +38,14 @@ class TableShape:
     given: pa.Schema
     copied: tuple[tuple[str, str], ...] | None = None
     """The columns that are kept, each with its name in rows that are written; None: all, under their names."""
+    computed: tuple[tuple[pa.Field, Plain], ...] = ()
+    """Columns of the key that are computed of rows that are written."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that look-ups see."""
         if self.copied is not None:
-            return tuple(name for name, _ in self.copied)
+            return (*(field.name for field, _ in self.computed), *(name for name, _ in self.copied))
         return tuple(name for name in self.given.names if name not in _SIDE)
 
     @property
@@ -66,8 +70,11 @@ class TableShape:
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows as they are kept."""
         kept, source = self.kept, dict(self.copied or ())
+        made = {field.name: computed_column(rows, one, field.type) for field, one in self.computed}
         names = [name.removeprefix(OWN) for name in kept.names]
-        columns = [rows.column(_place(rows.schema, source.get(name, name))) for name in names]
+        columns = [
+            made[name] if name in made else rows.column(_place(rows.schema, source.get(name, name))) for name in names
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=kept)
 
     @property
@@ -76,7 +83,8 @@ class TableShape:
         if self.copied is None:
             return self.given
         found = [self.given.field(_place(self.given, column)).with_name(name) for name, column in self.copied]
-        return pa.schema([*found, *(field for field in (GONE, SET) if field.name in self.given.names)])
+        made = [field for field, _ in self.computed]
+        return pa.schema([*made, *found, *(field for field in (GONE, SET) if field.name in self.given.names)])
 
 
 def many_at_once(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
