@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.testing import SparkNeededError, TestDriver
-from tests.engine.clicks import app, came, counted, drawn, fed
+from tests.engine.clicks import START, app, came, counted, drawn, fed
 
 
 @pytest.mark.parametrize("repartitioned", [False, True])
@@ -182,3 +182,15 @@ def test_what_is_kept_of_a_key_can_be_looked_at() -> None:
         (row,) = driver.kept_rows("counts", "a")
         assert row["campaign"] == "a"
         assert 2 in row.values(), "the count so far"
+
+
+@pytest.mark.parametrize("window", [None, "1m"])
+def test_updates_of_the_null_group_are_in_one_partition_in_their_order(window: str | None) -> None:
+    spec = app({"window": window, "emit": "Update"}, repartitioned=True)
+    spec["spec"]["streams"][1]["partitions"] = 4
+    with TestDriver(spec, slots=2) as driver:
+        for batch in range(12):
+            driver.feed("clicks", [{"campaign": None, "user": f"u{batch}", "cents": 1, "ts": START}])
+            driver.run_until_idle()
+        (partition,) = {record.partition for record in driver.records("counted")}
+        assert [row["n"] for row in driver.rows("counted")] == [*range(1, 13)], partition

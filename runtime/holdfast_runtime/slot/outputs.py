@@ -158,7 +158,7 @@ class OutputStream:
     letters: "OutputStream | None" = None
     """The stream for rows whose records are too large; None: they stop the app."""
     nulls_together: bool = False
-    """Whether all rows with a null key go to one partition: who groups by the key has to meet them in one task."""
+    """Whether rows with a null key go to one partition: who groups by it, or wants the last one, finds them there."""
 
 
 class Outbox:

@@ -89,6 +89,7 @@ class WorkerTools:
         self._side_inputs = compiled.side_inputs
         self._readers = {node.name: self._reader(node) for node in compiled.sources}
         self.shared_tables = SharedTables(program, streams, self._shared_reader)
+        self._updating = {one.name for one in plan.steps if one.updates is not None}
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
         self._targets = {node.index: self._target(node) for node in compiled.sinks}
         self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
@@ -337,7 +338,8 @@ class WorkerTools:
             None
             if declared is None or declared.on_unwritable == "Fail"
             else self._letter_targets[str(declared.dead_letter)],
-            node.verb == "repartition",
+            # Of updates the last one holds, which only one partition can say.
+            node.verb == "repartition" or step.name in self._updating,
         )
 
     def _letter_target(self, stream: str) -> OutputStream:
