@@ -145,6 +145,10 @@ class Reason(StrEnum):
         "A step is back whose state was given up in this run; what is left of it is as it was then.",
     )
     KEPT_FOR_EVER = "KeptForEver", "A step remembers each key for ever, so its state only grows."
+    TABLE_KEY_DIFFERS = (
+        "TableKeyDiffers",
+        "A table has another key than its side input, so that deleted and changed records leave rows behind.",
+    )
     STATE_GIVEN_UP = "StateGivenUp", "A step whose state the run keeps is gone, so its state is given up."
     RECORD_IGNORED = "RecordIgnored", "The placement record belongs to another run, so it was not used."
 

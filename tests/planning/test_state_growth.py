@@ -69,3 +69,33 @@ def test_a_slide_that_does_not_divide_its_window_makes_more_panes() -> None:
     assert (
         "panes of 1 ms" in warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="10s", slide="3333ms").message
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "table", "warned"),
+    [
+        (["k"], {"key": ["k"]}, False),
+        (["K"], {"key": ["k"], "select": ["k", "v"]}, False),
+        (["k"], {"key": ["id"], "select": ["k AS id", "v"]}, False),
+        (["k"], {"key": ["v"]}, True),
+        (None, {"key": ["k"]}, True),
+        (["k"], {"key": ["k", "v"]}, True),
+        (["k"], {"key": ["k"], "select": ["concat(k, '!') AS k", "v"]}, True),
+        (["k"], {"key": ["v"], "versioned": True}, False),
+    ],
+)
+def test_a_table_that_is_named_otherwise_than_its_records_is_said_to_keep_what_is_gone(
+    key: list[str] | None, table: dict[str, Any], warned: bool
+) -> None:
+    fed = {"name": "t", "sources": ["changes"], "distribution": "Broadcast", **table}
+    find = {"table": "t", "on": table["key"], "select": ["left.ts AS ts"]}
+    steps = [
+        step("named", "in", select=["k", "v", "ts", "k AS id"]),
+        step("found", "named", lookup=find),
+        step("last", "found", to="out"),
+    ]
+    streams = [stream("in"), stream("changes", key=key), stream("out", schema=None, eventTime=None, key=None)]
+    result = plan_of(streams, steps, tables=[fed])
+    assert result.problems == ()
+    found = [one for one in result.warnings if one.reason is Reason.TABLE_KEY_DIFFERS]
+    assert [one.stream for one in found] == (["t"] if warned else [])

@@ -36,7 +36,7 @@ from holdfast.planning.problems import Problem, Repair, apply_repair, shown_prob
 from holdfast.planning.repair_search import PlanDraft
 from holdfast.planning.rows import flow_rows
 from holdfast.planning.run_checks import code_problems, given_up, state_problems
-from holdfast.planning.state_growth import kept_for_ever, many_panes
+from holdfast.planning.state_growth import kept_for_ever, keyed_otherwise, many_panes
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
 from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.planning.updates import UpdateRows, follow_updates, never_final, update_problems
@@ -192,6 +192,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *repeated_rows(graph, spreads),
         *topic_warnings(graph, reaching),
         *kept_for_ever(graph, flow),
+        *keyed_otherwise(graph, flow),
         *many_panes(graph),
         *given_up(spec, kept, made),
         *_surprises(app, graph, counts, known),

@@ -54,6 +54,28 @@ def kept_for_ever(graph: Graph, flow: Flow) -> Iterator[Problem]:
             yield Problem(Reason.KEPT_FOR_EVER, message, step=name)
 
 
+def keyed_otherwise(graph: Graph, flow: Flow) -> Iterator[Problem]:
+    """A warning for each table whose rows are named by other columns than the records of its side input."""
+    for name, table in sorted(graph.tables.items()):
+        kept = flow.stored.get(name)
+        for source in () if table.versioned else table.sources or ():
+            declared = {column.casefold() for column in graph.streams[source].key or ()}
+            if kept is None:
+                named = {column.casefold() for column in table.key}
+            else:
+                passed = {out.casefold(): column.casefold() for out, sources in kept.items() for _, column in sources}
+                named = {passed.get(column.casefold(), f"computed {column}") for column in table.key}
+            if named != declared:
+                by = ", ".join(graph.streams[source].key or ()) or "nothing that is declared"
+                message = (
+                    f"rows of {name} are named by {', '.join(table.key)}, records of {source} by {by}: a record "
+                    f"without a value deletes no row, and a record that names another row leaves the former one "
+                    f"there. Give both the same key, and look up by that, or let {source} be replaced as a whole "
+                    f"(versioned: true)"
+                )
+                yield Problem(Reason.TABLE_KEY_DIFFERS, message, stream=name)
+
+
 def _is_for_ever(verb: Aggregate) -> bool:
     return not verb.windowed and verb.updates
 
