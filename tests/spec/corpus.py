@@ -274,3 +274,7 @@ def _short(value: object) -> str:
 
 
 CASES = cases()
+BY_FIELD: dict[str, list[Case]] = {}
+"""What they are about, which their names begin with -> cases: a test for each of them would cost more than it does."""
+for _case in CASES:
+    BY_FIELD.setdefault(_case.name.partition(" ")[0], []).append(_case)

@@ -8,10 +8,9 @@ import pytest
 
 from holdfast.spec.parse import MOST_ERRORS, FieldError, SpecInvalidError, parse_app
 from tests.spec.base_app import BASE, SMALL, drop, put
-from tests.spec.corpus import CASES, Case
+from tests.spec.corpus import BY_FIELD, Case
 from tests.spec.test_large import APPS
 
-BAD = pytest.mark.parametrize("case", [case for case in CASES if not case.good], ids=lambda case: case.name)
 MOST = 1200
 """Characters of a message: names shown in full are at most eleven of 63, and values are cut."""
 WORDS_OF_PYTHON = (
@@ -57,15 +56,24 @@ def test_all_errors_of_a_tree_at_once() -> None:
     }  # fmt: skip
 
 
-@BAD
-def test_every_error_has_a_path_into_the_tree_and_a_sentence_for_people(case: Case) -> None:
-    for error in _errors(case.tree):
-        assert error.path
-        _holder_of(case.tree, error.path)
-        assert 5 < len(error.message) < MOST
-        assert str(error) == f"{error.dotted}: {error.message}"
-        assert len(error.shown) <= 60
-        assert not any(word in error.message for word in WORDS_OF_PYTHON), error.message
+@pytest.mark.parametrize("about", BY_FIELD)
+def test_every_error_is_told_once_with_a_path_into_the_tree_and_a_sentence_for_people(about: str) -> None:
+    for case in BY_FIELD[about]:
+        if not case.good:
+            errors = _errors(case.tree)
+            for error in errors:
+                _check(case, error)
+            told = [(error.path, error.message) for error in errors]
+            assert len(set(told)) == len(told), case.name
+
+
+def _check(case: Case, error: FieldError) -> None:
+    assert error.path
+    _holder_of(case.tree, error.path)
+    assert 5 < len(error.message) < MOST
+    assert str(error) == f"{error.dotted}: {error.message}"
+    assert len(error.shown) <= 60
+    assert not any(word in error.message for word in WORDS_OF_PYTHON), error.message
 
 
 def _holder_of(tree: Any, path: tuple[str | int, ...]) -> None:
@@ -73,12 +81,6 @@ def _holder_of(tree: Any, path: tuple[str | int, ...]) -> None:
     for part in path[:-1]:
         tree = tree[part]
     assert isinstance(tree, (dict, list))
-
-
-@BAD
-def test_no_error_is_told_twice(case: Case) -> None:
-    told = [(error.path, error.message) for error in _errors(case.tree)]
-    assert len(set(told)) == len(told)
 
 
 def test_an_error_holds_the_value_as_the_file_has_it() -> None:

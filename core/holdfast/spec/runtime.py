@@ -45,8 +45,8 @@ class Expansion(SpecModel):
     enabled: Annotated[bool, ChangeCost.RESTART] = True
     """True: a new partition goes to the task that held its keys before. Default: true."""
     parent: Annotated[Arithmetic, ChangeCost.RESTART] = "partition % previous"
-    """Which old partition held the keys of a new one: arithmetic over `partition`, `previous` and `current`.
-    Default: partition % previous."""
+    """Which old partition held the keys of a new one: arithmetic over `partition`, `previous` and `current`. What was
+    there keeps its keys. Default: partition % previous."""
     grace: Annotated[Duration, ChangeCost.RESTART] = "0s"
     """How long new partitions wait for producers that do not know of them yet; what those put elsewhere later is
     counted as misplaced. Default: 0s."""
