@@ -203,6 +203,7 @@ def _holdfast(arguments: Sequence[str], errors: str, prepare: Callable[[], None]
     sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - as `_speaking` does with the output
     if prepare is not None:
         prepare()
+    sys.argv = ["holdfast", *arguments]  # what it is called by who finds its data in use
     sys.exit(main(arguments))
 
 
