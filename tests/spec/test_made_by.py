@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.spec.diff import diff
+from holdfast.spec.edits import edits
 from holdfast.spec.fields import ChangeCost
-from holdfast.spec.made_by import edits, made_by
+from holdfast.spec.made_by import made_by
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from tests.spec.base_app import BASE, drop, put
 from tests.spec.field_values import ROWS, Row

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.planning.flow import Flow, comparable
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.spec.app import AppSpec
-from holdfast.spec.made_by import shortened
+from holdfast.spec.edits import shortened
 from holdfast.spec.steps import Step
 
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")

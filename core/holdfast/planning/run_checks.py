@@ -13,8 +13,8 @@ from holdfast.planning.held_types import held_path
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
+from holdfast.spec.edits import step_path
 from holdfast.spec.kept_state import TABLE, KeptState, state_change, state_name
-from holdfast.spec.made_by import step_path
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 

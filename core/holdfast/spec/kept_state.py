@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.spec.made_by import edits, read_before, step_path
+from holdfast.spec.edits import edits, read_before, step_path
 from holdfast.spec.partial_aggregates import partial_aggregates
 
 if TYPE_CHECKING:
