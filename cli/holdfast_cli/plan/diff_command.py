@@ -39,8 +39,7 @@ def run(options: argparse.Namespace) -> int:
     old, new = files[0].app, files[1].app
     if old is None or new is None:
         return report_invalid([file for file in files if file.app is None], options.output, options.color)
-    found = diff(old, new)
-    found = found.with_refusals(refusals(old, new))
+    found = diff(old, new).with_refusals(refusals(old, new))
     if options.output == "json":
         print_json(_json(found))
     else:

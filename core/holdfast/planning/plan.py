@@ -42,7 +42,7 @@ from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.planning.updates import UpdateRows, follow_updates, never_final, update_problems
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
-from holdfast.spec.kept_state import KeptState
+from holdfast.spec.kept_state import KeptState, state_change
 from holdfast.spec.made_by import made_by
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.tasks.record import PlacementRecord
@@ -153,6 +153,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
     graph = build_graph(spec)
     flow = flow_rows(graph)
     made = {**made_by(spec), **held_types(spec, flow)}
+    change = state_change(kept, spec, made)
     spreads = follow_keys(graph, flow)
     updates = follow_updates(graph, flow)
     wanted = list(needs(graph, flow, spreads))
@@ -172,7 +173,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *setting_problems(spec.systems),
         *topic_problems(app.name, graph),
         *code_problems(spec),
-        *state_problems(spec, kept, made),
+        *state_problems(spec, kept, change),
         *location_problems(spec.state.location),
         *(problem for need in wanted for problem in key_problems(need)),
         *repeated_inside(graph, spreads),
@@ -194,7 +195,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *kept_for_ever(graph, flow),
         *keyed_otherwise(graph, flow),
         *many_panes(graph),
-        *given_up(spec, kept, made),
+        *given_up(kept, change),
         *_surprises(app, graph, counts, known),
     ]
     return Plan(

@@ -14,12 +14,10 @@ from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.edits import step_path
-from holdfast.spec.kept_state import TABLE, KeptState, state_change, state_name
+from holdfast.spec.kept_state import TABLE, KeptState, StateChange, state_name
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 
-Made = Mapping[str, Mapping[str, str]]
-"""By what the state of an app is made: see `KeptState`."""
 _MOST_PARSED = 64_000
 """Characters parsed of all modules together: far more than people write by hand, and at most 64 MB of memory."""
 
@@ -70,9 +68,9 @@ def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = N
         yield Problem(Reason.CODE_INVALID, message, step=step)
 
 
-def state_problems(spec: AppSpec, kept: KeptState, made: Made) -> Iterator[Problem]:
+def state_problems(spec: AppSpec, kept: KeptState, change: StateChange) -> Iterator[Problem]:
     """A problem for each state of the run that would be silently abandoned, or read by a step it does not fit."""
-    change, step_of = state_change(kept, spec, made), {state_name(step): step.name for step in spec.steps}
+    step_of = {state_name(step): step.name for step in spec.steps}
     for name, found in change.renamed.items():
         new = tuple(step_of[one] for one in found)
         yield Problem(Reason.STEP_RENAMED, _rename(name, kept.now[name], new), step=new[0])
@@ -126,9 +124,9 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
     )
 
 
-def given_up(spec: AppSpec, kept: KeptState, made: Made) -> Iterator[Problem]:
+def given_up(kept: KeptState, change: StateChange) -> Iterator[Problem]:
     """A warning for each state of the run that no step keeps any more."""
-    for name in state_change(kept, spec, made).given_up:
+    for name in change.given_up:
         on_the_way = f"rows not yet read from the intermediate stream of {name} are given up"
         lost = f"the state of {name} is given up" if _is_state(kept.now[name]) else on_the_way
         gone = "nobody writes" if kept.now[name] == TABLE else "there is no step"

@@ -73,11 +73,7 @@ def plan_tasks(
         broadcast=frozenset(broadcast),
         by_stream_partition=by_stream_partition,
         stateful=stateful,
-        expansion=ExpansionRules(
-            enabled=spec.expansion.enabled,
-            parent=spec.expansion.parent,
-            unknown_partitioner=frozenset(s.name for s in spec.streams if s.partitioner == "none"),
-        ),
+        expansion=expansion_rules(spec),
         record=None if record is None else record.grouping,
     )
     try:
@@ -94,6 +90,15 @@ def plan_tasks(
         for name, inputs in tasks.items()
     )
     return TaskPlan(planned, _producers(graph, spreads, tasks))
+
+
+def expansion_rules(spec: AppSpec) -> ExpansionRules:
+    """Return how tasks follow the growth of streams in this app."""
+    return ExpansionRules(
+        enabled=spec.expansion.enabled,
+        parent=spec.expansion.parent,
+        unknown_partitioner=frozenset(s.name for s in spec.streams if s.partitioner == "none"),
+    )
 
 
 def assign_tasks(

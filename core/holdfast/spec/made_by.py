@@ -6,7 +6,8 @@ whose name or cost lets it go is not compared with one that is not there. Must n
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel
 
@@ -46,15 +47,41 @@ def made_by(spec: "AppSpec") -> dict[str, dict[str, str]]:
     return found
 
 
+class _Field(NamedTuple):
+    """What is asked of a field for each object that has it."""
+
+    attribute: str
+    name: str
+    costly: bool
+    optional: bool
+    is_list: bool
+    is_object: bool
+
+
+@cache
+def _layout(model: type[BaseModel]) -> tuple[_Field, ...]:
+    return tuple(
+        _Field(
+            attribute,
+            field.alias or attribute,
+            change_of(field) >= ChangeCost.NEW_RUN,
+            field.default is None,
+            items_of_list(field) is not None,
+            object_of(field) is not None,
+        )
+        for attribute, field in model.model_fields.items()
+    )
+
+
 def _fields(model: BaseModel, path: str, inside: str) -> Iterator[tuple[str, str, str]]:
-    for attribute, field in type(model).model_fields.items():
-        here, value = f"{inside}{field.alias or attribute}", getattr(model, attribute)
-        kept = change_of(field) >= ChangeCost.NEW_RUN and here not in _LEFT_OUT
-        if items_of_list(field) is not None:
+    for field in _layout(type(model)):
+        here, value = f"{inside}{field.name}", getattr(model, field.attribute)
+        kept = field.costly and here not in _LEFT_OUT
+        if field.is_list:
             for item in value or ():
                 yield from _fields(item, f"{path}.{here}[{_identity(item)}]", "")
-        elif object_of(field) is not None:
-            if kept and field.default is None:
+        elif field.is_object:
+            if kept and field.optional:
                 yield path, here, _ABSENT if value is None else _THERE
             if value is not None:
                 yield from _fields(value, path, f"{here}.")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlanningFacts, plan
+from holdfast.planning.task_plan import expansion_rules
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
@@ -194,7 +195,7 @@ class Attempt:
 
         The record knows what tasks read. What no task reads is known by the offsets.
         """
-        rules, last = _rules(self._app), self._last
+        rules, last = expansion_rules(self._app.spec), self._last
         ends = {partition: bounds.end for partition, bounds in self.bounds().items()}
         of_tasks: dict[StreamPartition, ParentEnd] = {}
         if self._record is not None:
@@ -214,12 +215,6 @@ def _shared(app: StreamApp, found: Plan) -> frozenset[StreamPartition]:
     counts = {one.name: one.count.actual for one in found.streams if one.count is not None}
     streams = {source: counts[source] for table in tables for source in table.sources or () if source in counts}
     return frozenset(partitions_of(streams))
-
-
-def _rules(app: StreamApp) -> ExpansionRules:
-    expansion = app.spec.expansion
-    unknown = frozenset(stream.name for stream in app.spec.streams if stream.partitioner == "none")
-    return ExpansionRules(enabled=expansion.enabled, parent=expansion.parent, unknown_partitioner=unknown)
 
 
 def _refusals(before: PartitionCounts, now: PartitionCounts, rules: ExpansionRules) -> tuple[ExpansionRefusal, ...]:
@@ -272,7 +267,7 @@ class Growth:
         found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
         shared = {one.stream for one in _shared(self.app, self.plan)}
         grown_shared = {name: now for name, now in grown.items() if name in shared}
-        refusals = _refusals(self._planned, grown_shared, _rules(self.app))
+        refusals = _refusals(self._planned, grown_shared, expansion_rules(self.app.spec))
         if found.valid and not refusals:
             return True
         self._refused = grown

@@ -173,10 +173,8 @@ class _Flow:
         wanted = {name.casefold() for name in table.key}
         for name, one in parts.computed.items():
             if name.casefold() in wanted:
-                made, schema = (
-                    plain_select((one.written,), plain_kinds(given)),
-                    self.select_schema(given, (one.written,)),
-                )
+                items = (one.written,)
+                made, schema = plain_select(items, plain_kinds(given)), self.select_schema(given, items)
                 if made is None or not keeps_kinds(made, schema):
                     message = (
                         f"the key {name} of table {table.name} is {one.written}, which only Spark SQL computes, and a "

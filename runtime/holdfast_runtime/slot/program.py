@@ -148,7 +148,7 @@ class ClockPlan:
     """Step, or target stream -> the steps with timers whose rows reach it in this task."""
     max_ahead: int | None = None
     """The largest `maxAhead` of all streams of the app."""
-    delays: Mapping[str, "Delays"] = field(default_factory=dict)
+    delays: Mapping[str, Delays] = field(default_factory=dict)
     """Step, or target stream -> how far behind the watermarks of its streams rows of them may come, where they may."""
     run: str | None = None
     """The name of the run, in the messages that the task sends."""
