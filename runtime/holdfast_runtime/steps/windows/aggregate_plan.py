@@ -40,8 +40,15 @@ class AggregatePlan:
         return WindowPanes(window, window if self.verb.slide is None else millis(self.verb.slide))
 
     def partials(self, step: str) -> Partials:
-        """Return the partials of a step: without windows also their latest time; if they are sent, their number."""
-        calls = [*self.parts.calls, *(() if self.verb.windowed else (_LATEST,)), *((_ROWS,) if self.sent else ())]
+        """Return the partials that a step keeps: without windows also their latest time."""
+        return self._partials(step)
+
+    def partials_sent(self, step: str) -> Partials:
+        """Return the partials that travel: the last column is the number of their rows."""
+        return self._partials(step, _ROWS)
+
+    def _partials(self, step: str, *more: AggregateCall) -> Partials:
+        calls = [*self.parts.calls, *(() if self.verb.windowed else (_LATEST,)), *more]
         places = [find_column(self.rows, column) for column in self.verb.by]
         by = [self.rows.names[at] for at in places if at is not None]
         return Partials(step, by, pa.schema([*self.rows, _TIME]), calls)

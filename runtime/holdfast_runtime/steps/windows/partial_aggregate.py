@@ -21,7 +21,7 @@ class PartialAggregateStep:
         self.late = 0
         """After a run: how many of its rows had no event time."""
         self._windowed, self._panes = plan.verb.windowed, plan.panes
-        self._partials = plan.partials(name)
+        self._partials = plan.partials_sent(name)
         self.schema = self._partials.schema
         """The columns that are sent on."""
 
