@@ -69,6 +69,31 @@ def test_a_join_of_a_stream_with_itself_is_never_ahead_of_itself() -> None:
     assert held_partitions([own], INPUTS, JoinedTasks({"t-0": {"a": 10**9}}), {A0}) == {}
 
 
+def test_a_side_does_not_wait_for_what_is_made_of_it() -> None:
+    """`b` is `a` by another key: on the way to it `a` itself is unread, in this task alone, or others that are read."""
+    own = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("b"), frozenset("abc"))))
+    far = JoinedTasks({"t-0": {"a": 301, "b": 200}})
+    assert held_partitions([own], INPUTS, far, {A0}) == {}
+    for other in (A1, C0):
+        assert set(held_partitions([own], INPUTS, far, {A0, other})) == {A0}
+
+
+def test_sides_that_would_wait_for_each_other_do_not_but_those_of_a_chain_do() -> None:
+    """`d` is `b` after long windows, and `e` is `a`; both are far behind, and nothing is on its way."""
+    inputs = {"t": tuple(StreamPartition(stream, 0) for stream in "abcde")}
+    (a, b, c, _, _) = inputs["t"]
+    first = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("d"), frozenset("bd"))))
+    second = replace(
+        JOIN, sides=(JoinedSide(frozenset("b"), frozenset("b")), JoinedSide(frozenset("e"), frozenset("ae")))
+    )
+    third = replace(
+        JOIN, sides=(JoinedSide(frozenset("b"), frozenset("b")), JoinedSide(frozenset("c"), frozenset("c")))
+    )
+    marks = JoinedTasks({"t": {"a": 900, "b": 900, "c": 100, "d": 100, "e": 100}})
+    assert held_partitions([first, second], inputs, marks, {a, b}) == {}
+    assert set(held_partitions([first, third], inputs, marks, {a, b, c})) == {a, b}
+
+
 def test_a_batch_leaves_the_side_out_and_the_next_takes_it_up_again() -> None:
     reading = AttemptInputs(INPUTS, frozenset(), BatchLimits(10), joins=(JOIN,))
     seen = LoopSnapshot(dict.fromkeys((A0, B0, A1, B1), OffsetBounds(0, 100)), 1000, first=False)

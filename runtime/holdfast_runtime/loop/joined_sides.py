@@ -2,13 +2,15 @@
 
 Rows wait in a join until the other side has passed them. A side that is read hours ahead of the other, because it has
 fewer records or a past that the other lacks, would fill the disk with rows that only wait. So its partitions are left
-out of a batch while the other side has records to read. A side without anything to read holds nobody back. Where rows
-have so many partners that their pairs do not fit into one commit, they are put aside in the join, and a task reads no
-more of its streams until they have met. Pure: marks and what is unread are arguments. Must not know steps but by name.
+out of a batch while the other side has records to read, unless these wait for it in turn. A side without anything to
+read holds nobody back. Where rows have so many partners that their pairs do not fit into one commit, they are put aside
+in the join, and a task reads no more of its streams until they have met. Pure: marks and what is unread are arguments.
+Must not know steps but by name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.moments import time_span
 from holdfast.tasks.partitions import StreamPartition
@@ -81,6 +83,10 @@ def held_partitions(
 ) -> dict[StreamPartition, str]:
     """Return the partitions that are not read in this batch, each with the reason."""
     held: dict[StreamPartition, str] = {}
+    waits: list[_Wait] = []
+    by_stream: dict[str, set[StreamPartition]] = {}
+    for one in unread:
+        by_stream.setdefault(one.stream, set()).add(one)
     for join in joins:
         rows = {task: steps[join.step] for task, steps in seen.unjoined.items() if join.step in steps}
         for task, partitions in inputs.items():
@@ -93,20 +99,50 @@ def held_partitions(
                 continue
             for mine, other in (join.sides, reversed(join.sides)):
                 ahead = _ahead(seen.marks.get(task, {}), mine, other)
-                if ahead is None or ahead <= join.most or not _has_unread(other, partitions, unread):
+                if ahead is None or ahead <= join.most:
                     continue
                 said = (
                     f"step {join.step}: {', '.join(sorted(mine.streams))} is {time_span(ahead)} ahead of "
                     f"{', '.join(sorted(other.streams))}, and waits until that is read"
                 )
-                held.update({one: said for one in partitions if one.stream in mine.streams})
+                waiting = frozenset(one for one in partitions if one.stream in mine.streams)
+                waits.append(_Wait(waiting, _unread_of(other, partitions, by_stream), said))
+    for wait in _ending(waits, unread):
+        held.update(dict.fromkeys(wait.partitions, wait.said))
     return held
 
 
-def _has_unread(side: JoinedSide, partitions: Sequence[StreamPartition], unread: Set[StreamPartition]) -> bool:
-    """Whether rows for a side of this task are still to be read, by it or on the way to it."""
-    own = (one for one in partitions if one.stream in side.streams)
-    return not unread.isdisjoint(own) or any(one.stream in side.sources - side.streams for one in unread)
+class _Wait(NamedTuple):
+    """Partitions of a side that is ahead."""
+
+    partitions: frozenset[StreamPartition]
+    until: frozenset[StreamPartition]
+    """What is still to be read for the other side."""
+    said: str
+
+
+def _unread_of(
+    side: JoinedSide, partitions: Sequence[StreamPartition], unread: Mapping[str, Set[StreamPartition]]
+) -> frozenset[StreamPartition]:
+    """Return what is still to be read for a side of this task, by it or on the way to it."""
+    own = frozenset(one for one in partitions if one.stream in side.streams and one in unread.get(one.stream, ()))
+    return own.union(*(unread.get(stream, ()) for stream in side.sources - side.streams))
+
+
+def _ending(waits: Sequence[_Wait], unread: Set[StreamPartition]) -> list[_Wait]:
+    """Return the waits that will end: for something that is read now, or that waits itself for such only.
+
+    A stream may be joined with what is made of it, so that partitions wait for each other, or for themselves.
+    """
+    ending: list[_Wait] = []
+    endless = list(waits)
+    while True:
+        read = unread - frozenset[StreamPartition]().union(*(wait.partitions for wait in endless))
+        more = [wait for wait in endless if not wait.until.isdisjoint(read)]
+        if not more:
+            return ending
+        ending += more
+        endless = [wait for wait in endless if wait.until.isdisjoint(read)]
 
 
 def _ahead(marks: Mapping[str, int | None], mine: JoinedSide, other: JoinedSide) -> int | None:
