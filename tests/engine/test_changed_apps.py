@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast_runtime.testing import TestDriver
 from tests.error_codes import has_code
-from tests.spec.base_app import put
+from tests.spec.base_app import drop, put
 
 APP: dict[str, Any] = {
     "apiVersion": "holdfast.dev/v1alpha1",
@@ -135,6 +135,37 @@ def test_a_column_of_another_type_is_refused_by_the_name_of_what_holds_it(
         driver.restart(put(f"spec.streams.{stream}.schema", schema.replace(column, kind), APP))
 
 
+def test_columns_that_come_or_go_where_all_are_kept_are_refused_and_their_order_means_nothing() -> None:
+    all_kept = drop("spec.tables.owner.select", drop("spec.steps.matched.join.select", APP))
+    all_kept = put("spec.streams.clicks.schema", "ad STRING, user STRING, n BIGINT, ts TIMESTAMP", all_kept)
+    all_kept = put("spec.streams.shows.schema", "ad STRING, more INT, at TIMESTAMP", all_kept)
+    all_kept = put("spec.streams.shows.eventTime.column", "at", all_kept)
+    with TestDriver(all_kept) as driver:
+        driver.feed("owners", [{"ad": "a", "owner": "o"}])
+        driver.feed("shows", [{"ad": "a", "more": 1, "at": AT}])
+        driver.run_until_idle()
+        for stream, schema, held in (
+            (
+                "shows",
+                "ad STRING, at TIMESTAMP",
+                "state of matched: the list of its columns was ad, at, more, n, ts, user",
+            ),
+            (
+                "owners",
+                "ad STRING, owner STRING, age INT",
+                "table owner: the list of its columns was ad, owner and is ad,",
+            ),
+        ):
+            with pytest.raises(UserActionError, match=f"StateMisfit: {held}"):
+                driver.restart(put(f"spec.streams.{stream}.schema", schema, all_kept))
+        turned = put("spec.streams.shows.schema", "at TIMESTAMP, more INT, ad STRING", all_kept)
+        driver.restart(put("spec.streams.owners.schema", "owner STRING, ad STRING", turned))
+        driver.feed("owners", [{"ad": "b", "owner": "p"}])
+        driver.feed("clicks", [{"ad": ad, "user": "u", "n": 5, "ts": AT} for ad in "ab"])
+        driver.run_until_idle()
+        assert sorted(row["owner"] for row in driver.rows("looked-up")) == ["o", "p"]
+
+
 def test_whole_numbers_on_their_way_may_get_longer_and_columns_come_and_go() -> None:
     way = put("spec.steps", [APP["spec"]["steps"][-3], {"name": "on", "from": ["by-user"], "to": "counted"}], APP)
     with TestDriver(put("spec.streams.clicks.schema", "ad STRING, user STRING, n INT, ts TIMESTAMP", way)) as driver:
@@ -180,6 +211,44 @@ def test_the_sides_of_a_join_cannot_change_places_but_more_may_lie_before_them(d
             other.restart(
                 put("spec.steps.matched.from", ["shows", "all-clicks"], put("spec.steps", [*steps, before], APP))
             )
+
+
+@pytest.mark.parametrize(
+    ("by", "partitions", "misfit"),
+    [
+        ("ad", 4, "the number of its rows' partitions was 2 and is 4"),
+        ("user", 2, "the key of its rows was ad and is user"),
+    ],
+)
+def test_rows_that_come_by_another_key_or_in_other_partitions_do_not_meet_the_state_of_other_tasks(
+    by: str, partitions: int, misfit: str
+) -> None:
+    before = put("spec.planning.intermediatePartitions", partitions, APP)
+    before = put("spec.steps.first.deduplicate.by", ["ad", "user"], before)
+    moved = {"name": "moved", "from": ["clicks"], "repartition": {"by": [by]}}
+    after = put("spec.steps.first.from", ["moved"], put("spec.steps", [*before["spec"]["steps"], moved], before))
+    for one, other, said in ((before, after, misfit), (after, before, r"spec.steps\[first\]: the .* of its rows")):
+        with (
+            TestDriver(one) as driver,
+            pytest.raises(UserActionError, match=f"StateMisfit.*{said}.*give first another"),
+        ):
+            driver.restart(other)
+
+
+def test_windows_are_kept_alike_whether_or_not_rows_are_counted_before_they_travel() -> None:
+    two = put("spec.planning.intermediatePartitions", 2, APP)
+    moved = {"name": "moved", "from": ["clicks"], "repartition": {"by": ["ad"]}}
+    through = put("spec.steps.windows.from", ["moved"], put("spec.steps", [*two["spec"]["steps"], moved], two))
+    for before, after in ((two, through), (through, two)):
+        with TestDriver(before) as driver:
+            driver.feed("clicks", [CLICK] * 3)
+            driver.run_until_idle()
+            driver.restart(after)
+            driver.feed("clicks", [CLICK] * 2)
+            driver.end("clicks")
+            driver.end("shows")
+            driver.run_until_idle()
+            assert [row["clicks"] for row in driver.rows("windowed")] == [5]
 
 
 def test_a_stream_that_is_renamed_is_not_read_again_into_the_state_it_has_made() -> None:

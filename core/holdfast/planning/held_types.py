@@ -1,7 +1,7 @@
-"""The types of what the state of an app holds: a run can't go on with columns of other types.
+"""The columns that the state of an app holds, with their types: a run can't go on with others.
 
-Columns that only come or go are not held against an app: the runtime fills or drops them. Must not know how state is
-stored, nor judge a change: `spec.kept_state` does.
+Of rows on their way columns may come and go: the runtime fills or drops them. The order of columns means nothing. Must
+not know how state is stored, nor judge a change: `spec.kept_state` does.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.planning.flow import Flow, comparable
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.spec.app import AppSpec
-from holdfast.spec.edits import shortened
+from holdfast.spec.edits import joined_names, shortened
 from holdfast.spec.steps import Step
 
+COLUMNS = "the list of its columns"
+"""What holds all columns of rows has this beside their types."""
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
@@ -22,7 +24,19 @@ def held_types(spec: AppSpec, flow: Flow) -> dict[str, dict[str, str]]:
         f"table {name}": _typed((column.name, column.type) for column in rows.columns)
         for name, rows in flow.tables.items()
     }
+    whole = {f"table {name}": rows for name, rows in flow.tables.items()}
+    whole |= {
+        held_path(step.was or step.name): flow.rows.get(step.name, OPEN) for step in spec.steps if _all_kept(step)
+    }
+    for what, rows in whole.items():
+        if rows.closed:
+            found[what][COLUMNS] = shortened(joined_names([column.name.casefold() for column in rows.columns]))
     return {what: types for what, types in found.items() if types}
+
+
+def _all_kept(step: Step) -> bool:
+    """Whether it keeps all columns of its rows."""
+    return step.join is not None and step.join.select is None
 
 
 def held_path(state_name: str) -> str:

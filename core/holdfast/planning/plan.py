@@ -28,6 +28,7 @@ from holdfast.planning.checks import (
 )
 from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph, build_graph
+from holdfast.planning.held_keys import held_keys
 from holdfast.planning.held_types import held_types
 from holdfast.planning.key_needs import key_problems, key_warnings, needs
 from holdfast.planning.keys import Spread, follow_keys
@@ -152,8 +153,6 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
 
     graph = build_graph(spec)
     flow = flow_rows(graph)
-    made = {**made_by(spec), **held_types(spec, flow)}
-    change = state_change(kept, spec, made)
     spreads = follow_keys(graph, flow)
     updates = follow_updates(graph, flow)
     wanted = list(needs(graph, flow, spreads))
@@ -161,6 +160,10 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
     sets = join_sets(graph, reaching)
     facts = _facts(known, record, keeps_tasks=stateful and spec.expansion.enabled)
     counts = decide_counts(graph, sets, spec.planning, facts)
+    made = {**made_by(spec), **held_types(spec, flow)}
+    for path, keys in held_keys(wanted, reaching, counts).items():
+        made[path] |= keys
+    change = state_change(kept, spec, made)
 
     problems = [
         *circle_problems(graph),

@@ -13,7 +13,7 @@ from holdfast.planning.held_types import held_path
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
-from holdfast.spec.edits import step_path
+from holdfast.spec.edits import step_path, table_path
 from holdfast.spec.kept_state import TABLE, KeptState, StateChange, state_name
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
@@ -101,7 +101,7 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
     """The problem of a field, or of a column, that the state of the run was made by."""
     former = {path_of(one.was or one.name): one for one in spec.steps for path_of in (step_path, held_path)}
     step = former.get(path)
-    table = next((one for one in spec.tables if path in (f"spec.tables[{one.name}]", f"table {one.name}")), None)
+    table = next((one for one in spec.tables if path in (table_path(one.name), f"table {one.name}")), None)
     stream = next((one.name for one in spec.streams if f"spec.streams[{one.name}]" == path), None)
     cheaper = ""
     if step is not None:
@@ -110,7 +110,7 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
             cheaper = f"or give {step.name} another name: then it alone starts from nothing; "
     elif table is not None and table.sources is not None:
         cheaper = f"or give table {table.name} another name: then it alone is loaded anew, from its side inputs; "
-    name = f"{path}.{field}" if path.startswith("spec") else f"{path}: {field}"
+    name = f"{path}.{field}" if path.startswith("spec") and " " not in field else f"{path}: {field}"
     message = (
         f"{name} {change}: the state of this run was made by what it was, and can't follow. Put it back; "
         f"{cheaper}or set a new spec.runId to start with empty state"

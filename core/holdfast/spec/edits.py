@@ -17,6 +17,10 @@ _LONGEST = 80
 
 SIDES = ("left", "right")
 """What a join has beside its fields: the step or stream it reads on a side, and the streams behind that."""
+KEY, COUNT = "the key of its rows", "the number of its rows' partitions"
+"""By what state is in tasks, which an object that keeps state has beside its fields."""
+ORIGIN = "origin"
+"""The streams whose partitions are meant. Where they are the same, their number may grow."""
 READ = "read"
 """What a stream has beside its fields, if steps or tables read it."""
 
@@ -30,8 +34,9 @@ def edits(
 
 
 def _edited(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    beside = {*SIDES, ORIGIN, *([COUNT] if before.get(ORIGIN) == now.get(ORIGIN) else [])}
     for name, value in before.items():
-        if name not in SIDES and now.get(name, value) != value:
+        if name not in beside and now.get(name, value) != value:
             yield name, (value, now[name])
     if all(side in fields for side in SIDES for fields in (before, now)):
         (left, right), (left_now, right_now) = (
@@ -65,6 +70,11 @@ def read_before(
 def step_path(state_name: str) -> str:
     """Return what `made_by` calls the step that keeps this state."""
     return f"spec.steps[{state_name}]"
+
+
+def table_path(name: str) -> str:
+    """Return what `made_by` calls a table."""
+    return f"spec.tables[{name}]"
 
 
 def streams_read(spec: "AppSpec") -> set[str]:

@@ -61,10 +61,10 @@ class JoinPlan:
         return pa.schema([self._field(one) for one in self.columns])
 
     def kept(self, side: int) -> pa.Schema:
-        """Return what is kept of the rows of a side: the key, other columns that come out, and the time."""
+        """Return what is kept of the rows of a side: the key, other columns that come out by their names, the time."""
         given = (self.left, self.right)[side]
         key = [field_of(given, column) for column in self.on]
-        mine = dict.fromkeys(one.column for one in self.columns if one.side == SIDES[side])
+        mine = sorted({one.column for one in self.columns if one.side == SIDES[side]})
         others = [field_of(given, column) for column in mine]
         named = [pa.field(f"{OWN}{one.name}", one.type) for one in others if one.name not in {key.name for key in key}]
         return pa.schema([*key, *named, TIME])

@@ -55,10 +55,11 @@ class TableShape:
 
     @property
     def kept(self) -> pa.Schema:
-        """What is kept of a row."""
+        """What is kept of a row: the key, and other columns by their names."""
         taken = self._taken
         key = [taken.field(_place(taken, name)) for name in self.key]
         others = [field for field in taken if field.name not in {SET.name, *(one.name for one in key)}]
+        others.sort(key=lambda field: field.name)
         return with_newest(pa.schema([*key, *(pa.field(f"{OWN}{field.name}", field.type) for field in others)]))
 
     def place(self, column: str) -> int:
