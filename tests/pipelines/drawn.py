@@ -1,0 +1,215 @@
+"""Apps drawn at random: three to eight verbs over rows `k STRING, v STRING, n BIGINT`, in any order that is sound.
+
+Of what arrives in an order that nobody promises, nothing is asked that depends on it. What the planner refuses of what
+was drawn here is drawn again.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.pipelines.oracle import COMPUTES, FILTERS, SELECTS, join_select
+
+Tree = dict[str, Any]
+SCHEMA = "k STRING, v STRING, n BIGINT, ts TIMESTAMP"
+LENGTHS = ("10s", "30s", "1m", "90s")
+MOST_VERBS = 8
+
+
+@dataclass(frozen=True)
+class Node:
+    """A stream or step whose rows a step may read."""
+
+    name: str
+    key: str
+    """The column by which its rows are in tasks."""
+    ordered: bool = True
+    """Whether equal rows come in the order of their times."""
+    timed: bool = True
+    """Whether its rows have an event time that follows from the data."""
+
+
+@dataclass
+class Draft:
+    """An app in the making."""
+
+    draw: random.Random
+    partitions: int
+    streams: list[Tree] = field(default_factory=list)
+    tables: list[Tree] = field(default_factory=list)
+    steps: list[Tree] = field(default_factory=list)
+    open: list[Node] = field(default_factory=list)
+    """What is not read yet."""
+
+    def step(self, *sources: Node, **verb: Any) -> str:
+        """Add a step with such a verb."""
+        name = f"{next(iter(verb))}-{len(self.steps)}"
+        self.steps.append({"name": name, "from": [source.name for source in sources], **verb})
+        return name
+
+    def length(self) -> str:
+        """A duration."""
+        return self.draw.choice(LENGTHS)
+
+    def stream(self, name: str, **more: Any) -> None:
+        """Add a stream."""
+        self.streams.append({"name": name, "system": "here", "partitions": self.partitions, **more})
+
+    def source(self) -> Node:
+        """Add an input."""
+        name, key = f"in-{len(self.streams)}", self.draw.choice("kv")
+        self.stream(name, key=[key], schema=SCHEMA, eventTime={"column": "ts"}, bounded=True)
+        return Node(self.step(Node(name, key), select=["k", "v", "n"]), key)
+
+    def output(self, node: Node) -> None:
+        """Write what comes out of a node."""
+        name = f"out-{len(self.streams)}"
+        self.stream(name)
+        self.step(node, to=name)
+
+
+def _filter(draft: Draft, node: Node) -> Node:
+    return Node(draft.step(node, filter=draft.draw.choice([*FILTERS])), node.key, node.ordered, node.timed)
+
+
+def _select(draft: Draft, node: Node) -> Node:
+    columns = draft.draw.choice([columns for columns in SELECTS if node.key in columns])
+    return Node(draft.step(node, select=[*columns]), node.key, node.ordered, node.timed)
+
+
+def _repartition(draft: Draft, node: Node) -> Node:
+    key = draft.draw.choice("kv")
+    return Node(draft.step(node, repartition={"by": [key]}), key, node.ordered, node.timed)
+
+
+def _deduplicate(draft: Draft, node: Node) -> Node:
+    within = {"within": draft.length()} if node.ordered and node.timed and draft.draw.random() < 0.7 else {}
+    keys = {"by": ["k", "v", "n"], **within}
+    return Node(draft.step(node, deduplicate=keys), node.key, node.ordered, node.timed and node.ordered)
+
+
+def _aggregate(draft: Draft, node: Node) -> Node:
+    kind = draft.draw.choice(("window", "window", "slide", "session", "all"))
+    settings: Tree = {"by": ["k", "v"], "compute": [draft.draw.choice([*COMPUTES])]}
+    if kind == "all":
+        return Node(draft.step(node, aggregate=settings | {"emit": "Final"}), node.key, ordered=False)
+    if not node.timed:
+        return node
+    settings |= {"window": "1m", "slide": "30s"} if kind == "slide" else {kind: draft.length()}
+    windows = Node(draft.step(node, aggregate=settings), node.key)
+    return Node(draft.step(windows, select=["k", "v", "n"]), node.key, ordered=False)
+
+
+def _join(draft: Draft, node: Node) -> Node:
+    other = _taken(draft)
+    if not (node.timed and other.timed):
+        draft.open.append(other)
+        return node
+    if draft.draw.random() < 0.2:
+        other = Node(draft.step(other, broadcast={}), node.key)
+        kinds: tuple[str, ...] = ("Inner", "Left")
+    else:
+        kinds = ("Inner", "Left", "Right", "Full")
+        if other.key != node.key:
+            other = Node(draft.step(other, repartition={"by": [node.key]}), node.key)
+    settings = {
+        "on": [node.key],
+        "within": draft.length(),
+        "type": draft.draw.choice(kinds),
+        "select": join_select(node.key),
+    }
+    return Node(draft.step(node, other, join=settings), node.key, ordered=False)
+
+
+def _merge(draft: Draft, node: Node) -> Node:
+    other = _taken(draft)
+    if other.key != node.key:
+        other = Node(draft.step(other, repartition={"by": [node.key]}), node.key)
+    return Node(draft.step(node, other, merge={}), node.key, ordered=False, timed=node.timed and other.timed)
+
+
+def _lookup(draft: Draft, node: Node) -> Node:
+    number = len(draft.tables)
+    draft.stream(f"side-{number}", key=[node.key], schema="k STRING, v STRING, n BIGINT")
+    table: Tree = {"name": f"table-{number}", "sources": [f"side-{number}"], "key": [node.key]}
+    if draft.draw.random() < 0.4:
+        table["distribution"] = "Broadcast"
+    if draft.draw.random() < 0.3:
+        table["persistent"] = False
+    draft.tables.append(table)
+    columns = ["k", "left.v" if node.key == "k" else "v", "right.n"]
+    if node.key == "v":
+        columns[0] = "left.k"
+    settings = {
+        "table": table["name"],
+        "on": [node.key],
+        "type": draft.draw.choice(("Left", "Inner")),
+        "select": columns,
+    }
+    return Node(draft.step(node, lookup=settings), node.key, node.ordered, node.timed)
+
+
+def _process(draft: Draft, node: Node) -> Node:
+    settings = {
+        "function": "tests.pipelines.functions:count",
+        "by": [node.key],
+        "schema": "k STRING, v STRING, n BIGINT",
+        "keeps": [node.key],
+    }
+    return Node(draft.step(node, process=settings), node.key, ordered=False, timed=False)
+
+
+def _apply(draft: Draft, node: Node) -> Node:
+    function = {"function": "tests.pipelines.functions:same", "keeps": ["k", "v"]}
+    return Node(draft.step(node, apply=function), node.key, node.ordered, node.timed)
+
+
+VERBS: tuple[Callable[[Draft, Node], Node], ...] = (
+    *(
+        _filter,
+        _select,
+        _repartition,
+        _deduplicate,
+        _aggregate,
+        _aggregate,
+        _join,
+        _join,
+        _merge,
+        _lookup,
+        _process,
+        _apply,
+    ),
+)
+
+
+def _taken(draft: Draft) -> Node:
+    """A node for one more reader: of those that nobody reads yet, or a source of its own."""
+    if draft.open and draft.draw.random() < 0.6:
+        return draft.open.pop(draft.draw.randrange(len(draft.open)))
+    return draft.source()
+
+
+def drawn_app(draw: random.Random) -> Tree:
+    """The app, whether or not it is valid."""
+    draft = Draft(draw, draw.randint(1, 4))
+    node = draft.source()
+    for _ in range(draw.randint(3, MOST_VERBS)):
+        if draw.random() < 0.2:
+            draft.open.append(node)
+        if draw.random() < 0.15:
+            draft.output(node)
+        node = draw.choice(VERBS)(draft, node)
+    for last in (node, *draft.open):
+        draft.output(last)
+    draft.stream("dead")
+    spec: Tree = {"systems": [{"name": "here", "log": {}}], "streams": draft.streams, "steps": draft.steps}
+    if draft.tables:
+        spec["tables"] = draft.tables
+    spec["planning"] = {"intermediatePartitions": draft.partitions if draw.random() < 0.7 else draw.randint(1, 4)}
+    return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": "drawn"}, "spec": spec}
+
+
+def may_grow(app: Tree) -> bool:
+    """Whether its inputs may all grow: what goes through an intermediate stream has a count that stays."""
+    return not any({"repartition", "broadcast"} & step.keys() for step in app["spec"]["steps"])

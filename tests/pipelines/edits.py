@@ -1,0 +1,272 @@
+"""Edits of an app: every field of the model that the app's objects have, with values; steps put in and taken out.
+
+Which fields there are and what changing one costs comes from the model, so that no field can be forgotten. Values are
+those of `FIELDS`, which mean something to the rows of drawn apps; for all other fields those that any app may have.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from holdfast.spec.app import AppSpec
+from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of
+from holdfast.spec.values import millis
+from tests.pipelines.drawn import LENGTHS
+from tests.pipelines.oracle import COMPUTES, FILTERS, SELECTS, over_all_rows
+from tests.spec.base_app import copied
+from tests.spec.field_values import ROWS
+
+Tree = dict[str, Any]
+DEAD = "dead"
+"""A stream for dead letters, which every drawn app has."""
+LEFT_OUT: Mapping[str, str] = {
+    "runId": "a new run begins from nothing",
+    "steps.was": "comes with a new name, in `renamed`",
+    "steps.deadLetter": "comes with late and onError",
+    "streams.format": "what is fed before can't be read after",
+    "tables.bootstrap": "look-ups do not wait for the table",
+    "state.size": "is taken in a run on one host, as the cure of a full disk",
+    "state.storageClass": "means nothing on one host",
+}
+"""Fields -> why they are not edited here, beside those of other systems."""
+_ELSEWHERE = ("systems.kafka", "systems.generator")
+FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
+    "streams.partitions": lambda _, stream: [stream["partitions"] + 1, stream["partitions"] * 2],
+    "streams.key": lambda *_: [["k"], ["v"], ["v", "k"]],
+    "streams.system": lambda *_: ["here"],
+    "streams.schema": lambda *_: ["v STRING, k STRING, n BIGINT, ts TIMESTAMP, more DOUBLE"],
+    "streams.eventTime.lateness": lambda *_: ["0s", "5s", "1m"],
+    "streams.eventTime.maxAhead": lambda *_: ["1h", "48h"],
+    "streams.eventTime.idleAfter": lambda *_: ["1h", "2h"],
+    "streams.deadLetter": lambda *_: [DEAD],
+    "tables.sources": lambda tree, _: [table["sources"] for table in tree["tables"] if "sources" in table],
+    "tables.key": lambda *_: [["k"], ["v"]],
+    "tables.select": lambda *_: [["v", "k", "n"], ["k", "v", "coalesce(n, 1) AS n"]],
+    "tables.maxAge": lambda *_: ["1h", "2h"],
+    "steps.from": lambda tree, step: [
+        step["from"][::-1],
+        *([name, *step["from"][1:]] for name in _in_time(tree)),
+    ],
+    "steps.filter": lambda *_: [*FILTERS],
+    "steps.select": lambda *_: [[*columns] for columns in SELECTS],
+    "steps.apply.function": lambda *_: ["tests.pipelines.functions:same_again"],
+    "steps.process.function": lambda *_: ["tests.pipelines.functions:count_again"],
+    "steps.process.by": lambda *_: [["k"], ["v"]],
+    "steps.process.ttl": lambda *_: ["1000h", "2000h"],
+    "steps.deduplicate.by": lambda *_: [["n", "v", "k"], ["k", "v"]],
+    "steps.deduplicate.within": lambda *_: [*LENGTHS],
+    "steps.aggregate.by": lambda *_: [["v", "k"], ["k"]],
+    "steps.aggregate.window": lambda *_: [*LENGTHS],
+    "steps.aggregate.slide": lambda *_: ["5s", "10s", "30s"],
+    "steps.aggregate.session": lambda *_: [*LENGTHS],
+    "steps.aggregate.compute": lambda *_: [[one] for one in COMPUTES],
+    "steps.join.on": lambda *_: [["k"], ["v"]],
+    "steps.join.within": lambda *_: [*LENGTHS],
+    "steps.join.before": lambda *_: [*LENGTHS],
+    "steps.join.after": lambda *_: [*LENGTHS],
+    "steps.lookup.table": lambda tree, _: [table["name"] for table in tree["tables"] if "sources" in table],
+    "steps.lookup.on": lambda *_: [["k"], ["v"]],
+    "steps.repartition.by": lambda *_: [["k"], ["v"]],
+    "steps.to": lambda tree, _: [stream["name"] for stream in tree["streams"]],
+    "steps.deadLetter": lambda *_: [DEAD],
+    "steps.late": lambda *_: ["DeadLetter"],
+    "steps.onError": lambda *_: ["DeadLetter"],
+    "steps.toTable": lambda tree, _: [table["name"] for table in tree["tables"]],
+    "grouping": lambda *_: ["ByStreamPartition"],
+    "state.location": lambda *_: ["Claim", "{pod.name}"],
+    "runtime.trigger.maxRecordsPerPartition": lambda *_: [7, 100],
+    "expansion.grace": lambda *_: ["0s"],
+}
+"""Field -> the values it may get, of the whole spec and the object that has it."""
+
+
+class Field(NamedTuple):
+    """A field of the model, in a kind of object: `steps`, `aggregate.window`."""
+
+    kind: str
+    """The list that has the object; empty where the spec itself does."""
+    path: tuple[str, ...]
+    cost: ChangeCost
+
+    def __str__(self) -> str:
+        return ".".join(filter(None, (self.kind, *self.path)))
+
+
+def fields(model: type[BaseModel] = AppSpec, kind: str = "", inside: tuple[str, ...] = ()) -> Iterator[Field]:
+    """Return all fields that have a value of their own."""
+    for attribute, info in model.model_fields.items():
+        path = (*inside, info.alias or attribute)
+        if (item := items_of_list(info)) is not None:
+            yield from fields(item, path[0])
+        elif (inner := object_of(info)) is not None:
+            yield from fields(inner, kind, path)
+        else:
+            yield Field(kind, path, change_of(info))
+
+
+class Edit(NamedTuple):
+    """Another tree, and what was done."""
+
+    said: str
+    cost: ChangeCost
+    tree: Tree
+    step: str | None
+    """The step whose rows it changes; None where those of the sources may be."""
+    timed: bool = False
+    """Whether it matters what event time has passed: state is given up, or more is kept than was before."""
+
+
+def edits_of(field: Field, tree: Tree) -> Iterator[Edit]:
+    """Return edits of this field of all objects that may have it, one for each value."""
+    for number, item in enumerate(tree.get(field.kind, ()) if field.kind else (tree,)):
+        if not _has(item, field):
+            continue
+        old = item
+        for name in field.path:
+            old = old.get(name, {}) if isinstance(old, dict) else {}
+        for value in (*_values(field, tree, item), None):
+            if value == old or (value is None and old == {}):
+                continue
+            edited = copied(tree)
+            at = edited[field.kind][number] if field.kind else edited
+            _put(at, field.path, copied(value))
+            if str(field) in {"steps.late", "steps.onError", "streams.onDecodeError", "streams.onUnwritable"}:
+                at["deadLetter"] = DEAD
+            said = f"{field} of {item.get('name')}: {old} -> {value}"
+            timed = field.path[-1] in {"within", "before", "after"} and not _shorter(value, old)
+            yield Edit(said, field.cost, edited, item["name"] if field.kind == "steps" else None, timed)
+
+
+def _has(item: Tree, field: Field) -> bool:
+    """Whether an object of this kind may have the field: verbs are not changed into others."""
+    optional = {"eventTime": "eventTime", "kafka": "kafka", "generator": "generator", "log": "log"}
+    return field.kind not in {"steps", "streams", "systems"} or (
+        field.path[0] in item
+        or (field.path[0] not in optional and (field.kind != "steps" or field.path[0] in {"late", "onError", "was"}))
+    )
+
+
+def _values(field: Field, tree: Tree, item: Tree) -> list[Any]:
+    if str(field) in FIELDS:
+        return FIELDS[str(field)](tree, item)
+    if field.path == ("name",):
+        return []
+    return [value for row in ROWS if _of_row(row.path) == str(field) for value in row.good]
+
+
+def _of_row(path: str) -> str:
+    _, kind, *rest = path.split(".")
+    return ".".join((kind, *rest[1:])) if kind in {"systems", "streams", "tables", "steps"} else ".".join((kind, *rest))
+
+
+def _put(at: Tree, path: tuple[str, ...], value: object) -> None:
+    *way, last = path
+    for name in way:
+        at = at.setdefault(name, {})
+    if value is None:
+        at.pop(last, None)
+    else:
+        at[last] = value
+
+
+def _in_time(tree: Tree) -> list[str]:
+    """Streams, and steps whose rows do not come at the end alone: those would be late where event time has passed."""
+    late = {step["name"] for step in tree["steps"] if over_all_rows(step)}
+    for _ in tree["steps"]:
+        late |= {step["name"] for step in tree["steps"] if late.intersection(step["from"])}
+    return [one["name"] for kind in ("streams", "steps") for one in tree[kind] if one["name"] not in late]
+
+
+def _shorter(new: object, old: object) -> bool:
+    return isinstance(new, str) and (not isinstance(old, str) or millis(new) <= millis(old))
+
+
+def stream_renamed(draw: random.Random, tree: Tree) -> Edit:
+    """A stream under another name, whose topic stays as it is called."""
+    edited = copied(tree)
+    stream = draw.choice(edited["streams"])
+    name = stream["name"]
+    stream.setdefault("topic", name)
+    stream["name"] = _fresh(tree, "renamed")
+    _reread(edited, name, stream["name"])
+    for table in edited.get("tables", ()):
+        if "sources" in table:
+            table["sources"] = [stream["name"] if one == name else one for one in table["sources"]]
+    for step in edited["steps"]:
+        if step.get("to") == name:
+            step["to"] = stream["name"]
+    return Edit(f"stream {name} renamed", ChangeCost.RESTART, edited, None)
+
+
+def renamed(draw: random.Random, tree: Tree) -> Edit:
+    """A step under another name, whose state comes along or not."""
+    edited = copied(tree)
+    step = draw.choice(edited["steps"])
+    name, keeps = step["name"], draw.random() < 0.7
+    step["name"] = _fresh(tree, "renamed")
+    if keeps:
+        step.setdefault("was", name)
+    else:
+        step.pop("was", None)
+    _reread(edited, name, step["name"])
+    return Edit(f"{name} renamed, was: {step.get('was')}", ChangeCost.RESTART, edited, name, timed=not keeps)
+
+
+def put_in(draw: random.Random, tree: Tree) -> Edit:
+    """One more step between two."""
+    edited = copied(tree)
+    reader = draw.choice(edited["steps"])
+    source = draw.choice(reader["from"])
+    verbs: list[Tree] = [
+        {"filter": draw.choice([*FILTERS])},
+        {"select": [*draw.choice([*SELECTS])]},
+        {"repartition": {"by": [draw.choice("kv")]}},
+    ]
+    for table in tree.get("tables", ()):
+        (key,) = table["key"]
+        columns = ["k" if key == "k" else "left.k", "v" if key == "v" else "left.v", "right.n"]
+        name = _fresh(tree, "table")
+        edited["tables"].append(table | {"name": name, "distribution": draw.choice(("Partitioned", "Broadcast"))})
+        verbs += [{"lookup": {"table": name, "on": [key], "select": columns}}] * 3
+    step = {"name": _fresh(tree, "put-in"), "from": [source], **draw.choice(verbs)}
+    used = step.get("lookup", {}).get("table")
+    if "tables" in edited:
+        edited["tables"] = [one for one in edited["tables"] if one in tree["tables"] or one["name"] == used]
+    reader["from"] = [step["name"] if name == source else name for name in reader["from"]]
+    edited["steps"].append(step)
+    return Edit(f"{step} before {reader['name']}", ChangeCost.RESTART, edited, reader["name"])
+
+
+def taken_out(draw: random.Random, tree: Tree) -> Edit:
+    """One step less; who read it reads what it read."""
+    edited = copied(tree)
+    step = draw.choice(edited["steps"])
+    edited["steps"].remove(step)
+    _reread(edited, step["name"], draw.choice(step["from"]))
+    return Edit(f"{step} taken out", ChangeCost.RESTART, edited, step["name"], timed=True)
+
+
+def drawn_edit(draw: random.Random, tree: Tree) -> Edit:
+    """Any edit of a field, or of the graph."""
+    if draw.random() < 0.4:
+        return draw.choice((renamed, stream_renamed, put_in, put_in, taken_out))(draw, tree)
+    while True:
+        found = [*edits_of(draw.choice(ALL_FIELDS), tree)]
+        if found:
+            return draw.choice(found)
+
+
+ALL_FIELDS = tuple(field for field in fields() if str(field) not in LEFT_OUT and not str(field).startswith(_ELSEWHERE))
+
+
+def _reread(tree: Tree, name: str, other: str) -> None:
+    for step in tree["steps"]:
+        step["from"] = [other if one == name else one for one in step["from"]]
+
+
+def _fresh(tree: Tree, name: str) -> str:
+    used = str(tree)
+    return next(fresh for number in count() if (fresh := f"{name}-{number}") not in used)

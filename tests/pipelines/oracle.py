@@ -1,0 +1,220 @@
+"""What an app must have written, worked out row by row from its tree: an interpreter of a few lines for each verb.
+
+It is told what is fed and which tree reads it, turn by turn; all of a turn has been read before the next begins. When
+an era ends, event time has passed everything before it, so what waited for event time comes out. It must know nothing
+of tasks, batches, partitions or state on disk, and nothing of how the engine does it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
+from typing import Any, NamedTuple
+
+from holdfast.spec.values import millis
+
+Tree = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """A row on its way."""
+
+    k: str | None
+    v: str | None
+    n: int | None
+    at: int
+    """Its event time, in milliseconds."""
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    there = [value for value in values if value is not None]
+    return sum(there) if there else None
+
+
+FILTERS: Mapping[str, Callable[[Row], bool | None]] = {
+    "n > 20": lambda row: row.n is not None and row.n > 20,
+    "n % 3 <> 0": lambda row: row.n is not None and row.n % 3 != 0,
+    "v <> 'v1'": lambda row: row.v is not None and row.v != "v1",
+    "n IS NOT NULL": lambda row: row.n is not None,
+}
+SELECTS: Mapping[tuple[str, ...], Callable[[Row], Row]] = {
+    ("k", "v", "n"): lambda row: row,
+    ("n", "k", "v"): lambda row: row,
+    ("k", "v || '+' AS v", "n"): lambda row: row._replace(v=None if row.v is None else row.v + "+"),
+    ("k", "v", "coalesce(n, 7) AS n"): lambda row: row._replace(n=7 if row.n is None else row.n),
+}
+COMPUTES: Mapping[str, Callable[[Sequence[int | None]], int | None]] = {
+    "count(*) AS n": len,
+    "sum(n) AS n": _sum,
+    "max(n) AS n": lambda values: max((value for value in values if value is not None), default=None),
+    "min(n) AS n": lambda values: min((value for value in values if value is not None), default=None),
+}
+
+
+def join_select(on: str) -> list[str]:
+    """Columns of a pair, from which both of its rows can be told; of a row without partner, its own."""
+    other = "v" if on == "k" else "k"
+    partner = f"coalesce(left.{other}, right.{other}) || '/' || coalesce(CAST(right.n AS STRING), '-') AS {other}"
+    columns = {on: on, other: partner, "n": "coalesce(left.n, right.n) AS n"}
+    return [columns[name] for name in ("k", "v", "n")]
+
+
+class Oracle:
+    """All that a run remembers, by step or table; and what it has written, by topic."""
+
+    def __init__(self) -> None:
+        self.written = defaultdict[str, list[Row]](list)
+        self._state = defaultdict[str, dict[Any, Any]](dict)
+        self._fed = defaultdict[str, list[Row]](list)
+        self._tables: dict[str, Mapping[Any, Row]] = {}
+
+    def turn(self, tree: Tree, fed: Mapping[str, Sequence[Row]], *, over: bool = False, ended: bool = False) -> None:
+        """Go on by what was fed; `over`: all windows are over, and nothing finds a partner any more."""
+        for name, rows in fed.items():
+            self._fed[name] += rows
+        for table in tree.get("tables", ()):
+            rows = [row for source in table.get("sources", ()) for row in self._fed[source]]
+            self._tables[table["name"]] = {getattr(row, table["key"][0]): row for row in rows}
+        topics = {stream["name"]: stream.get("topic", stream["name"]) for stream in tree["streams"]}
+        out: dict[str, Iterable[Row]] = dict(fed)
+        passed = dict.fromkeys(topics, over)
+        waiting = list(tree["steps"])
+        while waiting:
+            step = waiting.pop(0)
+            if any(name not in out and name not in topics for name in step["from"]):
+                waiting.append(step)
+                continue
+            given = [sorted(out.get(name, ()), key=lambda row: row.at) for name in step["from"]]
+            # Results over all rows come at the end, so that behind them no event time passes before.
+            passed[step["name"]] = ended or (all(passed[name] for name in step["from"]) and not over_all_rows(step))
+            out[step["name"]] = self._step(step, given, over=passed[step["name"]])
+            if "to" in step:
+                self.written[topics[step["to"]]] += given[0]
+
+    def _step(self, step: Tree, given: Sequence[Sequence[Row]], *, over: bool) -> list[Row]:  # noqa: PLR0911
+        rows, state = given[0], self._state[step.get("was", step["name"])]
+        if "filter" in step:
+            return [row for row in rows if FILTERS[step["filter"]](row)]
+        if "select" in step:
+            return [SELECTS[tuple(step["select"])](row) for row in rows]
+        if "merge" in step:
+            return [row for some in given for row in some]
+        if "deduplicate" in step:
+            return list(_firsts(step["deduplicate"], rows, state))
+        if "process" in step:
+            return list(_counted(rows, state, step["process"]["by"]))
+        if "lookup" in step:
+            return list(_looked_up(step["lookup"], rows, self._tables[step["lookup"]["table"]]))
+        if "aggregate" in step:
+            return list(_aggregated(step["aggregate"], rows, state, over=over))
+        if "join" in step:
+            return list(_joined(step["join"], given, state, over=over))
+        return list(rows)
+
+
+def _firsts(settings: Tree, rows: Sequence[Row], state: dict[Any, Any]) -> Iterator[Row]:
+    within = settings.get("within")
+    for row in rows:
+        passed = state.setdefault(row[:3], [])
+        if not any(within is None or abs(row.at - at) <= millis(within) for at in passed):
+            passed.append(row.at)
+            yield row
+
+
+def _counted(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str]) -> Iterator[Row]:
+    for row in rows:
+        key = getattr(row, by[0])
+        state[key] = state.get(key, 0) + 1
+        yield Row(key, key, state[key], row.at)
+
+
+def _looked_up(settings: Tree, rows: Sequence[Row], table: Mapping[Any, Row]) -> Iterator[Row]:
+    for row in rows:
+        found = table.get(getattr(row, settings["on"][0]))
+        if found is not None or settings.get("type", "Left") == "Left":
+            yield row._replace(n=None if found is None else found.n)
+
+
+def over_all_rows(step: Tree) -> bool:
+    """Whether its results come at the end alone, so that no event time passes it before."""
+    settings = step.get("aggregate", {"window": ""})
+    return "window" not in settings and "session" not in settings and settings.get("emit") == "Final"
+
+
+def _aggregated(settings: Tree, rows: Sequence[Row], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
+    compute = COMPUTES[settings["compute"][0]]
+    for row in rows:
+        for window in _windows(settings, row.at):
+            state.setdefault((row.k, row.v, window), []).append(row)
+    for (k, v, window), held in list(state.items()):
+        if settings.get("emit", "Final") == "Update":
+            if set(held) & set(rows):
+                yield Row(k, v, compute([row.n for row in held]), 0)
+        elif over:
+            del state[k, v, window]
+            for some in _sessions(millis(settings["session"]), held) if "session" in settings else [held]:
+                latest = max(row.at for row in some)
+                end = latest + millis(settings["session"]) if "session" in settings else window
+                yield Row(k, v, compute([row.n for row in some]), latest if end is None else end - 1)
+
+
+def _windows(settings: Tree, at: int) -> Iterator[int | None]:
+    """Return the ends of the windows that hold this time; None where there are none, or they follow from the rows."""
+    if "window" not in settings:
+        yield None
+        return
+    length = millis(settings["window"])
+    slide = millis(settings.get("slide", settings["window"]))
+    start = at // slide * slide
+    while start > at - length:
+        yield start + length
+        start -= slide
+
+
+def _sessions(gap: int, held: Sequence[Row]) -> Iterator[list[Row]]:
+    some: list[Row] = []
+    for row in sorted(held, key=lambda row: row.at):
+        if some and row.at >= some[-1].at + gap:
+            yield some
+            some = []
+        some.append(row)
+    yield some
+
+
+class _Kept:
+    """A row that waits for partners."""
+
+    def __init__(self, row: Row) -> None:
+        self.row, self.met = row, False
+
+
+def _joined(settings: Tree, given: Sequence[Sequence[Row]], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
+    (on,), kind = settings["on"], settings.get("type", "Inner")
+    before = millis(settings.get("within") or settings.get("before") or "0s")
+    after = millis(settings.get("within") or settings.get("after") or "0s")
+    lefts, rights = (state.setdefault(side, []) for side in ("left", "right"))
+    new_lefts, new_rights = ([_Kept(row) for row in rows] for rows in given)
+    for left, right in chain(product(lefts, new_rights), product(new_lefts, chain(rights, new_rights))):
+        near = -before <= right.row.at - left.row.at <= after
+        if near and getattr(left.row, on) == getattr(right.row, on) is not None:
+            left.met = right.met = True
+            yield _pair(on, left.row, right.row)
+    lefts += new_lefts
+    rights += new_rights
+    if over:
+        yield from (_pair(on, one.row, None) for one in lefts if kind in {"Left", "Full"} and not one.met)
+        yield from (_pair(on, None, one.row) for one in rights if kind in {"Right", "Full"} and not one.met)
+        state.clear()
+
+
+def _pair(on: str, left: Row | None, right: Row | None) -> Row:
+    """What `join_select` makes of two rows, or of one without partner."""
+    sides = [side for side in (left, right) if side is not None]
+    k, v, n = (
+        next((value for value in values if value is not None), None)
+        for values in zip(*(side[:3] for side in sides), strict=True)
+    )
+    partner = "-" if right is None or right.n is None else right.n
+    row = Row(k, v, n, max(side.at for side in sides))
+    if on == "k":
+        return row._replace(v=None if v is None else f"{v}/{partner}")
+    return row._replace(k=None if k is None else f"{k}/{partner}")
