@@ -105,19 +105,18 @@ def test_in_a_table_without_versions_a_marked_record_is_like_others() -> None:
 
 
 def test_ends_of_streams_end_data_sets_by_producer() -> None:
-    def of(task: str | None, count: int | None) -> bytes:
-        return encode(EndOfStreamMessage("products", Position(1, 0), task, count))
-
+    one, two = (EndOfStreamMessage("products", Position(1, 0), task, 2) for task in ("one", "two"))
+    everyone = EndOfStreamMessage("products", Position(1, 0))
     records = [
         (b"a", encode(UserRecord(value("a", 1))), None),
-        (None, of("one", 2), None),
-        (None, of("two", 2), None),
+        (None, encode(one), None),
+        (None, encode(two), None),
         (b"a", encode(UserRecord(value("a", 2))), None),
-        (None, of(None, None), None),
+        (None, encode(everyone), None),
     ]
     rows, ends, _ = read(records, VERSIONED, typed=True, control=True)
     assert [(row[1], row[3] & 0xFFFF) for row in rows] == [(1, 0), (2, 2)]
-    assert ends == [DatasetEnd(12, "one", 2), DatasetEnd(14, "two", 2), DatasetEnd(18)]
+    assert ends == [DatasetEnd(12, one), DatasetEnd(14, two), DatasetEnd(18, everyone)]
 
 
 def test_event_times_of_a_side_input_say_nothing() -> None:

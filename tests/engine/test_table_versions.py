@@ -110,6 +110,22 @@ def test_a_producer_that_is_run_anew_half_way_ends_the_data_set_with_all_its_tas
 
 
 @both
+def test_a_producer_that_goes_on_with_other_tasks_ends_the_data_set_with_all_of_them_and_once(kind: str) -> None:
+    first = WriterRun("p/1/x", 1)
+    then = first._replace(attempt=2)
+    with TestDriver(versioned(kind)) as driver:
+        driver.feed("products", products({"a": 1}))
+        for task, of, run in (("gone", 3, first), ("two", 3, first), ("one", 2, then), ("three", 3, first)):
+            message = encode(EndOfStreamMessage("products", Position(run.attempt, 0), task, of, run))
+            driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does
+            assert priced(driver, "a") == [None]
+        for task, of, run in (("two", 2, then), ("one", 1, then._replace(attempt=3))):
+            message = encode(EndOfStreamMessage("products", Position(run.attempt, 0), task, of, run))
+            driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does
+            assert priced(driver, "a") == [1], "what is said again is not the end of an empty data set"
+
+
+@both
 def test_a_versioned_table_starts_anew_with_no_version(kind: str) -> None:
     with TestDriver(versioned(kind, persistent=False)) as driver:
         driver.feed("products", products({"a": 1}))

@@ -161,6 +161,63 @@ def test_a_run_that_stops_when_half_of_its_tasks_have_ended_may_be_run_anew(tmp_
             assert (one.completed, two.completed) == (True, True)
 
 
+def fed_by(*inputs: tuple[str, int], grouping: str = "ByPartition") -> dict[str, Any]:
+    """The first app, whose tasks are those of these inputs (name, partitions), each handed on where it is read."""
+    streams = [{"name": name, "partitions": count, "bounded": True, **TIMED} for name, count in inputs]
+    steps: list[dict[str, Any]] = [{"name": "out", "from": [name for name, _ in inputs], "to": "between"}]
+    if len(inputs) > 1:
+        steps = [{"name": "both", "from": [name for name, _ in inputs], "merge": {}}, {**steps[0], "from": ["both"]}]
+    tree = app("first", [*streams, BETWEEN], steps)
+    tree["spec"]["grouping"] = grouping
+    return tree
+
+
+def test_fewer_tasks_of_the_first_do_not_leave_its_readers_waiting(tmp_path: Path) -> None:
+    """Two tasks read `raw` alone, and two more what `more` has had; the second reader begins when they are gone."""
+    wide, narrow = fed_by(("raw", 2), ("more", 4)), fed_by(("raw", 2))
+    late_reader = second()
+    late_reader["metadata"]["name"] = "third"
+    late_reader["spec"]["streams"][1] |= {"name": "counted-late"}
+    late_reader["spec"]["steps"][1]["to"] = "counted-late"
+    with TestDriver(wide, tmp_path) as one, TestDriver(second(), tmp_path) as two:
+        feed(one, 0, 1)
+        one.feed("more", [{"k": key, "ts": datetime(2026, 1, 1, tzinfo=UTC)} for key in KEYS])
+        ran(one, two)
+        assert counted(two) == [], "the tasks of `more` are at the first minute"
+        one.restart(narrow)
+        feed(one, 2)
+        ran(one, two)
+        assert len(counted(two)) == 2 * len(KEYS)
+        with TestDriver(late_reader, tmp_path) as three:
+            ran(three)
+            assert {str(row["window_start"]) for row in three.rows("counted-late")} == {at for _, at, _ in counted(two)}
+            one.restart(wide)
+            feed(one, 3)
+            ran(one, two, three)
+            assert len(counted(two)) == 2 * len(KEYS), "tasks that are back are waited for"
+            one.end("raw")
+            one.restart(narrow)
+            ran(one, two, three)
+            assert (one.completed, two.completed, three.completed) == (True, True, True)
+            assert len(counted(two)) == len(three.rows("counted-late")) == 4 * len(KEYS)
+
+
+def test_tasks_of_another_name_take_the_place_of_those_that_are_gone(tmp_path: Path) -> None:
+    """With a task for each stream partition, an app that reads another stream has as many tasks, of other names."""
+    before, after = (fed_by((name, 2), grouping="ByStreamPartition") for name in ("raw", "newer"))
+    with TestDriver(before, tmp_path) as one, TestDriver(second(), tmp_path) as two:
+        feed(one, 0, 1)
+        ran(one, two)
+        one.restart(after)
+        one.feed("newer", [{"k": key, "ts": datetime(2026, 1, 1, 0, 2, tzinfo=UTC)} for key in KEYS])
+        ran(one, two)
+        assert len(counted(two)) == 2 * len(KEYS)
+        one.end("newer")
+        ran(one, two)
+        assert (one.completed, two.completed) == (True, True)
+        assert [n for *_, n in counted(two)] == [1] * 3 * len(KEYS)
+
+
 def direct(partitions: int, between: int, **timed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The first app hands its rows on in the task that reads them, so each of its tasks speaks of one partition."""
     one, two = first(), second()

@@ -19,7 +19,7 @@ from typing import Any, Final
 from holdfast.control.end_of_stream import EndOfStream, PartitionEnd, no_ends
 from holdfast.control.partition_watermark import PartitionWatermark, ProducerWatermark
 from holdfast.control.producers import Delivery, Producers
-from holdfast.control.runs import NO_RUNS, WriterRun, WriterRuns
+from holdfast.control.runs import WriterRuns
 from holdfast.control.watermark import Watermarks, no_watermarks
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
@@ -101,7 +101,7 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
         producers,
         nameless,
         said,
-        _runs_in(runs),
+        WriterRuns.of_tree(runs),
     )
 
 
@@ -112,12 +112,12 @@ def _row(watermark: int, at: int, batch: int, sequence: int, idle: int = 0) -> P
 @lru_cache(maxsize=4096)
 def _names_bytes(names: tuple[str, ...], runs: WriterRuns) -> bytes:
     """Cached, since the same tasks write all partitions of a stream, in every batch."""
-    return json.dumps([names, *_runs_tree(runs)]).encode()
+    return json.dumps([names, *runs.tree()]).encode()
 
 
 def end_bytes(end: PartitionEnd) -> bytes:
     """Return the entry of a partition's end."""
-    return _json([end.ended, end.said, sorted(end.tasks), *_runs_tree(end.runs)])
+    return _json([end.ended, end.said, sorted(end.tasks), *end.runs.tree()])
 
 
 def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
@@ -128,23 +128,9 @@ def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
         ended, said, tasks, *runs = json.loads(value[1:].decode())
         if type(ended) is not bool or type(said) is not int or not _texts(tasks):
             _refuse("a field has another type")
-        return PartitionEnd(ended, frozenset(tasks), said, _runs_in(runs))
+        return PartitionEnd(ended, frozenset(tasks), said, WriterRuns.of_tree(runs))
     except _UNREADABLE as error:
         raise _unreadable(what, error) from error
-
-
-def _runs_tree(runs: WriterRuns) -> list[Any]:
-    return [runs.current, runs.past] if runs.current is not None else []
-
-
-def _runs_in(tree: list[Any]) -> WriterRuns:
-    if not tree:
-        return NO_RUNS
-    current, past = tree
-    runs = [WriterRun(*one) for one in (current, *past)]
-    if not all(isinstance(one.name, str) and type(one.attempt) is int for one in runs):
-        _refuse("a run has no name")
-    return WriterRuns(runs[0], tuple(runs[1:]))
 
 
 _CURE = "restore the task's state from its durable copy, or set a new spec.runId to start with empty state"

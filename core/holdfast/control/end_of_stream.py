@@ -30,7 +30,7 @@ class PartitionEnd:
             return self
         end = self
         for message in messages:
-            if (runs := end.runs.after(message.run)) is None:
+            if (runs := end.runs.after(message.run, rule.named_by(message))) is None:
                 continue
             if end.runs.replaced_by(runs):
                 if (end := end.judged(rule)).ended:

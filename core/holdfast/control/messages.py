@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from holdfast.control.runs import WriterRun
+from holdfast.control.runs import WriterRun, WriterTasks
 from holdfast.errors import UserActionError
 
 PAYLOAD_VERSION: Final = 1
@@ -62,6 +62,13 @@ class WatermarkMessage:
     """The run of the app that wrote it; None: the source itself, or an older release."""
     idle: bool = False
     """Nothing that the producer reads is to be waited for, so neither is the producer, until its next message."""
+    task_digest: str = ""
+    """A digest of the names of all tasks that produce the stream."""
+
+    @property
+    def writers(self) -> WriterTasks | None:
+        """The tasks that produce the stream; None: the message speaks for all of them."""
+        return None if self.task_count is None else WriterTasks(self.task_count, self.task_digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,12 @@ class EndOfStreamMessage:
     task: str | None = None
     task_count: int | None = None
     run: WriterRun | None = None
+    task_digest: str = ""
+
+    @property
+    def writers(self) -> WriterTasks | None:
+        """The tasks that produce the stream; None: the message speaks for all of them."""
+        return None if self.task_count is None else WriterTasks(self.task_count, self.task_digest)
 
 
 ControlMessage = WatermarkMessage | EndOfStreamMessage
@@ -102,6 +115,8 @@ def encode(record: StreamRecord) -> bytes:
     }
     if record.run is not None:
         tree["run"], tree["attempt"] = record.run
+    if record.task_digest:
+        tree["taskDigest"] = record.task_digest
     if isinstance(record, WatermarkMessage):
         kind, tree["timestamp"] = RecordKind.WATERMARK, record.timestamp
         if record.idle:
@@ -166,11 +181,11 @@ def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMe
     run = None
     if tree.get("run") is not None:
         run = WriterRun(_text(tree, "run", where), _whole(tree, "attempt", 0, where))
+    digest = "" if tree.get("taskDigest") is None else _text(tree, "taskDigest", where)
     if kind is RecordKind.WATERMARK:
-        return WatermarkMessage(
-            _whole(tree, "timestamp", -(2**63), where), at, task, task_count, run, tree.get("idle") is True
-        )
-    return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count, run)
+        timestamp = _whole(tree, "timestamp", -(2**63), where)
+        return WatermarkMessage(timestamp, at, task, task_count, run, tree.get("idle") is True, digest)
+    return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count, run, digest)
 
 
 def _whole(tree: dict[str, Any], name: str, least: int, where: str) -> int:

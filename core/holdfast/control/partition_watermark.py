@@ -59,14 +59,14 @@ class PartitionWatermark:
     runs: WriterRuns = NO_RUNS
 
     def after(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> "PartitionWatermark":
-        """Return the watermark after these messages, all of which, of one run, are applied before it is derived again.
+        """Return the watermark after these messages; those of one run and its tasks are applied before it is derived.
 
         Otherwise, after a silence of all producers, the first message would make its producer look like the only active
         one, and the watermark would pass the others although their messages are in the same batch.
         """
         known, before = self, list[ControlMessage]()
         for message in messages:
-            if (runs := known.runs.after(message.run)) is None:
+            if (runs := known.runs.after(message.run, rule.named_by(message))) is None:
                 continue
             if known.runs.replaced_by(runs):
                 known = known._told(before, rule, now).weighed(rule, now)
@@ -79,7 +79,7 @@ class PartitionWatermark:
         return known._told(before, rule, now).weighed(rule, now)  # noqa: SLF001 - of the same class
 
     def anew(self, runs: WriterRuns, now: int) -> "PartitionWatermark":
-        """Return the partition as a new run of its app finds it: nobody has been heard, and its watermark stays."""
+        """Return the partition as a new run or other tasks find it: nobody has been heard, and its watermark stays."""
         return PartitionWatermark(now, self.value, self.moved_at, runs=runs)
 
     def _told(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> "PartitionWatermark":

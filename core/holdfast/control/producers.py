@@ -2,8 +2,8 @@
 
 For the app's own intermediate streams the plan names the producing tasks and takes precedence: after a growth, the
 topic still has messages of an earlier attempt with other tasks. For a stream of another app only its messages say how
-many producers there are. Then the largest count applies: an end that comes too early loses rows, while one that comes
-too late is visible as waiting. Must not keep state.
+many producers there are. Then the tasks of the latest attempt apply (`WriterRuns`), and in it the largest count: an end
+that comes too early loses rows, while one that comes too late is visible as waiting. Must not keep state.
 """
 
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from math import floor
 from typing import NamedTuple
 
 from holdfast.control.messages import ControlMessage
+from holdfast.control.runs import WriterTasks
 from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
 
@@ -38,6 +39,10 @@ class Producers:
     def expected(self, said: int) -> int:
         """Return how many tasks must send messages, if messages name `said` tasks; 0: none is known to exist."""
         return self.count or said
+
+    def named_by(self, message: ControlMessage) -> WriterTasks | None:
+        """Return the tasks that a message names as producers, where they count; None: the plan has them."""
+        return None if self.count else message.writers
 
     def knows(self, task: str) -> bool:
         """Whether messages of this task count."""

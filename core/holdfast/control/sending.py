@@ -14,7 +14,7 @@ from zlib import crc32
 
 from holdfast.control.bookkeeping import Bookkeeping
 from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, Position, WatermarkMessage
-from holdfast.control.runs import WriterRun
+from holdfast.control.runs import WriterRun, WriterTasks
 from holdfast.tasks.partitions import StreamPartition
 
 
@@ -53,6 +53,17 @@ class ControlSender:
     """The run that messages name."""
     idle: bool = False
     """Whether it has said that it is idle."""
+    task_digest: str = ""
+    """A digest of the names of all tasks that produce the stream, which messages name."""
+
+    def among(self, tasks: WriterTasks, run: WriterRun | None) -> "ControlSender":
+        """Return the sender in an attempt with these tasks: if they are others than before, it has sent nothing yet.
+
+        Readers forget what the tasks before have said, since some of them may be gone.
+        """
+        same = tasks == (self.task_count, self.task_digest)
+        told = self.told if same else frozenset[int]()
+        return replace(self, task_count=tasks.number, task_digest=tasks.digest, told=told, run=run)
 
     def follow(
         self, view: SenderProgress, partitions: Iterable[int], batch: int
@@ -74,10 +85,12 @@ class ControlSender:
         emissions: list[Emission] = []
         if (watermark is not None or idle) and news:
             time = EARLIEST if watermark is None else watermark
-            message = WatermarkMessage(time, Position(batch, 0), self.task, self.task_count, self.run, idle)
+            at = Position(batch, 0)
+            message = WatermarkMessage(time, at, self.task, self.task_count, self.run, idle, self.task_digest)
             emissions.append(Emission(sorted(news), message))
         if ended and ending:
-            end = EndOfStreamMessage(self.stream, Position(batch, 1), self.task, self.task_count, self.run)
+            at = Position(batch, 1)
+            end = EndOfStreamMessage(self.stream, at, self.task, self.task_count, self.run, self.task_digest)
             emissions.append(Emission(sorted(ending), end))
         # A partition that is no target now does not get the news, even if it got everything before.
         same = (watermark, ended, idle) == (self.watermark, self.ended, self.idle)

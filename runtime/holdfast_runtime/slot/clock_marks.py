@@ -46,8 +46,10 @@ def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
         return ClockMarks({}, {})
     tree = json.loads(stored[_KEY])
     senders = {
-        # What an earlier release stored ends before `idle`.
-        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]), idle=any(one[6:]))
+        # What an earlier release stored ends before `idle`, or before the digest.
+        name: ControlSender(
+            one[0], one[1], one[2], one[3], one[4], frozenset(one[5]), idle=any(one[6:7]), task_digest="".join(one[7:])
+        )
         for name, one in tree["senders"].items()
     }
     return ClockMarks(tree["watermarks"], senders)
@@ -56,7 +58,16 @@ def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
 def marks_changed(before: ClockMarks, after: ClockMarks, stored: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
     """Return what is to be written for these marks; nothing if it is stored already."""
     senders = {
-        name: [one.stream, one.task, one.task_count, one.watermark, one.ended, sorted(one.told), one.idle]
+        name: [
+            one.stream,
+            one.task,
+            one.task_count,
+            one.watermark,
+            one.ended,
+            sorted(one.told),
+            one.idle,
+            one.task_digest,
+        ]
         for name, one in {**before.senders, **after.senders}.items()
     }
     text = json.dumps({"watermarks": {**before.watermarks, **after.watermarks}, "senders": senders}).encode()

@@ -92,13 +92,8 @@ class SideInputReader:
 def dataset_ends(arrived: RangeInput) -> list[DatasetEnd]:
     """Return the ends of data sets in a range, in the order of offsets."""
     said = zip(arrived.deliveries, arrived.delivered_at, strict=True)
-    ended = [_dataset_end(at, one.message) for one, at in said if isinstance(one.message, EndOfStreamMessage)]
+    ended = [DatasetEnd(at, one.message) for one, at in said if isinstance(one.message, EndOfStreamMessage)]
     return sorted([*ended, *map(DatasetEnd, arrived.ends)], key=lambda end: end.offset)
-
-
-def _dataset_end(offset: int, message: EndOfStreamMessage) -> DatasetEnd:
-    run = None if message.run is None else message.run.name
-    return DatasetEnd(offset, message.task, message.task_count, run)
 
 
 def _single(key: bytes, kind: pa.DataType) -> Any:

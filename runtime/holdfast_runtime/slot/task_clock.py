@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.bookkeeping import Bookkeeping
 from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, WatermarkMessage, encode
 from holdfast.control.producers import Delivery
-from holdfast.control.runs import WriterRun
+from holdfast.control.runs import WriterRun, tasks_named
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition
 from holdfast.control.watermark import Upstream, Watermarks, held_back_by, input_watermark
 from holdfast.moments import event_moment
@@ -75,8 +75,8 @@ def outgoing_messages(
         mark = held(plan, stream, view.watermark, before.watermarks.get(f">{stream}"), unfired)
         watermarks[f">{stream}"] = mark
         rows_follow = waits(plan, stream, unfired)
-        sender = before.senders.get(stream) or ControlSender(stream, plan.task, len(told.producers))
-        sender = replace(sender, task_count=len(told.producers), run=telling.run)
+        sender = before.senders.get(stream) or ControlSender(stream, plan.task, None)
+        sender = sender.among(tasks_named(told.producers), telling.run)
         ended, idle = view.ended and not rows_follow, view.idle and not rows_follow
         reached_there = replace(view, watermark=mark, ended=ended, idle=idle)
         senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)

@@ -7,12 +7,14 @@ dies, a version is seen whole or not at all. What a version is, the core decides
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from holdfast.control.messages import EndOfStreamMessage
+from holdfast.control.runs import NO_RUNS, WriterRuns
 from holdfast.tables.versions import PartitionVersion, Versions
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.state.errors import parsing_state
@@ -28,11 +30,42 @@ class DatasetEnd(NamedTuple):
     """Somebody says that a data set ends here."""
 
     offset: int
-    task: str | None = None
-    """The producer that has ended; None: all of them have."""
-    producers: int | None = None
-    run: str | None = None
-    """The producer's run: ends of tasks in different runs do not add up."""
+    message: EndOfStreamMessage | None = None
+    """The end of one producer, or of all; None: a marked record, which ends it for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetProducers:
+    """The tasks that write one partition of a data set, and which of them have ended it."""
+
+    runs: WriterRuns = NO_RUNS
+    ended: frozenset[str] = frozenset()
+    whole: bool = False
+    """Whether the run has ended its data set already: ends that its tasks repeat end no other."""
+
+    def after(self, message: EndOfStreamMessage | None) -> "tuple[DatasetProducers, bool]":
+        """Return the producers after an end, and whether the data set is whole by it."""
+        if message is None:
+            return replace(self, ended=frozenset()), True
+        runs = self.runs.after(message.run, message.writers)
+        if runs is None:
+            return self, False
+        if message.task is None:
+            return DatasetProducers(runs), True
+        known = self._in(runs)
+        ended = known.ended | {message.task}
+        if known.whole or len(ended) < (message.task_count or 1):
+            return replace(known, ended=ended), False
+        return DatasetProducers(runs, whole=message.run is not None), True
+
+    def _in(self, runs: WriterRuns) -> "DatasetProducers":
+        """Return the producers in these runs. Ends of other runs, or of an attempt with other tasks, do not add up."""
+        if not self.runs.replaced_by(runs):
+            return replace(self, runs=runs)
+        same_run = (
+            self.runs.current is not None and runs.current is not None and self.runs.current.name == runs.current.name
+        )
+        return DatasetProducers(runs, whole=self.whole and same_run)
 
 
 def with_sets(partition: int, offsets: np.typing.NDArray[np.int64], ends: Sequence[DatasetEnd]) -> pa.Array:
@@ -44,8 +77,7 @@ def with_sets(partition: int, offsets: np.typing.NDArray[np.int64], ends: Sequen
 @dataclass(frozen=True, slots=True)
 class _Known:
     versions: Versions
-    heard: Mapping[str, tuple[str | None, frozenset[str]]]
-    """Partition -> the run and those of its tasks that have ended in the present data set."""
+    producers: Mapping[StreamPartition, DatasetProducers]
 
 
 class KeptVersions:
@@ -84,7 +116,7 @@ class KeptVersions:
         switched = known.versions.at_boundary()
         for version in switched.removed:
             self._kept.drop(version)
-        self._keep(_Known(switched.versions, known.heard))
+        self._keep(_Known(switched.versions, known.producers))
 
     def _known(self) -> _Known:
         (value,) = self._table.get_many([VERSIONS])
@@ -93,35 +125,33 @@ class KeptVersions:
         with parsing_state(f"the versions of table {self._table.name}"):
             tree: dict[str, Any] = json.loads(bytes(value))
             parts = {parse_partition(name): PartitionVersion(*one) for name, one in tree["parts"].items()}
-            heard = {name: (run, frozenset(tasks)) for name, (run, tasks) in tree["heard"].items()}
+            producers = {
+                parse_partition(name): DatasetProducers(WriterRuns.of_tree(runs), frozenset(ended), whole)
+                for name, (runs, ended, whole) in tree["producers"].items()
+            }
             # A partition that is new begins with the data set that the others are at.
             newest = max((one.version for one in parts.values()), default=1)
             new = {one: PartitionVersion(newest) for one in self._partitions if one not in parts}
-            return _Known(Versions({**parts, **new}, tree["serving"]), heard)
+            return _Known(Versions({**parts, **new}, tree["serving"]), producers)
 
     def _keep(self, known: _Known) -> None:
         tree = {
             "serving": known.versions.serving,
             "parts": {str(at): [one.version, one.marker] for at, one in sorted(known.versions.parts.items())},
-            "heard": {name: [run, sorted(tasks)] for name, (run, tasks) in known.heard.items()},
+            "producers": {
+                str(at): [one.runs.tree(), sorted(one.ended), one.whole] for at, one in sorted(known.producers.items())
+            },
         }
         value = json.dumps(tree).encode()
         if self._table.get_many([VERSIONS]) != [value]:
             self._table.put_many([VERSIONS], [value])
 
 
-_NONE: tuple[str | None, frozenset[str]] = None, frozenset()
-
-
 def _ended(known: _Known, at: StreamPartition, ends: Sequence[DatasetEnd]) -> tuple[_Known, list[int]]:
     """Return what is known after these ends, and for each whether it ends the data set of this partition."""
-    versions, heard, whole = known.versions, dict(known.heard), []
+    versions, producers, whole = known.versions, known.producers.get(at, DatasetProducers()), []
     for end in ends:
-        run, before = heard.pop(str(at), _NONE)
-        tasks = (before if run == end.run else frozenset()) | ({end.task} if end.task is not None else frozenset())
-        complete = end.task is None or len(tasks) >= (end.producers or 1)
-        if not complete:
-            heard[str(at)] = end.run, tasks
+        producers, complete = producers.after(end.message)
         versions = versions.marked(at, end.offset) if complete else versions
         whole.append(int(complete))
-    return _Known(versions, heard), whole
+    return _Known(versions, {**known.producers, at: producers}), whole
