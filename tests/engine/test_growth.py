@@ -1,5 +1,8 @@
 """Whether an app can go on with inputs that have grown: pure, no broker."""
 
+from copy import deepcopy
+from typing import Any
+
 import pytest
 
 from holdfast.errors import UserActionError
@@ -13,7 +16,7 @@ from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing.stand_ins import app_of
 from tests.error_codes import has_code
 
-TREE = {
+TREE: dict[str, Any] = {
     "apiVersion": "holdfast.dev/v1alpha1",
     "kind": "StreamApp",
     "metadata": {"name": "counts"},
@@ -78,6 +81,49 @@ def test_what_is_no_multiple_is_said_once_and_what_becomes_one_is_taken() -> Non
         in refused.why
     )
     assert growth.taken(clicks(4))
+
+
+def repartitioned(partitions: int, **expansion: object) -> dict[str, Any]:
+    """Counts words behind a repartition; where clicks go, nobody knows."""
+    tree = deepcopy(TREE)
+    tree["spec"]["systems"] = [{"name": "events", "log": {}}]
+    clicks, _ = tree["spec"]["streams"]
+    clicks |= {"partitions": partitions, "partitioner": "none"}
+    tree["spec"]["streams"][1]["partitions"] = 2
+    count, out = tree["spec"]["steps"]
+    tree["spec"]["steps"] = [
+        {"name": "by-ad", "from": ["clicks"], "repartition": {"by": ["ad"]}},
+        {**count, "from": ["by-ad"]},
+        out,
+    ]
+    return tree | {"spec": {**tree["spec"], "expansion": expansion, "planning": {"intermediatePartitions": 3}}}
+
+
+@pytest.mark.parametrize("counts", [(3, 5), (4, 7), (3, 4)])
+@pytest.mark.parametrize("expansion", [{}, {"parent": "partition / 2"}])
+def test_a_source_that_only_feeds_a_repartition_grows_again_and_again_and_every_count_goes_on(
+    counts: tuple[int, ...], expansion: dict[str, object]
+) -> None:
+    ads = "abcdefg"
+    with TestDriver(repartitioned(2, **expansion)) as driver:
+        for partitions in (2, *counts):
+            if partitions > 2:
+                driver.grow("clicks", partitions)
+            driver.feed("clicks", [{"ad": ad} for ad in ads for _ in range(partitions)])
+            driver.lose_local_state()
+            driver.restart()
+            driver.run_until_idle()
+        most = {ad: max(int(row["n"]) for row in driver.rows("counted") if row["ad"] == ad) for ad in ads}
+        assert most == dict.fromkeys(ads, sum((2, *counts)))
+
+
+def test_a_source_that_only_feeds_a_repartition_is_read_on_by_the_next_attempt_whatever_its_count() -> None:
+    told: list[Event] = []
+    app = app_of(repartitioned(2))
+    planned = plan(app, PlanningFacts(topics={"clicks": 2, "counted": 2}))
+    record = PlacementRecord("1", {task.name: task.inputs for task in planned.tasks}, {}, {}, {})
+    assert Growth(app, planned, lambda: record, told.append).taken(clicks(3))
+    assert told == []
 
 
 def test_halt_stops_the_app_with_the_cure() -> None:

@@ -7,7 +7,7 @@ import pytest
 from holdfast.planning.plan import Plan, PlanningFacts
 from holdfast.reasons import Reason
 from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
-from tests.planning.apps import join, only, plan_of, reasons, step, stream, warned
+from tests.planning.apps import join, lookup, only, plan_of, reasons, step, stream, warned
 
 
 def record_of(run_id: str = "1", **streams: int) -> PlacementRecord:
@@ -74,6 +74,80 @@ def test_growth_under_an_unknown_partitioner_needs_a_mapping_of_ones_own() -> No
     assert mapped.valid
     found = [[str(part) for part in task.inputs] for task in mapped.tasks]
     assert found == [["a/0"], ["a/1"], ["a/2", "a/4", "a/5"], ["a/3", "a/6", "a/7"]], "what was there stays"
+
+
+REPARTITIONED = [step("p", "a", repartition={"by": ["k"]}), step("d", "p", deduplicate={"by": ["k"]})]
+SIDE_TABLE: dict[str, Any] = {"name": "t", "sources": ["side"], "key": ["k"]}
+LOOKED_UP = lookup("l", "a", "t")
+FED_BY: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
+    "a repartition": (REPARTITIONED, {}),
+    "several repartitions": ([*REPARTITIONED, step("q", "a", repartition={"by": ["ts"]})], {}),
+    "a repartition of merged streams": (
+        [step("m", "a", "b", merge={}), step("p", "m", repartition={"by": ["k"]}), REPARTITIONED[1]],
+        {},
+    ),
+    "a chain that keeps nothing": (
+        [step("f", "a", filter="v > 1"), step("s", "f", select=["k", "v"]), step("d", "b", deduplicate={"by": ["k"]})],
+        {},
+    ),
+    "a broadcast": ([step("c", "a", broadcast={}), step("d", "b", deduplicate={"by": ["k"]})], {}),
+    "a look-up in a Broadcast table": (
+        [LOOKED_UP, step("p", "l", repartition={"by": ["k"]}), REPARTITIONED[1]],
+        {"tables": [{**SIDE_TABLE, "distribution": "Broadcast"}]},
+    ),
+}
+KEPT_BY: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
+    "a repartition and a deduplicate": ([*REPARTITIONED, step("e", "a", deduplicate={"by": ["k"]})], {}),
+    "a deduplicate in front of the repartition": (
+        [step("e", "a", deduplicate={"by": ["k"]}), step("p", "e", repartition={"by": ["k"]})],
+        {},
+    ),
+    "a look-up in a Partitioned table": (
+        [LOOKED_UP, step("p", "l", repartition={"by": ["k"]})],
+        {"tables": [{**SIDE_TABLE, "distribution": "Partitioned"}]},
+    ),
+    "a table": (
+        [step("w", "a", toTable="t"), *REPARTITIONED],
+        {"tables": [{"name": "t", "key": ["k"], "schema": "k STRING, v BIGINT, ts TIMESTAMP"}]},
+    ),
+}
+
+
+def fed(steps: list[dict[str, Any]], count: int, more: dict[str, Any], **known: Any) -> Plan:
+    streams = [stream("a", count, **known), stream("b", 4), stream("side", 4)]
+    record = record_of(a=4, b=4, side=4, p=4, q=4)
+    return plan_of(streams, steps, PlanningFacts(record=record), **more)
+
+
+@pytest.mark.parametrize("feeding", FED_BY)
+@pytest.mark.parametrize("count", [6, 8, 11])
+@pytest.mark.parametrize("partitioner", ["murmur2", "none"])
+def test_a_source_that_only_feeds_what_keeps_nothing_grows_by_any_number_under_any_partitioner(
+    feeding: str, count: int, partitioner: str
+) -> None:
+    steps, more = FED_BY[feeding]
+    result = fed(steps, count, more, partitioner=partitioner)
+    assert reasons(result) == []
+    reads = {str(part): task.name for task in result.tasks for part in task.inputs}
+    assert [reads[f"a/{number}"] for number in range(count)] == [f"partition-{number % 4}" for number in range(count)]
+
+
+@pytest.mark.parametrize("keeping", KEPT_BY)
+def test_a_source_under_whose_keys_something_is_kept_grows_by_a_multiple_only(keeping: str) -> None:
+    steps, more = KEPT_BY[keeping]
+    assert reasons(fed(steps, 6, more)) == [Reason.NOT_A_MULTIPLE]
+    assert reasons(fed(steps, 8, more, partitioner="none"))[:1] == [Reason.PARTITIONER_UNKNOWN]
+
+
+def test_a_source_that_only_feeds_a_repartition_does_not_shrink() -> None:
+    assert reasons(fed(REPARTITIONED, 3, {})) == [Reason.PARTITIONS_SHRANK]
+
+
+def test_such_a_source_follows_a_mapping_as_far_as_it_gives_old_partitions() -> None:
+    result = fed(REPARTITIONED, 9, {"expansion": {"parent": "partition / 2"}})
+    assert reasons(result) == []
+    reads = {str(part): int(task.name.removeprefix("partition-")) for task in result.tasks for part in task.inputs}
+    assert [reads[f"a/{number}"] for number in range(4, 9)] == [2, 2, 3, 3, 0], "8 / 2 was no partition of four"
 
 
 @pytest.mark.parametrize("parent", ["partition", "partition - 100", "partition / 0", "current"])

@@ -14,6 +14,7 @@ from itertools import compress
 
 from holdfast.planning.graph import Graph, makes_stream
 from holdfast.spec.runtime import Planning
+from holdfast.spec.steps import STATEFUL_VERBS
 
 MANY = 2
 
@@ -95,6 +96,16 @@ class Reaching:
         """The streams of a bit mask, sorted."""
         # Done in C: hundreds of joins over hundreds of streams ask for a hundred thousand names.
         return tuple(compress(self._names, f"{mask:b}"[::-1].encode().translate(_BITS)))
+
+    def with_state(self) -> frozenset[str]:
+        """The streams whose rows reach a step that keeps something by their keys."""
+        mask = 0
+        for name in self._graph.order:
+            step = self._graph.steps[name]
+            by_key = step.lookup is None or self._graph.tables[step.lookup.table].distribution != "Broadcast"
+            if step.verb in STATEFUL_VERBS and by_key:
+                mask |= self._into[name]
+        return frozenset(self.names(mask))
 
     def along(self, source: str) -> tuple[str, ...]:
         """The streams whose rows reach a reader of this stream or step."""

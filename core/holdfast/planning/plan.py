@@ -38,7 +38,7 @@ from holdfast.planning.repair_search import PlanDraft
 from holdfast.planning.rows import flow_rows
 from holdfast.planning.run_checks import code_problems, given_up, state_problems
 from holdfast.planning.state_growth import kept_for_ever, keyed_otherwise, many_panes
-from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
+from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks, task_rules
 from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.planning.updates import UpdateRows, follow_updates, never_final, update_problems
 from holdfast.reasons import Reason
@@ -46,6 +46,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState, state_change
 from holdfast.spec.made_by import made_by
 from holdfast.spec.steps import STATEFUL_VERBS
+from holdfast.tasks.grouping import ExpansionRules
 from holdfast.tasks.record import PlacementRecord
 
 
@@ -120,6 +121,8 @@ class Plan:
     """Processor -> tasks, where processors are known."""
     moved: tuple[MovedTask, ...]
     """Tasks that would run at another location than their state."""
+    expansion: ExpansionRules
+    """How the tasks follow the growth of streams."""
     made_by: Mapping[str, Mapping[str, str]]
     """By what its state is made: see `KeptState`."""
     problems: tuple[Problem, ...]
@@ -183,7 +186,8 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *unknown_counts(graph, counts, _missing(known)),
         *count_problems(graph, sets, counts),
     ]
-    tasks = plan_tasks(spec, graph, spreads, counts, record, stateful=stateful)
+    rules = task_rules(spec, graph, reaching, stateful=stateful)
+    tasks = plan_tasks(graph, reaching, spreads, counts, record, rules)
     situation = PlanDraft(app.name, spec, graph, flow, spreads, reaching, counts, facts)
     problems = list(with_repairs([*problems, *tasks.problems], situation, wanted, mend_only))
     if problems:
@@ -216,6 +220,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         producers=tasks.producers or {},
         assignment=assignment,
         moved=moved,
+        expansion=rules.expansion,
         made_by=made,
         problems=shown_problems(problems),
         warnings=shown_problems(warnings),

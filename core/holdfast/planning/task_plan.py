@@ -45,19 +45,26 @@ class TaskPlan:
     problems: tuple[Problem, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRules:
+    """By which rules an app has its tasks."""
+
+    by_stream_partition: bool
+    stateful: bool
+    expansion: ExpansionRules
+
+
 def plan_tasks(
-    spec: AppSpec,
     graph: Graph,
+    reaching: Reaching,
     spreads: Mapping[str, Spread],
     counts: Mapping[str, DecidedCount],
     record: PlacementRecord | None,
-    *,
-    stateful: bool,
+    rules: TaskRules,
 ) -> TaskPlan:
     """Return the tasks that follow from partition counts and the record of the run."""
     own, shared = _read(graph, counts)
-    by_stream_partition = spec.grouping == "ByStreamPartition"
-    tasks_made = sum(own.values()) if by_stream_partition else max(own.values(), default=0)
+    tasks_made = sum(own.values()) if rules.by_stream_partition else max(own.values(), default=0)
     # Every task reads all shared partitions, and each stream that is written has a list of tasks.
     parts = sum(own.values()) + tasks_made * len(shared)
     if parts > MOST_PARTITIONS or parts * len(graph.stream_writers) > MOST_PRODUCERS:
@@ -71,9 +78,9 @@ def plan_tasks(
     given = GroupingInput(
         partitions=(*partitions_of(own), *broadcast),
         broadcast=frozenset(broadcast),
-        by_stream_partition=by_stream_partition,
-        stateful=stateful,
-        expansion=expansion_rules(spec),
+        by_stream_partition=rules.by_stream_partition,
+        stateful=rules.stateful,
+        expansion=rules.expansion,
         record=None if record is None else record.grouping,
     )
     try:
@@ -89,16 +96,20 @@ def plan_tasks(
         PlannedTask(name, inputs, () if known is None else tuple(part for part in inputs if part not in known))
         for name, inputs in tasks.items()
     )
-    return TaskPlan(planned, _producers(graph, spreads, tasks))
+    return TaskPlan(planned, _producers(graph, spreads, reaching, tasks))
 
 
-def expansion_rules(spec: AppSpec) -> ExpansionRules:
-    """Return how tasks follow the growth of streams in this app."""
-    return ExpansionRules(
+def task_rules(spec: AppSpec, graph: Graph, reaching: Reaching, *, stateful: bool) -> TaskRules:
+    """Return by which rules this app has its tasks, and how they follow the growth of its streams."""
+    # Which value of a row in a table is newer depends on the order of its side input.
+    with_state = reaching.with_state() | graph.side_inputs
+    expansion = ExpansionRules(
         enabled=spec.expansion.enabled,
         parent=spec.expansion.parent,
         unknown_partitioner=frozenset(s.name for s in spec.streams if s.partitioner == "none"),
+        stateless=frozenset({*graph.streams, *graph.made()} - with_state),
     )
+    return TaskRules(spec.grouping == "ByStreamPartition", stateful, expansion)
 
 
 def assign_tasks(
@@ -129,8 +140,9 @@ def _read(graph: Graph, counts: Mapping[str, DecidedCount]) -> tuple[dict[str, i
     return own, {name: counts[name].actual for name in shared if name in counts}
 
 
-def _producers(graph: Graph, spreads: Mapping[str, Spread], tasks: Tasks) -> dict[str, tuple[str, ...]]:
-    reaching = Reaching(graph)
+def _producers(
+    graph: Graph, spreads: Mapping[str, Spread], reaching: Reaching, tasks: Tasks
+) -> dict[str, tuple[str, ...]]:
     tasks_of: dict[str, set[str]] = {}
     for task, inputs in tasks.items():
         for partition in inputs:

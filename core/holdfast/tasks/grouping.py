@@ -2,8 +2,9 @@
 
 A task is the unit of order and state, so every key stays with the task that holds its state. If a stream had
 `previous` partitions, a new partition p goes to the task of `p % previous`, because hash(key) % current modulo previous
-is hash(key) % previous if current is a multiple of previous; other growth is refused. A user may set another parent
-(`expansion.parent`); it is evaluated on Python's syntax tree, so that only integer arithmetic can run. A child is not
+is hash(key) % previous if current is a multiple of previous; other growth is refused, but for streams under whose keys
+no state lies. A user may set another parent (`expansion.parent`); it is evaluated on Python's syntax tree, so that only
+integer arithmetic can run. A child is not
 read until its parent has been processed up to the end it had when the child was first seen: otherwise rows of one key
 would be processed out of order. Must not know processors or locations, nor read offsets: they are arguments.
 """
@@ -100,6 +101,8 @@ class ExpansionRules:
     parent: str = DEFAULT_PARENT
     unknown_partitioner: frozenset[str] = frozenset()
     """Streams whose partitioner is `none`: without a custom mapping it is unknown where their keys went."""
+    stateless: frozenset[str] = frozenset()
+    """Streams under whose keys no state lies: they may grow by any number, wherever their keys go."""
 
     def mapping(self) -> ParentMapping:
         """Return the parsed `parent`; raise `ParentMappingError` if it is not arithmetic."""
@@ -148,7 +151,8 @@ def keep_with_recorded_tasks(
             continue
         try:
             # What was there stays where it is, whatever the mapping says of it.
-            parent = parent_of(number, previous[stream], current[stream]) if number >= previous[stream] else number
+            new = number >= previous[stream]
+            parent = _parent(partition, previous, current, expansion, parent_of) if new else number
         except ParentMappingError as error:
             vanished.setdefault(stream, ExpansionRefusal(Reason.PARTITIONER_UNKNOWN, stream, str(error)))
             continue
@@ -174,6 +178,8 @@ def growth_refusal(
             f"restore the stream, or set a new spec.runId to start with empty state"
         )
         return ExpansionRefusal(Reason.PARTITIONS_SHRANK, stream, message)
+    if stream in expansion.stateless:
+        return None
     if now > before and now % before and not expansion.custom:
         up = -(-now // before) * before
         message = (
@@ -189,6 +195,23 @@ def growth_refusal(
         )
         return ExpansionRefusal(Reason.PARTITIONER_UNKNOWN, stream, message)
     return None
+
+
+def _parent(
+    child: StreamPartition,
+    previous: Mapping[str, int],
+    current: Mapping[str, int],
+    expansion: ExpansionRules,
+    parent_of: ParentMapping,
+) -> int:
+    """Return the old partition that held the keys of a new one; where no state lies, any if the mapping has none."""
+    before = previous[child.stream]
+    try:
+        return parent_of(child.partition, before, current[child.stream])
+    except ParentMappingError:
+        if child.stream not in expansion.stateless:
+            raise
+        return child.partition % before
 
 
 def _vanished(partition: StreamPartition, parent: int, task: str | None) -> ExpansionRefusal:
@@ -214,7 +237,7 @@ def new_partitions(
     partitions = sorted(partitions)
     now, parent_of = counts_of(partitions), expansion.mapping()
     return {
-        part: StreamPartition(part.stream, parent_of(part.partition, before[part.stream], now[part.stream]))
+        part: StreamPartition(part.stream, _parent(part, before, now, expansion, parent_of))
         for part in partitions
         if 0 < before.get(part.stream, 0) <= part.partition
     }

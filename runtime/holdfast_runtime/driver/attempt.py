@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlanningFacts, plan
-from holdfast.planning.task_plan import expansion_rules
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
@@ -195,7 +194,7 @@ class Attempt:
 
         The record knows what tasks read. What no task reads is known by the offsets.
         """
-        rules, last = expansion_rules(self._app.spec), self._last
+        rules, last = self.plan.expansion, self._last
         ends = {partition: bounds.end for partition, bounds in self.bounds().items()}
         of_tasks: dict[StreamPartition, ParentEnd] = {}
         if self._record is not None:
@@ -267,7 +266,7 @@ class Growth:
         found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
         shared = {one.stream for one in _shared(self.app, self.plan)}
         grown_shared = {name: now for name, now in grown.items() if name in shared}
-        refusals = _refusals(self._planned, grown_shared, expansion_rules(self.app.spec))
+        refusals = _refusals(self._planned, grown_shared, self.plan.expansion)
         if found.valid and not refusals:
             return True
         self._refused = grown
