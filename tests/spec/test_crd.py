@@ -118,3 +118,10 @@ def _nodes(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any
         yield from _nodes(child, f"{path}.{name}")
     if "items" in node:
         yield from _nodes(node["items"], f"{path}[]")
+
+
+def test_what_state_cannot_follow_is_refused_with_what_costs_less_where_objects_have_names() -> None:
+    said = {rule.field: rule.message.partition("state cannot follow")[2] for rule in transition_rules()}
+    assert said["spec.steps[].aggregate.window"] == "; or give the step another name, and it alone starts from nothing"
+    assert said["spec.tables[].select"] == "; or give the table another name, and it alone is filled anew"
+    assert said["spec.grouping"] == ""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from holdfast.planning.key_needs import KeyNeed
 from holdfast.planning.keys import OURS, Spread, names_in
 from holdfast.planning.partition_counts import DecidedCount, Reaching
-from holdfast.spec.edits import COUNT, KEY, ORIGIN, joined_names, shortened, step_path, table_path
+from holdfast.spec.edits import COUNT, KEY, ORIGIN, joined_names, shortened, step_path, table_paths
 
 
 def held_keys(
@@ -21,7 +21,7 @@ def held_keys(
     for need in wanted:
         step = need.step
         if step.lookup is None:
-            path = step_path(step.was or step.name) if step.to_table is None else table_path(step.to_table)
+            path = step_path(step.was or step.name) if step.to_table is None else table_paths(step.to_table)[0]
             found[path] = {KEY: shortened(" and ".join(_key(side.spread, need.columns) for side in need.sides))}
             streams = {name for side in need.sides for name in reaching.along(side.source)}
             partitions = {counts[name].actual for name in streams if name in counts}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.planning.flow import Flow, comparable
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.spec.app import AppSpec
-from holdfast.spec.edits import joined_names, shortened
+from holdfast.spec.edits import held_path, joined_names, shortened, table_paths
 from holdfast.spec.steps import Step
 
 COLUMNS = "the list of its columns"
@@ -21,10 +21,10 @@ def held_types(spec: AppSpec, flow: Flow) -> dict[str, dict[str, str]]:
     """Return what holds columns -> column -> its type, where that is known."""
     found = {held_path(step.was or step.name): _typed(_held(step, flow)) for step in spec.steps}
     found |= {
-        f"table {name}": _typed((column.name, column.type) for column in rows.columns)
+        table_paths(name)[1]: _typed((column.name, column.type) for column in rows.columns)
         for name, rows in flow.tables.items()
     }
-    whole = {f"table {name}": rows for name, rows in flow.tables.items()}
+    whole = {table_paths(name)[1]: rows for name, rows in flow.tables.items()}
     whole |= {
         held_path(step.was or step.name): flow.rows.get(step.name, OPEN) for step in spec.steps if _all_kept(step)
     }
@@ -37,11 +37,6 @@ def held_types(spec: AppSpec, flow: Flow) -> dict[str, dict[str, str]]:
 def _all_kept(step: Step) -> bool:
     """Whether it keeps all columns of its rows."""
     return step.join is not None and step.join.select is None
-
-
-def held_path(state_name: str) -> str:
-    """Return what `held_types` calls what is held under this name."""
-    return f"state of {state_name}"
 
 
 def _held(step: Step, flow: Flow) -> Iterator[tuple[str, str]]:

@@ -9,13 +9,14 @@ placement record of its run. Must not know how state is stored.
 import ast
 from collections.abc import Iterator, Mapping
 
-from holdfast.planning.held_types import held_path
+from holdfast.planning.graph import makes_stream
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
-from holdfast.spec.edits import step_path, table_path
+from holdfast.spec.edits import held_path, step_path, table_paths
 from holdfast.spec.kept_state import TABLE, KeptState, StateChange, state_name
-from holdfast.spec.steps import KEYED_VERBS
+from holdfast.spec.steps import KEYED_VERBS, Step
+from holdfast.spec.streams import Table
 from holdfast.suggest import did_you_mean
 
 _MOST_PARSED = 64_000
@@ -70,14 +71,15 @@ def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = N
 
 def state_problems(spec: AppSpec, kept: KeptState, change: StateChange) -> Iterator[Problem]:
     """A problem for each state of the run that would be silently abandoned, or read by a step it does not fit."""
-    step_of = {state_name(step): step.name for step in spec.steps}
+    keeping = {state_name(step): step for step in spec.steps}
+    step_of = {name: step.name for name, step in keeping.items()}
     for name, found in change.renamed.items():
         new = tuple(step_of[one] for one in found)
         yield Problem(Reason.STEP_RENAMED, _rename(name, kept.now[name], new), step=new[0])
     for name, (before, now) in change.misfits.items():
         message = (
-            f"this run keeps the state of {before} under the name {name}, and this step would keep that of {now}: "
-            f"give it another name, or set a new spec.runId to start with empty state"
+            f"this run keeps the state of {before} under the name {name}, and this step would keep that of {now}. "
+            f"Put it back; {_cheaper_of_step(keeping[name])}or set a new spec.runId to start with empty state"
         )
         yield Problem(Reason.STATE_MISFIT, message, step=step_of[name])
     for name in change.taken_up:
@@ -101,15 +103,14 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
     """The problem of a field, or of a column, that the state of the run was made by."""
     former = {path_of(one.was or one.name): one for one in spec.steps for path_of in (step_path, held_path)}
     step = former.get(path)
-    table = next((one for one in spec.tables if path in (table_path(one.name), f"table {one.name}")), None)
+    table = next((one for one in spec.tables if path in table_paths(one.name)), None)
     stream = next((one.name for one in spec.streams if f"spec.streams[{one.name}]" == path), None)
     cheaper = ""
     if step is not None:
         path = (step_path if path.startswith("spec") else held_path)(step.name)
-        if step.verb in KEYED_VERBS:
-            cheaper = f"or give {step.name} another name: then it alone starts from nothing; "
-    elif table is not None and table.sources is not None:
-        cheaper = f"or give table {table.name} another name: then it alone is loaded anew, from its side inputs; "
+        cheaper = _cheaper_of_step(step)
+    elif table is not None:
+        cheaper = _cheaper_of_table(table)
     name = f"{path}.{field}" if path.startswith("spec") and " " not in field else f"{path}: {field}"
     message = (
         f"{name} {change}: the state of this run was made by what it was, and can't follow. Put it back; "
@@ -122,6 +123,27 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
         stream=stream if table is None else table.name,
         field=name,
     )
+
+
+def _cheaper_of_step(step: Step) -> str:
+    """What costs less than a new run where state can't follow a step."""
+    if step.verb in KEYED_VERBS:
+        then = "then it alone starts from nothing"
+    elif makes_stream(step):
+        then = "then rows not yet read from its stream are given up, and all else goes on"
+    else:
+        then = "it keeps nothing of its own"
+    return f"or give {step.name} another name: {then}; "
+
+
+def _cheaper_of_table(table: Table) -> str:
+    """What costs less than a new run where state can't follow a table."""
+    if table.sources is None and table.files is None:
+        return (
+            f"or give table {table.name} and the steps that write it other names: then it alone starts from nothing; "
+        )
+    source = "files" if table.sources is None else "side inputs"
+    return f"or give table {table.name} another name: then it alone is loaded anew, from its {source}; "
 
 
 def given_up(kept: KeptState, change: StateChange) -> Iterator[Problem]:

@@ -72,9 +72,14 @@ def step_path(state_name: str) -> str:
     return f"spec.steps[{state_name}]"
 
 
-def table_path(name: str) -> str:
-    """Return what `made_by` calls a table."""
-    return f"spec.tables[{name}]"
+def held_path(state_name: str) -> str:
+    """Return what the types of what is held under this name are called."""
+    return f"state of {state_name}"
+
+
+def table_paths(table: str) -> tuple[str, str]:
+    """Return what `made_by` calls a table, and what the types of its columns are called."""
+    return f"spec.tables[{table}]", f"table {table}"
 
 
 def streams_read(spec: "AppSpec") -> set[str]:

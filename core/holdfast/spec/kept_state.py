@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.spec.edits import edits, read_before, step_path
+from holdfast.spec.edits import edits, held_path, read_before, step_path, table_paths
 from holdfast.spec.partial_aggregates import partial_aggregates
 
 if TYPE_CHECKING:
@@ -41,7 +41,17 @@ def state_name(step: "Step") -> str:
 
 def table_name(table: str) -> str:
     """The name the rows of a table are kept under: no step can have it."""
-    return f"{table}.table"
+    return f"{table}{_OF_TABLES}"
+
+
+_OF_TABLES = ".table"
+
+
+def _makers(name: str) -> tuple[str, str]:
+    """What `made_by` calls what makes the state of this name, and what the types of that are called."""
+    if name.endswith(_OF_TABLES):
+        return table_paths(name.removesuffix(_OF_TABLES))
+    return step_path(name), held_path(name)
 
 
 def row_tables(step: "Step") -> dict[str, str]:
@@ -111,8 +121,9 @@ def state_change(before: KeptState, spec: "AppSpec", made: Mapping[str, Mapping[
     new = sorted(now.keys() - before.now.keys())
 
     def alike(old: str, new: str) -> bool:
-        fields, later = before.made_by.get(step_path(old), {}), made.get(step_path(new), {})
-        return before.now[old] == now[new] and not edits({"": fields}, {"": later})
+        paired = zip(_makers(old), _makers(new), strict=True)
+        same = not any(edits({"": before.made_by.get(was, {})}, {"": made.get(is_now, {})}) for was, is_now in paired)
+        return before.now[old] == now[new] and same
 
     renamed = {name: found for name in gone if (found := tuple(one for one in new if alike(name, one)))}
     says = {step.was for step in spec.steps}

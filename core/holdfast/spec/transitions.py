@@ -29,6 +29,13 @@ _NEW_RUN = (
 )
 
 
+_CHEAPER = {
+    "spec.steps[]": "; or give the step another name, and it alone starts from nothing",
+    "spec.tables[]": "; or give the table another name, and it alone is filled anew",
+}
+"""Named objects are compared with those of their names."""
+
+
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
     """One field that state cannot follow."""
@@ -41,7 +48,8 @@ class TransitionRule:
     @property
     def message(self) -> str:
         """The sentence, as the API server prints it."""
-        return f"{self.field} can change only with a new spec.runId: state cannot follow"
+        cheaper = next((text for path, text in _CHEAPER.items() if self.field.startswith(path)), "")
+        return f"{self.field} can change only with a new spec.runId: state cannot follow{cheaper}"
 
 
 @dataclass(frozen=True, slots=True)
