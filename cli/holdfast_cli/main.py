@@ -48,7 +48,7 @@ def entry() -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code."""
     _accept_any_text()
-    options = _parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     try:
         code = _run(options)
         if sys.stdout is not None:
@@ -83,7 +83,8 @@ def _accept_any_text() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands and options."""
     parser = argparse.ArgumentParser(
         prog="holdfast", description="Stateful Spark streaming on Kubernetes whose state stays where it is."
     )

@@ -218,4 +218,7 @@ def test_without_the_kubernetes_package_they_say_what_to_install(
     monkeypatch.setattr("holdfast_cli.cluster.target.find_spec", lambda _: None)
     for verb in ("drain", "resume", "logs"):
         ran = holdfast(verb, "ads")
-        assert ran.err == f"holdfast: holdfast {verb} needs kubernetes: pip install 'holdfast[cluster]'\n"
+        assert (
+            ran.err
+            == f"holdfast: holdfast {verb} needs kubernetes: in a checkout of Holdfast, pip install '.[cluster]'\n"
+        )

@@ -214,7 +214,10 @@ def test_streams_shows_what_each_holds(holdfast: Holdfast) -> None:
 def test_without_the_runtime_the_cure_is_said(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lmdb", None)
     ran = holdfast("streams", "app.yaml")
-    assert (ran.code, ran.err) == (2, "holdfast: the embedded log needs lmdb: pip install 'holdfast[runtime]'\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "holdfast: the embedded log needs lmdb: in a checkout of Holdfast, pip install '.[runtime]'\n",
+    )
 
 
 def command(*arguments: str) -> list[str]:

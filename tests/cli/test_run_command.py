@@ -151,4 +151,6 @@ def test_without_the_extra_one_sentence_says_how_to_get_it(holdfast: Holdfast, m
     Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
     ran = holdfast("run", "app.yaml")
     assert ran.code == 2
-    assert ran.err.endswith("holdfast: holdfast run needs no_such_module: pip install 'holdfast[runtime]'\n")
+    assert ran.err.endswith(
+        "holdfast: holdfast run needs no_such_module: in a checkout of Holdfast, pip install '.[runtime]'\n"
+    )

@@ -389,4 +389,7 @@ def test_without_the_kubernetes_package_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("holdfast_cli.cluster.target.find_spec", lambda _: None)
     ran = holdfast("status")
-    assert (ran.code, ran.err) == (2, "holdfast: holdfast status needs kubernetes: pip install 'holdfast[cluster]'\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "holdfast: holdfast status needs kubernetes: in a checkout of Holdfast, pip install '.[cluster]'\n",
+    )

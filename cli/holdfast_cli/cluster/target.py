@@ -130,7 +130,7 @@ class ClusterPlace:
 def cluster_place(command: str, options: argparse.Namespace) -> ClusterPlace:
     """Return the cluster and namespace that the command line names."""
     if find_spec("kubernetes") is None:
-        message = f"holdfast {command} needs kubernetes: pip install 'holdfast[cluster]'"
+        message = f"holdfast {command} needs kubernetes: in a checkout of Holdfast, pip install '.[cluster]'"
         raise UserActionError(message, code="UsageError")
     target = find_target(options.kubeconfig, options.context, os.environ)
     namespace = options.namespace or target.namespace

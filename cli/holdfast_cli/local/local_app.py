@@ -102,7 +102,7 @@ def on_app(work: Callable[[LocalApp, argparse.Namespace], int]) -> Callable[[arg
 def need_runtime(what: str, modules: Sequence[str]) -> None:
     """Raise `UsageError` if some of these modules of the extra `runtime` are not installed."""
     if missing := [name for name in modules if find_spec(name) is None]:
-        message = f"{what} needs {', '.join(missing)}: pip install 'holdfast[runtime]'"
+        message = f"{what} needs {', '.join(missing)}: in a checkout of Holdfast, pip install '.[runtime]'"
         raise UserActionError(message, code="UsageError")
 
 

@@ -220,6 +220,6 @@ def _sql(stores: "RunStores", options: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         if error.name != "duckdb":
             raise
-        message = "`holdfast state sql` needs DuckDB: pip install 'holdfast[sql]'"
+        message = "`holdfast state sql` needs DuckDB: in a checkout of Holdfast, pip install '.[sql]'"
         raise UserActionError(message, code="UsageError") from error
     show_query(stores, options.query, options.max, options.output, options.color)

@@ -1,6 +1,6 @@
 """The rules for an app that has a driver, or had one at the last look.
 
-Must not start a driver: `without_driver` does.
+Must not start a driver: `rules.starts` does.
 """
 
 from holdfast.moments import stamp

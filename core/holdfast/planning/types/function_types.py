@@ -1,6 +1,6 @@
 """The result types of Spark's functions, as Spark 4.3 gives them with ANSI mode on.
 
-Only functions in the golden corpus (`tests/planning/spark_types.json`, made by Spark itself) may have a rule here;
+Only functions in the golden corpus (`tests/planning/sql/spark_types.json`, made by Spark itself) may have a rule here;
 every other function has an unknown type. Must not check arguments: a call that Spark refuses may get any type.
 """
 

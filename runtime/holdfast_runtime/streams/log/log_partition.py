@@ -4,7 +4,7 @@ Records are stored in chunks, each one value under the offset of its last record
 append is one put. A process may die at any point: LMDB shows the old or the new state and frees the dead writer's lock.
 The file is checked when it is opened (`lmdb_file`): disk damage is refused by name, because nothing can restore it. So
 no record is wrong, and no process crashes because of it. Must not be carried across a fork, nor be opened twice in one
-process: `open_partitions` ensures both.
+process: `embedded_log` ensures both.
 """
 
 import json
