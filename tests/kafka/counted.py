@@ -15,6 +15,8 @@ from tests.kafka.broker import Reached
 from tests.kafka.sent import seen_by_partition
 
 _FIRST = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+KEEPING: dict[str, Any] = {"name": "seen", "from": ["rows"], "deduplicate": {"by": ["k", "id"], "within": "10s"}}
+"""A step that keeps something by the keys of the input, which otherwise may grow by any number."""
 ANY = -1
 """The partition is up to the producer."""
 
@@ -51,10 +53,10 @@ class Counted:
             text = text.replace(f"{{name: {stream},", f"{{name: {stream}, topic: {topic},")
         return text
 
-    def file(self, folder: Path) -> Path:
-        """Its file."""
-        path = folder / f"{self.name}.yaml"
-        path.write_text(self.text())
+    def file(self, folder: Path, *, keeping: bool = False) -> Path:
+        """Its file; `keeping`: with `KEEPING`."""
+        path, text = folder / f"{self.name}.yaml", self.text()
+        path.write_text(text.replace("  steps:\n", f"  steps:\n  - {json.dumps(KEEPING)}\n") if keeping else text)
         return path
 
     def feed(self, count: int, first: int = 0, partition: int | None = None) -> None:

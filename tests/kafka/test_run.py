@@ -240,7 +240,7 @@ def test_a_producer_that_does_not_know_of_a_growth_is_waited_for_and_then_counte
 def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(500)
-    with Run(counted.file(tmp_path), tmp_path / "data") as run:
+    with Run(counted.file(tmp_path, keeping=True), tmp_path / "data") as run:
         run.until("progress")
         broker.grow_topic(counted.rows, 3)
         said = run.until("growthRefused")["why"]

@@ -2,12 +2,21 @@
 
 import time
 
-from tests.kafka.counted import Counted
+import pytest
+
+from tests.kafka.counted import KEEPING, Counted
 from tests.kind.apps import App
 from tests.kind.fed import Fed
 from tests.waiting import wait_until
 
 _NOTICED = 60.0
+
+
+@pytest.fixture
+def app(app: App) -> App:
+    """It keeps something by the keys of its input, too."""
+    app.tree["spec"]["steps"].append(KEEPING)
+    return app
 
 
 def test_an_input_that_grows_under_load_is_read_whole_on_the_same_hosts(
