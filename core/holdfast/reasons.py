@@ -118,6 +118,10 @@ class Reason(StrEnum):
     TABLE_EMPTY = "TableEmpty", "Nothing feeds a table: it has neither sources nor toTable steps."
     TOPIC_SHARED = "TopicShared", "Two streams of one system mean the same topic in ways that contradict or feed back."
     STREAM_CIRCLE = "StreamCircle", "Rows written to a stream come back to the steps that wrote them."
+    LOCATION_SPLIT = (
+        "LocationSplit",
+        "One location names several disks, so tasks would be sent back to disks that lack their state.",
+    )
     CODE_INVALID = "CodeInvalid", "A module of runtime.code is not valid Python, or lacks a function a step names."
 
     # Growth of inputs (record of the last run)

@@ -18,6 +18,7 @@ from holdfast_operator.manifests.driver_pod import (
     executor_template,
     needs_default_class,
     spark_settings,
+    takes_node_folder,
 )
 from holdfast_operator.manifests.pod_security import PodProfile, violations
 from holdfast_runtime.spark.settings import check_settings
@@ -77,6 +78,18 @@ def test_each_place_of_state_has_its_volume() -> None:
     claim = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.claimName"
     assert claim in spark_settings(app(), 1, OWNER, RELEASE)
     assert claim not in spark_settings(app(state={"location": "Node"}), 1, OWNER, RELEASE)
+
+
+def test_a_volume_that_the_template_mounts_for_state_is_the_only_one_there() -> None:
+    mount = {"name": "filer", "mountPath": "/var/lib/holdfast"}
+    volume = {"name": "filer", "persistentVolumeClaim": {"claimName": "shared"}}
+    pod = {"containers": [{"name": "spark-kubernetes-executor", "volumeMounts": [mount]}], "volumes": [volume]}
+    executors = {"podTemplate": {"spec": pod}}
+    shared = app(state={"location": "{node.labels.rack}"}, runtime=runtime(executors=executors))
+    spec = executor_template(StartDriver(shared, 1), OWNER, RELEASE)["spec"]
+    assert spec["volumes"] == [volume]
+    assert spec["containers"][0]["volumeMounts"] == [mount]
+    assert not takes_node_folder(shared)
 
 
 def test_claims_are_of_the_class_the_app_names_else_of_the_clusters_default() -> None:

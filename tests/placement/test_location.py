@@ -1,5 +1,6 @@
 """What makes two executors share a disk, and what is said where that can't be told."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,14 +9,18 @@ from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.placement.location import (
+    KEYED_FIELDS,
+    PLAIN_FIELDS,
     LocationInvalidError,
     LocationMissingError,
     NodeFacts,
     PodFacts,
     PodNotScheduledError,
     check_location,
+    location_fields,
     location_of,
 )
+from tests.docs.pages import ROOT
 
 POD = PodFacts(
     name="exec-1",
@@ -143,3 +148,9 @@ def test_whatever_the_text_what_is_checked_either_gives_a_location_or_says_why(k
 def test_any_label_key_with_dots_and_slashes_is_found(key: str, value: str) -> None:
     node = replace(NODE, labels={key: value})
     assert location_of(f"<{{node.labels.{key}}}>", POD, node) == f"<{value}>"
+
+
+def test_the_page_names_exactly_the_fields_that_a_template_may_use() -> None:
+    rows = re.findall(r"^\| `\{((?:pod|node)\.[^}]*)\}` \|", (ROOT / "docs" / "state.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted([*PLAIN_FIELDS, *(f"{field}.KEY" for field in KEYED_FIELDS)])
+    assert location_fields("{node.labels.rack}/{node.name}") == {"node.labels.rack", "node.name"}

@@ -17,8 +17,9 @@ from holdfast.suggest import did_you_mean
 LocationId = NewType("LocationId", str)
 """A place whose disk all its processors share; only ever compared for equality."""
 
-_PLAIN = ("pod.name", "pod.uid", "pod.namespace", "node.name")
-_KEYED = ("pod.labels", "pod.annotations", "node.labels", "node.annotations")
+PLAIN_FIELDS = ("pod.name", "pod.uid", "pod.namespace", "node.name")
+KEYED_FIELDS = ("pod.labels", "pod.annotations", "node.labels", "node.annotations")
+"""Fields that take the key of a label or an annotation."""
 _KINDS = ("Claim", "Node", "Pod")
 _TEMPLATES = {"Node": "{node.name}", "Pod": "{pod.uid}"}
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -72,6 +73,14 @@ def check_location(text: str) -> None:
     """Raise `LocationInvalidError` if this is no valid `spec.state.location`; needs no pod."""
     if text != "Claim":
         _fields(_TEMPLATES.get(text, text))
+
+
+def location_fields(text: str) -> frozenset[str]:
+    """Return the fields of pod and node that a valid `spec.state.location` reads; of Claim none."""
+    if text == "Claim":
+        return frozenset()
+    fields = _fields(_TEMPLATES.get(text, text))
+    return frozenset(".".join(filter(None, (one.owner, one.part, one.key))) for one in fields)
 
 
 def location_of(kind: str, pod: PodFacts, node: NodeFacts | None) -> LocationId:
@@ -128,9 +137,9 @@ def _fields(template: str) -> tuple[_Field, ...]:
 def _field(name: str, template: str) -> _Field:
     owner, _, rest = name.partition(".")
     part, dot, key = rest.partition(".")
-    if name in _PLAIN:
+    if name in PLAIN_FIELDS:
         return _Field(owner, part, None)
-    if f"{owner}.{part}" in _KEYED:
+    if f"{owner}.{part}" in KEYED_FIELDS:
         if _KEY.fullmatch(key):
             return _Field(owner, part, key)
         wrong = f"{key!r} can't be a key of {part}" if dot else f"it does not say which of the {part}"
@@ -138,6 +147,6 @@ def _field(name: str, template: str) -> _Field:
             f"spec.state.location {template!r}: {{{name}}} is no field, {wrong}; write e.g. {{{owner}.{part}.rack}}"
         )
         raise LocationInvalidError(message)
-    known = (*_PLAIN, *(f"{keyed}.{key or 'KEY'}" for keyed in _KEYED))
+    known = (*PLAIN_FIELDS, *(f"{keyed}.{key or 'KEY'}" for keyed in KEYED_FIELDS))
     message = f"spec.state.location {template!r}: there is no field {{{name}}}{did_you_mean(name, known)}"
     raise LocationInvalidError(message)

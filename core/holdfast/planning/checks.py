@@ -11,13 +11,16 @@ from dataclasses import replace
 from itertools import islice
 
 from holdfast.placement.location import LocationInvalidError, check_location
+from holdfast.placement.state_disk import DiskSharing, StateDisk, names_several_disks, state_disk
 from holdfast.planning.graph import Graph
 from holdfast.planning.key_needs import KeyNeed
 from holdfast.planning.keys import Spread
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching, paths_to
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
 from holdfast.planning.repair_search import PlanDraft, find_repair
+from holdfast.protocol.pods import STATE_FOLDER
 from holdfast.reasons import Reason
+from holdfast.spec.app import AppSpec
 from holdfast.spec.kafka_settings import unacceptable_name
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import System
@@ -34,12 +37,51 @@ def circle_problems(graph: Graph) -> Iterator[Problem]:
         yield Problem(Reason.STEP_CYCLE, message, step=graph.circle[0])
 
 
-def location_problems(location: str) -> Iterator[Problem]:
-    """A problem if the location template names fields that pods and nodes do not have."""
+def location_problems(spec: AppSpec) -> Iterator[Problem]:
+    """A problem if the location names fields that pods and nodes do not have, or several disks."""
     try:
-        check_location(location)
+        check_location(spec.state.location)
     except LocationInvalidError as error:
         yield Problem(Reason.INVALID_SPEC, str(error))
+    if (disk := _split_disk(spec)) is not None and not _may_be_shared(disk):
+        yield _split_location(spec.state.location, disk)
+
+
+def location_warnings(spec: AppSpec) -> Iterator[Problem]:
+    """A warning if the location names one disk only where nodes share the folder that a pod template mounts."""
+    if (disk := _split_disk(spec)) is not None and _may_be_shared(disk):
+        yield _split_location(spec.state.location, disk)
+
+
+def _split_disk(spec: AppSpec) -> StateDisk | None:
+    """The disk of executors, if it is one of several that have their location."""
+    disk = state_disk(spec.state.location, spec.runtime.executors.pod_template)
+    try:
+        return disk if names_several_disks(spec.state.location, disk) else None
+    except LocationInvalidError:
+        return None
+
+
+def _may_be_shared(disk: StateDisk) -> bool:
+    """Whether it is a folder of nodes that its user chose: something that several nodes share may be mounted there."""
+    return disk.of_template and disk.sharing is DiskSharing.NODE
+
+
+def _split_location(location: str, disk: StateDisk) -> Problem:
+    owner, telling = ("node", "{node.name}") if disk.sharing is DiskSharing.NODE else ("executor", "{pod.uid}")
+    finer = "Pod" if location == "Node" else f"{location}/{telling}"
+    shared = (
+        f"check that all {owner}s with one location share this folder, or"
+        if _may_be_shared(disk)
+        else f"mount storage that they share (nfs, a volume claim) at {STATE_FOLDER} in "
+        "spec.runtime.executors.podTemplate, or"
+    )
+    message = (
+        f"spec.state.location {location} gives several {owner}s one location, but state is in a {disk.source} volume, "
+        f"of which each {owner} has its own: tasks would go back to disks that lack their state and restore it each "
+        f"time; {shared} write {finer}"
+    )
+    return Problem(Reason.LOCATION_SPLIT, message)
 
 
 def unknown_counts(

@@ -17,6 +17,7 @@ from holdfast.planning.checks import (
     event_time_problems,
     letters_of_tables,
     location_problems,
+    location_warnings,
     repeated_inside,
     repeated_rows,
     setting_problems,
@@ -180,7 +181,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *topic_problems(app.name, graph),
         *code_problems(spec),
         *state_problems(spec, kept, change),
-        *location_problems(spec.state.location),
+        *location_problems(spec),
         *(problem for need in wanted for problem in key_problems(need)),
         *repeated_inside(graph, spreads),
         *unknown_counts(graph, counts, _missing(known)),
@@ -203,6 +204,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *keyed_otherwise(graph, flow),
         *many_panes(graph),
         *given_up(kept, change),
+        *location_warnings(spec),
         *_surprises(app, graph, counts, known),
     ]
     return Plan(

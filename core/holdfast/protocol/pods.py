@@ -92,6 +92,8 @@ MAIN = {"driver": "driver", "executors": "spark-kubernetes-executor"}
 """`driver` or `executors` -> name of the main container in its pods."""
 
 STATE_VOLUME = "state"
+STATE_FOLDER = "/var/lib/holdfast"
+"""Where executors mount the disk of their location."""
 _NUMBER = re.compile(r"-?[0-9]{1,11}")
 _LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})
 

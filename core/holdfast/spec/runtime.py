@@ -120,7 +120,7 @@ class State(SpecModel):
 
     location: Annotated[LocationTemplate, ChangeCost.RESTART] = "Claim"
     """Claim: a volume claim per executor. Node: a folder of the node. Pod: the pod's own disk, gone with it. Or a
-    template over pod and node, e.g. `{node.labels.rack}/{node.name}`. Default: Claim."""
+    template over pod and node that names one disk, e.g. `{node.labels.rack}/{node.name}`. Default: Claim."""
     storage_class: Annotated[ObjectName | None, ChangeCost.NEW_RUN] = None
     """Storage class of the claims. Default: the cluster's."""
     size: Annotated[Quantity, ChangeCost.NEW_RUN] = "10Gi"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.placement.state_disk import StateDisk, state_disk
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, VersionedAssignment
 from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders
 from holdfast.protocol.names import (
@@ -24,7 +25,7 @@ from holdfast.protocol.names import (
     attempt_name,
     report_name,
 )
-from holdfast.protocol.pods import MAIN, STATE_VOLUME
+from holdfast.protocol.pods import MAIN, STATE_FOLDER, STATE_VOLUME
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
 from holdfast_operator.decide.decision import StartDriver
@@ -34,7 +35,6 @@ Tree = dict[str, Any]
 USER = 185
 APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
 _FOLDER = "/etc/holdfast"
-_STATE = "/var/lib/holdfast"
 _OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
 """Memory beside the heap, for Python workers and Java itself: a factor and a minimum."""
 _OVERHEADS = frozenset(
@@ -201,7 +201,7 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
             "volumes": _secret_volumes(app),
         },
     }
-    if app.spec.state.location != "Claim":
+    if app.spec.state.location != "Claim" and not _disk(app).of_template:
         _add_local_state(template["spec"], app, owner)
     pod = merged(template, app.spec.runtime.executors.pod_template)
     if account := pod["spec"].get("serviceAccountName"):
@@ -243,7 +243,7 @@ def spark_settings(
             f"{kubernetes}.legacy.useReadWriteOnceAccessMode": "true",
             f"{claim}.options.claimName": "OnDemand",
             f"{claim}.options.sizeLimit": spec.state.size,
-            f"{claim}.mount.path": _STATE,
+            f"{claim}.mount.path": STATE_FOLDER,
         }
         # Without a class Spark creates no claims, and executors wait forever.
         if named := spec.state.storage_class or storage_class:
@@ -318,21 +318,25 @@ def _state_affinity(nodes: Mapping[str, int]) -> list[Tree]:
 
 
 def takes_node_folder(app: StreamApp) -> bool:
-    """Return whether the app's state is in a folder of the node, which outlives pods."""
-    return app.spec.state.location not in ("Claim", "Pod")
+    """Return whether the app's state is in Holdfast's folder of the node, which outlives pods."""
+    return app.spec.state.location not in ("Claim", "Pod") and not _disk(app).of_template
 
 
 def node_folder(app: StreamApp, owner: AppOwner) -> Tree:
     """Return the app's node folder as a volume; its path is unique among all apps of all namespaces."""
-    path = f"{_STATE}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
+    path = f"{STATE_FOLDER}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
     return {"name": STATE_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+
+
+def _disk(app: StreamApp) -> StateDisk:
+    return state_disk(app.spec.state.location, app.spec.runtime.executors.pod_template)
 
 
 def _add_local_state(spec: Tree, app: StreamApp, owner: AppOwner) -> None:
     own: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
     spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else own]
     (container,) = spec["containers"]
-    container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": _STATE}]
+    container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": STATE_FOLDER}]
 
 
 def _secret_volumes(app: StreamApp) -> list[Tree]:
