@@ -5,13 +5,17 @@ Inside Holdfast, moments are milliseconds since 1970; invalid text is read as No
 
 from datetime import UTC, datetime
 
+_YEAR, _DAY = 31_556_952, 86_400
+"""Seconds; the year is the calendar's average."""
+_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
 
 def event_moment(milliseconds: int) -> str:
-    """Return a moment of event time as text, in UTC."""
+    """Return a moment of event time as text, in UTC; one outside of the calendar by its year alone."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (OverflowError, ValueError, OSError):  # a user's event time may be any number
-        return f"{milliseconds} ms"
+        return f"the year {1970 + milliseconds // (_YEAR * 1000):,}"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -22,7 +26,24 @@ def time_span(milliseconds: int) -> str:
         return f"{seconds} s"
     if seconds < 2 * 3600:
         return f"{seconds // 60} min"
-    return f"{seconds // 3600} h" if seconds < 7 * 86_400 else f"{seconds // 86_400} d"
+    if seconds < 7 * _DAY:
+        return f"{seconds // 3600} h"
+    return f"{seconds // _DAY:,} d" if seconds < 100 * _YEAR else f"{seconds // _YEAR:,} y"
+
+
+def exact_span(milliseconds: int) -> str:
+    """Return a length of time to the millisecond, as a spec writes it: `1h30m`, `500ms`."""
+    parts, rest = [], milliseconds
+    for unit, length in _UNITS:
+        count, rest = divmod(rest, length)
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0s"
+
+
+def file_moment(nanoseconds: int) -> str:
+    """Return the time of a file as text, in UTC and to the nanosecond: two such times may differ by little."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
 def stamp(millis: int) -> str:

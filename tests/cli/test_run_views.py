@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from holdfast_cli.output.amounts import count, many, moment, rate, size, span
+from holdfast.moments import event_moment
+from holdfast_cli.output.amounts import count, many, rate, size, span
 from holdfast_cli.output.live import LiveView
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import TextView, print_block
@@ -41,7 +42,7 @@ def printed(events: list[tuple[float, Event]], failure: Exception | None = None)
 def test_the_block_on_a_terminal_shows_how_it_goes() -> None:
     assert drawn(seen_after(3), 3.5) == [
         "3.5 s  Ctrl-C finishes the batch and ends; twice stops at once",
-        "batch      43 of 16 tasks",
+        "batch      43, 16 tasks",
         "in         36,000 (10.3 k/s)",
         "out        2,700 (771/s)",
         "lag        4,321",
@@ -65,7 +66,7 @@ def test_the_block_says_what_is_waited_for() -> None:
 
 
 def test_a_batch_that_takes_long_shows_since_when() -> None:
-    assert "batch      43 of 16 tasks, 27 s ago" in drawn(seen_after(3), 30.0)
+    assert "batch      43, 16 tasks, 27 s ago" in drawn(seen_after(3), 30.0)
 
 
 @given(st.integers(20, 200), st.integers(3, 60), st.integers(0, 40), st.integers(0, 40))
@@ -206,15 +207,14 @@ def test_the_rate_of_batches_longer_than_the_window_does_not_jump() -> None:
         (size(0), "0 B"),
         (size(999), "999 B"),
         (size(12_345_678), "12.3 MB"),
-        (size(5 * 10**15), "5000.0 TB"),
+        (size(5 * 10**15), "5.0 PB"),
         (span(0.1824), "182 ms"),
         (span(-1), "0 ms"),
         (span(3.21), "3.2 s"),
         (span(59.7), "1 min 0 s"),
         (span(192), "3 min 12 s"),
         (span(7_500), "2 h 5 min"),
-        (moment(AT), "2026-11-20T12:27:08.000Z"),
-        (moment(10**17), "100000000000000000 ms"),
+        (event_moment(AT), "2026-11-20T12:27:08.000Z"),
         (many(1, "batch"), "1 batch"),
         (many(2, "batch"), "2 batches"),
         (many(1_000, "task"), "1,000 tasks"),

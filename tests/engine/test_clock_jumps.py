@@ -53,11 +53,11 @@ def test_timers_and_ttl_go_on_when_a_clock_that_was_ten_years_ahead_is_put_right
     driver.advance(60)
     driver.set_clock(START + YEARS)
     assert call(driver) == ["2"], "no timer fires, and no state is dropped, because of the jump"
-    assert "put ahead by 3649 d" in str(driver.clock_jumped)
+    assert "put ahead by 3,649 d" in str(driver.clock_jumped)
     driver.advance(60)
     driver.set_clock(START + timedelta(seconds=120))
     assert call(driver) == ["3"]
-    assert "put back by 3649 d" in str(driver.clock_jumped)
+    assert "put back by 3,649 d" in str(driver.clock_jumped)
     assert driver.rows("said")[-1]["at"] == int(START.timestamp() * 1000) + 120_000, "functions see the host's clock"
     driver.advance(180)
     assert run(driver) == ["timer 1"]
@@ -76,7 +76,7 @@ def test_an_app_whose_clock_stands_in_the_future_goes_on_in_the_next_attempt(dri
     driver.set_clock(START)
     driver.restart()
     assert call(driver) == ["2"]
-    assert "3650 d earlier than it was in the last batch" in str(driver.clock_jumped)
+    assert "3,650 d earlier than it was in the last batch" in str(driver.clock_jumped)
     assert [timer.time for timer in driver.timers("reminded", "a")] == [int(START.timestamp() * 1000) + 300_000] * 2
     driver.advance(150)
     driver.restart()

@@ -55,8 +55,8 @@ def test_what_is_forgotten_some_time_is_no_warning(verb: dict[str, Any]) -> None
 
 def test_a_window_of_very_many_panes_is_a_warning_with_a_cure() -> None:
     found = warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="24h", slide="1s")
-    assert "a window of 24h every 1s has 86400 panes of 1000 ms" in found.message
-    assert "make slide longer, to at least 86400 ms" in found.message
+    assert "a window of 24h every 1s has 86,400 panes of 1s" in found.message
+    assert "make slide longer, to at least 1m26s400ms" in found.message
 
 
 @pytest.mark.parametrize(("window", "slide"), [("1000s", "1s"), ("24h", "2m"), ("24h", None)])
@@ -66,9 +66,7 @@ def test_a_thousand_panes_are_none(window: str, slide: str | None) -> None:
 
 
 def test_a_slide_that_does_not_divide_its_window_makes_more_panes() -> None:
-    assert (
-        "panes of 1 ms" in warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="10s", slide="3333ms").message
-    )
+    assert "panes of 1ms" in warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="10s", slide="3333ms").message
 
 
 @pytest.mark.parametrize(

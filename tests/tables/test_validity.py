@@ -32,7 +32,7 @@ def test_a_store_of_this_app_run_and_table_that_is_young_and_whole_is_valid() ->
             StoreFault.OTHER_PARTITIONS,
             "it lacks none and was also fed from s/0, s/1, s/2, s/3, s/4, 4 more",
         ),
-        (STORE, replace(WANTED, now=1_500), StoreFault.STALE, "it is 500 ms old, and maxAge is 500 ms"),
+        (STORE, replace(WANTED, now=1_500), StoreFault.STALE, "it is 0 s old, and maxAge is 500ms"),
         (
             replace(STORE, incomplete=True),
             replace(WANTED, bootstrap=True),

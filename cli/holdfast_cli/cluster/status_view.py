@@ -51,7 +51,7 @@ def print_apps(console: Console, found: AppList, now: int, *, namespace: str | N
             status.run_id or "-",
             *("-" if one is None else count(one) for one in (status.attempt, status.restarts, status.tasks)),
             status.placed or "-",
-            count(known.lag) if known else "-",
+            count(known.lag) if known and known.progressed is not None else "-",
             _ago(known.progressed, now) if known else "-",
             _ago(app.created, now, ""),
         )
@@ -127,11 +127,12 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
         yield "report", f"not known: {report.why}"
         return
     yield "report", _ago(report.at, now)
-    batch = "none committed yet"
+    batch, lag = "none committed yet", "not known before the first batch of this attempt"
     if report.progressed is not None:
         batch = f"{count(report.batch)}, committed {_ago(report.progressed, now)}"
+        lag = f"{many(report.lag, 'record')} unread when the batch was planned"
     yield "last batch", batch
-    yield "lag", f"{many(report.lag, 'record')} unread when the batch was planned"
+    yield "lag", lag
     placed = f"{count(report.placed)} of them where their state is"
     yield "tasks", f"{count(report.tasks)}, {placed}; {many(report.partitions, 'input partition')}"
     if report.waiting:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import AwayError, HoldfastError, UserActionError
+from holdfast.moments import event_moment
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlannedStream
 from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.output.amounts import moment
 from holdfast_cli.output.screen import TextTable, print_json, screen, styled
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile
@@ -237,7 +237,7 @@ def show_offsets(logs: LocalApp, output: str, color: str) -> int:
 
 def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
     console, done = screen(color), standing.logged.done
-    at = f", batch {done.batch} of {moment(done.now)}" if done.batch else ", no batch done yet"
+    at = f", batch {done.batch} of {event_moment(done.now)}" if done.batch else ", no batch done yet"
     console.print(f"{standing.app} run {standing.run}{at}")
     table = TextTable("PARTITION", "ROLE", *_NUMBERS, "TROUBLE", right=_NUMBERS)
     for stream in standing.streams:

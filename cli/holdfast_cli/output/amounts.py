@@ -1,14 +1,23 @@
-"""Human-readable numbers: counts, rates, sizes, durations, times.
+"""Human-readable numbers: counts, rates, sizes, durations. Moments are in `holdfast.moments`.
 
 Must not measure anything.
 """
 
-from datetime import UTC, datetime
+from math import inf
 
 _THOUSAND = 1000
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_YEAR = 365 * _DAY
 _TEN = 10
+_UNIT_PAIRS = (
+    (_HOUR, (_MINUTE, "min", 1, "s")),
+    (2 * _DAY, (_HOUR, "h", _MINUTE, "min")),
+    (2 * _YEAR, (_DAY, "d", _HOUR, "h")),
+    (inf, (_YEAR, "y", _DAY, "d")),
+)
+"""Below how many seconds these two units are shown, each with its length."""
 
 
 def count(number: int) -> str:
@@ -28,26 +37,17 @@ def size(number: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return e.g. `182 ms`, `3.2 s`, `3 min 12 s`, `2 h 5 min`."""
-    if seconds < 1:
-        return f"{max(0, round(seconds * _THOUSAND))} ms"
-    if seconds < _TEN:
+    """Return e.g. `182 ms`, `3.2 s`, `3 min 12 s`, `2 h 5 min`, `4 d 7 h`, `2 y 30 d`."""
+    # A number that rounds to the next unit takes that unit.
+    if (thousandths := round(seconds * _THOUSAND)) < _THOUSAND:
+        return f"{max(0, thousandths)} ms"
+    if seconds < _TEN - 0.05:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < _MINUTE:
         return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
-
-
-def moment(milliseconds: int) -> str:
-    """Return e.g. `2026-11-20T12:27:08.123Z`; an event time may lie outside the calendar and stays a number."""
-    try:
-        shown = datetime.fromtimestamp(milliseconds / _THOUSAND, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):
-        return f"{milliseconds} ms"
-    return shown.replace("+00:00", "Z")
+    larger, unit, smaller, rest = next(pair for below, pair in _UNIT_PAIRS if whole < below)
+    return f"{whole // larger:,} {unit} {whole % larger // smaller} {rest}"
 
 
 def many(number: int, what: str) -> str:
@@ -59,10 +59,10 @@ def many(number: int, what: str) -> str:
 
 def _scaled(number: float) -> str:
     """Return a short number with its unit prefix."""
-    for letter in ("", " k", " M", " G", " T"):
+    for letter in ("", " k", " M", " G", " T", " P", " E"):
         # A number that rounds to 1,000 takes the next prefix.
-        if number < _THOUSAND - 0.5 or letter == " T":
+        if number < _THOUSAND - (0.05 if letter else 0.5) or letter == " E":
             break
         number /= _THOUSAND
-    digits = 1 if letter or (number < _TEN and number != int(number)) else 0
+    digits = 1 if letter or (number < _TEN - 0.05 and number != int(number)) else 0
     return f"{number:.{digits}f}{letter}"

@@ -100,7 +100,7 @@ class RunTotals:
         for table, left in self.last.loading.items():
             first, since = self.loading_since[self.last.attempt, table]
             done, took = first - left, self.now - since
-            more = f", {100 * done // first} %, about {span(took * left / done)}" if done and took else ""
+            more = f", {100 * done // first} %, about {span(took * left / done)}" if done > 0 and took else ""
             yield f"{table}: {many(left, 'record')} left{more}"
 
     def _add(self, progress: Progress) -> None:

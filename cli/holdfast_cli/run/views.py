@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.errors import code_of
+from holdfast.moments import event_moment
 from holdfast_cli.local.local_app import RunFiles
-from holdfast_cli.output.amounts import count, many, moment, rate, size, span
+from holdfast_cli.output.amounts import count, many, rate, size, span
 from holdfast_cli.output.live import LiveView
 from holdfast_cli.output.screen import TextTable, styled
 from holdfast_cli.run.totals import RunTotals
@@ -170,7 +171,7 @@ def print_block(console: Console, seen: RunTotals) -> None:
     table, last = TextTable("", ""), seen.last
     heard = seen.now - seen.recent[-1].at
     ago = f", {span(heard)} ago" if heard >= 1 else ""
-    table.add(("batch", "dim"), (f"{count(last.batch)} of {many(last.tasks, 'task')}{ago}", "bold"))
+    table.add(("batch", "dim"), (f"{count(last.batch)}, {many(last.tasks, 'task')}{ago}", "bold"))
     for label, value in _facts(seen, last):
         table.add((label, "dim"), value)
     if last.watermark is not None:
@@ -195,7 +196,7 @@ def _facts(seen: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
     yield "lag", count(last.lag)
     yield "took", span(last.seconds)
     if last.watermark is not None:
-        yield "watermark", moment(last.watermark)
+        yield "watermark", event_moment(last.watermark)
     if loading := "; ".join(seen.loading()):
         yield "loading", loading
     if last.buffered:
@@ -203,7 +204,7 @@ def _facts(seen: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
 
 
 def _waiting(buffered: BufferedRows) -> str:
-    since = "" if buffered.oldest is None else f", the oldest of {moment(buffered.oldest)}"
+    since = "" if buffered.oldest is None else f", the oldest of {event_moment(buffered.oldest)}"
     return f"{many(buffered.rows, 'row')}, {size(buffered.bytes)}{since}"
 
 

@@ -7,6 +7,7 @@ Must not refuse anything: whether it fits is for who knows the data.
 from collections.abc import Iterator
 from math import ceil, gcd, log2
 
+from holdfast.moments import exact_span
 from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph
 from holdfast.planning.problems import ExpressionError, Problem, listed
@@ -126,7 +127,8 @@ def many_panes(graph: Graph) -> Iterator[Problem]:
         pane = gcd(window, slide)
         if window // pane > MOST_PANES:
             message = (
-                f"a window of {verb.window} every {verb.slide} has {window // pane} panes of {pane} ms, and each end "
-                f"of a window reads them all, for each key; make slide longer, to at least {window // MOST_PANES} ms"
+                f"a window of {verb.window} every {verb.slide} has {window // pane:,} panes of {exact_span(pane)}, and "
+                "each end of a window reads them all, for each key; make slide longer, to at least "
+                f"{exact_span(window // MOST_PANES)}"
             )
             yield Problem(Reason.MANY_PANES, message, step=name)

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from holdfast.errors import UserActionError
+from holdfast.moments import exact_span, time_span
 from holdfast.tasks.partitions import StreamPartition
 
 
@@ -105,7 +106,7 @@ def young_enough(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | 
     age = wanted.now - store.written_at
     if wanted.max_age is None or age < wanted.max_age:
         return None
-    return StoreRefusal(StoreFault.STALE, f"it is {age} ms old, and maxAge is {wanted.max_age} ms")
+    return StoreRefusal(StoreFault.STALE, f"it is {time_span(age)} old, and maxAge is {exact_span(wanted.max_age)}")
 
 
 def complete_enough(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:

@@ -8,6 +8,7 @@ anything: a driver that waits for its image or a node is left alone, since the w
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.moments import time_span
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
@@ -123,7 +124,7 @@ def _node_lost(living: LivingDriver) -> AppFinding | None:
         return None
     message = (
         f"node {living.pod.node} of the driver does not answer; "
-        f"its pod is given up when the node stays away for {living.limits.lost_after // 1000} s"
+        f"its pod is given up when the node stays away for {time_span(living.limits.lost_after)}"
     )
     return AppFinding(Reason.NODE_LOST, message)
 
@@ -158,7 +159,7 @@ def _slow_start(living: LivingDriver) -> AppFinding | None:
         return None
     where = "is not running" if living.pod.phase is not PodPhase.RUNNING else "runs but has not committed a batch yet"
     return AppFinding(
-        Reason.START_TIMEOUT, f"after {living.age // 1000} s the driver {where}; see kubectl describe and logs"
+        Reason.START_TIMEOUT, f"after {time_span(living.age)} the driver {where}; see kubectl describe and logs"
     )
 
 
@@ -166,7 +167,7 @@ def _silent(living: LivingDriver) -> AppFinding | None:
     if living.report is None or living.now - living.report.at <= living.limits.silence:
         return None
     return AppFinding(
-        Reason.NO_REPORT, f"the driver has said nothing for {(living.now - living.report.at) // 1000} s; see its log"
+        Reason.NO_REPORT, f"the driver has said nothing for {time_span(living.now - living.report.at)}; see its log"
     )
 
 
@@ -177,7 +178,7 @@ def _no_progress(living: LivingDriver) -> AppFinding | None:
     since = living.now - (report.progressed or living.pod.created)
     if since <= max(living.limits.silence, living.limits.triggers * living.interval):
         return None
-    message = f"{report.lag} records wait, but no batch was committed for {since // 1000} s"
+    message = f"{report.lag:,} records wait, but no batch was committed for {time_span(since)}"
     return AppFinding(Reason.NO_PROGRESS, message + (f"; {report.held_back}" if report.held_back else "; see its log"))
 
 

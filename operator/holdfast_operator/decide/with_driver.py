@@ -3,7 +3,7 @@
 Must not start a driver: `rules.starts` does.
 """
 
-from holdfast.moments import stamp
+from holdfast.moments import stamp, time_span
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
@@ -94,7 +94,7 @@ def driver_runs(case: Case) -> Decision | None:
 def _lost(case: Case, driver: PodState) -> Decision:
     """Give up a driver on a lost node: no kubelet reports its end, so it is asked to end and then force-deleted."""
     first = case.status.draining is None
-    message = f"node {driver.node} has not answered for {case.limits.lost_after // 1000} s: {driver.name} is given up"
+    message = f"node {driver.node} has not answered for {time_span(case.limits.lost_after)}: {driver.name} is given up"
     said = not_ready(Reason.NODE_LOST, message, moving=True)
     said |= {"DriverRunning": (False, Reason.NODE_LOST, message)}
     told = (OperatorEvent(Reason.NODE_LOST, message, warning=True),) if first else ()

@@ -172,7 +172,7 @@ class Reporter:
         """Report a finished batch."""
         held_back = shortened(progress.held_back)
         waiting = sum(side.rows for side in progress.buffered.values())
-        left = ", ".join(f"{table}: {records} records left" for table, records in sorted(progress.loading.items()))
+        left = ", ".join(f"{table}: {records:,} records left" for table, records in sorted(progress.loading.items()))
         self._change(
             batch=progress.batch,
             progressed=progress.at,
@@ -186,7 +186,7 @@ class Reporter:
 
     def loading(self, tables: TablesLoading) -> None:
         """Report what is loaded while there is no batch."""
-        left = {table: f"{records} records left" for table, records in tables.left.items()}
+        left = {table: f"{records:,} records left" for table, records in tables.left.items()}
         said = (f"{table}: {tables.problems.get(table, what)}" for table, what in sorted(left.items()))
         self._change(loading=shortened(", ".join(said) or None))
 

@@ -134,6 +134,7 @@ def waiting_inputs(
     if not loading:
         return {}
     side_inputs = {source for table in tables for source in table.sources}
-    left = ", ".join(f"{name} ({sets.problems.get(name, f'{n} records left')})" for name, n in sorted(loading.items()))
+    why = {name: sets.problems.get(name, f"{records:,} records left") for name, records in sorted(loading.items())}
+    left = ", ".join(f"{name} ({said})" for name, said in why.items())
     said = f"the app's inputs wait until its tables are loaded: {left}"
     return {one: said for one in partitions if one.stream not in side_inputs}

@@ -105,6 +105,7 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         if partition.stream in reading.bounded and partition not in ends:
             ends[partition] = seen.bounds[partition].end
     sizes = {**found.record_bytes, **{stream: ceil(size) for stream, size in seen.record_bytes.items()}}
+    _check_there(reading, seen, positions, ends)
     backlogs = _backlogs(reading, seen, positions, ends, {**seen.assumed_bytes, **sizes, **seen.record_bytes})
     new = {child: first for child, first in reading.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
@@ -168,7 +169,7 @@ def held_inputs(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> l
     """Return which streams are not read on for now because of joins or tables, and why, one sentence each."""
     if not reading.joins and not reading.tables:
         return []
-    positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
+    positions = _positions(after, reading, seen)
     backlogs = _backlogs(reading, seen, positions, after.ends, {})
     held = _held(reading, seen, backlogs, _loading(reading, seen, positions))
     return sorted(set(held.values()))
@@ -176,7 +177,18 @@ def held_inputs(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> l
 
 def tables_left(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> dict[str, int]:
     """Return table that inputs wait for -> how many records of its side inputs are to be read after a batch."""
-    return _loading(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions})
+    return _loading(reading, seen, _positions(after, reading, seen))
+
+
+def lag(reading: AttemptInputs, seen: LoopSnapshot, after: Offsets) -> int:
+    """Return how many known records are still unread after a batch."""
+    backlogs = _backlogs(reading, seen, _positions(after, reading, seen), after.ends, {})
+    return sum(backlog.lag for backlog in backlogs.values())
+
+
+def _positions(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> dict[StreamPartition, int]:
+    """Return where each partition is read on, among the records that it still has."""
+    return {one: max(after.positions.get(one, 0), seen.bounds[one].oldest) for one in reading.partitions}
 
 
 def _loading(reading: AttemptInputs, seen: LoopSnapshot, positions: Mapping[StreamPartition, int]) -> dict[str, int]:
@@ -205,18 +217,24 @@ def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, 
     return bounds.end if not before.batch and partition.stream in reading.own else bounds.oldest
 
 
-def lag(reading: AttemptInputs, seen: LoopSnapshot, after: Offsets) -> int:
-    """Return how many known records are still unread after a batch."""
-    backlogs = _backlogs(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions}, after.ends, {})
-    return sum(backlog.lag for backlog in backlogs.values())
-
-
 def _check_same(before: Offsets, seen: LoopSnapshot) -> None:
     """Refuse to read a topic that was deleted and created again under the same name."""
     for stream, known in before.ids.items():
         found = seen.ids.get(stream, known)
         if found != known:
             raise recreated_error(stream, found, known)
+
+
+def _check_there(
+    reading: AttemptInputs,
+    seen: LoopSnapshot,
+    positions: Mapping[StreamPartition, int],
+    ends: Mapping[StreamPartition, int],
+) -> None:
+    """Refuse to go on from positions that their partitions do not have."""
+    found = (find_lost(one, positions[one], seen.bounds[one], ends.get(one)) for one in reading.partitions)
+    if lost := [one for one in found if one is not None]:
+        raise lost_error(lost)
 
 
 def _takes_part(
@@ -237,15 +255,10 @@ def _backlogs(
     ends: Mapping[StreamPartition, int],
     record_bytes: Mapping[str, float],
 ) -> dict[StreamPartition, Backlog]:
-    backlogs, lost = {}, []
+    backlogs = {}
     for partition in reading.partitions:
-        bounds, position = seen.bounds[partition], positions[partition]
-        if (found := find_lost(partition, position, bounds, ends.get(partition))) is not None:
-            lost.append(found)
-        end = min(bounds.end, ends.get(partition, bounds.end))
-        backlogs[partition] = Backlog(position, end, record_bytes.get(partition.stream, 0.0))
-    if lost:
-        raise lost_error(lost)
+        end = min(seen.bounds[partition].end, ends.get(partition, seen.bounds[partition].end))
+        backlogs[partition] = Backlog(positions[partition], end, record_bytes.get(partition.stream, 0.0))
     return backlogs
 
 

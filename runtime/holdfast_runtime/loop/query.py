@@ -222,9 +222,8 @@ class _Runner:
         idle = after is before
         if self._loop.reading.inputs.keys() <= self._standing.ended and (idle or self._only_tables(after)):
             return self._over(EndCause.COMPLETED, before)
-        totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
-        self._held = held_inputs(after, self._loop.reading, seen)
-        self._loading = tables_left(after, self._loop.reading, seen)
+        totals = self._totals
+        self._look_behind(after, seen)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
         done = idle and not self._lag
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
@@ -234,6 +233,21 @@ class _Runner:
         if seen.data_sets.numbers:
             self._tell_of(TablesLoading(self._loading, seen.data_sets.problems))
         return after
+
+    def _look_behind(self, after: Offsets, seen: LoopSnapshot) -> None:
+        """Note what is left and what is waited for after a batch."""
+        reading = self._loop.reading
+        self._lag = lag(reading, seen, after)
+        self._held, self._loading = held_inputs(after, reading, seen), tables_left(after, reading, seen)
+
+    def _look_behind_replayed(self, offsets: Offsets) -> None:
+        """Note it for a batch that an earlier attempt has planned, and that this one reports."""
+
+        def seen() -> LoopSnapshot:
+            sets = self._loop.data_sets(offsets.tables)
+            return self._standing.seen(self._loop.bounds(), offsets.time, data_sets=sets)
+
+        self._look_behind(offsets, patiently(seen, self._waits, self._loop.drain))
 
     def _only_tables(self, after: Offsets) -> bool:
         """Whether a batch would do nothing but change tables."""
@@ -269,6 +283,8 @@ class _Runner:
         return answered, False
 
     def _run(self, offsets: Offsets, replay: bool) -> None:  # noqa: FBT001 - as `_planned` tells it
+        if replay:
+            self._look_behind_replayed(offsets)
         began = time.perf_counter()
         plan = batch_to(offsets, self._loop.reading.inputs, self._loop.epoch, first=self._standing.first)
         slots = self._reports(plan.text())

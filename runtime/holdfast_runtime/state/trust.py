@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.moments import file_moment
 from holdfast_runtime.state.place import FORMAT, FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase
 
 _DEADLY = 2
@@ -178,7 +179,10 @@ def _use_distrust(use: StoreUse) -> Distrust | None:
     # LMDB finds out how far a transaction got; the file of a store never shrinks.
     interrupted = left.phase is UsePhase.WRITING and file.size >= left.file.size
     if file != left.file and not interrupted:
-        what = f"{file.size:,} bytes changed at {file.changed}, left with {left.file.size:,} at {left.file.changed}"
+        what = (
+            f"{file.size:,} bytes changed at {file_moment(file.changed)}, "
+            f"left with {left.file.size:,} at {file_moment(left.file.changed)}"
+        )
         return Distrust(DistrustReason.CHANGED, f"its data file was changed since it was left ({what})")
     if left.unclosed >= _DEADLY:
         return Distrust(

@@ -13,6 +13,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any
 
+from holdfast.moments import event_moment, exact_span
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.steps.context import KeyValueTable, StepClock
 
@@ -169,8 +170,8 @@ class KeyState(dict[Any, Any]):
         clock, ttl, time = self._moment.clock, self._moment.ttl, milliseconds(when)
         if ttl is not None and time >= clock.wall + ttl:
             message = (
-                f"a timer at {time} would never fire: by then the key has been untouched for the "
-                f"ttl of {ttl} ms and is dropped with its timers; raise the ttl of the step"
+                f"a timer at {event_moment(time)} would never fire: by then the key has been untouched for the "
+                f"ttl of {exact_span(ttl)} and is dropped with its timers; raise the ttl of the step"
             )
             raise ValueError(message)
         self._set(TimerKind.PROCESSING, time + clock.skew, name)

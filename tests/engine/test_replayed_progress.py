@@ -1,0 +1,147 @@
+"""The first progress of an attempt that repeats the batch of the one before: what is left behind that batch."""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self, cast
+
+from holdfast.errors import AwayError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
+from holdfast_runtime.loop.fed_tables import DataSetsSeen
+from holdfast_runtime.loop.next_batch import AttemptInputs
+from holdfast_runtime.loop.query import LoopParts, run_query
+from holdfast_runtime.loop.ranges import BatchLimits
+from holdfast_runtime.loop.stopping import StopCondition, Totals
+from holdfast_runtime.progress import BatchWaiting, Event, Progress
+from holdfast_runtime.slot.report import SlotReport, TaskReport
+from holdfast_runtime.streams.records import OffsetBounds
+
+CLICKS, NEW = StreamPartition("clicks", 0), StreamPartition("clicks", 1)
+PLANNED = Offsets(
+    batch=7,
+    now=1000,
+    positions={CLICKS: 100},
+    turns={"partition-0": 7},
+    starts={CLICKS: 60},
+    taking_part=("partition-0",),
+)
+
+
+class ReplayingSpark:
+    """Spark as it takes up a batch that is planned and not done: it runs the batch first, and then asks for the next.
+
+    `drain` is set between the two, so that there is no next one.
+    """
+
+    def __init__(self, planned: Offsets, drain: threading.Event) -> None:
+        self._planned, self._drain = planned, drain
+        self._answer: Callable[[Offsets], Offsets]
+        self._run: Callable[[Any, int], None]
+
+    def answered_by(self, answer: Callable[[Offsets], Offsets]) -> Self:
+        self._answer = answer
+        return self
+
+    @property
+    def writeStream(self) -> Self:  # noqa: N802 - Spark's name
+        return self
+
+    def queryName(self, _: str) -> Self:  # noqa: N802 - Spark's name
+        return self
+
+    def option(self, _: str, __: str) -> Self:
+        return self
+
+    def trigger(self, **_: str) -> Self:
+        return self
+
+    def foreachBatch(self, run: Callable[[Any, int], None]) -> Self:  # noqa: N802 - Spark's name
+        self._run = run
+        return self
+
+    def start(self) -> Self:
+        self._run(self, 7)
+        self._drain.set()
+        self._answer(self._planned)
+        return self
+
+    def collect(self) -> list[tuple[str]]:
+        return [(self._planned.text(),)]
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802 - Spark's name
+        return False
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
+class SlotsThatHaveRun:
+    """A job whose one task has read what it had to."""
+
+    def run(self, _: str) -> list[str]:
+        return [SlotReport((TaskReport("partition-0", rows_in=40),), {}).text()]
+
+
+def first_events(
+    path: Path,
+    bounds: Callable[[], Mapping[StreamPartition, OffsetBounds]],
+    loading: Mapping[str, int] | None = None,
+) -> list[Event]:
+    """What an attempt tells that finds the batch planned."""
+    events: list[Event] = []
+    drain = threading.Event()
+    loop = LoopParts(
+        name="shop",
+        checkpoint=path,
+        interval=10,
+        epoch=2,
+        reading=AttemptInputs({"partition-0": (CLICKS, NEW)}, frozenset(), BatchLimits(100)),
+        bounds=bounds,
+        assumed_bytes=lambda _: {},
+        grown=lambda _: False,
+        ids=dict,
+        jump=DueJump(JumpFile.beside(path / "query")),
+        data_sets=lambda _: DataSetsSeen(loading=loading or {}),
+        job=SlotsThatHaveRun,
+        processed=lambda _: None,
+        check=lambda: None,
+        until=StopCondition(),
+        listen=events.append,
+        drain=drain,
+        totals=Totals(),
+    )
+    run_query(cast("Any", ReplayingSpark(PLANNED, drain)), loop)
+    return events
+
+
+def test_after_a_restart_the_first_progress_counts_what_waits_behind_the_repeated_batch(tmp_path: Path) -> None:
+    there = {CLICKS: OffsetBounds(0, 5_100), NEW: OffsetBounds(30, 37)}
+    (progress,) = [one for one in first_events(tmp_path, lambda: there) if isinstance(one, Progress)]
+    assert progress.lag == 5_007
+
+
+def test_after_a_restart_the_first_progress_says_which_tables_are_still_loading(tmp_path: Path) -> None:
+    there = dict.fromkeys((CLICKS, NEW), OffsetBounds(0, 100))
+    (progress,) = [one for one in first_events(tmp_path, lambda: there, {"prices": 9}) if isinstance(one, Progress)]
+    assert progress.loading == {"prices": 9}
+
+
+def test_positions_that_are_gone_do_not_keep_a_repeated_batch_from_its_end(tmp_path: Path) -> None:
+    there = {CLICKS: OffsetBounds(4_000, 5_100), NEW: OffsetBounds(0, 0)}
+    (progress,) = [one for one in first_events(tmp_path, lambda: there) if isinstance(one, Progress)]
+    assert progress.lag == 1_100
+
+
+def test_a_repeated_batch_waits_for_a_broker_that_is_away(tmp_path: Path) -> None:
+    away = [AwayError("no broker answers")]
+
+    def bounds() -> Mapping[StreamPartition, OffsetBounds]:
+        if away:
+            raise away.pop()
+        return {CLICKS: OffsetBounds(0, 101), NEW: OffsetBounds(0, 0)}
+
+    waiting, progress = [one for one in first_events(tmp_path, bounds) if isinstance(one, BatchWaiting | Progress)]
+    assert waiting == BatchWaiting("no broker answers")
+    assert isinstance(progress, Progress)
+    assert progress.lag == 1
