@@ -62,7 +62,7 @@ def test_a_source_that_is_silent_is_named() -> None:
     )
     state = state.batch([said(10**17, None, 0, SOURCE)], 10_000)
     assert explained(state, 12_000, "src") == (
-        "src/0: the watermark stands at 100000000000000000 ms, for 2 s: "
+        "src/0: the watermark stands at the year 3,170,843, for 2 s: "
         "waiting for its source or relay, last heard 2 s ago"
     )
 

@@ -14,12 +14,12 @@ def test_time_passes_as_on_the_clock_that_nobody_sets_while_the_hosts_is_years_a
     assert (time, said) == (BatchTime(NOON), None)
     time, said = clock.at(Instant(NOON + YEARS + 1000, 1005), time)
     assert time == BatchTime(NOON + 1000, -YEARS)
-    assert "the host's clock was put ahead by 3650 d" in str(said)
+    assert "the host's clock was put ahead by 3,650 d" in str(said)
     time, said = clock.at(Instant(NOON + YEARS + 2000, 2005), time)
     assert (time, said) == (BatchTime(NOON + 2000, -YEARS), None), "it is said once"
     time, said = clock.at(Instant(NOON + 3000, 3005), time)
     assert time == BatchTime(NOON + 3000)
-    assert "put back by 3650 d" in str(said)
+    assert "put back by 3,650 d" in str(said)
 
 
 def test_a_clock_that_is_put_back_between_attempts_freezes_nothing() -> None:
@@ -27,7 +27,7 @@ def test_a_clock_that_is_put_back_between_attempts_freezes_nothing() -> None:
     clock = BatchClock()
     time, said = clock.at(Instant(NOON, 5), last)
     assert time == BatchTime(NOON + YEARS, YEARS)
-    assert "3650 d earlier than it was in the last batch" in str(said)
+    assert "3,650 d earlier than it was in the last batch" in str(said)
     time, said = clock.at(Instant(NOON + HOUR, HOUR + 5), time)
     assert (time, said) == (BatchTime(NOON + YEARS + HOUR, YEARS), None)
     again = BatchClock()

@@ -24,7 +24,9 @@ def held_types(spec: AppSpec, flow: Flow) -> dict[str, dict[str, str]]:
         table_paths(name)[1]: _typed((column.name, column.type) for column in rows.columns)
         for name, rows in flow.tables.items()
     }
-    whole = {table_paths(name)[1]: rows for name, rows in flow.tables.items()}
+    # Files are loaded again where their columns change.
+    loaded = {table.name for table in spec.tables if table.files is not None}
+    whole = {table_paths(name)[1]: rows for name, rows in flow.tables.items() if name not in loaded}
     whole |= {
         held_path(step.was or step.name): flow.rows.get(step.name, OPEN) for step in spec.steps if _all_kept(step)
     }
