@@ -1,7 +1,7 @@
 """What the driver knows of tasks between batches."""
 
 from holdfast_runtime.clocks import BatchTime
-from holdfast_runtime.loop.next_batch import TaskLedger
+from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.slot.report import TaskReport
 
 

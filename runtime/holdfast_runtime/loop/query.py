@@ -31,7 +31,6 @@ from holdfast_runtime.loop.fed_tables import DataSetsSeen
 from holdfast_runtime.loop.next_batch import (
     AttemptInputs,
     LoopSnapshot,
-    TaskLedger,
     batch_to,
     held_inputs,
     lag,
@@ -40,6 +39,7 @@ from holdfast_runtime.loop.next_batch import (
 )
 from holdfast_runtime.loop.source import OffsetServer
 from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
+from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.progress import (
     BatchWaiting,
     ClockJumped,

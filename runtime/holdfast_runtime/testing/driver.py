@@ -27,7 +27,8 @@ from holdfast_runtime.coordination.coordinator import tasks_by_slot
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.file_tables import FileTables
-from holdfast_runtime.loop.next_batch import TaskLedger, batch_to, next_offsets
+from holdfast_runtime.loop.next_batch import batch_to, next_offsets
+from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable import SnapshotPolicy

@@ -1,0 +1,122 @@
+"""What tasks have reported in an attempt, kept for as long as it lives: what the next batch is decided by.
+
+Must not decide anything, nor read streams or clocks: `next_batch` decides, and all else is an argument.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.clocks import BatchTime
+from holdfast_runtime.loop.fed_tables import DataSetsSeen
+from holdfast_runtime.loop.joined_sides import JoinedTasks
+from holdfast_runtime.loop.next_batch import LoopSnapshot
+from holdfast_runtime.progress import BufferedRows
+from holdfast_runtime.slot.report import TaskReport
+from holdfast_runtime.streams.records import OffsetBounds
+
+_KEEP = 0.8
+"""The weight of the known size when a new one is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMark:
+    """The watermark of a task, and what holds it back."""
+
+    watermark: int | None = None
+    held_back: str | None = None
+    held_by: str | None = None
+    """The other app that is waited for, if it is one."""
+
+
+@dataclass(slots=True)
+class TaskLedger:
+    """What tasks have reported in this attempt."""
+
+    first: bool = True
+    """No batch that the attempt planned itself has run yet, so not all tasks have reported."""
+    wakes: dict[str, int] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    """Tasks whose inputs have all ended."""
+    record_bytes: dict[str, float] = field(default_factory=dict)
+    state_bytes: dict[str, int] = field(default_factory=dict)
+    buffers: dict[str, Mapping[str, BufferedRows]] = field(default_factory=dict)
+    """Task -> the rows that wait in it for a partner, by step and side."""
+    stream_marks: dict[str, Mapping[str, int | None]] = field(default_factory=dict)
+    """Task -> stream -> its watermark there."""
+    unjoined: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """Task -> step -> rows that a join has put aside."""
+    marks: dict[str, TaskMark] = field(default_factory=dict)
+    """Task -> its watermark, and what holds it back."""
+    began: dict[StreamPartition, int] = field(default_factory=dict)
+    """Partition -> where it ended when the attempt looked first."""
+
+    def seen(
+        self,
+        bounds: Mapping[StreamPartition, OffsetBounds],
+        time: BatchTime,
+        ids: Mapping[str, str] | None = None,
+        assumed: Mapping[str, float] | None = None,
+        data_sets: DataSetsSeen | None = None,
+    ) -> LoopSnapshot:
+        """Return what the decision about the next batch is based on."""
+        self.began = self.began or {partition: one.end for partition, one in bounds.items()}
+        return LoopSnapshot(
+            bounds,
+            time.now,
+            self.first,
+            wakes=self.wakes,
+            record_bytes=self.record_bytes,
+            assumed_bytes=assumed or {},
+            ids=ids or {},
+            skew=time.skew,
+            joined=JoinedTasks(self.stream_marks, self.unjoined),
+            began=self.began,
+            data_sets=data_sets or DataSetsSeen(),
+        )
+
+    def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:
+        """Note the reports of a batch that ran at this clock. `replay`: an earlier attempt had planned it."""
+        for task in tasks:
+            self._note(task, now)
+        # Tasks that took no part in a replay have not reported: without a first batch, their timers would be forgotten.
+        self.first = self.first and replay
+
+    def lowest(self) -> TaskMark:
+        """Return the lowest watermark of all tasks, and what holds it back."""
+        waiting = [mark for mark in self.marks.values() if mark.watermark is None and mark.held_back is not None]
+        if waiting:
+            return waiting[0]
+        return min((mark for mark in self.marks.values() if mark.watermark is not None), default=TaskMark(), key=_time)
+
+    def buffered(self) -> dict[str, BufferedRows]:
+        """Return the rows of all tasks that wait for a partner, by step and side."""
+        found: dict[str, BufferedRows] = {}
+        for sides in self.buffers.values():
+            for side, rows in sides.items():
+                found[side] = rows.with_others(found[side]) if side in found else rows
+        return found
+
+    def _note(self, task: TaskReport, now: int) -> None:
+        wake = now if task.replayed else task.wake
+        if wake is None:
+            self.wakes.pop(task.task, None)
+        else:
+            self.wakes[task.task] = wake
+        if task.ended:
+            self.ended.add(task.task)
+        self.state_bytes[task.task] = task.state_bytes
+        if not task.replayed:
+            self.marks[task.task] = TaskMark(task.watermark, task.held_back, task.held_by)
+            self.buffers[task.task] = task.buffered
+            self.stream_marks[task.task] = task.stream_marks
+            self.unjoined[task.task] = task.unjoined
+        for stream, size in task.bytes_read.items():
+            # A range may hold no records at all, only a gap of offsets: that does not mean that records are small.
+            if size and (records := task.read.get(stream, 0)):
+                known, measured = self.record_bytes.get(stream), size / records
+                self.record_bytes[stream] = measured if known is None else _KEEP * known + (1 - _KEEP) * measured
+
+
+def _time(mark: TaskMark) -> int:
+    return 0 if mark.watermark is None else mark.watermark
