@@ -13,7 +13,7 @@ from holdfast.planning.graph import makes_stream
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
-from holdfast.spec.edits import held_path, step_path, table_paths
+from holdfast.spec.edits import COUNT, KEY, held_path, step_path, table_paths
 from holdfast.spec.kept_state import TABLE, KeptState, StateChange, state_name
 from holdfast.spec.steps import KEYED_VERBS, Step
 from holdfast.spec.streams import Table
@@ -111,7 +111,7 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
         cheaper = _cheaper_of_step(step)
     elif table is not None:
         cheaper = _cheaper_of_table(table)
-    name = f"{path}.{field}" if path.startswith("spec") and " " not in field else f"{path}: {field}"
+    name = f"{path}.{field}" if path.startswith("spec") and field not in (KEY, COUNT) else f"{path}: {field}"
     message = (
         f"{name} {change}: the state of this run was made by what it was, and can't follow. Put it back; "
         f"{cheaper}or set a new spec.runId to start with empty state"

@@ -4,9 +4,9 @@ A task is the unit of order and state, so every key stays with the task that hol
 `previous` partitions, a new partition p goes to the task of `p % previous`, because hash(key) % current modulo previous
 is hash(key) % previous if current is a multiple of previous; other growth is refused, but for streams under whose keys
 no state lies. A user may set another parent (`expansion.parent`); it is evaluated on Python's syntax tree, so that only
-integer arithmetic can run. A child is not
-read until its parent has been processed up to the end it had when the child was first seen: otherwise rows of one key
-would be processed out of order. Must not know processors or locations, nor read offsets: they are arguments.
+integer arithmetic can run. A child is not read until its parent has been processed up to the end it had when the child
+was first seen: otherwise rows of one key would be processed out of order. Must not know processors or locations, nor
+read offsets: they are arguments.
 """
 
 import ast
