@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.control.messages import EndOfStreamMessage
 from holdfast_runtime.testing import Crashed, TestDriver
-from holdfast_runtime.testing.failures import TASK_STEPS
+from tests.deaths import drawn_step
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20261123"))
@@ -25,7 +25,6 @@ PARTS, ROWS, USERS, SHOPS = 16, 400, 40, 12
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MOST_BATCHES = 200
 COUNTED = ["count(*) AS n", "sum(cents) AS cents"]
-COMMITS = ("offsets durable", "computed", "delta written", "outputs committed", "state committed", "slots done")
 
 
 def app() -> dict[str, Any]:
@@ -105,8 +104,7 @@ def lived(driver: TestDriver, rows: list[dict[str, Any]], draw: random.Random) -
             driver.end("orders")
             ended = True
         if draw.random() < 0.8:
-            step = draw.choice(COMMITS if draw.random() < 0.8 else TASK_STEPS)
-            driver.crash_at(step, draw.choice((1, 1, 2, 3, 5, PARTS)))
+            driver.crash_at(drawn_step(draw), draw.choice((1, 1, 2, 3, 5, PARTS)))
         try:
             driver.run()
         except Crashed as death:

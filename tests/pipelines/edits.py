@@ -14,14 +14,11 @@ from pydantic import BaseModel
 from holdfast.spec.app import AppSpec
 from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of
 from holdfast.spec.values import millis
-from tests.pipelines.drawn import LENGTHS
+from tests.pipelines.drawn import DEAD, LENGTHS, Tree
 from tests.pipelines.oracle import COMPUTES, FILTERS, SELECTS, over_all_rows
 from tests.spec.base_app import copied
 from tests.spec.field_values import ROWS
 
-Tree = dict[str, Any]
-DEAD = "dead"
-"""A stream for dead letters, which every drawn app has."""
 LEFT_OUT: Mapping[str, str] = {
     "runId": "a new run begins from nothing",
     "steps.was": "comes with a new name, in `renamed`",
@@ -71,7 +68,6 @@ FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "steps.lookup.on": lambda *_: [["k"], ["v"]],
     "steps.repartition.by": lambda *_: [["k"], ["v"]],
     "steps.to": lambda tree, _: [stream["name"] for stream in tree["streams"]],
-    "steps.deadLetter": lambda *_: [DEAD],
     "steps.late": lambda *_: ["DeadLetter"],
     "steps.onError": lambda *_: ["DeadLetter"],
     "steps.toTable": lambda tree, _: [table["name"] for table in tree["tables"]],
@@ -119,34 +115,51 @@ class Edit(NamedTuple):
     """Whether it matters what event time has passed: state is given up, or more is kept than was before."""
 
 
-def edits_of(field: Field, tree: Tree) -> Iterator[Edit]:
-    """Return edits of this field of all objects that may have it, one for each value."""
+class Place(NamedTuple):
+    """A field of one object, and the value that it may get; None: it goes."""
+
+    number: int
+    """The object's place in its list."""
+    value: Any
+
+
+def places_of(field: Field, tree: Tree) -> Iterator[Place]:
+    """Return all objects that may have the field, with each value that would change it."""
     for number, item in enumerate(tree.get(field.kind, ()) if field.kind else (tree,)):
-        if not _has(item, field):
-            continue
-        old = item
-        for name in field.path:
-            old = old.get(name, {}) if isinstance(old, dict) else {}
-        for value in (*_values(field, tree, item), None):
-            if value == old or (value is None and old == {}):
-                continue
-            edited = copied(tree)
-            at = edited[field.kind][number] if field.kind else edited
-            _put(at, field.path, copied(value))
-            if str(field) in {"steps.late", "steps.onError", "streams.onDecodeError", "streams.onUnwritable"}:
-                at["deadLetter"] = DEAD
-            said = f"{field} of {item.get('name')}: {old} -> {value}"
-            timed = field.path[-1] in {"within", "before", "after"} and not _shorter(value, old)
-            yield Edit(said, field.cost, edited, item["name"] if field.kind == "steps" else None, timed)
+        if _has(item, field):
+            value_now = _value(item, field)
+            values = (*_values(field, tree, item), None)
+            yield from (Place(number, value) for value in values if value != value_now)
+
+
+def edit_at(field: Field, place: Place, tree: Tree) -> Edit:
+    """Return the edit of the field there."""
+    edited = copied(tree)
+    item = edited[field.kind][place.number] if field.kind else edited
+    before, name = _value(item, field), item.get("name")
+    _put(item, field.path, copied(place.value))
+    if str(field) in {"steps.late", "steps.onError", "streams.onDecodeError", "streams.onUnwritable"}:
+        item["deadLetter"] = DEAD
+    timed = field.path[-1] in {"within", "before", "after"} and not _shorter(place.value, before)
+    said = f"{field} of {name}: {before} -> {place.value}"
+    return Edit(said, field.cost, edited, name if field.kind == "steps" else None, timed)
 
 
 def _has(item: Tree, field: Field) -> bool:
-    """Whether an object of this kind may have the field: verbs are not changed into others."""
-    optional = {"eventTime": "eventTime", "kafka": "kafka", "generator": "generator", "log": "log"}
-    return field.kind not in {"steps", "streams", "systems"} or (
-        field.path[0] in item
-        or (field.path[0] not in optional and (field.kind != "steps" or field.path[0] in {"late", "onError", "was"}))
-    )
+    """Whether an object of this kind may have the field: verbs and kinds of systems are not changed into others."""
+    first = field.path[0]
+    if first in item:
+        return True
+    if field.kind == "steps":
+        return first in {"late", "onError"}
+    return first not in {"eventTime", "kafka", "generator", "log"}
+
+
+def _value(item: Tree, field: Field) -> Any:
+    found: Any = item
+    for name in field.path:
+        found = None if found is None else found.get(name)
+    return found
 
 
 def _values(field: Field, tree: Tree, item: Tree) -> list[Any]:
@@ -254,9 +267,9 @@ def drawn_edit(draw: random.Random, tree: Tree) -> Edit:
     if draw.random() < 0.4:
         return draw.choice((renamed, stream_renamed, put_in, put_in, taken_out))(draw, tree)
     while True:
-        found = [*edits_of(draw.choice(ALL_FIELDS), tree)]
-        if found:
-            return draw.choice(found)
+        field = draw.choice(ALL_FIELDS)
+        if places := [*places_of(field, tree)]:
+            return edit_at(field, draw.choice(places), tree)
 
 
 ALL_FIELDS = tuple(field for field in fields() if str(field) not in LEFT_OUT and not str(field).startswith(_ELSEWHERE))

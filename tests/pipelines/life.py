@@ -17,11 +17,11 @@ from holdfast.spec.diff import diff
 from holdfast.spec.fields import ChangeCost
 from holdfast.spec.parse import parse_app
 from holdfast_runtime.testing import Crashed, TestDriver
-from holdfast_runtime.testing.failures import TASK_STEPS
+from tests.deaths import drawn_step
+from tests.pipelines.drawn import Tree
 from tests.pipelines.edits import Edit
 from tests.pipelines.oracle import Oracle, Row
 
-Tree = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ERA = timedelta(hours=2)
 STRETCH = 300
@@ -29,8 +29,6 @@ STRETCH = 300
 KEYS, VALUES, ROWS = 6, 4, 40
 MARKS = 60
 """Rows in so many keys reach every partition."""
-COMMITS = ("offsets durable", "computed", "delta written", "outputs committed", "state committed", "slots done")
-MOST_DEATHS = 20
 
 
 class Life:
@@ -116,8 +114,7 @@ class Life:
     def settle(self, deaths: int = 0) -> None:
         """Run until there is nothing left to do, with so many deaths on the way."""
         for _ in range(deaths):
-            step = self.draw.choice(COMMITS if self.draw.random() < 0.8 else TASK_STEPS)
-            self.driver.crash_at(step, self.draw.choice((1, 1, 2, 3, 5)))
+            self.driver.crash_at(drawn_step(self.draw), self.draw.choice((1, 1, 2, 3, 5)))
             with suppress(Crashed):
                 self.driver.run_until_idle()
             self.driver.restart()

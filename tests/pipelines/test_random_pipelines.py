@@ -16,7 +16,7 @@ from holdfast.planning.plan import plan
 from holdfast.spec.fields import ChangeCost
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from tests.pipelines.drawn import Tree, drawn_app, may_grow
-from tests.pipelines.edits import ALL_FIELDS, Edit, drawn_edit, edits_of
+from tests.pipelines.edits import ALL_FIELDS, Edit, drawn_edit, edit_at, places_of
 from tests.pipelines.life import Life
 from tests.pipelines.whole import WHOLE
 
@@ -24,20 +24,21 @@ SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20261126"))
 PIPELINES = 5_000 if SOAK else 2
 MOST_TURNS, MOST_EDITS = 5, 3
-OF_A_FIELD, IN_A_LIFE, FIELD_EDITS = 12, 8, 10_000 if SOAK else 3
+OF_A_FIELD, IN_A_LIFE = 12, 8
+"""How many edits of a field there are at most, and of how many fields in one life; without soak there is one life."""
 REFUSED = {"steps.from", "steps.late", "steps.onError", "streams.partitions", "streams.schema"}
 """Fields of which the run refuses some values that the planner would take: sides that change places, rows on their way
 that are no longer counted before they travel, partitions that are no multiple, columns that state does not have."""
 
 
 @contextmanager
-def living(app: Tree, draw: random.Random, folder: Path) -> Iterator[Life]:
-    """A life; what fails tells all of it."""
+def living(app: Tree, draw: random.Random, seed: int, folder: Path) -> Iterator[Life]:
+    """A life that this seed has drawn; what fails tells all of it."""
     with Life(app, draw, folder) as life:
         try:
             yield life
         except BaseException as error:
-            error.add_note("\n".join((f"HOLDFAST_SEED={SEED}", *life.told)))
+            error.add_note("\n".join((f"HOLDFAST_SEED={seed}", *life.told)))
             raise
 
 
@@ -72,13 +73,12 @@ def edited(life: Life) -> None:
 def test_a_pipeline_of_any_verbs_writes_what_an_interpreter_says(way: Callable[[Life], None], tmp_path: Path) -> None:
     for seed in range(SEED, SEED + PIPELINES):
         draw = random.Random(seed)  # noqa: S311
-        with living(drawn_app(draw), draw, tmp_path / str(seed)) as life:
-            life.told.append(f"drawn by {seed}")
+        with living(drawn_app(draw), draw, seed, tmp_path / str(seed)) as life:
             way(life)
 
 
 def test_every_field_of_an_app_has_edits() -> None:
-    assert [str(field) for field in ALL_FIELDS if not [*edits_of(field, WHOLE["spec"])]] == []
+    assert [str(field) for field in ALL_FIELDS if not [*places_of(field, WHOLE["spec"])]] == []
 
 
 def test_an_edit_of_any_field_that_costs_a_restart_is_taken_and_every_verb_goes_on(tmp_path: Path) -> None:
@@ -86,15 +86,14 @@ def test_an_edit_of_any_field_that_costs_a_restart_is_taken_and_every_verb_goes_
     places = []
     for field in ALL_FIELDS:
         if field.cost < ChangeCost.NEW_RUN:
-            values = range(len([*edits_of(field, WHOLE["spec"])]))
+            values = range(len([*places_of(field, WHOLE["spec"])]))
             places += [(field, place) for place in draw.sample(values, min(OF_A_FIELD, len(values)))]
     draw.shuffle(places)
-    for start in range(0, min(len(places), FIELD_EDITS), IN_A_LIFE):
-        with living(WHOLE, draw, tmp_path / str(start)) as life:
+    for start in range(0, len(places) if SOAK else 1, IN_A_LIFE):
+        with living(WHOLE, draw, SEED, tmp_path / str(start)) as life:
             for field, place in places[start : start + IN_A_LIFE]:
-                found = [*edits_of(field, life.app["spec"])][place : place + 1]
-                for edit in found:
-                    _goes_on(life, edit)
+                for found in [*places_of(field, life.app["spec"])][place : place + 1]:
+                    _goes_on(life, edit_at(field, found, life.app["spec"]))
             life.end()
 
 

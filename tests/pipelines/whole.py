@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.pipelines.drawn import SCHEMA
+from tests.pipelines.drawn import DEAD, SCHEMA
 from tests.pipelines.oracle import join_select
 
 _FUNCTIONS = "tests.pipelines.functions"
@@ -89,7 +89,7 @@ WHOLE: dict[str, Any] = {
             {"name": "side-k", "key": ["k"], **_SIDE},
             {"name": "side-v", "key": ["v"], **_SIDE},
             *({"name": f"{name}-written", "system": "here", "partitions": 2} for name in _WRITTEN),
-            {"name": "dead", "system": "here", "partitions": 1},
+            {"name": DEAD, "system": "here", "partitions": 1},
         ],
         "tables": [
             {"name": "by-k", "sources": ["side-k"], "key": ["k"], "select": ["k", "v", "n"]},
