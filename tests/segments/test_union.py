@@ -62,7 +62,7 @@ def plain(rows: TimedRows) -> tuple[list[dict[str, Any]], list[int | None]]:
 
 
 def test_nodes_with_equal_columns_share_one_column_of_the_union() -> None:
-    assert LAYOUT.arrow_schema.names == ["task", "node", "time", "note", "s0", "s1"]
+    assert LAYOUT.arrow_schema.names == ["task", "node", "time", "mark", "note", "s0", "s1"]
     assert LAYOUT.shape_of == {3: 0, 4: 1, 7: 0}
 
 
@@ -102,7 +102,7 @@ def test_sealed_rows_come_out_as_they_went_in_however_many_notes_they_fill(
 ) -> None:
     monkeypatch.setattr(union, "SEALED_BYTES", size)
     layout = UnionLayout.of([One(3, NARROW)], [One(4, WIDE), One(5, EVERYTHING)])
-    assert layout.arrow_schema.names == ["task", "node", "time", "note", "s0"]
+    assert layout.arrow_schema.names == ["task", "node", "time", "mark", "note", "s0"]
     everything = timed(EVERYTHING, [ROW, dict.fromkeys(ROW), ROW])
     batches = [*layout.packed(0, 4, wide(7)), *layout.packed(0, 3, narrow(1)), *layout.packed(0, 5, everything)]
     assert size > 1 or len(batches) == 7 + 1 + 3

@@ -60,20 +60,26 @@ class NaiveProcess:
     unfired: int | None = None
     states: dict[Any, NaiveState] = field(default_factory=dict)
 
-    def run(self, rows: list[tuple[dict[str, Any], int | None]], clock: StepClock) -> Found:
+    def run(
+        self, rows: list[tuple[dict[str, Any], int | None]], clock: StepClock, marks: list[int | None] | None = None
+    ) -> Found:
+        """`marks`: the watermark at each row, where it is known; each row is a call."""
         for key, state in list(self.states.items()):
             if self.ttl is not None and state.touched is not None and clock.now >= self._noted(state) + self.ttl:
                 del self.states[key]
         found: Found = []
         self.late, self.unfired = 0, None
+        reached = [clock.before] * len(rows) if marks is None else marks
         for key in dict.fromkeys(row[self.by] for row, _ in rows):
-            mine = [(copy.deepcopy(row), time) for row, time in rows if row[self.by] == key]
             state = self.states.setdefault(key, NaiveState())
-            time = max((time for _, time in mine if time is not None), default=None)
-            state.watermark = clock.before
-            state.late = [row for row, at in mine if self._late(at, clock)]
-            self.late += len(state.late)
-            found += [(row, time) for row in self._call(key, [row for row, _ in mine], state, clock)]
+            for (given, time), mark in zip(rows, reached, strict=True):
+                if given[self.by] == key:
+                    found += self._fire_before(key, state, mark, clock)
+                    row = copy.deepcopy(given)
+                    late = self._late(time, mark, clock)
+                    state.watermark, state.late = mark, [row] if late else []
+                    self.late += late
+                    found += [(one, time) for one in self._call(key, [row], state, clock)]
         if clock.ended or clock.watermark is not None:
             found += self._fire("event", 1 << 62 if clock.ended else clock.watermark or 0, clock)
         if not clock.ended:
@@ -81,8 +87,25 @@ class NaiveProcess:
         self.states = {key: state for key, state in self.states.items() if state or state.waiting}
         return found
 
-    def _late(self, time: int | None, clock: StepClock) -> bool:
-        behind = time is not None and clock.before is not None and time < clock.before
+    def _fire_before(self, key: Any, state: NaiveState, mark: int | None, clock: StepClock) -> Found:
+        found: Found = []
+        served = -(1 << 63)
+        while mark is not None:
+            times = [time for (kind, _), time in state.waiting.items() if kind == "event" and served < time <= mark]
+            if not times:
+                break
+            served = min(times)
+            fired = sorted(name for (kind, name), time in state.waiting.items() if (kind, time) == ("event", served))
+            for name in fired:
+                del state.waiting["event", name]
+            state.fired = tuple(NaiveTimer("event", name, served) for name in fired)
+            state.watermark = mark
+            found += [(row, served) for row in self._call(key, [], state, clock)]
+            state.fired = ()
+        return found
+
+    def _late(self, time: int | None, mark: int | None, clock: StepClock) -> bool:
+        behind = time is not None and mark is not None and time < mark
         return behind or (time is not None and clock.horizon is not None and time > clock.horizon)
 
     def _noted(self, state: NaiveState) -> int:

@@ -128,6 +128,11 @@ def test_more_timers_than_a_batch_can_bear_fire_in_the_next_ones(
         compare(batches(drawn), ttl, 1 if ttl is None else 1_000, most)
 
 
+def told(found: list[Row]) -> list[Row]:
+    """Rows of one call have one time, and how many calls there are for the rows of a key is not said."""
+    return [(row, time if row["what"].startswith(("event", "processing")) else None) for row, time in found]
+
+
 def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) -> None:
     tables, real, naive = MemoryTables(), step(ttl), NaiveProcess(act, "key", ttl, most)
     before = None
@@ -136,7 +141,7 @@ def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) 
         before = watermark
         got = real.run(timed(GIVEN, [row for row, _ in some], [time for _, time in some]), tables, clock)
         wanted = naive.run(some, clock)
-        assert listed(got) == [({"key": None, "what": None, "n": None} | row, time) for row, time in wanted]
+        assert told(listed(got)) == told([({"key": None, "what": None, "n": None} | row, time) for row, time in wanted])
         check_index(tables)
         assert (real.late, real.unfired) == (naive.late, naive.unfired)
         assert real.wake == real.look(tables, clock)

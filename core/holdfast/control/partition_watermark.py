@@ -78,6 +78,17 @@ class PartitionWatermark:
             before.append(message)
         return known._told(before, rule, now).weighed(rule, now)  # noqa: SLF001 - of the same class
 
+    def path(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> list[int | None]:
+        """Return the watermark behind each of these messages, as if they came one by one.
+
+        Silence leaves no producer out: the clock says nothing about the time between two messages.
+        """
+        known, waiting, reached = self, replace(rule, idle_after=None), list[int | None]()
+        for message in messages:
+            known = known.after((message,), waiting, now)
+            reached.append(known.value)
+        return reached
+
     def anew(self, runs: WriterRuns, now: int) -> "PartitionWatermark":
         """Return the partition as a new run or other tasks find it: nobody has been heard, and its watermark stays."""
         return PartitionWatermark(now, self.value, self.moved_at, runs=runs)

@@ -17,7 +17,7 @@ from holdfast_runtime.segments.graph import COLUMN, FAILED, ROW, CompiledGraph, 
 from holdfast_runtime.segments.union import NOTE
 from holdfast_runtime.steps.timed_rows import find_column
 
-CARRIED = ("task", "time", "note")
+CARRIED = ("task", "time", "mark", "note")
 IS_NOTE = "is_note"
 LANE = "lane"
 ELEMENT = "element"
@@ -109,7 +109,7 @@ class _Segment:
         ]
         # Spark takes this as non-deterministic, so it does not push the Filter above below it.
         barrier = F.when(F.spark_partition_id() >= 0, node).alias("node")
-        union = self.frame.select("task", barrier, "time", "note", *shapes)
+        union = self.frame.select("task", barrier, "time", "mark", "note", *shapes)
         return union.filter(F.col("node").isNotNull())
 
     def _filter(self, node: GraphNode, text: str) -> None:

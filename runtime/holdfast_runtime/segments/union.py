@@ -1,11 +1,11 @@
 """The tagged union in which rows of several nodes and tasks travel between Python and Spark SQL in one frame.
 
-Columns: `task`, `node` (-1 for a note, bytes that travel along), `time`, `note`, then one nullable struct per distinct
-schema. Rows that no Spark SQL looks at on the way travel sealed: whole Arrow batches in notes, whose time is the node.
-Spark splits and joins batches freely; it only promises the order of rows, and nothing else is relied on here. Spark
-marks fields it knows to be non-null as such, at any depth, while rows of a node need one type in all batches. So all
-fields are made nullable again, which Arrow's own cast refuses for nulls below a null parent. Must not need a JVM, know
-steps, touch single rows, or convert any other type.
+Columns: `task`, `node` (-1 for a note, bytes that travel along), `time`, `mark`, `note`, then one nullable struct per
+distinct schema. Rows that no Spark SQL looks at on the way travel sealed: whole Arrow batches in notes, whose time is
+the node. Spark splits and joins batches freely; it only promises the order of rows, and nothing else is relied on here.
+Spark marks fields it knows to be non-null as such, at any depth, while rows of a node need one type in all batches. So
+all fields are made nullable again, which Arrow's own cast refuses for nulls below a null parent. Must not need a JVM,
+know steps, touch single rows, or convert any other type.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +47,9 @@ NOTE = -1
 """The node number of a note."""
 SEALED_BYTES = 1 << 20
 """About how many bytes of rows travel in one note: Spark holds whole notes in memory."""
-TAGS = pa.schema([("task", pa.int32()), ("node", pa.int32()), ("time", pa.int64()), ("note", pa.binary())])
+TAGS = pa.schema(
+    [("task", pa.int32()), ("node", pa.int32()), ("time", pa.int64()), ("mark", pa.int64()), ("note", pa.binary())]
+)
 
 
 class CarriedNode(Protocol):
@@ -123,18 +125,20 @@ class UnionLayout:
         step = max(1, SEALED_BYTES // per_row)
         for start in range(0, rows.count, step):
             part = rows.part(start, min(start + step, rows.count))
-            sealed = pa.RecordBatch.from_arrays([part.times, *part.rows.columns], schema=self._sealed(node))
+            columns = [part.times, _marks(part), *part.rows.columns]
+            sealed = pa.RecordBatch.from_arrays(columns, schema=self._sealed(node))
             yield self.pack_note(task, sealed.serialize().to_pybytes(), node)
 
     def pack(self, task: int, node: int, rows: TimedRows) -> pa.RecordBatch:
         """Pack rows of one node into columns."""
         count = rows.count
-        tags = [_repeated(task, count), _repeated(node, count), rows.times, pa.nulls(count, pa.binary())]
+        tags = [_repeated(task, count), _repeated(node, count), rows.times, _marks(rows), pa.nulls(count, pa.binary())]
         return self._batch(tags, self.shape_of[node], rows.rows)
 
     def pack_note(self, task: int, note: bytes, node: int | None = None) -> pa.RecordBatch:
         """Pack a note for travel behind the already packed rows of its task; `node`: whose rows it holds, if sealed."""
-        tags = [_repeated(task, 1), _repeated(NOTE, 1), pa.array([node], pa.int64()), pa.array([note], pa.binary())]
+        which, none = pa.array([node], pa.int64()), pa.nulls(1, pa.int64())
+        tags = [_repeated(task, 1), _repeated(NOTE, 1), which, none, pa.array([note], pa.binary())]
         return self._batch(tags, None, None)
 
     def unpack(self, batch: pa.RecordBatch) -> Iterator[NodeRows | PackedNote]:
@@ -142,7 +146,9 @@ class UnionLayout:
         if not batch.num_rows:
             return
         tasks, nodes = (batch.column(at).to_numpy() for at in (0, 1))
-        columns = [retyped(batch.column(at), self.arrow_schema.field(at).type) for at in range(2, batch.num_columns)]
+        times, marks, packed, *structs = (
+            retyped(batch.column(at), self.arrow_schema.field(at).type) for at in range(2, batch.num_columns)
+        )
         edges = [0, *(np.flatnonzero(np.diff(tasks)) + 1).tolist(), batch.num_rows]
         for start, end in pairwise(edges):
             task, here = int(tasks[start]), nodes[start:end]
@@ -150,10 +156,10 @@ class UnionLayout:
             for node in found[found != NOTE].tolist():
                 # A row for several nodes arrives as neighbours, so runs of one node may be one row long.
                 which = np.flatnonzero(here == node) + start
-                rows = self._rows(node, _picked(columns[2 + self.shape_of[node]], which))
-                yield NodeRows(task, node, TimedRows(rows, _picked(columns[0], which)))
+                rows = self._rows(node, _picked(structs[self.shape_of[node]], which))
+                yield NodeRows(task, node, TimedRows(rows, _picked(times, which), marks=_picked(marks, which)))
             notes = np.flatnonzero(here == NOTE) + start
-            for sealed, note in zip(*(_picked(columns[at], notes).to_pylist() for at in (0, 1)), strict=True):
+            for sealed, note in zip(*(_picked(one, notes).to_pylist() for one in (times, packed)), strict=True):
                 yield PackedNote(task, note) if sealed is None else NodeRows(task, sealed, self._opened(sealed, note))
 
     def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, TimedRows], list[bytes]]]:
@@ -174,11 +180,12 @@ class UnionLayout:
             yield task, {node: TimedRows.joined(some, self.schemas[node]) for node, some in parts.items()}, notes
 
     def _sealed(self, node: int) -> pa.Schema:
-        return pa.schema([TAGS.field("time"), *self.schemas[node]])
+        return pa.schema([TAGS.field("time"), TAGS.field("mark"), *self.schemas[node]])
 
     def _opened(self, node: int, sealed: bytes) -> TimedRows:
         batch = pa.ipc.read_record_batch(pa.py_buffer(sealed), self._sealed(node))
-        return TimedRows(pa.RecordBatch.from_arrays(batch.columns[1:], schema=self.schemas[node]), batch.column(0))
+        times, marks, *columns = batch.columns
+        return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schemas[node]), times, marks=marks)
 
     def _batch(self, tags: list[pa.Array], shape: int | None, rows: pa.RecordBatch | None) -> pa.RecordBatch:
         count = len(tags[0])
@@ -204,6 +211,10 @@ def _by_task(pieces: Iterator[NodeRows | PackedNote]) -> Iterator[tuple[int, lis
         held.append(piece)
     if held:
         yield held[0].task, held
+
+
+def _marks(rows: TimedRows) -> pa.Int64Array:
+    return pa.nulls(rows.count, pa.int64()) if rows.marks is None else rows.marks
 
 
 def _picked(column: pa.Array, which: npt.NDArray[np.intp]) -> pa.Array:

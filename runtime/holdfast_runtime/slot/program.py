@@ -4,6 +4,7 @@ Plain values, picklable, the same for all batches of an attempt, wherever its ta
 still holds a step's event time. Must not hold anything open, nor know batches.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.places import folder_name
-from holdfast_runtime.segments.graph import SINK_VERBS, CompiledGraph, GraphNode
+from holdfast_runtime.segments.graph import PICK, SIFT, SINK_VERBS, SOURCE, SQL_VERBS, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.place import DEFAULT_QUOTA, StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import Storage
@@ -152,6 +153,8 @@ class ClockPlan:
     """Step, or target stream -> how far behind the watermarks of its streams rows of them may come, where they may."""
     run: str | None = None
     """The name of the run, in the messages that the task sends."""
+    marked: Mapping[str, str] = field(default_factory=dict)
+    """Step with timers to which the rows of one partition come in their order -> their stream: their marks hold."""
 
     @property
     def inputs(self) -> ControlInputs:
@@ -198,7 +201,21 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb in TIMED_VERBS}
     inputs = tuple(one for one in program.tasks[task] if one.stream not in compiled.side_inputs)
     run = run_name(program.app, spec.run_id, program.life)
-    return ClockPlan(task, inputs, sources, asking, told, behind, farthest, _delays(compiled), run)
+    direct = {node.name: _read_directly(compiled, node) for node in compiled.nodes if node.verb == "process"}
+    of_one = [stream for stream, count in Counter(one.stream for one in inputs).items() if count == 1]
+    marked = {step: stream for step, stream in direct.items() if stream in of_one}
+    return ClockPlan(task, inputs, sources, asking, told, behind, farthest, _delays(compiled), run, marked)
+
+
+_ROW_BY_ROW = (*SQL_VERBS, PICK, SIFT, "apply", "lookup", "deduplicate")
+
+
+def _read_directly(compiled: CompiledGraph, node: GraphNode) -> str | None:
+    """Return the stream whose rows come to a step one by one, in their order; None if they come otherwise."""
+    given = compiled.nodes[node.inputs[0]]
+    if given.verb == SOURCE:
+        return given.name
+    return _read_directly(compiled, given) if given.verb in _ROW_BY_ROW else None
 
 
 def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:

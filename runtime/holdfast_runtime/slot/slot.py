@@ -165,10 +165,14 @@ class Slot:
             with self._trusting(store.task):
                 _put(store, CONTROL, stopped_clock(self._shop.clock_plan(store.task), stored, brought))
             return note, fetched.rows
+        clock_plan = self._shop.clock_plan(store.task)
         with self._trusting(store.task):
-            now = advance_clock(self._shop.clock_plan(store.task), stored, brought)
+            now = advance_clock(clock_plan, stored, brought)
+        self._shop.mark_rows(clock_plan, fetched, now.known, plan.now)
         note.clocks = {
-            step: StepClock(plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew)
+            step: StepClock(
+                plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew, step in clock_plan.marked
+            )
             for step, mark in now.watermarks.items()
         }
         note.telling, report.wake = now.telling, now.wake

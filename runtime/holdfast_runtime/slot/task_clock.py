@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, WatermarkMessage, encode
+from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, Position, WatermarkMessage, encode
 from holdfast.control.producers import Delivery
 from holdfast.control.runs import WriterRun, tasks_named
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition
@@ -197,6 +197,8 @@ class ClockAdvance:
     control: Mapping[bytes, bytes | None]
     wake: int | None
     telling: PendingMessages
+    known: Watermarks
+    """The watermarks of all partitions before the batch."""
 
 
 def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> ClockAdvance:
@@ -256,6 +258,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
             relayed=relayed,
             relays=relays_say,
         ),
+        known=known.watermarks,
     )
 
 
@@ -264,15 +267,20 @@ def stopped_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     return _changed(stored.control, _known(plan, stored, brought).resumed(brought.now))
 
 
+def is_believed(message: ControlMessage, horizon: int | None) -> bool:
+    """Whether a message counts: a watermark beyond the horizon does not."""
+    return horizon is None or not isinstance(message, WatermarkMessage) or message.timestamp <= horizon
+
+
 def _believed(plan: ClockPlan, brought: ClockInput) -> tuple[list[Delivery], list[str]]:
     """Return the control messages that can be believed, and a sentence for each of the others."""
     heard, said = list[Delivery](), list[str]()
     for one in brought.deliveries:
-        horizon = brought.horizon(plan.sources[one.partition.stream].max_ahead)
-        if horizon is None or not isinstance(one.message, WatermarkMessage) or one.message.timestamp <= horizon:
+        if is_believed(one.message, brought.horizon(plan.sources[one.partition.stream].max_ahead)):
             heard.append(one)
         else:
             whose = one.message.task or "its source or relay"
+            assert isinstance(one.message, WatermarkMessage)  # noqa: S101 - others are believed
             said.append(f"{one.partition}: a watermark of {event_moment(one.message.timestamp)} from {whose}")
     return heard, said
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from holdfast.control.producers import Delivery
+from holdfast.control.watermark import Watermarks
 from holdfast.errors import HoldfastError
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
@@ -31,6 +32,7 @@ from holdfast_runtime.slot.inputs import InputReader
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, kept_event_time, typed_streams
 from holdfast_runtime.slot.report import TaskReport, TurnNote
+from holdfast_runtime.slot.row_marks import marked_rows
 from holdfast_runtime.slot.shared_tables import SharedTables
 from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.task_clock import held, waits
@@ -64,6 +66,8 @@ class TurnInput:
     rows: dict[int, TimedRows] = field(default_factory=dict)
     """Index of a node -> its rows."""
     deliveries: list[Delivery] = field(default_factory=list)
+    delivered_at: list[int] = field(default_factory=list)
+    """The offset of each of them."""
     latest: dict[StreamPartition, int] = field(default_factory=dict)
     letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     dataset_ends: dict[StreamPartition, list[DatasetEnd]] = field(default_factory=dict)
@@ -111,6 +115,7 @@ class WorkerTools:
                 fetched.dataset_ends[wanted.partition] = dataset_ends(arrived)
             else:
                 fetched.deliveries += arrived.deliveries
+                fetched.delivered_at += arrived.delivered_at
                 report.tombstones += 0 if arrived.nulls is None else arrived.nulls.num_rows
             if arrived.latest is not None:
                 fetched.latest[wanted.partition] = arrived.latest
@@ -119,6 +124,15 @@ class WorkerTools:
         for node in self.program.compiled.sources:
             fetched.rows[node.index] = TimedRows.joined(parts.get(node.name, []), node.schema)
         return fetched
+
+    def mark_rows(self, plan: ClockPlan, fetched: TurnInput, before: Watermarks, now: int) -> None:
+        """Give marks to the rows that come to steps with timers; `before`: the watermarks when the batch began."""
+        placed = list(zip(fetched.delivered_at, fetched.deliveries, strict=True))
+        for node in self.program.compiled.sources:
+            if node.name in plan.marked.values() and fetched.rows[node.index].count:
+                among = [(offset, one.message) for offset, one in placed if one.partition.stream == node.name]
+                source = plan.sources[node.name]
+                fetched.rows[node.index] = marked_rows(fetched.rows[node.index], source, before, among, now)
 
     def in_log(self, partition: str) -> bool:
         """Return whether an output partition is in the embedded log."""

@@ -54,10 +54,11 @@ def apply(function: UserFunction, given: TimedRows) -> TimedRows:
     if not given.count:
         return TimedRows.nothing(function.schema)
     rows = checked_result(function, call_function(function, given.rows))
+    marks = given.marks if rows.num_rows == given.count else None
     if function.event_time is not None:
-        return TimedRows(rows, event_time_ms(rows, function.event_time))
+        return TimedRows(rows, event_time_ms(rows, function.event_time), marks=marks)
     if rows.num_rows == given.count:
-        return TimedRows(rows, given.times, given.origins)
+        return TimedRows(rows, given.times, given.origins, marks)
     earliest = pc.min(given.times)
     return TimedRows(rows, pa.repeat(earliest, rows.num_rows))
 

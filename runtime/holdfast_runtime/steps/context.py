@@ -11,7 +11,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_EARLIEST, _LATEST = -(2**63), 2**63 - 1
+UNKNOWN = -(2**63)
+"""The mark of a row at which there is no watermark yet: no event time is earlier."""
+_LATEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,31 @@ class StepClock:
     """The latest plausible event time; None if every time is accepted."""
     skew: int = 0
     """How far the batch clock is ahead of the host's clock."""
+    marked: bool = False
+    """Whether the marks of rows say where the step's watermark stands at them."""
 
     @property
     def wall(self) -> int:
         """Processing time by the host's clock."""
         return self.now - self.skew
 
-    def late(self, times: pa.Int64Array) -> pa.BooleanArray:
-        """Return which of these event times are late: behind the watermark, or implausibly far ahead."""
-        behind = pc.less(times, _EARLIEST if self.before is None else self.before)
+    def late(self, times: pa.Int64Array, marks: pa.Int64Array | None = None) -> pa.BooleanArray:
+        """Return which of these event times are late: behind the watermark, or implausibly far ahead.
+
+        `marks`: where the watermark stands at each row; without, where it stood before the batch.
+        """
+        behind = pc.less(times, (UNKNOWN if self.before is None else self.before) if marks is None else marks)
         ahead = pc.greater(times, _LATEST if self.horizon is None else self.horizon)
         return pc.or_(behind, ahead).fill_null(False)  # noqa: FBT003 - Arrow's own
+
+    def marks(self, rows: pa.Int64Array | None, count: int) -> pa.Int64Array:
+        """Return where the step's watermark stands at each of so many rows, by the marks of the rows."""
+        least = UNKNOWN if self.before is None else self.before
+        if rows is None or not self.marked:
+            return pa.repeat(pa.scalar(least, pa.int64()), count)
+        # Timers of earlier steps that have not fired hold the step back, but not the marks of its rows.
+        most = UNKNOWN if self.watermark is None else max(self.watermark, least)
+        return pc.min_element_wise(pc.max_element_wise(rows, least), most)
 
 
 class KeyValueTable(Protocol):

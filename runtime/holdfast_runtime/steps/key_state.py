@@ -7,7 +7,7 @@ here too, as a kind of their own, because state expires by them. Must not write 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from struct import Struct
@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.moments import event_moment, exact_span
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.steps.context import KeyValueTable, StepClock
+from holdfast_runtime.steps.context import UNKNOWN, KeyValueTable, StepClock
 
 _BIAS = 1 << 63
 _FRONT = Struct(">BQ")
@@ -93,13 +93,19 @@ class BatchMoment:
     ttl: int | None
     firing: bool = False
     """Whether timers are being served rather than rows."""
-    rows: Sequence[Mapping[str, Any]] = ()
+    rows: list[dict[str, Any]] = field(default_factory=list)
     """All rows that functions are given now."""
     late: frozenset[int] = frozenset()
     """The `id()` of each late row."""
+    marks: Sequence[int] = ()
+    """Where the watermark stands at each row of the batch."""
+    row: int = 0
+    """The first row of the call that is made, or that its timers come before."""
+    earliest_set: int = LATEST
+    """The earliest event time to which a timer was set since this was `LATEST`."""
     _here: frozenset[int] | None = None
 
-    def give(self, rows: Sequence[Mapping[str, Any]], late: Iterable[int]) -> None:
+    def give(self, rows: list[dict[str, Any]], late: Iterable[int]) -> None:
         """Set the rows that functions get from now on; `late` holds the indexes of the late ones."""
         self.rows, self.late, self._here = rows, frozenset(id(rows[place]) for place in late), None
 
@@ -134,17 +140,20 @@ class KeyState(dict[Any, Any]):
 
     @property
     def watermark(self) -> int | None:
-        """The watermark before this batch; in a call for timers, the watermark after it.
+        """The watermark at the first row of this call; in a call for timers, one at which they are due.
 
         In milliseconds since 1970, None if not known yet.
         """
-        clock = self._moment.clock
-        return clock.watermark if self._moment.firing else clock.before
+        moment = self._moment
+        if moment.firing:
+            return moment.clock.watermark
+        mark = moment.marks[moment.row]
+        return None if mark == UNKNOWN else mark
 
     @property
     def ended(self) -> bool:
-        """Whether no more rows will come, for any key."""
-        return self._moment.clock.ended
+        """Whether no more rows will come, for any key; only calls for timers can follow all rows."""
+        return self._moment.firing and self._moment.clock.ended
 
     def is_late(self, row: Mapping[str, Any]) -> bool:
         """Whether a row of this call is behind the watermark, or implausibly far ahead of the clock."""
@@ -191,6 +200,8 @@ class KeyState(dict[Any, Any]):
         if self._timers is None:
             self._timers = {}, {}
         self._timers[kind][name] = time
+        if kind is TimerKind.EVENT and time < self._moment.earliest_set:
+            self._moment.earliest_set = time
 
     def _cancel(self, kind: TimerKind, name: str) -> None:
         if self._timers:

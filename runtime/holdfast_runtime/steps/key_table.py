@@ -113,7 +113,7 @@ class LoadedKeys:
     """The keys in the table."""
     contents: Sequence[bytes | None]
     before: Sequence[KeyRow | None]
-    states: Sequence[KeyState]
+    states: list[KeyState]
 
 
 class KeyTable:
@@ -134,6 +134,13 @@ class KeyTable:
         alive = [_NONE if one is None or self.expired(one.touched) else one for one in before]
         states = key_states([one.values for one in alive], [one.timers for one in alive], self._moment)
         return LoadedKeys(keys, contents, before, states)
+
+    def load_again(self, held: LoadedKeys, place: int, moment: BatchMoment) -> KeyState:
+        """Return the state of one of the keys as it was loaded, whatever functions have done to it since."""
+        (stored,) = read_rows([held.contents[place]])
+        alive = _NONE if stored is None or self.expired(stored.touched) else stored
+        (state,) = key_states([alive.values], [alive.timers], moment)
+        return state
 
     def expired(self, touched: int) -> bool:
         """Whether a key last touched then has expired. Never without a ttl, or if touched when there was none."""

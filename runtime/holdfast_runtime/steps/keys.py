@@ -41,17 +41,29 @@ class KeyGroups:
     """The latest event time in each group, null if none of its rows has one."""
     order: npt.NDArray[np.intp] | None = None
     """The original index of each row; None if no row moved."""
+    marks: pa.Int64Array | None = None
+    """The marks of these rows, if they have any."""
+
+    def latest_of(self, start: int, end: int) -> int | None:
+        """Return the latest event time among these rows; None if none has one."""
+        found: int | None = pc.max(self.times.slice(start, end - start)).as_py()
+        return found
+
+    def first_index(self, place: int) -> int:
+        """Return the original index of the row at this place."""
+        return place if self.order is None else int(self.order[place])
 
 
 def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:
     """Group rows by these columns; there must be at least one row."""
     encoded = pc.dictionary_encode(key_bytes(timed.rows, by), null_encoding="encode")
     codes = encoded.indices.to_numpy()
-    rows, times, order = timed.rows, timed.times, None
+    rows, times, marks, order = timed.rows, timed.times, timed.marks, None
     if np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")
         codes, taken = codes[order], pa.array(order)
         rows, times = rows.take(taken), times.take(taken)
+        marks = None if marks is None else marks.take(taken)
     ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
     latest = np.maximum.reduceat(times.fill_null(_NONE).to_numpy(), np.append(0, ends[:-1]))
     return KeyGroups(
@@ -61,6 +73,7 @@ def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:
         times,
         pa.array(latest, pa.int64(), mask=latest == _NONE),
         order,
+        marks,
     )
 
 

@@ -71,7 +71,7 @@ class LookupStep:
         keys = [rows.rows.column(plan.place(name)) for name in plan.table.key]
         found = KeptTable(tables.table(plan.kept_as), plan.table).find(keys, rows.count)
         columns = [self._column(one, rows, found) for one in plan.columns]
-        made = TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.times)
+        made = TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.times, marks=rows.marks)
         return made.where(found.piece_of >= 0) if plan.inner else made
 
     def _column(self, one: JoinColumn, rows: TimedRows, found: FoundRows) -> pa.Array:

@@ -49,7 +49,8 @@ def pick(given: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRow
         given.rows.column(one.name) if isinstance(one, PlainColumn) else rows.column(one, field.type)
         for one, field in zip(made, schema, strict=True)
     ]
-    return TimedRows(pa.RecordBatch.from_arrays(columns, schema=schema), given.times, given.origins)
+    made_rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return TimedRows(made_rows, given.times, given.origins, given.marks)
 
 
 def computed_column(rows: pa.RecordBatch, made: Plain, kind: pa.DataType) -> pa.Array:

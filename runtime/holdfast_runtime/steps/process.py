@@ -1,21 +1,20 @@
 """The verb `process`: a user function called per key and batch, with the rows of the key and its state.
 
-Rows come first. Then the timers that are due in this batch fire: first event time, then processing time, each ordered
-by time and key. Timers beyond the limit of a batch wait for the next batches, which follow at once. At the end of the
-streams all event time has passed, and processing-time timers no longer fire. Must not read a clock, and must not write
-anything but the two tables of its step.
+Rows come first, with the timers of their keys that are due between them (`row_calls`). Then the other timers that are
+due in this batch fire: first event time, then processing time, each ordered by time and key. Timers beyond the limit of
+a batch wait for the next batches, which follow at once. At the end of the streams all event time has passed, and
+processing-time timers no longer fire. Must not read a clock, and must not write anything but the two tables of its
+step.
 """
 
 import gc
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,7 +23,7 @@ from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, row_named
-from holdfast_runtime.steps.key_calls import KeyCalls
+from holdfast_runtime.steps.key_calls import Function, KeyCalls
 from holdfast_runtime.steps.key_state import (
     LATEST,
     BatchMoment,
@@ -36,7 +35,8 @@ from holdfast_runtime.steps.key_state import (
     waiting,
 )
 from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable, key_of, row_key
-from holdfast_runtime.steps.keys import KeyGroups, KeyReader, key_groups
+from holdfast_runtime.steps.keys import KeyReader, key_groups
+from holdfast_runtime.steps.row_calls import CallResults, RowCalls
 from holdfast_runtime.steps.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
 from holdfast_runtime.steps.state_values import UnsupportedValue
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -47,8 +47,6 @@ from holdfast_runtime.streams.keys import holds_floats, one_zero
 class StateValueError(UserActionError):
     """A user function left a value in its state that can't be stored."""
 
-
-Function = Callable[[Any, list[dict[str, Any]], KeyState], Iterable[dict[str, Any]] | None]
 
 _FIRED_AT_ONCE = 10_000
 """How many timers are in memory at a time, however many are due."""
@@ -78,20 +76,6 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if running:
             gc.enable()
-
-
-@dataclass(slots=True)
-class _Calls:
-    """The results of a batch's calls."""
-
-    single: KeyCalls | None = None
-    """Calls keys one by one, after some call has failed; None otherwise."""
-    found: list[Any] = field(default_factory=list)
-    keys: list[Any] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    """How many rows there were after each call."""
-    times: list[int | None] = field(default_factory=list)
-    """The event time of the rows of each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +125,7 @@ class ProcessStep:
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
         """Run one batch of one task."""
         with _collector_paused():
-            return self._run(rows, tables, clock, _Calls())
+            return self._run(rows, tables, clock, CallResults())
 
     def run_apart(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> tuple[TimedRows, list[FailedRow]]:
         """Run one batch, where failing calls change nothing; return also their rows and reasons."""
@@ -157,7 +141,7 @@ class ProcessStep:
         usable = np.isin(np.arange(rows.count), list(unusable), invert=True)
         single = KeyCalls(self.name, self._path, self._function, self.out)
         with _collector_paused():
-            made = self._run(rows.where(usable) if unusable else rows, tables, clock, _Calls(single))
+            made = self._run(rows.where(usable) if unusable else rows, tables, clock, CallResults(single))
         places = np.flatnonzero(usable).tolist()
         failed = [one if one.row is None else replace(one, row=places[one.row]) for one in single.failed]
         return made, [*unusable.values(), *failed]
@@ -172,7 +156,7 @@ class ProcessStep:
                 found[place] = FailedRow(place, str(error), error.column)
         return found
 
-    def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: _Calls) -> TimedRows:
+    def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: CallResults) -> TimedRows:
         moment = BatchMoment(clock, self._ttl)
         table = KeyTable(self._kept_as, tables, moment)
         self.late, self.unfired = 0, None
@@ -183,7 +167,7 @@ class ProcessStep:
         if until is not None and not self._fire(TimerKind.EVENT, until, table, calls):
             self.unfired = next((one.time for one in table.due(TimerKind.EVENT, until, b"", 1)), None)
         if not clock.ended:
-            self._fire(TimerKind.PROCESSING, clock.now, table, calls, clock.watermark)
+            self._fire(TimerKind.PROCESSING, clock.now, table, calls)
         table.expire()
         self.wake = table.wake(clock)
         return self._results(calls)
@@ -192,70 +176,32 @@ class ProcessStep:
         """Return what `wake` would be after a run without rows, for the first batch after a restart."""
         return KeyTable(self._kept_as, tables, BatchMoment(clock, self._ttl)).wake(clock)
 
-    def _call_rows(self, rows: TimedRows, table: KeyTable, calls: _Calls, moment: BatchMoment) -> None:
-        groups = key_groups(rows, self._by)
-        dicts = row_dicts(groups.rows, self._whose)
-        late = np.flatnonzero(table.clock.late(groups.times).to_numpy(zero_copy_only=False))
+    def _call_rows(self, rows: TimedRows, table: KeyTable, results: CallResults, moment: BatchMoment) -> None:
+        groups, clock = key_groups(rows, self._by), table.clock
+        dicts, marks = row_dicts(groups.rows, self._whose), clock.marks(groups.marks, groups.rows.num_rows)
+        late = np.flatnonzero(clock.late(groups.times, marks).to_numpy(zero_copy_only=False))
         self.late = len(late)
+        moment.marks = marks.to_pylist()
         moment.give(dicts, late)
         held = table.load([row_key(key) for key in groups.keys])
-        keys = self._keys(dicts, [0, *groups.ends[:-1]])
-        if calls.single is not None:
-            self._call_apart(groups, keys, held.states, calls, partial(self._anew, groups, late, moment))
-        else:
-            self._call_all(rows, groups, dicts, keys, held.states, calls)
-        calls.keys.extend(keys)
-        calls.times.extend(groups.latest.to_pylist())
+        RowCalls(
+            function=self._function,
+            groups=groups,
+            keys=self._keys(dicts, [0, *groups.ends[:-1]]),
+            latest=groups.latest.to_pylist(),
+            held=held,
+            table=table,
+            moment=moment,
+            rows=dicts,
+            late=late,
+            anew=lambda start, end: row_dicts(groups.rows.slice(start, end - start), self._whose),
+            fire=lambda at, state, key: self._fire_one(TimerKind.EVENT, at, state, key, results, clock),
+            fail=lambda error, key, given, row: self._failed(
+                error, key, given, f", whose first row here is {row_named(rows, groups.first_index(row))}"
+            ),
+            results=results,
+        ).run()
         table.save(held, self._refuse_state)
-
-    def _call_apart(
-        self,
-        groups: KeyGroups,
-        keys: list[Any],
-        states: Sequence[KeyState],
-        calls: _Calls,
-        anew: Callable[[int, int], list[dict[str, Any]]],
-    ) -> None:
-        assert calls.single is not None  # noqa: S101 - the caller has looked
-        places = range(len(groups.rows)) if groups.order is None else groups.order.tolist()
-        start = 0
-        for key, record_key, end, state in zip(keys, groups.keys, groups.ends, states, strict=True):
-            again = partial(anew, start, end)
-            calls.found += calls.single.rows(key, record_key, again, list(places[start:end]), state)
-            calls.ends.append(len(calls.found))
-            start = end
-
-    def _anew(
-        self, groups: KeyGroups, late: "npt.NDArray[np.intp]", moment: BatchMoment, start: int, end: int
-    ) -> list[dict[str, Any]]:
-        """Build the rows of one key again: a failed call may have changed the dicts it was given."""
-        made = row_dicts(groups.rows.slice(start, end - start), self._whose)
-        moment.give(made, late[(late >= start) & (late < end)] - start)
-        return made
-
-    def _call_all(
-        self,
-        rows: TimedRows,
-        groups: KeyGroups,
-        dicts: list[dict[str, Any]],
-        keys: list[Any],
-        states: Sequence[KeyState],
-        calls: _Calls,
-    ) -> None:
-        # The same as `_call_timers`, without one more Python call for each key.
-        function, found, ends, start = self._function, calls.found, calls.ends, 0
-        key = given = None
-        try:
-            for key, end, state in zip(keys, groups.ends, states, strict=True):
-                given = None
-                given = function(key, dicts[start:end], state)
-                if given is not None:
-                    found.extend(given)
-                ends.append(len(found))
-                start = end
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            first = start if groups.order is None else int(groups.order[start])
-            self._failed(error, key, given, f", whose first row here is {row_named(rows, first)}")
 
     def _keys(self, dicts: list[dict[str, Any]], starts: list[int]) -> list[Any]:
         """Return the keys of groups that start at these rows."""
@@ -267,7 +213,7 @@ class ProcessStep:
         # The rows of one key may hold 0.0 and -0.0.
         return [one_zero(key) for key in keys] if self._floating else keys
 
-    def _fire(self, kind: TimerKind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> bool:
+    def _fire(self, kind: TimerKind, until: int, table: KeyTable, calls: CallResults) -> bool:
         """Serve due timers, the earliest first; return whether all were served.
 
         A timer set meanwhile fires now if it is later than the one that set it, otherwise in a later batch.
@@ -282,7 +228,6 @@ class ProcessStep:
                 at = heapq.heappop(queue)
                 if self._fire_one(kind, at, states[at.key], keys[at.key], calls, table.clock):
                     left -= 1
-                    calls.times.append(at.time if kind is TimerKind.EVENT else time)
                     for when in waiting(states[at.key], kind).values():
                         if when > at.time and DueInstant(when, at.key) <= last:
                             heapq.heappush(queue, DueInstant(when, at.key))
@@ -293,7 +238,13 @@ class ProcessStep:
         return True
 
     def _fire_one(
-        self, kind: TimerKind, at: DueInstant, state: KeyState, key: Any, calls: _Calls, clock: StepClock
+        self,
+        kind: TimerKind,
+        at: DueInstant,
+        state: KeyState,
+        key: Any,
+        calls: CallResults,
+        clock: StepClock,
     ) -> bool:
         timers = waiting(state, kind)
         names = sorted(name for name, when in timers.items() if when == at.time)
@@ -306,11 +257,10 @@ class ProcessStep:
             calls.found += calls.single.timers(key, key_of(at.key), state)
         else:
             self._call_timers(key, state, calls)
-        calls.keys.append(key)
-        calls.ends.append(len(calls.found))
+        calls.called(key, at.time if kind is TimerKind.EVENT else clock.watermark)
         return True
 
-    def _call_timers(self, key: Any, state: KeyState, calls: _Calls) -> None:
+    def _call_timers(self, key: Any, state: KeyState, calls: CallResults) -> None:
         given = None
         try:
             given = self._function(key, [], state)
@@ -335,7 +285,7 @@ class ProcessStep:
         )
         raise StateValueError(message)
 
-    def _results(self, calls: _Calls) -> TimedRows:
+    def _results(self, calls: CallResults) -> TimedRows:
         if not calls.found:
             return TimedRows.nothing(self.out)
         rows = result_rows(calls.found, self.out)

@@ -1,7 +1,9 @@
-"""Rows and their event times, which travel together through steps; and `merge`.
+"""Rows with their event times and marks, which travel together through steps; and `merge`.
 
-A merge gives the rows of all inputs one after the other, in the order of `from`. Columns are matched by name with
-Spark's rules; that they fit was checked before anything ran. Must not know other steps.
+The mark of a row is where its own event time has moved the watermark of its partition, in the middle of a batch too.
+Rows that a step makes of others have none. A merge gives the rows of all inputs one after the other, in the order of
+`from`. Columns are matched by name with Spark's rules; that they fit was checked before anything ran. Must not know
+other steps.
 """
 
 from collections.abc import Sequence
@@ -33,6 +35,8 @@ class TimedRows:
     """Milliseconds since 1970, null where a row has none."""
     origins: tuple[RowOrigin, ...] = ()
     """Where the rows were read, in order, as long as no step has changed them; empty if no longer known."""
+    marks: pa.Int64Array | None = None
+    """The watermark of the partition at each row, null where there is none yet; None if not known."""
 
     @classmethod
     def nothing(cls, schema: pa.Schema) -> "TimedRows":
@@ -49,7 +53,10 @@ class TimedRows:
         rows = stacked([part.rows for part in parts], schema, "the rows of a task in one batch")
         known = all(part.origins or not part.count for part in parts)
         origins = tuple(origin for part in parts for origin in part.origins) if known else ()
-        return cls(rows, pa.concat_arrays([part.times for part in parts]), origins)
+        marks = [part.marks for part in parts if part.count and part.marks is not None]
+        marked = len(marks) == sum(part.count > 0 for part in parts) > 0
+        times = pa.concat_arrays([part.times for part in parts])
+        return cls(rows, times, origins, pa.concat_arrays(marks) if marked else None)
 
     def origin(self, row: int) -> tuple[StreamPartition, int] | None:
         """Return the partition and the offset of a row, or None if unknown."""
@@ -67,7 +74,9 @@ class TimedRows:
             if first < last:
                 origins.append(RowOrigin(one.partition, one.offsets.slice(first, last - first)))
             at += len(one.offsets)
-        return TimedRows(self.rows.slice(start, end - start), self.times.slice(start, end - start), tuple(origins))
+        marks = None if self.marks is None else self.marks.slice(start, end - start)
+        times = self.times.slice(start, end - start)
+        return TimedRows(self.rows.slice(start, end - start), times, tuple(origins), marks)
 
     def where(self, kept: "npt.NDArray[np.bool_]") -> "TimedRows":
         """Return the rows for which `kept` is true."""
@@ -77,7 +86,8 @@ class TimedRows:
             origins.append(RowOrigin(one.partition, one.offsets.filter(here)))
             at += len(one.offsets)
         mask = pa.array(kept)
-        return TimedRows(self.rows.filter(mask), self.times.filter(mask), tuple(origins))
+        marks = None if self.marks is None else self.marks.filter(mask)
+        return TimedRows(self.rows.filter(mask), self.times.filter(mask), tuple(origins), marks)
 
     def parted(self, aside: "npt.NDArray[np.bool_]") -> "tuple[TimedRows, TimedRows]":
         """Return the rows for which `aside` is false, and the others."""

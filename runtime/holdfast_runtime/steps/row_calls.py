@@ -1,0 +1,203 @@
+"""The calls of a `process` function for the rows of a batch, with the due event-time timers of a key between its rows.
+
+A key gets its rows and timers in the order of event time, as if rows came one by one: a timer fires before the first
+row whose mark has reached its time, whatever batch that row is in. One call takes all rows of a key, up to the next one
+before which a timer fires. If it turns out to have set a timer that fires between these rows, it is made again for each
+row, from the state and the rows as they were. Without marks, all rows of a batch have the watermark before it. Must not
+touch tables.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast_runtime.steps.context import UNKNOWN
+from holdfast_runtime.steps.key_calls import Function, KeyCalls, Rows
+from holdfast_runtime.steps.key_state import LATEST, BatchMoment, DueInstant, KeyState, TimerKind, waiting
+from holdfast_runtime.steps.key_table import KeyTable, LoadedKeys
+from holdfast_runtime.steps.keys import KeyGroups
+
+
+@dataclass(slots=True)
+class CallResults:
+    """The results of a batch's calls."""
+
+    single: KeyCalls | None = None
+    """Calls keys one by one, after some call has failed; None otherwise."""
+    found: list[Any] = field(default_factory=list)
+    keys: list[Any] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    """How many rows there were after each call."""
+    times: list[int | None] = field(default_factory=list)
+    """The event time of the rows of each call."""
+
+    def called(self, key: Any, time: int | None) -> None:
+        """Note that a call was made, whose rows have been found already and have this time."""
+        self.keys.append(key)
+        self.ends.append(len(self.found))
+        self.times.append(time)
+
+    def forget_after(self, calls: int) -> None:
+        """Forget all but the first calls."""
+        del self.found[self.ends[calls - 1] if calls else 0 :]
+        del self.keys[calls:], self.ends[calls:], self.times[calls:]
+
+
+@dataclass(slots=True)
+class RowCalls:
+    """The rows of a batch by key, and the calls for them."""
+
+    function: Function
+    groups: KeyGroups
+    keys: Sequence[Any]
+    """The key of each group, as the function gets it."""
+    latest: Sequence[int | None]
+    """The latest event time of each group."""
+    held: LoadedKeys
+    table: KeyTable
+    moment: BatchMoment
+    rows: Rows
+    late: npt.NDArray[np.intp]
+    """Which rows are late."""
+    anew: Callable[[int, int], Rows]
+    """Builds the rows from one place to before another anew: a call may have changed those it was given."""
+    fire: Callable[[DueInstant, KeyState, Any], object]
+    """Makes the call for timers of a key."""
+    fail: Callable[[Exception, Any, Any, int], NoReturn]
+    """Raises the failure of a call: the error, its key, what it gave, and its first row."""
+    results: CallResults
+    _again: BatchMoment | None = None
+    """The rows anew, for keys that are called again."""
+    _noted: int = 0
+    """How many keys have their calls among the results."""
+
+    def run(self) -> None:
+        """Make all calls."""
+        if self.results.single is None:
+            self._all()
+        else:
+            for place, start in enumerate([0, *self.groups.ends[:-1]]):
+                self._in_order(place, start)
+        self._note(len(self.keys))
+
+    def _all(self) -> None:
+        # One Python call for each key, where no timer fires between its rows.
+        function, moment, marks, rows = self.function, self.moment, self.moment.marks, self.rows
+        found, ends, start = self.results.found, self.results.ends, 0
+        for place, (key, end, state) in enumerate(zip(self.keys, self.groups.ends, self.held.states, strict=True)):
+            timers, moment.row = state._timers, start  # noqa: SLF001 - hidden from users, not from steps
+            if timers is not None and timers[0] and min(timers[0].values()) <= marks[end - 1]:
+                self._in_order(place, start)
+                start = end
+                continue
+            given = None
+            try:
+                given = function(key, rows[start:end], state)
+                if given is not None:
+                    found.extend(given)
+            except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+                again = self._disturbed(start, end)
+                if not again:
+                    self.fail(error, key, given, start)
+            else:
+                again = moment.earliest_set != LATEST and self._disturbed(start, end)
+            if again:
+                self._one_by_one(place, start)
+            else:
+                ends.append(len(found))
+            start = end
+
+    def _note(self, place: int) -> None:
+        """Note the keys up to this one, to which one call each has been made."""
+        self.results.keys.extend(self.keys[self._noted : place])
+        self.results.times.extend(self.latest[self._noted : place])
+        self._noted = place + 1
+
+    def _disturbed(self, start: int, end: int) -> bool:
+        """Whether the call for these rows has set a timer that fires between them."""
+        earliest, self.moment.earliest_set = self.moment.earliest_set, LATEST
+        return end - start > 1 and earliest <= self.moment.marks[end - 1]
+
+    def _in_order(self, place: int, start: int) -> None:
+        """Call for the rows of a key as many at a time as possible, with timers between them."""
+        self._note(place)
+        calls, single = len(self.results.ends), self.results.single
+        failed = 0 if single is None else len(single.failed)
+        row, end, state = start, self.groups.ends[place], self.held.states[place]
+        while row < end:
+            self._fire_before(row, place, state)
+            due = min(waiting(state, TimerKind.EVENT).values(), default=LATEST)
+            upto = bisect_left(self.moment.marks, due, row + 1, end)
+            if not self._called(row, upto, place, state):
+                self.results.forget_after(calls)
+                if single is not None:
+                    del single.failed[failed:]
+                self._one_by_one(place, start)
+                return
+            row = upto
+
+    def _one_by_one(self, place: int, start: int) -> None:
+        """Call for each row of a key, from the state and the rows as they were."""
+        if self._noted <= place:
+            self._note(place)
+        self.results.forget_after(len(self.results.ends))
+        state = self.held.states[place] = self.table.load_again(self.held, place, self._moment_again())
+        for row in range(start, self.groups.ends[place]):
+            self._fire_before(row, place, state)
+            self._called(row, row + 1, place, state)
+
+    def _moment_again(self) -> BatchMoment:
+        """Return the moment of keys that are called again, with rows as they were."""
+        if self.results.single is not None:
+            return self.moment  # such calls get rows of their own
+        if self._again is None:
+            self._again = replace(self.moment)
+            self._again.give(self.anew(0, self.groups.rows.num_rows), self.late)
+        return self._again
+
+    def _fire_before(self, row: int, place: int, state: KeyState) -> None:
+        """Fire the timers that are due before a row; of those that they set, the ones that are later than they are."""
+        moment, key, served = state._moment, self.held.keys[place], UNKNOWN  # noqa: SLF001 - as above
+        moment.row = row
+        while (due := self._due(state, served, moment.marks[row])) is not None:
+            served = due
+            self.fire(DueInstant(due, key), state, self.keys[place])
+            state.fired = ()
+        moment.earliest_set = LATEST
+
+    def _due(self, state: KeyState, served: int, mark: int) -> int | None:
+        return min((time for time in waiting(state, TimerKind.EVENT).values() if served < time <= mark), default=None)
+
+    def _called(self, row: int, upto: int, place: int, state: KeyState) -> bool:
+        """Call for these rows of a key; return whether it counts: no timer that it set fires between them."""
+        if self.results.single is not None:
+            at = [self.groups.first_index(one) for one in range(row, upto)]
+            again = partial(self._given, row, upto)
+            found = self.results.single.rows(self.keys[place], self.groups.keys[place], again, at, state)
+            self.results.found.extend(found)
+        elif not self._tried(row, upto, place, state):
+            return False
+        self.results.called(self.keys[place], self.groups.latest_of(row, upto))
+        return not self._disturbed(row, upto)
+
+    def _tried(self, row: int, upto: int, place: int, state: KeyState) -> bool:
+        key, given = self.keys[place], None
+        try:
+            given = self.function(key, state._moment.rows[row:upto], state)  # noqa: SLF001 - as above
+            if given is not None:
+                self.results.found.extend(given)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            if self._disturbed(row, upto):
+                return False
+            self.fail(error, key, given, row)
+        return True
+
+    def _given(self, start: int, end: int) -> Rows:
+        made = self.anew(start, end)
+        self.moment.give(made, self.late[(self.late >= start) & (self.late < end)] - start)
+        return made
