@@ -29,6 +29,7 @@ FORKS.set_forkserver_preload(
         "tests.engine.runs",
         "tests.kafka.writer",
         "tests.placement.store_writer",
+        "tests.state.test_leftovers",
         "tests.state.test_shared_table",
         "tests.state.worker",
         "tests.streams.test_log_processes",

@@ -46,6 +46,18 @@ class BufferedRows(NamedTuple):
         return BufferedRows(self.rows + others.rows, self.bytes + others.bytes, min(times, default=None))
 
 
+class Freed(NamedTuple):
+    """Local stores that were removed because nothing needs them any more: see `state.leftovers`."""
+
+    stores: int = 0
+    bytes: int = 0
+    """As they took on the disk."""
+
+    def with_more(self, more: "Freed") -> "Freed":
+        """Return the sum of both."""
+        return Freed(self.stores + more.stores, self.bytes + more.bytes)
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """One batch is done."""
@@ -101,6 +113,8 @@ class Progress:
     """Input stream -> records that a producer put where their key was before the stream grew: order is not certain."""
     restored: tuple[str, ...] = ()
     """Tasks whose state was rebuilt in this batch, with the reason."""
+    freed: Freed = Freed()
+    """Local stores that were removed after this batch, because nothing needs them any more."""
     streams: Mapping[str, int] = field(default_factory=dict)
     """Output stream -> rows written in this batch."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from holdfast_cli.output.amounts import count, many, span
+from holdfast_cli.output.amounts import count, many, size, span
 from holdfast_runtime.progress import (
     AttemptStarted,
     BatchWaiting,
@@ -146,6 +146,11 @@ class RunTotals:
         yield from (f"restored {task}" for task in progress.restored[:_LISTED])
         if len(progress.restored) > _LISTED:
             yield f"restored {many(len(progress.restored) - _LISTED, 'more task')}"
+        if progress.freed.stores:
+            yield (
+                f"removed {many(progress.freed.stores, 'local store')} that nothing needs any more, "
+                f"{size(progress.freed.bytes)}"
+            )
         if progress.undecoded and self._is_news("undecoded"):
             yield f"{many(progress.undecoded, 'record')} could not be decoded"
         if progress.unwritable and self._is_news("unwritable"):

@@ -28,6 +28,7 @@ from holdfast_runtime.progress import (
     ClockJumped,
     EndCause,
     Event,
+    Freed,
     GrowthRefused,
     Progress,
     RunDraining,
@@ -85,7 +86,7 @@ def _camel(name: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, BufferedRows):
+    if isinstance(value, BufferedRows | Freed):
         return value._asdict()
     return list(value) if isinstance(value, tuple) else value
 

@@ -45,6 +45,8 @@ class Places:
     """Shared: a copy of Spark's checkpoint if that is on the driver's own disk; None: it is shared itself."""
     secrets: Path | None = None
     """Per location: a folder for each Secret of the app, with a file for each entry."""
+    runs: Path | None = None
+    """The folder of all runs of the app, where local stores of all are in it; None: each run has disks of its own."""
 
 
 _S3 = ("s3a", "s3")
@@ -243,7 +245,12 @@ class AppDir:
 
     def run(self, run_id: str) -> RunPlaces:
         """Return the folders of one run."""
-        return RunPlaces(self.path / "runs" / folder_name(run_id))
+        return RunPlaces(self.runs / folder_name(run_id))
+
+    @property
+    def runs(self) -> Path:
+        """The folder of all runs."""
+        return self.path / "runs"
 
     @property
     def lock(self) -> Path:
@@ -301,6 +308,7 @@ class DataDir:
             state=run.state,
             log=self.log,
             secrets=self.secrets,
+            runs=self.app(app).runs,
         )
 
 

@@ -98,7 +98,12 @@ class Attempt:
             compiled=compiled,
             tasks=self.tasks,
             where=self._where,
-            state=StatePlaces(self._places.state, self._places.durable, quota_for(self._app.spec.state.size)),
+            state=StatePlaces(
+                self._places.state,
+                self._places.durable,
+                quota_for(self._app.spec.state.size),
+                runs=self._places.runs,
+            ),
             owner=f"{self._app.name}/{self._app.spec.run_id}",
             life=self._life,
             sent=self._before.last,

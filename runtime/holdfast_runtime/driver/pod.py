@@ -188,6 +188,8 @@ class DriverLog:
             _LOG.info("restored %s", task)
         if len(event.restored) > _SHOWN:
             _LOG.info("restored %d more tasks", len(event.restored) - _SHOWN)
+        if event.freed.stores:
+            _LOG.info("%d local stores that nothing needs any more are removed, %d bytes", *event.freed)
         if self._clock() - self._said >= _APART:
             held = "" if event.held_back is None else f", watermark held back: {event.held_back}"
             counts = self._batches, self._rows_in, self._rows_out

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from py4j.java_gateway import is_instance_of
@@ -44,6 +45,7 @@ from holdfast_runtime.progress import (
     BatchWaiting,
     ClockJumped,
     EndCause,
+    Freed,
     Listener,
     Progress,
     RunDraining,
@@ -347,6 +349,7 @@ class _Runner:
             tombstones=sum(task.tombstones for task in tasks),
             misplaced=dict(misplaced),
             failed=dict(failed),
+            freed=reduce(Freed.with_more, (slot.freed for slot in slots), Freed()),
             restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
             streams=dict(streams),
         )

@@ -38,6 +38,8 @@ class StatePlaces:
     durable: Storage
     quota: int = DEFAULT_QUOTA
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    runs: Path | None = None
+    """The folder of all runs of the app, where they share a disk, as on a laptop."""
 
     def place(self, identity: TaskIdentity) -> StorePlace:
         """Return the place of a task's local store."""

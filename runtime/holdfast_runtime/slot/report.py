@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.progress import BufferedRows
+from holdfast_runtime.progress import BufferedRows, Freed
 from holdfast_runtime.slot.task_clock import PendingMessages
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
@@ -114,10 +114,13 @@ class SlotReport:
     tasks: tuple[TaskReport, ...]
     phases: Mapping[str, float]
     """Phase -> milliseconds."""
+    freed: Freed = Freed()
+    """The leftover local stores that the slot has removed from its location."""
 
     def text(self) -> str:
         """Return the report as JSON."""
-        return json.dumps({"tasks": [asdict(task) for task in self.tasks], "phases": dict(self.phases)})
+        tasks = [asdict(task) for task in self.tasks]
+        return json.dumps({"tasks": tasks, "phases": dict(self.phases), "freed": self.freed})
 
 
 _WAYS_OUT: tuple[tuple[str, type[HoldfastError]], ...] = (
@@ -163,7 +166,9 @@ def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
         for failure in failures:
             if failure.way_out == name:
                 failure.throw(committed)
-    return tuple(SlotReport(tuple(_task(one) for one in tree["tasks"]), tree["phases"]) for tree in trees)
+    return tuple(
+        SlotReport(tuple(_task(one) for one in tree["tasks"]), tree["phases"], Freed(*tree["freed"])) for tree in trees
+    )
 
 
 def _task(tree: dict[str, Any]) -> TaskReport:

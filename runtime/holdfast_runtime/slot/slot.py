@@ -239,10 +239,11 @@ class Slot:
             commit(parts, self._plan.epoch, computed, written, self._at)
             for part in parts:
                 self._tidied(part, reports[part.store.task])
+            freed = self._shop.cleanup.after(self._plan.epoch, self._at, committed=bool(parts))
         for report in reports.values():
             report.replayed = report.task not in sizes
             report.bytes_out = sizes.get(report.task, 0)
-        return SlotReport(tuple(reports.values()), self._phases.taken())
+        return SlotReport(tuple(reports.values()), self._phases.taken(), freed)
 
     def _encoded(self, store: TaskStore, note: TurnNote, rows: Rows, sizes: dict[str, int]) -> Outputs:
         turn = self._turns[store.task]

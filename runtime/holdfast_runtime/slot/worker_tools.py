@@ -29,6 +29,7 @@ from holdfast_runtime.segments.graph import (
 )
 from holdfast_runtime.slot.batch_plan import Turn
 from holdfast_runtime.slot.inputs import InputReader
+from holdfast_runtime.slot.local_cleanup import LocalCleanup
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, kept_event_time, typed_streams
 from holdfast_runtime.slot.report import TaskReport, TurnNote
@@ -82,6 +83,7 @@ class WorkerTools:
         self.program = program
         self.streams = streams
         self.names = program.names
+        self.cleanup = LocalCleanup(program)
         self.number = {task: at for at, task in enumerate(self.names)}
         compiled = program.compiled
         self.layouts = tuple(compiled.layout(level) for level in range(compiled.last))

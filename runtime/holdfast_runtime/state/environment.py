@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import lmdb
 
@@ -292,15 +293,27 @@ def claim(place: StorePlace) -> Claim:
         raise RetrySoonError(message, code="StoreBusyError")
     with typed_store_errors(place):
         place.lock_path.parent.mkdir(parents=True, exist_ok=True)
-        # Not `flock`: a child forked by a user function would keep holding it.
-        descriptor = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
+        while not _is_at(descriptor := _locked(place), place.lock_path):
             os.close(descriptor)
-            message = (
-                f"the store of {place.identity} at {place.path} is open in another process: try again when it ends"
-            )
-            raise RetrySoonError(message, code="StoreBusyError") from error
     _CLAIMED.add(key)
     return Claim(descriptor, key)
+
+
+def _locked(place: StorePlace) -> int:
+    # Not `flock`: a child forked by a user function would keep holding it.
+    descriptor = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        os.close(descriptor)
+        message = f"the store of {place.identity} at {place.path} is open in another process: try again when it ends"
+        raise RetrySoonError(message, code="StoreBusyError") from error
+    return descriptor
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Return False if the file was removed with its store (`leftovers`) between open and lock: others lock a new one."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))  # noqa: PTH116 - half the time
+    except FileNotFoundError:
+        return False

@@ -137,16 +137,23 @@ class SharedTable:
         """Hold the lock, with the newest manifest, or nothing if that can't be trusted."""
         with self._explained():
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            with self._explained():
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with self.locked():
             self.at("lock held")
             newest = next(iter(self._manifests()), None)
             good = newest is not None and newest.table == self._identity and self._sound(newest)
             self._take(newest if good and newest is not None else Manifest(self._identity, 0))
             if not good:
                 self.drop()
+            yield
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock, whatever is there."""
+        with self._explained():
+            lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            with self._explained():
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
             self._small, self._files = {}, {}

@@ -1,0 +1,62 @@
+"""The cleanup of a location by a slot: once per attempt and process, after the slot has committed a batch of it.
+
+Only slots reach the disk of a location. Those of one location all clean up the same folders, and whoever comes first
+removes. On a laptop the folders of the app's other runs are there too, and the lock of the app keeps their attempts out.
+Must not decide what goes: `state.leftovers` does.
+"""
+
+from pathlib import Path
+from urllib.parse import unquote
+
+from holdfast_runtime.checkpoint.places import RunPlaces, folder_name
+from holdfast_runtime.progress import Freed
+from holdfast_runtime.slot.program import TABLES, Program
+from holdfast_runtime.state.durable import CrashHook, DurableCopy
+from holdfast_runtime.state.leftovers import StoreFolder, remove_stores, remove_tables
+from holdfast_runtime.state.place import TaskIdentity
+
+
+class LocalCleanup:
+    """Removes leftover local stores."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._done = 0
+        """The last attempt that has cleaned up in this process."""
+
+    def after(self, epoch: int, at: CrashHook, *, committed: bool) -> Freed:
+        """Clean up, unless this attempt has; `committed`: whether it has committed a batch of this slot."""
+        freed = Freed()
+        if committed and self._done != epoch:
+            self._done = epoch
+            for stores, tables in self._folders():
+                freed = freed.with_more(remove_stores(stores, self._copied, committed=committed, at=at))
+                freed = freed.with_more(remove_tables(tables, committed=committed))
+        return freed
+
+    def _folders(self) -> list[tuple[StoreFolder, StoreFolder]]:
+        """Return the folders of stores, each with that of its Broadcast tables."""
+        program = self._program
+        app, run, state = program.app, program.spec.run_id, program.state
+        shared = (table.name for table in program.compiled.tables if table.broadcast)
+        own = (
+            StoreFolder(state.local, app, run, current=True, folders=frozenset(map(folder_name, program.tasks))),
+            StoreFolder(state.local / TABLES, app, run, current=True, folders=frozenset(map(folder_name, shared))),
+        )
+        return [own, *(_left(path, app) for path in self._others())]
+
+    def _others(self) -> list[Path]:
+        """Return the folders of the app's other runs, where this location has them."""
+        runs = self._program.state.runs
+        if runs is None or not runs.is_dir():
+            return []
+        return sorted(path for path in runs.iterdir() if path.name != folder_name(self._program.spec.run_id))
+
+    def _copied(self, store: TaskIdentity) -> bool:
+        found = DurableCopy(self._program.state.durable, store).listing()
+        return bool(found.deltas or found.snapshots)
+
+
+def _left(path: Path, app: str) -> tuple[StoreFolder, StoreFolder]:
+    run, state = unquote(path.name), RunPlaces(path).state
+    return StoreFolder(state, app, run, current=False), StoreFolder(state / TABLES, app, run, current=False)

@@ -1,0 +1,185 @@
+"""Leftover local stores: which stores and tables on a location's disk nobody will open again, and their removal.
+
+A local store is a cache of its durable copy. One that no task opens stays for ever, because a task only drops what lies
+in its own place. `leftover` decides from what can be read without opening anything:
+
+    committed       nothing goes before the attempt has committed here, so that earlier ones are fenced off
+    a gone task     goes if its durable copy is there: a task that comes back, by an edit taken back, is restored from it
+    another run     goes: state never crosses runs, and a user who goes back to that run restores it from its copy
+    no owner        goes: it was half made or half removed, and `opening` never trusts it
+    another app     stays, and so does all that is open in any process
+
+No task is restored from the store of another one, since new partitions join the task of their parent. Who removes a
+store holds its claim and looks again. The sidecar goes first and the lock file last: what a death in between leaves has
+no owner, so it is not trusted and goes the next time. Must not touch a durable copy, nor fail a batch.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from holdfast.errors import HoldfastError, RetrySoonError
+from holdfast_runtime.progress import Freed
+from holdfast_runtime.state.environment import claim
+from holdfast_runtime.state.place import StorePlace, TaskIdentity, boot_id, drop, drop_sidecar, read_sidecar, size_of
+from holdfast_runtime.state.shared_table import SharedTable
+
+_LOG = logging.getLogger("holdfast")
+REMOVAL_STEPS = ("claimed", "disowned", "dropped", "unlocked")
+_LOCK = ".lock"
+_NOBODY = TaskIdentity("", "", "")
+
+
+class Leftover(StrEnum):
+    """Why a store goes."""
+
+    GONE = "its task is gone"
+    OTHER_RUN = "it is of another run"
+    OWNERLESS = "it was half made or half removed"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStore:
+    """A store, or what is left of one, as it can be seen without opening it."""
+
+    folder: str
+    owner: TaskIdentity | None
+    """None: nothing says whose it is."""
+    copied: bool = False
+    """Whether its durable copy is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFolder:
+    """A folder of local stores, and which of them are in use."""
+
+    path: Path
+    app: str
+    run: str
+    """The run whose stores belong there."""
+    current: bool
+    """Whether it is the run that the attempt continues."""
+    folders: frozenset[str] = field(default_factory=frozenset)
+    """The folders of the tasks of the plan, wherever they run now."""
+
+
+def leftover(found: FoundStore, where: StoreFolder, *, committed: bool) -> Leftover | None:
+    """Return why nobody will open this store again; None: it stays. `committed`: the attempt has, at this location."""
+    if not committed or found.folder in where.folders:
+        return None
+    if found.owner is None:
+        return Leftover.OWNERLESS
+    if found.owner.app != where.app:
+        return None
+    if not where.current:
+        # A store of another run than its folder says was put there by a person.
+        return Leftover.OTHER_RUN if found.owner.run == where.run else None
+    if found.owner.run != where.run:
+        return Leftover.OTHER_RUN
+    return Leftover.GONE if found.copied else None
+
+
+Copied = Callable[[TaskIdentity], bool]
+At = Callable[[str], None]
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+def remove_stores(where: StoreFolder, copied: Copied, *, committed: bool, at: At = _nothing) -> Freed:
+    """Remove the leftover stores of tasks in a folder. May be killed anywhere, and run by several processes at once."""
+    freed = Freed()
+    for name in _store_names(where):
+        place = StorePlace(where.path / name, _NOBODY)
+        with _left_for_later(place.path):
+            if leftover(_look(place, copied), where, committed=committed) is not None:
+                freed = freed.with_more(_remove(place, where, copied, committed=committed, at=at))
+    return freed
+
+
+def _remove(place: StorePlace, where: StoreFolder, copied: Copied, *, committed: bool, at: At) -> Freed:
+    held = claim(place)
+    try:
+        at("claimed")
+        # Another process may have removed it meanwhile, or made a new one.
+        why = leftover(_look(place, copied), where, committed=committed)
+        if why is None:
+            return Freed()
+        size, there = size_of(place), place.path.exists()
+        drop_sidecar(place)
+        at("disowned")
+        drop(place)
+        at("dropped")
+        place.lock_path.unlink(missing_ok=True)
+        at("unlocked")
+    finally:
+        held.release()
+    if there:
+        _LOG.info("local store %s is removed, %d bytes: %s", place.path, size, why)
+    return Freed(1, size) if there else Freed()
+
+
+def _look(place: StorePlace, copied: Copied) -> FoundStore:
+    sidecar = read_sidecar(place)
+    if sidecar is None:
+        return FoundStore(place.path.name, None)
+    return FoundStore(place.path.name, sidecar.identity, copied(sidecar.identity))
+
+
+def _store_names(where: StoreFolder) -> list[str]:
+    """Return the stores that no task of the plan has. Each was made under a lock file; other folders are not stores."""
+    try:
+        names = os.listdir(where.path)  # noqa: PTH208 - half the time
+    except OSError:
+        return []
+    # Names of stores never begin with a dot: `.snapshot.lock` is the lock of a location.
+    locked = {name.removesuffix(_LOCK) for name in names if name.endswith(_LOCK) and not name.startswith(".")}
+    return sorted(locked - where.folders)
+
+
+@contextmanager
+def _left_for_later(path: Path) -> Iterator[None]:
+    """Leave what is in use, or can't be removed, to the next attempt."""
+    try:
+        yield
+    except RetrySoonError:
+        pass
+    except (HoldfastError, OSError) as error:
+        _LOG.warning("%s is not needed any longer and can't be removed: %s", path, error)
+
+
+def remove_tables(where: StoreFolder, *, committed: bool) -> Freed:
+    """Remove the content of leftover Broadcast tables in a folder; what is left of each is an empty lock file."""
+    freed = Freed()
+    folders = list(where.path.iterdir()) if where.path.is_dir() else []
+    for path in sorted(folders):
+        table = SharedTable(path, _NOBODY, boot_id(), _nothing, b"")
+        with _left_for_later(path):
+            if leftover(_look_at(table), where, committed=committed) is not None and _files(path):
+                freed = freed.with_more(_remove_table(table, where, committed=committed))
+    return freed
+
+
+def _remove_table(table: SharedTable, where: StoreFolder, *, committed: bool) -> Freed:
+    with table.locked():
+        files, why = _files(table.path), leftover(_look_at(table), where, committed=committed)
+        if why is None or not files:
+            return Freed()
+        size = sum(one.stat().st_blocks * 512 for one in files)
+        table.drop()
+    _LOG.info("local table %s is removed, %d bytes: %s", table.path, size, why)
+    return Freed(1, size)
+
+
+def _look_at(table: SharedTable) -> FoundStore:
+    # A table that comes back begins anew, so nothing is asked about its copy.
+    return FoundStore(table.path.name, table.manifest.table if table.look() else None, copied=True)
+
+
+def _files(path: Path) -> list[Path]:
+    return [one for one in path.iterdir() if one.name != _LOCK] if path.is_dir() else []
