@@ -1,6 +1,7 @@
 """A driver's coordinator against a real API server, with no more rights than it needs; tests play the operator."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from kubernetes import client
@@ -9,11 +10,13 @@ from holdfast.errors import RetrySoonError
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.protocol.assignment import Assignment, VersionedAssignment
+from holdfast.protocol.names import assignment_name, report_name
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import ClusterCoordinator
 from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
+from holdfast_runtime.coordination.given_up_runs import GivenUpRuns
 from holdfast_runtime.coordination.reporter import SupersededError
 from holdfast_runtime.progress import Progress
 from holdfast_runtime.streams.generator import Pace
@@ -78,6 +81,21 @@ def test_values_are_written_over_the_version_that_was_read(theatre: Theatre) -> 
     found = store.get("ads/x")
     assert found is not None
     assert (found.value, found.version) == (b"\x00second", second)
+
+
+def test_a_driver_may_forget_another_run_of_its_app_and_keeps_its_own(theatre: Theatre) -> None:
+    with coordinator(theatre) as own:
+        own.ran(RunPlacement(GROUPING, FIRST, AFTER))
+    told = replace(theatre.told, run="0", report=report_name("ads", "0"), assignment=assignment_name("ads", "0"))
+    with ClusterCoordinator(told, theatre.maps()) as old:
+        old.ran(RunPlacement(GROUPING, FIRST, AFTER))
+        old.paces({"clock": 10}, 0)
+        old.listen(progress(1))
+        wait_until(lambda: bool(theatre.config_map(told.report)), 10, "the old run is reported")
+    forgetting = GivenUpRuns(theatre.maps(), theatre.told)
+    assert (forgetting.forget("0"), forgetting.forget("0")) == (3, 0)
+    assert not theatre.config_map("ads.record.0.head")
+    assert theatre.config_map("ads.record.1.head")
 
 
 def test_an_assignment_is_applied_when_it_is_for_this_attempt_and_its_pods_are_up(theatre: Theatre) -> None:

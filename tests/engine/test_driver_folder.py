@@ -104,7 +104,13 @@ def test_runs_beside_its_own_are_kept_as_long_as_the_spec_says(
     claim_run(FolderStorage(runs / "old"), replace(TOLD, run="old", attempt=1))
     for path in (runs / "old").iterdir():
         os.utime(path, (0, 0))
-    old_runs = old_runs_of(read, claim_run(FolderStorage(runs / "Run.1"), TOLD))
+    forgotten: list[str] = []
+
+    def forget(run: str) -> int:
+        forgotten.append(run)
+        return 0
+
+    old_runs = old_runs_of(read, claim_run(FolderStorage(runs / "Run.1"), TOLD), forget)
     old_runs.collect()
     for path in (runs / "old").iterdir():
         at = path.stat().st_mtime - 60
@@ -112,3 +118,4 @@ def test_runs_beside_its_own_are_kept_as_long_as_the_spec_says(
     old_runs.collect()
     assert len(list((runs / "old").iterdir())) == stays
     assert (runs / "old" / "collected.json").exists() == (retention == {"retention": "59s"})
+    assert forgotten == (["old"] if retention == {"retention": "59s"} else [])

@@ -42,6 +42,13 @@ class ConfigMapsHere:
         self.trees[name] = after
         return copy.deepcopy(after)
 
+    def delete(self, name: str, version: str) -> None:
+        tree = self.trees.get(name)
+        if tree is not None and tree["metadata"]["resourceVersion"] != version:
+            message = f"{name} is another one"
+            raise ConfigMapConflictError(message)
+        self.trees.pop(name, None)
+
     def edit(self, name: str, **fields: object) -> None:
         """What somebody else does to one by hand."""
         self.trees[name] |= copy.deepcopy(fields)

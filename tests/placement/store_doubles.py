@@ -38,6 +38,10 @@ class Watched:
         with self.around():
             return self._store.put(key, value, expected)
 
+    def remove(self, key: str, expected: Version) -> None:
+        with self.around():
+            self._store.remove(key, expected)
+
 
 class Dying(Watched):
     """Does `operations`, then dies."""

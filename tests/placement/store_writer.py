@@ -24,9 +24,11 @@ from tests.forked import ForkedProcess
 from tests.placement.records import some
 
 KEYS = ("a", "a/b", "c")
-CALLS = ("write", "flush", "fsync", "replace")
+CALLS = ("write", "flush", "fsync", "replace", "unlink")
 WRITE_STEPS = ("header-written", "value-written", "flushed", "synced", "renamed", "directory-synced")
 """The steps of a put: these calls of the operating system, in their order."""
+REMOVE_STEPS = ("written", "flushed", "synced", "renamed", "noted", "unlinked", "directory-synced")
+"""Those of a removal, which notes the version first."""
 
 
 class Writer:
@@ -82,19 +84,23 @@ def fill(directory: Path) -> None:
 
 
 def step(directory: Path, operation: str, fatal: str) -> None:
-    """Die right after one step of one put, as the interpreter sees them."""
+    """Die right after one step of one put or removal, as the interpreter sees them."""
     store = FileStore(directory)
     version = None if operation == "create" else store.put("a", b"old", None)
-    steps = iter(WRITE_STEPS)
+    steps = iter(REMOVE_STEPS if operation == "remove" else WRITE_STEPS)
 
     def see(_frame: FrameType, event: str, function: object) -> None:
-        on_disk = function in (os.fsync, os.replace) or isinstance(getattr(function, "__self__", None), BufferedWriter)
+        of_file = isinstance(getattr(function, "__self__", None), BufferedWriter)
+        on_disk = of_file or function in (os.fsync, os.replace, os.unlink)
         call = getattr(function, "__name__", "")
         if event == "c_return" and on_disk and call in CALLS and next(steps) == fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.setprofile(see)
-    store.put("a", b"new", version)
+    if operation == "remove" and version is not None:
+        store.remove("a", version)
+    else:
+        store.put("a", b"new", version)
 
 
 def loop(directory: Path, seed: str) -> None:

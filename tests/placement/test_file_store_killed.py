@@ -17,7 +17,7 @@ from holdfast.placement.file_store import FileStore
 from holdfast.placement.metadata_store import Version
 from holdfast.placement.record_store import RecordStore
 from tests.placement.records import some
-from tests.placement.store_writer import KEYS, WRITE_STEPS, Writer
+from tests.placement.store_writer import KEYS, REMOVE_STEPS, WRITE_STEPS, Writer
 
 KILLS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 80
 
@@ -42,6 +42,21 @@ def test_a_writer_killed_after_any_step_leaves_the_old_value_or_the_new(
     assert (None if found is None else found.value) == expected
     next_version = store.put("a", b"next", None if found is None else found.version)
     assert int(next_version) == (1 if found is None else int(found.version) + 1)
+    assert not (tmp_path / ".writing").exists()
+
+
+@pytest.mark.parametrize("step", REMOVE_STEPS)
+def test_a_remover_killed_after_any_step_leaves_the_value_or_none_and_no_version_comes_twice(
+    tmp_path: Path, step: str
+) -> None:
+    with Writer(tmp_path, "step", "remove", step) as writer:
+        assert writer.ended() == -signal.SIGKILL
+    store = FileStore(tmp_path)
+    found = store.get("a")
+    assert (found is None) == (step in ("unlinked", "directory-synced"))
+    if found is not None:
+        store.remove("a", found.version)
+    assert store.put("a", b"next", None) == "2"
     assert not (tmp_path / ".writing").exists()
 
 

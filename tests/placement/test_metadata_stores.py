@@ -76,12 +76,41 @@ def test_a_value_of_exactly_the_most_bytes_is_taken_and_one_byte_more_refused(st
     assert value(store, "a") == bytes(MOST_VALUE_BYTES)
 
 
+def test_a_key_is_removed_once_and_only_as_it_was_read(store: MetadataStore) -> None:
+    old = store.put("a", b"one", None)
+    new = store.put("a", b"two", old)
+    with pytest.raises(VersionConflictError, match="a was written or removed by somebody else"):
+        store.remove("a", old)
+    assert value(store, "a") == b"two"
+    store.remove("a", new)
+    assert store.get("a") is None
+    store.remove("a", new)
+
+
+def test_who_read_a_key_before_it_was_removed_and_made_again_overwrites_nothing(store: MetadataStore) -> None:
+    read = store.put("a", b"one", None)
+    store.put("a", b"two", read)
+    other = store.put("b", b"one", None)
+    store.remove("b", other)
+    made = store.put("b", b"two", None)
+    assert made != other
+    with pytest.raises(VersionConflictError):
+        store.put("b", b"three", other)
+    with pytest.raises(VersionConflictError):
+        store.remove("b", other)
+    assert value(store, "b") == b"two"
+
+
 BAD_KEYS = ["", "/", "a/", "/a", "a//b", "A", "a.b", "..", "../a", "a/../b", "a_b", "-a", "a-", "a\n", "é", "a" * 254]
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
 def test_a_key_that_could_not_name_a_file_and_an_object_is_refused(store: MetadataStore, key: str) -> None:
-    for call in (lambda: store.get(key), lambda: store.put(key, b"", None)):
+    for call in (
+        lambda: store.get(key),
+        lambda: store.put(key, b"", None),
+        lambda: store.remove(key, Version("1")),
+    ):
         with pytest.raises(UserActionError, match="is no key", check=has_code("KeyNameError")):
             call()
 
@@ -133,6 +162,20 @@ class AnyHistory(RuleBasedStateMachine):
             version = data.draw(st.sampled_from(stale))
             with pytest.raises(VersionConflictError):
                 self.store.put(key, value, version)
+
+    @rule(key=KEYS)
+    def remove(self, key: str) -> None:
+        if key in self.values:
+            self.store.remove(key, self.versions.pop(key))
+            del self.values[key]
+        assert self.store.get(key) is None
+
+    @rule(key=KEYS, data=st.data())
+    def remove_a_stale_version(self, key: str, data: st.DataObject) -> None:
+        stale = [version for other, version in sorted(self.ever) if version != self.versions.get(key) and other == key]
+        if stale and key in self.values:
+            with pytest.raises(VersionConflictError):
+                self.store.remove(key, data.draw(st.sampled_from(stale)))
 
     @invariant()
     def all_is_as_in_the_dictionary(self) -> None:

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,8 @@ class Site:
 
     app: Storage
     files: Path
+    forgotten: list[str] = field(default_factory=list)
+    """The runs of which drivers have removed what is kept elsewhere."""
 
     def claims(self, run: str, attempt: int = 1, uid: str = "u-1") -> str:
         return claim_run(self.app.below(run), replace(TOLD, run=run, attempt=attempt, uid=uid))
@@ -46,7 +48,14 @@ class Site:
 
     def look(self, run: str, claim: str, later: int = 0, retention: int | None = WEEK) -> None:
         """A round of the driver of this run, so many milliseconds from now."""
-        OldRuns(self.app, run, claim, retention, lambda: now() + later).collect()
+        self.driver(run, claim, later, retention).collect()
+
+    def driver(self, run: str, claim: str, later: int = 0, retention: int | None = WEEK) -> OldRuns:
+        return OldRuns(self.app, run, claim, retention, lambda: now() + later, self._forget)
+
+    def _forget(self, run: str) -> int:
+        self.forgotten.append(run)
+        return 2
 
     def objects(self, run: str) -> list[str]:
         """All that is kept of it."""
@@ -100,8 +109,9 @@ def test_a_run_goes_after_its_retention_and_its_id_is_refused_from_then_on(
         site.look("2", left.claim, WEEK + 2 * DAY)
     assert site.objects("1") == STAYS
     assert site.objects("2") == before
-    (said,) = caplog.messages
+    said, elsewhere, *_ = caplog.messages
     assert f"run {site.app.below('1').directory} is collected, 11 objects: nothing was written" in said
+    assert elsewhere == f"run {site.app.below('1').directory} is collected: 2 ConfigMaps are removed"
     with pytest.raises(
         UserActionError,
         match=r"held run 1 of ads.*retention and is collected: .* new spec\.runId",
@@ -109,6 +119,40 @@ def test_a_run_goes_after_its_retention_and_its_id_is_refused_from_then_on(
     ):
         site.claims("1", attempt=2)
     assert site.objects("1") == STAYS
+
+
+def test_the_record_of_a_run_goes_with_its_checkpoint_and_not_before(left: Left) -> None:
+    site = left.site
+    site.look("2", left.claim, WEEK - DAY)
+    assert site.forgotten == []
+    driver = site.driver("2", left.claim, WEEK + DAY)
+    driver.collect()
+    assert (site.objects("1"), site.forgotten) == (STAYS, ["1"])
+    driver.collect()
+    assert site.forgotten == ["1"], "a driver asks once for a run that is collected"
+
+
+def test_a_driver_that_dies_before_the_record_is_removed_leaves_it_to_the_next_one(left: Left) -> None:
+    site = left.site
+
+    def dies(_: str) -> int:
+        raise _DiedError
+
+    with pytest.raises(_DiedError):
+        OldRuns(site.app, "2", left.claim, WEEK, lambda: now() + WEEK + DAY, dies).collect()
+    assert site.objects("1") == STAYS
+    with pytest.raises(UserActionError, check=has_code("RunCollectedError")):
+        site.claims("1", attempt=2)
+    site.look("2", site.claims("2", attempt=2))
+    assert site.forgotten == ["1"]
+
+
+def test_the_record_of_a_run_that_is_taken_up_again_stays(left: Left) -> None:
+    site = left.site
+    back = site.claims("1", attempt=2)
+    site.look("2", left.claim, 9 * WEEK)
+    site.look("1", back, 9 * WEEK)
+    assert "1" not in site.forgotten
 
 
 def test_an_app_that_goes_back_in_time_finds_all_and_its_time_begins_anew(left: Left) -> None:

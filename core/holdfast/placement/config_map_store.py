@@ -33,6 +33,9 @@ class ConfigMaps(Protocol):
     def replace(self, tree: Tree) -> Tree | None:
         """Replace the version named in the tree; None if it is gone; raise `ConfigMapConflictError` if it changed."""
 
+    def delete(self, name: str, version: str) -> None:
+        """Delete this version; nothing if it is gone; raise `ConfigMapConflictError` if it changed."""
+
 
 class ConfigMapStore:
     """The keys of one app, each in its own ConfigMap with the given owner."""
@@ -61,6 +64,13 @@ class ConfigMapStore:
         if written is None:
             raise VersionConflictError(key, expected)
         return version_of(written)
+
+    def remove(self, key: str, expected: Version) -> None:
+        """Remove this version of the key."""
+        try:
+            self._maps.delete(object_name(key), expected)
+        except ConfigMapConflictError as error:
+            raise VersionConflictError(key, expected) from error
 
     def _tree(self, key: str, value: bytes) -> Tree:
         return {

@@ -24,7 +24,7 @@ _MAGIC = b"holdfast-value "
 _HEADER = re.compile(rb"holdfast-value 1 version=(0|[1-9]\d{0,17}) length=(0|[1-9]\d{0,17}) sha256=([0-9a-f]{64})\n")
 _FORMAT = re.compile(rb"holdfast-value ([1-9]\d{0,8}) ")
 # File names that start with a dot are never keys.
-_LOCK, _TEMPORARY = ".lock", ".writing"
+_LOCK, _TEMPORARY, _REMOVED = ".lock", ".writing", ".removed"
 
 
 class FileStore:
@@ -52,18 +52,46 @@ class FileStore:
             found = self.get(key)
             if (None if found is None else found.version) != expected:
                 raise VersionConflictError(key, expected)
-            version = 1 if found is None else int(found.version) + 1
-            temporary = self._directory / _TEMPORARY
-            with temporary.open("wb") as file:
-                file.write(header_of(key, version, value))
-                file.write(value)
-                file.flush()
-                # If it were renamed before its bytes are on the disk, the file could be empty after a power cut.
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            # If it were acknowledged before the new name is on the disk, a power cut could undo the write.
-            _sync(self._directory)
+            version = 1 + (self._highest_removed() if found is None else int(found.version))
+            self._write(path, header_of(key, version, value), value)
         return Version(str(version))
+
+    def remove(self, key: str, expected: Version) -> None:
+        """Remove this version of the key; a file that can't be read is never removed."""
+        path = self._directory / object_name(key)
+        with _reporting(path), self._locked():
+            found = self.get(key)
+            if found is None:
+                return
+            if found.version != expected:
+                raise VersionConflictError(key, expected)
+            # First: a key with a version that it had before could be overwritten by who read that one.
+            highest = max(self._highest_removed(), int(found.version))
+            self._write(self._directory / _REMOVED, b"%d\n" % highest)
+            path.unlink()
+            _sync(self._directory)
+
+    def _highest_removed(self) -> int:
+        """Return the highest version of all keys that were removed; the lock is held."""
+        try:
+            return int((self._directory / _REMOVED).read_bytes())
+        except FileNotFoundError:
+            return 0
+        except ValueError as error:
+            raise _unreadable(str(self._directory / _REMOVED), "it holds no number") from error
+
+    def _write(self, path: Path, *content: bytes) -> None:
+        """Replace a file; the lock is held."""
+        temporary = self._directory / _TEMPORARY
+        with temporary.open("wb") as file:
+            for part in content:
+                file.write(part)
+            file.flush()
+            # If it were renamed before its bytes are on the disk, the file could be empty after a power cut.
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        # If it were acknowledged before the new name is on the disk, a power cut could undo the write.
+        _sync(self._directory)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -41,6 +41,12 @@ class MetadataStore(Protocol):
         Raise `VersionConflictError` if the key has another version, `ValueTooLargeError` if the value is too large.
         """
 
+    def remove(self, key: str, expected: Version) -> None:
+        """Remove this version; nothing if the key is gone. Raise `VersionConflictError` if it has another version.
+
+        A key that is made again has a version that it never had.
+        """
+
 
 class VersionConflictError(RetrySoonError):
     """Another writer wrote since this one read; nothing was written."""

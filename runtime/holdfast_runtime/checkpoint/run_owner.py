@@ -20,7 +20,8 @@ driver looks for the mark, and the mark before the collector looks for claims th
 second sees the other, and only an attempt that surely claimed before the mark takes it back. (3) Mark and owner stay,
 some hundred bytes: a new run with the same id is refused, so a late removal never hits it.
 
-Must not touch a run of another app object, nor one whose owner can't be read.
+What is kept of the run elsewhere, its placement record among it, goes with the files and not before: who goes back to a
+run has to find both or neither. Must not touch a run of another app object, nor one whose owner can't be read.
 """
 
 import json
@@ -31,6 +32,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from urllib.parse import unquote
 
 from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
@@ -194,10 +196,23 @@ def look_at_run(run: Storage) -> OldRun:
 class OldRuns:
     """The old runs of one app, seen from the driver of its current run."""
 
-    def __init__(self, app: Storage, own: str, claim: str, retention: int | None, clock: Callable[[], int]) -> None:
-        """`app`: where the app keeps its runs; `own`: the directory of the current run, taken up by `claim`."""
+    def __init__(
+        self,
+        app: Storage,
+        own: str,
+        claim: str,
+        retention: int | None,
+        clock: Callable[[], int],
+        forget: Callable[[str], int],
+    ) -> None:
+        """`app`: where the app keeps its runs; `own`: the directory of the current run, taken up by `claim`.
+
+        `forget` removes what is kept elsewhere of a run that is collected, and returns how many objects that were.
+        """
         self._app, self._own, self._claim = app, own, claim
-        self._retention, self._clock = retention, clock
+        self._retention, self._clock, self._forget = retention, clock, forget
+        self._forgotten = set[str]()
+        """Directories of runs that this process has seen forgotten."""
 
     def collect(self) -> None:
         """Do what is due for each old run. May be killed anywhere."""
@@ -220,16 +235,21 @@ class OldRuns:
             case CleanupStep.MARK:
                 run.write(COLLECTED, [_text(claims=sorted(seen.claims), by=self._own)])
                 if may_clear(look_at_run(run)):
-                    self._clear(run, f"nothing was written there since {_when(seen.newest)}")
+                    self._clear(name, run, f"nothing was written there since {_when(seen.newest)}")
             case CleanupStep.CLEAR:
-                self._clear(run, "that had begun earlier")
+                self._clear(name, run, "that had begun earlier")
             case CleanupStep.KEEP:
                 pass
 
-    def _clear(self, run: Storage, why: str) -> None:
+    def _clear(self, name: str, run: Storage, why: str) -> None:
         gone = run.clear({OWNER, COLLECTED})
         if gone:
             _LOG.info("run %s is collected, %d objects: %s", run.directory, gone, why)
+        if name not in self._forgotten:
+            # Once per process, which is asked for less than each round; a death before it leaves it to the next one.
+            if elsewhere := self._forget(unquote(name)):
+                _LOG.info("run %s is collected: %d ConfigMaps are removed", run.directory, elsewhere)
+            self._forgotten.add(name)
 
 
 def _named(text: bytes) -> frozenset[str]:

@@ -51,6 +51,10 @@ class ApiConfigMaps:
         """Replace the version that the tree names; None if it is gone. Raise `ConfigMapConflictError` if it changed."""
         return self._call("PUT", self._named(tree["metadata"]["name"]), tree)
 
+    def delete(self, name: str, version: str) -> None:
+        """Delete this version; nothing if it is gone. Raise `ConfigMapConflictError` if it changed."""
+        self._call("DELETE", self._named(name), {"preconditions": {"resourceVersion": version}})
+
     def _named(self, name: str) -> str:
         return f"{self._path}/{quote(name, safe='')}"
 

@@ -14,7 +14,7 @@ from typing import Self
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
-from holdfast.placement.record_store import RecordStore, key_part
+from holdfast.placement.record_store import RecordStore
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.tasks.record import PlacementRecord
@@ -26,6 +26,7 @@ from holdfast_runtime.coordination.coordinator import (
     kept_paces,
     misfit,
     own_placement,
+    paces_key,
 )
 from holdfast_runtime.coordination.reporter import Reporter, ReportMap, SupersededError, check_newest, owner_reference
 from holdfast_runtime.progress import Event, Progress, TablesLoading
@@ -123,7 +124,7 @@ class ClusterCoordinator:
         """Return generator system -> its pace, from the ConfigMaps of the run."""
         if not rates:
             return {}
-        return kept_paces(self._store, f"{key_part(self._told.app)}/paces/{key_part(self._told.run)}", rates, now)
+        return kept_paces(self._store, paces_key(self._told.app, self._told.run), rates, now)
 
     def listen(self, event: Event) -> None:
         """Report progress events."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from holdfast.placement.assignment import assign
 from holdfast.placement.metadata_store import MetadataStore
+from holdfast.placement.record_store import key_part
 from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.partitions import StreamPartition
@@ -87,6 +88,11 @@ class Coordinator(Protocol):
 
     def check(self) -> None:
         """Raise an error if this attempt must not go on."""
+
+
+def paces_key(app: str, run: str) -> str:
+    """Return the key of a run's paces, where runs share a store."""
+    return f"{key_part(app)}/paces/{key_part(run)}"
 
 
 def kept_paces(store: MetadataStore, key: str, rates: Mapping[str, int], now: int) -> dict[str, Pace]:

@@ -21,6 +21,7 @@ from holdfast_runtime.checkpoint.run_owner import EVERY, claim_run
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
+from holdfast_runtime.coordination.given_up_runs import GivenUpRuns
 from holdfast_runtime.coordination.reporter import has_committed
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.arrangement import ProcessorShape, Site, shape_of
@@ -89,7 +90,8 @@ def _run(given: argparse.Namespace, drain: threading.Event) -> RunEnded:
         claim = claim_run(places.shared, read.told, committed=has_committed(maps, read.told))
         _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
         coordinator = stack.enter_context(ClusterCoordinator(read.told, maps, given.patience))
-        rounds = stack.enter_context(PeriodicChore(old_runs_of(read, claim).collect, EVERY))
+        old_runs = old_runs_of(read, claim, GivenUpRuns(maps, read.told).forget)
+        rounds = stack.enter_context(PeriodicChore(old_runs.collect, EVERY))
 
         def listen(event: Event) -> None:
             log.listen(event)

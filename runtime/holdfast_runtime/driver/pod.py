@@ -84,11 +84,15 @@ def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log:
     )
 
 
-def old_runs_of(read: DriverFolder, claim: str) -> OldRuns:
-    """Return the runs beside the current one, which `claim` has taken up; raise `CheckpointLocationError`."""
+def old_runs_of(read: DriverFolder, claim: str, forget: Callable[[str], int]) -> OldRuns:
+    """Return the runs beside the current one, which `claim` has taken up; raise `CheckpointLocationError`.
+
+    `forget`: removes the ConfigMaps of a run.
+    """
     kept = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if kept is None or kept == FOREVER else millis(kept)
-    return OldRuns(cluster_runs(read.app, read.told.namespace), folder_name(read.told.run), claim, retention, steady)
+    runs, own = cluster_runs(read.app, read.told.namespace), folder_name(read.told.run)
+    return OldRuns(runs, own, claim, retention, steady, forget)
 
 
 def _text(path: Path) -> str:

@@ -1,0 +1,39 @@
+"""The ConfigMaps of runs that are given up for good: placement record, paces, the last report and assignment.
+
+They stay as long as the checkpoint of their run does. An app that went back to a run without its record would group
+partitions as if they had never grown, and one without its report would count attempts from one. So only a run whose
+checkpoint is marked as collected is forgotten (`checkpoint.run_owner`): its id is refused from then on. Must not decide
+which run that is, nor touch what another app object owns.
+"""
+
+from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore, Tree, version_of
+from holdfast.placement.record_store import record_key
+from holdfast.protocol.attempt import AttemptOrders
+from holdfast.protocol.names import assignment_name, report_name
+from holdfast_runtime.coordination.coordinator import paces_key
+from holdfast_runtime.coordination.reporter import owner_reference
+
+
+class GivenUpRuns:
+    """Forgets runs of one app."""
+
+    def __init__(self, maps: ConfigMaps, told: AttemptOrders) -> None:
+        self._maps, self._app, self._uid = maps, told.app, told.uid
+        self._store = ConfigMapStore(maps, told.app, owner_reference(told))
+
+    def forget(self, run: str) -> int:
+        """Remove all that is kept of a run, and return how many ConfigMaps went. May be killed anywhere."""
+        gone = 0
+        for key in (record_key(self._app, run), paces_key(self._app, run)):
+            if (found := self._store.get(key)) is not None:
+                self._store.remove(key, found.version)
+                gone += 1
+        for name in (assignment_name(self._app, run), report_name(self._app, run)):
+            tree = self._maps.get(name)
+            if tree is not None and self._owned(tree):
+                self._maps.delete(name, version_of(tree))
+                gone += 1
+        return gone
+
+    def _owned(self, tree: Tree) -> bool:
+        return any(one.get("uid") == self._uid for one in tree["metadata"].get("ownerReferences") or ())
