@@ -59,6 +59,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "failed": {},
         "tombstones": 0,
         "misplaced": {},
+        "freed": {"stores": 0, "bytes": 0},
         "restored": ["partition-3: no local store"],
         "streams": {"attributed": 900},
     }

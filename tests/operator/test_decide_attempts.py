@@ -82,8 +82,14 @@ def test_a_driver_that_commits_batches_makes_the_app_ready() -> None:
 
 def test_what_earlier_attempts_left_is_collected_once_the_next_one_does_well() -> None:
     decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=report(2)))
-    assert decision.actions == (CollectAttempts(2),)
+    assert decision.actions == (CollectAttempts(2, app_id("ads", "1")),)
     assert decided(seen(app(decision.status), driver=driver(2), report=report(2))).actions == ()
+
+
+def test_the_first_attempt_of_a_new_run_collects_the_attempts_of_the_old_one_though_their_numbers_are_higher() -> None:
+    old = driver(7, "0", phase=PodPhase.SUCCEEDED)
+    for others, actions in (((), ()), ((old,), (CollectAttempts(1, app_id("ads", "1")),))):
+        assert decided(seen(app(started()), driver=driver(), report=report(), others=others)).actions == actions
 
 
 def test_a_driver_without_a_report_is_starting() -> None:

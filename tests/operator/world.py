@@ -170,8 +170,9 @@ class World:
         elif isinstance(thing, ForceDeletePod):
             self.pods.pop(thing.name, None)
         elif isinstance(thing, CollectAttempts):
-            for pod in [one for one in self.pods.values() if one.over and (one.attempt or 0) < thing.before]:
-                del self.pods[pod.name]
+            for pod in [one for one in self.pods.values() if one.over]:
+                if (pod.attempt or 0) < thing.before or not pod.name.startswith(f"{thing.app_id}-"):
+                    del self.pods[pod.name]
 
     def _start(self, start: StartDriver) -> None:
         name = attempt_name("ads", start.app.spec.run_id, start.attempt)

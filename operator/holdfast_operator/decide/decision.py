@@ -106,9 +106,11 @@ class GiveUpRunClaims:
 
 @dataclass(frozen=True, slots=True)
 class CollectAttempts:
-    """Delete ConfigMaps and finished pods of attempts before this one."""
+    """Delete ConfigMaps and finished pods of attempts before this one, and of all attempts of other runs."""
 
     before: int
+    app_id: str
+    """Of the run that stays: each run numbers its attempts from one."""
 
 
 Action = (

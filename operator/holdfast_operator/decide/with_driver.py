@@ -4,6 +4,7 @@ Must not start a driver: `rules.starts` does.
 """
 
 from holdfast.moments import stamp, time_span
+from holdfast.protocol.names import app_id
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
@@ -133,9 +134,14 @@ def _living(case: Case, driver: PodState) -> Decision:
         fields["failures"] = 0
     status = status_with(case, said | seated.said, **fields)
     fresh = is_ready(status) and not is_ready(case.status)
-    attempt = case.status.attempt or 0
-    collects = (CollectAttempts(attempt),) if fresh and attempt > 1 else ()
+    attempt, run = case.status.attempt or 0, app_id(case.seen.app.name, case.status.run_id or "1")
+    # Each run numbers its attempts from one, so its first one may find those of the run before.
+    collects = (CollectAttempts(attempt, run),) if fresh and (attempt > 1 or _of_other_runs(case, run)) else ()
     return Decision(status, _before_lost(case, seated.wake or wake), (*seated.actions, *collects), seated.events)
+
+
+def _of_other_runs(case: Case, run: str) -> bool:
+    return any(pod.role == "driver" and pod.over and not pod.name.startswith(f"{run}-") for pod in case.seen.pods)
 
 
 def _before_lost(case: Case, wake: LookAgain) -> LookAgain:
