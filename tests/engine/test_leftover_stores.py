@@ -2,12 +2,16 @@
 
 from collections import Counter
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
+import pytest
+
+from holdfast.errors import UserActionError
 
 from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.slot.program import TABLES
-from holdfast_runtime.testing import TestDriver
+from holdfast_runtime.testing import Crashed, TestDriver
 
 COUNT = (
     "def count(key, rows, state):\n"
@@ -105,3 +109,22 @@ def test_an_app_that_goes_back_to_its_old_run_continues_with_what_that_had(tmp_p
         assert counted(driver, "clicks") == dict.fromkeys(USERS, 3)
         assert counted(driver, "orders") == dict.fromkeys(USERS, 2)
     assert stores(tmp_path) == {"1": of(0, 1, 2, 3), "2": of()}
+
+
+def test_an_app_that_goes_back_to_a_run_that_somebody_removed_is_refused(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path) as driver:
+        fed(driver, "clicks", "orders")
+    rmtree(tmp_path / "apps" / "shop" / "runs" / "1")
+    with pytest.raises(UserActionError, match="its checkpoint is gone"), TestDriver(app(), tmp_path):
+        pass
+
+
+def test_an_attempt_that_commits_nothing_leaves_all_stores(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path) as driver:
+        fed(driver, "clicks", "orders")
+        driver.restart(app(orders=False))
+        driver.feed("clicks", [{"who": user} for user in USERS])
+        driver.crash_at("delta written")
+        with pytest.raises(Crashed):
+            driver.run()
+        assert stores(tmp_path) == {"1": of(0, 1, 2, 3)}
