@@ -113,7 +113,7 @@ class Progress:
     """Input stream -> records that a producer put where their key was before the stream grew: order is not certain."""
     restored: tuple[str, ...] = ()
     """Tasks whose state was rebuilt in this batch, with the reason."""
-    freed: Freed = Freed()
+    freed: Freed = field(default_factory=Freed)
     """Local stores that were removed after this batch, because nothing needs them any more."""
     streams: Mapping[str, int] = field(default_factory=dict)
     """Output stream -> rows written in this batch."""

@@ -14,7 +14,7 @@ from holdfast_cli.output.amounts import count, many, rate, size, span
 from holdfast_cli.output.live import LiveView
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import TextView, print_block
-from holdfast_runtime.progress import ClockJumped, EndCause, Event, RunDraining, RunEnded
+from holdfast_runtime.progress import ClockJumped, EndCause, Event, Freed, RunDraining, RunEnded
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen_after
 
 LINE_UP = "\x1b[1A\x1b[2K"
@@ -67,6 +67,14 @@ def test_the_block_says_what_is_waited_for() -> None:
 
 def test_a_batch_that_takes_long_shows_since_when() -> None:
     assert "batch      43, 16 tasks, 27 s ago" in drawn(seen_after(3), 30.0)
+
+
+def test_what_was_freed_is_told_once() -> None:
+    seen = RunTotals()
+    seen.note(replace(FIRST, batch=7, freed=Freed(3, 12_345_678), restored=()), 1.0)
+    assert seen.fresh[0] == "batch 7: removed 3 local stores that nothing needs any more, 12.3 MB"
+    seen.note(replace(FIRST, batch=8, restored=()), 2.0)
+    assert not any("removed" in one for one in seen.fresh)
 
 
 @given(st.integers(20, 200), st.integers(3, 60), st.integers(0, 40), st.integers(0, 40))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast_runtime.driver.pod import DriverLog
-from holdfast_runtime.progress import AttemptStarted, ClockJumped, EndCause, Progress, RunDraining, RunEnded
+from holdfast_runtime.progress import AttemptStarted, ClockJumped, EndCause, Freed, Progress, RunDraining, RunEnded
 
 
 def progress(batch: int, restored: tuple[str, ...] = ()) -> Progress:
@@ -44,6 +44,12 @@ def test_what_was_restored_is_said_at_once_but_not_without_end(
     said = [line for line in caplog.messages if line.startswith("restored")]
     assert said[0] == "restored partition-0: there is no local store"
     assert (len(said), said[-1]) == (11, "restored 15 more tasks")
+
+
+def test_what_was_freed_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
+    log.listen(progress(1))
+    log.listen(replace(progress(2), freed=Freed(3, 12_345_678)))
+    assert caplog.messages[1:] == ["3 local stores that nothing needs any more are removed, 12345678 bytes"]
 
 
 def test_rows_from_the_future_are_counted_and_the_first_is_named(

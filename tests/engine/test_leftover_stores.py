@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.errors import UserActionError
-
-from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.testing import Crashed, TestDriver
 

@@ -37,7 +37,9 @@ UNCOPIED = TaskIdentity(APP, RUN, "partition-10")
 NAMES = st.sampled_from(["partition-0", "partition-1", "partition-2"])
 OWNERS = st.none() | st.builds(TaskIdentity, st.sampled_from([APP, "shop"]), st.sampled_from("012"), NAMES)
 STORES = st.builds(FoundStore, NAMES, OWNERS, st.booleans())
-FOLDERS = st.builds(StoreFolder, st.just(Path()), st.just(APP), st.sampled_from("01"), st.booleans(), st.frozensets(NAMES))
+FOLDERS = st.builds(
+    StoreFolder, st.just(Path()), st.just(APP), st.sampled_from("01"), st.booleans(), st.frozensets(NAMES)
+)
 
 
 @given(STORES, FOLDERS)
@@ -197,7 +199,7 @@ def claimed(directory: Path) -> None:
     try:
         claim(Disk(directory, GONE).place).release()
     except RetrySoonError as error:
-        assert error.code == "StoreBusyError"  # noqa: S101 - it is a process of its own
+        assert error.code == "StoreBusyError"
         print("busy", flush=True)  # noqa: T201
 
 

@@ -1,7 +1,7 @@
 """The cleanup of a location by a slot: once per attempt and process, after the slot has committed a batch of it.
 
 Only slots reach the disk of a location. Those of one location all clean up the same folders, and whoever comes first
-removes. On a laptop the folders of the app's other runs are there too, and the lock of the app keeps their attempts out.
+removes. On a laptop the folders of the app's other runs are there too; the lock of the app keeps their attempts out.
 Must not decide what goes: `state.leftovers` does.
 """
 
@@ -48,9 +48,9 @@ class LocalCleanup:
     def _others(self) -> list[Path]:
         """Return the folders of the app's other runs, where this location has them."""
         runs = self._program.state.runs
-        if runs is None or not runs.is_dir():
+        if runs is None:
             return []
-        return sorted(path for path in runs.iterdir() if path.name != folder_name(self._program.spec.run_id))
+        return sorted(path for path in runs.glob("*") if path.name != folder_name(self._program.spec.run_id))
 
     def _copied(self, store: TaskIdentity) -> bool:
         found = DurableCopy(self._program.state.durable, store).listing()

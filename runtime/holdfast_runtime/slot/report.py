@@ -114,7 +114,7 @@ class SlotReport:
     tasks: tuple[TaskReport, ...]
     phases: Mapping[str, float]
     """Phase -> milliseconds."""
-    freed: Freed = Freed()
+    freed: Freed = field(default_factory=Freed)
     """The leftover local stores that the slot has removed from its location."""
 
     def text(self) -> str:

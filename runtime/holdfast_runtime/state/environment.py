@@ -312,7 +312,7 @@ def _locked(place: StorePlace) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Return False if the file was removed with its store (`leftovers`) between open and lock: others lock a new one."""
+    """Return False if the file was removed with its store (`leftovers`) before it was locked: others lock a new one."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))  # noqa: PTH116 - half the time
     except FileNotFoundError:

@@ -4,7 +4,7 @@ A local store is a cache of its durable copy. One that no task opens stays for e
 in its own place. `leftover` decides from what can be read without opening anything:
 
     committed       nothing goes before the attempt has committed here, so that earlier ones are fenced off
-    a gone task     goes if its durable copy is there: a task that comes back, by an edit taken back, is restored from it
+    a gone task     goes if its durable copy is there, from which a task that comes back is restored
     another run     goes: state never crosses runs, and a user who goes back to that run restores it from its copy
     no owner        goes: it was half made or half removed, and `opening` never trusts it
     another app     stays, and so does all that is open in any process
@@ -133,13 +133,19 @@ def _look(place: StorePlace, copied: Copied) -> FoundStore:
 
 def _store_names(where: StoreFolder) -> list[str]:
     """Return the stores that no task of the plan has. Each was made under a lock file; other folders are not stores."""
+    locks = (name for name in _names(where.path) if name.endswith(_LOCK))
+    return sorted({name.removesuffix(_LOCK) for name in locks} - where.folders)
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder, none if it can't be read.
+
+    Those of stores and tables never begin with a dot: `.snapshot.lock` is the lock of a location.
+    """
     try:
-        names = os.listdir(where.path)  # noqa: PTH208 - half the time
+        return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208 - half the time
     except OSError:
         return []
-    # Names of stores never begin with a dot: `.snapshot.lock` is the lock of a location.
-    locked = {name.removesuffix(_LOCK) for name in names if name.endswith(_LOCK) and not name.startswith(".")}
-    return sorted(locked - where.folders)
 
 
 @contextmanager
@@ -156,8 +162,8 @@ def _left_for_later(path: Path) -> Iterator[None]:
 def remove_tables(where: StoreFolder, *, committed: bool) -> Freed:
     """Remove the content of leftover Broadcast tables in a folder; what is left of each is an empty lock file."""
     freed = Freed()
-    folders = list(where.path.iterdir()) if where.path.is_dir() else []
-    for path in sorted(folders):
+    for name in sorted(_names(where.path)):
+        path = where.path / name
         table = SharedTable(path, _NOBODY, boot_id(), _nothing, b"")
         with _left_for_later(path):
             if leftover(_look_at(table), where, committed=committed) is not None and _files(path):
