@@ -41,3 +41,11 @@ def test_report_and_assignment_of_another_app_object_stay() -> None:
     written(maps, "1", replace(TOLD, uid="u-2"))
     GivenUpRuns(maps, TOLD).forget("1")
     assert {assignment_name("ads", "1"), report_name("ads", "1")} <= maps.trees.keys()
+
+
+def test_a_record_that_somebody_has_changed_stays_and_the_rest_goes() -> None:
+    maps = ConfigMapsHere()
+    written(maps, "1")
+    maps.edit("ads.record.1.head", data={"note": "mine"})
+    assert GivenUpRuns(maps, TOLD).forget("1") == 3
+    assert list(maps.trees) == ["ads.record.1.head"]

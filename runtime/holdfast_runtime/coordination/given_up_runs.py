@@ -6,12 +6,17 @@ checkpoint is marked as collected is forgotten (`checkpoint.run_owner`): its id 
 which run that is, nor touch what another app object owns.
 """
 
+import logging
+
+from holdfast.errors import UserActionError
 from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore, Tree, version_of
 from holdfast.placement.record_store import record_key
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.protocol.names import assignment_name, report_name
 from holdfast_runtime.coordination.coordinator import paces_key
 from holdfast_runtime.coordination.reporter import owner_reference
+
+_LOG = logging.getLogger("holdfast")
 
 
 class GivenUpRuns:
@@ -23,17 +28,23 @@ class GivenUpRuns:
 
     def forget(self, run: str) -> int:
         """Remove all that is kept of a run, and return how many ConfigMaps went. May be killed anywhere."""
-        gone = 0
-        for key in (record_key(self._app, run), paces_key(self._app, run)):
-            if (found := self._store.get(key)) is not None:
-                self._store.remove(key, found.version)
-                gone += 1
+        gone = sum(self._removed(key) for key in (record_key(self._app, run), paces_key(self._app, run)))
         for name in (assignment_name(self._app, run), report_name(self._app, run)):
             tree = self._maps.get(name)
             if tree is not None and self._owned(tree):
                 self._maps.delete(name, version_of(tree))
                 gone += 1
         return gone
+
+    def _removed(self, key: str) -> bool:
+        try:
+            found = self._store.get(key)
+        except UserActionError as error:
+            _LOG.warning("what somebody has changed of a run that is collected is left: %s", error)
+            return False
+        if found is not None:
+            self._store.remove(key, found.version)
+        return found is not None
 
     def _owned(self, tree: Tree) -> bool:
         return any(one.get("uid") == self._uid for one in tree["metadata"].get("ownerReferences") or ())
