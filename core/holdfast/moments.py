@@ -1,13 +1,33 @@
-"""Moments and spans of time as text: for messages, and as Kubernetes writes and reads them.
+"""Moments and spans of time: the unit of rows' event time, and text for messages and as Kubernetes writes it.
 
-Inside Holdfast, moments are milliseconds since 1970; invalid text is read as None. Must not read any clock.
+Inside Holdfast, moments are milliseconds since 1970, but for the event time of rows and what is compared with it:
+windows, gaps, `within`. Those are microseconds, as Spark has them, and a type of their own. Watermarks are in
+milliseconds, rounded down, so they never promise too much. Invalid text is read as None. Must not read any clock.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final, NewType
 
 _YEAR, _DAY = 31_556_952, 86_400
 """Seconds; the year is the calendar's average."""
 _UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Micros = NewType("Micros", int)
+"""A moment of event time since 1970, or a length of it, in microseconds."""
+MICROS_PER_MILLI: Final = 1_000
+FARTHEST: Final = Micros(2**62 - 1)
+"""146 000 years. No moment is farther from 1970, so that what windows and joins add to one fits into 64 bits."""
+
+
+def micros(milliseconds: int) -> Micros:
+    """Return a moment or a length as it is compared with event times; one that is too far as the farthest."""
+    return Micros(max(-FARTHEST, min(milliseconds * MICROS_PER_MILLI, FARTHEST)))
+
+
+def floor_millis(moment: Micros) -> int:
+    """Return the last millisecond that is not behind a moment of event time, also before 1970."""
+    return moment // MICROS_PER_MILLI
 
 
 def event_moment(milliseconds: int) -> str:
@@ -17,6 +37,17 @@ def event_moment(milliseconds: int) -> str:
     except (OverflowError, ValueError, OSError):  # a user's event time may be any number
         return f"the year {1970 + milliseconds // (_YEAR * 1000):,}"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def row_moment(moment: Micros) -> str:
+    """Return the event time of a row as text, in UTC; microseconds only where there are any."""
+    if moment % MICROS_PER_MILLI:
+        try:
+            exact = _EPOCH + timedelta(microseconds=moment)
+        except OverflowError:
+            return event_moment(floor_millis(moment))
+        return exact.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return event_moment(floor_millis(moment))
 
 
 def time_span(milliseconds: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.control.messages import RecordKind
+from holdfast.control.messages import UserRecord, decode
 from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.plan.app_file import load_app
@@ -21,8 +21,6 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange
 from holdfast_runtime.streams.user_functions import load_function
 
-_USER = bytes([RecordKind.USER])
-
 
 def main(data: DataDir) -> int:
     """Say what was found; 1 if a row is lost or doubled."""
@@ -30,13 +28,13 @@ def main(data: DataDir) -> int:
     assert app is not None
     after, log = last_offsets(data, app), EmbeddedLog(data.log)
     expected = views_of_people(app, {one.partition: end for one, end in after.items() if one.stream == "views"})
-    moved = users(records(log, "page-totals-by-page")["value"])
-    found = pa.array([json.loads(value[1:])["view"] for value in moved.to_pylist()], pa.string())
+    moved = rows_among(records(log, "page-totals-by-page")["value"])
+    found = pa.array([json.loads(row)["view"] for row in moved], pa.string())
     once = sorted_(found).equals(sorted_(expected))
     print(f"{len(expected):,} views of people were read, {len(found):,} rows are with their pages: {said(once)}")
 
     read = {one.partition: end for one, end in after.items() if one.stream == "by-page"}
-    rows = len(users(records(log, "page-totals-by-page", read)["value"]))
+    rows = len(rows_among(records(log, "page-totals-by-page", read)["value"]))
     totals: dict[str, dict[str, int]] = {}
     for value in records(log, "totals")["value"].to_pylist():
         total = json.loads(value)
@@ -74,9 +72,10 @@ def records(log: EmbeddedLog, topic: str, ends: Mapping[int, int] | None = None)
     return pa.Table.from_batches([log.fetch(one) for one in wanted])
 
 
-def users(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Those that are rows, and not watermarks."""
-    return values.filter(pc.equal(pc.binary_slice(values, 0, 1), _USER))
+def rows_among(values: pa.ChunkedArray) -> list[bytes]:
+    """The rows among records, without watermarks."""
+    found = map(decode, values.to_pylist())
+    return [one.payload for one in found if isinstance(one, UserRecord)]
 
 
 def sorted_(column: pa.Array) -> pa.Array:

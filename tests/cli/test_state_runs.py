@@ -42,7 +42,7 @@ spec:
 """
 GIVEN = pa.schema([("user", pa.string()), ("page", pa.int64())])
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-View = tuple[str | None, int | None, int]
+View = tuple[str | None, int | None, float]
 """User, page, minutes after noon."""
 VIEWS: list[View] = [("ann", 1, 0), ("bob", 2, 30), ("ann", 1, 90), ("ann", 3, 91)]
 
@@ -56,7 +56,7 @@ def app(holdfast: Holdfast) -> Holdfast:
 def batch(made: Made, views: list[View]) -> None:
     users, pages, minutes = zip(*views, strict=True)
     rows = pa.RecordBatch.from_arrays([pa.array(users, pa.string()), pa.array(pages, pa.int64())], schema=GIVEN)
-    times = pa.array([int((NOON + timedelta(minutes=one)).timestamp() * 1000) for one in minutes])
+    times = pa.array([NOON + timedelta(minutes=one) for one in minutes], pa.timestamp("us", "UTC")).cast(pa.int64())
     with TaskStore.open(made.place) as store:
         store.begin(store.head.batch + 1, 3)
         for name, verb in (
@@ -85,6 +85,11 @@ def test_rows_are_shown_with_key_bucket_and_time(app: Holdfast) -> None:
     pages = sorted(state(app, "get", "--table", "pages"), key=str)
     assert pages[0] == {"task": "partition-0", "key": ["ann", 1], "time": "2026-01-01T12:00:00.000Z"}
     assert [row["key"] for row in pages] == [["ann", 1], ["ann", 3], ["bob", 2]]
+
+
+def test_times_have_microseconds_where_there_are_any(app: Holdfast) -> None:
+    batch(Made("partition-0"), [("ann", 1, 0.00001)])
+    assert [row["time"] for row in state(app, "get", "--table", "once")] == ["2026-01-01T12:00:00.000600Z"]
 
 
 def test_text_has_a_column_for_each(app: Holdfast) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast_runtime.steps.row_dicts import result_rows, row_dicts
-from holdfast_runtime.streams.codecs import ArrowCodec, Codec, JsonCodec, StringCodec, codec_for, event_time_ms
+from holdfast_runtime.streams.codecs import ArrowCodec, Codec, JsonCodec, StringCodec, codec_for, event_times
 from tests.codecs.schemas import binary, schema
 
 COLUMNS = schema(
@@ -335,7 +335,7 @@ def taken_by_every_step(rows: pa.RecordBatch, dicts: list[dict[str, Any]], codec
     assert repr(again.to_pylist()) == repr(rows.to_pylist())
     for field in rows.schema:
         if pa.types.is_timestamp(field.type):
-            event_time_ms(rows, field.name)
+            event_times(rows, field.name)
             kinds = {type(one[field.name]) for one in dicts}
             assert kinds <= {datetime, type(None)}, kinds
     back = codec.decode(codec.encode(rows))

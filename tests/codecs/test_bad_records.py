@@ -13,7 +13,7 @@ from holdfast_runtime.streams.codecs import (
     BadRecord,
     DecodeError,
     JsonCodec,
-    event_time_ms,
+    event_times,
     on_bad,
     without_event_time,
 )
@@ -80,13 +80,13 @@ def test_no_bad_records_are_no_trouble(mode: str) -> None:
 @given(
     st.lists(st.none() | st.integers(-(10**16), 10**16), max_size=9), st.sampled_from(["TIMESTAMP", "TIMESTAMP_NTZ"])
 )
-def test_event_time_is_rounded_down_to_milliseconds(micros: list[int | None], kind: str) -> None:
+def test_event_time_is_not_rounded(micros: list[int | None], kind: str) -> None:
     rows = batch(schema(f"ts {kind}"), [{"ts": value} for value in micros])
-    times = event_time_ms(rows, "ts")
-    assert times.to_pylist() == [None if value is None else value // 1000 for value in micros]
+    times = event_times(rows, "ts")
+    assert times.to_pylist() == micros
     assert without_event_time(times).tolist() == [at for at, value in enumerate(micros) if value is None]
 
 
 def test_event_time_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match="ts is string"):
-        event_time_ms(batch(schema("ts STRING"), []), "ts")
+        event_times(batch(schema("ts STRING"), []), "ts")

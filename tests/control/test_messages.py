@@ -29,7 +29,7 @@ SENDERS = st.one_of(
 )
 RUNS = st.none() | st.builds(WriterRun, NAMES, NUMBERS)
 RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
-    st.binary().map(UserRecord),
+    st.builds(UserRecord, st.binary(), st.integers(0, 999)),
     st.builds(
         lambda time, at, who, run, idle: WatermarkMessage(time, at, who[0], who[1], run, idle),
         st.integers(-(2**63), END_OF_TIME - 1),
@@ -115,10 +115,11 @@ def test_fields_of_later_releases_in_the_same_version_are_passed_over() -> None:
 
 
 def test_the_kind_is_told_by_the_first_byte_alone() -> None:
-    assert [kind_of(byte) for byte in (0, 1, 2, 3, 255)] == [
+    assert [kind_of(byte) for byte in (0, 1, 2, 3, 4, 255)] == [
         RecordKind.USER,
         RecordKind.WATERMARK,
         RecordKind.END_OF_STREAM,
+        RecordKind.USER_WITH_MICROS,
         None,
         None,
     ]
@@ -134,6 +135,21 @@ def test_an_unknown_type_byte_names_the_place_and_the_likely_causes(value: bytes
         assert cause in text
     if value:
         assert 'type byte 123 (first bytes 7b 22 61 64 5f 69 64 22 3a 20 22 78, as text b\'{"ad_id": "x\')' in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(b"\x03", "not nothing"), (b"\x03\x01", "not 01"), (b"\x03\0\0{}", "not 00 00"), (b"\x03\x03\xe8", "not 03 e8")],
+)
+def test_microseconds_that_no_row_has_are_refused_with_the_place(value: bytes, said: str) -> None:
+    with pytest.raises(ControlRecordError, match=f"1 to 999 microseconds follow, and {said}; likely causes") as refused:
+        decode(value, "clicks/3 at offset 17")
+    assert str(refused.value).startswith("clicks/3 at offset 17 starts with type byte 3")
+
+
+def test_a_row_at_a_whole_millisecond_takes_no_byte_more() -> None:
+    assert encode(UserRecord(b"{}")) == b"\0{}"
+    assert encode(UserRecord(b"{}", 400)) == b"\x03\x01\x90{}"
 
 
 def test_a_newer_version_says_which_app_to_upgrade_first() -> None:

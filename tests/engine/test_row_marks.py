@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import ControlMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
+from holdfast.moments import micros
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.program import ClockSource
 from holdfast_runtime.slot.row_marks import marked_rows
@@ -21,7 +22,9 @@ NOW = 1_000
 
 def rows_at(offsets: list[int], times: list[int | None]) -> TimedRows:
     origin = RowOrigin(HERE, pa.array(offsets, pa.int64()))
-    return TimedRows(pa.RecordBatch.from_pydict({"n": offsets}), pa.array(times, pa.int64()), (origin,))
+    # A part of a millisecond moves no watermark.
+    exact = [None if time is None else micros(time) + offset % 2 for time, offset in zip(times, offsets, strict=True)]
+    return TimedRows(pa.RecordBatch.from_pydict({"n": offsets}), pa.array(exact, pa.int64()), (origin,))
 
 
 def marks(
@@ -42,8 +45,8 @@ def test_a_source_moves_its_marks_with_its_rows(drawn: list[int | None], at: lis
     source, inputs = ClockSource(lateness=5, max_ahead=90 - NOW), ControlInputs((HERE,))
     whole = marks(rows_at(list(range(len(drawn))), drawn), source, Bookkeeping.started(inputs, 0), [])
     expected, highest = [], None
-    for time in drawn:
-        if time is not None and time <= 90:
+    for offset, time in enumerate(drawn):
+        if time is not None and micros(time) + offset % 2 <= micros(90):
             highest = max(time - 5, time - 5 if highest is None else highest)
         expected.append(highest)
     assert whole == expected, "as rows come, without those that are not believed"

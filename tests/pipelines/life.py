@@ -24,6 +24,7 @@ from tests.pipelines.oracle import Oracle, Row
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ERA = timedelta(hours=2)
+MICROSECOND, SECOND = timedelta(microseconds=1), 1_000_000
 STRETCH = 300
 """Seconds of an era in which there are rows."""
 KEYS, VALUES, ROWS = 6, 4, 40
@@ -97,8 +98,8 @@ class Life:
         self.settle()
         since, until = self.at, min(self.at + self.draw.randint(10, 120), STRETCH)
         for stream in self.inputs:
-            ms = sorted(self.draw.randrange(since * 1000, until * 1000 + 1) for _ in range(self.draw.randint(0, ROWS)))
-            fed[stream["name"]] = [self._row(self._era_start + at) for at in ms]
+            times = sorted(self._drawn_time(since, until) for _ in range(self.draw.randint(0, ROWS)))
+            fed[stream["name"]] = [self._row(self._era_start + at) for at in times]
         self.at = until
         waiting = {stream["name"]: list(fed[stream["name"]]) for stream in self.inputs}
         while any(waiting.values()):
@@ -127,7 +128,7 @@ class Life:
         self.eras, self.at = self.eras + 1, 0
         self.told.append("an era ends")
         for minutes in range(3):
-            at = self._era_start - int(timedelta(minutes=10 - minutes) / timedelta(milliseconds=1))
+            at = self._era_start - timedelta(minutes=10 - minutes) // MICROSECOND
             for stream in self.inputs:
                 marks = [Row(f"x{key}", f"x{key}", -1, at) for key in range(MARKS)]
                 self.driver.feed(stream["name"], [_record(row) for row in marks])
@@ -161,7 +162,15 @@ class Life:
 
     @property
     def _era_start(self) -> int:
-        return self.eras * int(ERA / timedelta(milliseconds=1))
+        return self.eras * (ERA // MICROSECOND)
+
+    def _drawn_time(self, since: int, until: int) -> int:
+        """A time between these seconds: any, or beside a whole one, so that many are apart by a length in the app."""
+        first, last = since * SECOND, until * SECOND
+        if self.draw.random() < 0.5:
+            return self.draw.randint(first, last)
+        beside = self.draw.choice((-1, 0, 0, 1, 400))
+        return min(max(self.draw.randint(since, until) * SECOND + beside, first), last)
 
     def _row(self, at: int) -> Row:
         draw = self.draw
@@ -181,4 +190,4 @@ def _behind_event_time(tree: Tree, name: str | None) -> bool:
 
 
 def _record(row: Row) -> Mapping[str, Any]:
-    return {"k": row.k, "v": row.v, "n": row.n, "ts": START + timedelta(milliseconds=row.at)}
+    return {"k": row.k, "v": row.v, "n": row.n, "ts": START + row.at * MICROSECOND}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any, NamedTuple
 
+from holdfast.moments import micros
 from holdfast.spec.values import millis
 
 Tree = Mapping[str, Any]
@@ -22,7 +23,11 @@ class Row(NamedTuple):
     v: str | None
     n: int | None
     at: int
-    """Its event time, in milliseconds."""
+    """Its event time, in microseconds."""
+
+
+def _length(duration: str) -> int:
+    return micros(millis(duration))
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
@@ -115,7 +120,7 @@ def _firsts(settings: Tree, rows: Sequence[Row], state: dict[Any, Any]) -> Itera
     within = settings.get("within")
     for row in rows:
         passed = state.setdefault(row[:3], [])
-        if not any(within is None or abs(row.at - at) <= millis(within) for at in passed):
+        if not any(within is None or abs(row.at - at) <= _length(within) for at in passed):
             passed.append(row.at)
             yield row
 
@@ -151,9 +156,9 @@ def _aggregated(settings: Tree, rows: Sequence[Row], state: dict[Any, Any], *, o
                 yield Row(k, v, compute([row.n for row in held]), 0)
         elif over:
             del state[k, v, window]
-            for some in _sessions(millis(settings["session"]), held) if "session" in settings else [held]:
+            for some in _sessions(_length(settings["session"]), held) if "session" in settings else [held]:
                 latest = max(row.at for row in some)
-                end = latest + millis(settings["session"]) if "session" in settings else window
+                end = latest + _length(settings["session"]) if "session" in settings else window
                 yield Row(k, v, compute([row.n for row in some]), latest if end is None else end - 1)
 
 
@@ -162,8 +167,8 @@ def _windows(settings: Tree, at: int) -> Iterator[int | None]:
     if "window" not in settings:
         yield None
         return
-    length = millis(settings["window"])
-    slide = millis(settings.get("slide", settings["window"]))
+    length = _length(settings["window"])
+    slide = _length(settings.get("slide", settings["window"]))
     start = at // slide * slide
     while start > at - length:
         yield start + length
@@ -189,8 +194,8 @@ class _Kept:
 
 def _joined(settings: Tree, given: Sequence[Sequence[Row]], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
     (on,), kind = settings["on"], settings.get("type", "Inner")
-    before = millis(settings.get("within") or settings.get("before") or "0s")
-    after = millis(settings.get("within") or settings.get("after") or "0s")
+    before = _length(settings.get("within") or settings.get("before") or "0s")
+    after = _length(settings.get("within") or settings.get("after") or "0s")
     lefts, rights = (state.setdefault(side, []) for side in ("left", "right"))
     new_lefts, new_rights = ([_Kept(row) for row in rows] for rows in given)
     for left, right in chain(product(lefts, new_rights), product(new_lefts, chain(rights, new_rights))):

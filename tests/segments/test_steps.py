@@ -108,7 +108,7 @@ def test_rows_get_the_event_time_their_function_keeps_however_many_there_are() -
         {"k": ["a", "b", "c"], "ts": pa.array([3000, 1000, 2000], columns.field(1).type)}
     )
     function = UserFunction("x", "ads.demo:f", lambda batch: batch.take(pa.array([2, 0])), columns, event_time="ts")
-    assert apply(function, TimedRows(given, pa.array([3, 1, 2]))).times.to_pylist() == [2, 3]
+    assert apply(function, TimedRows(given, pa.array([3000, 1001, 2000]))).times.to_pylist() == [2000, 3000]
 
 
 def test_merged_rows_come_in_the_order_of_the_inputs() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
+from holdfast.moments import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns
 from holdfast_runtime.state.errors import StateUnreadableError
@@ -26,7 +27,7 @@ from tests.state.places import Disk
 from tests.state.test_runs import TINY, MemoryTable
 
 SCHEMA = pa.schema([("user", pa.string()), time_column("#time"), ("#n", pa.int64())])
-HOUR = 3_600_000
+HOUR = 3_600_000_000
 Kept = tuple[str | None, int, int]
 """User, time, number."""
 kept_rows = st.lists(st.tuples(st.none() | st.sampled_from("abcd"), st.integers(0, 3), st.integers(0, 99)), max_size=9)
@@ -50,7 +51,7 @@ def seen(view: RunsView | None, user: str | EllipsisType | None = ...) -> list[t
     """The start of the bucket, and the row."""
     assert view is not None
     key = None if user is ... else pa.RecordBatch.from_arrays([pa.array([user], pa.string())], schema=view.key)
-    found = []
+    found: list[tuple[int | None, Kept]] = []
     for start, rows in view.rows(key):
         times = rows.column(1).cast(pa.int64()).to_pylist()
         found += [
@@ -114,7 +115,7 @@ def test_the_size_is_told_without_reading_a_piece() -> None:
         del table.rows[key]
     view = RunsView.of(table)
     assert view is not None
-    assert view.size() == RunsSize(40, 4, -HOUR, 4 * HOUR)
+    assert view.size() == RunsSize(40, 4, Micros(-HOUR), Micros(4 * HOUR))
 
 
 def test_buckets_without_a_width_are_no_times() -> None:
@@ -133,7 +134,7 @@ def test_rows_that_are_of_no_stretch_of_time_come_last_and_count() -> None:
     view = RunsView.of(table)
     assert [start for start, _ in seen(view)] == [start for start, _ in seen(view, "a")] == [3 * HOUR, None]
     assert view is not None
-    assert view.size() == RunsSize(2, 2, 3 * HOUR, 3 * HOUR)
+    assert view.size() == RunsSize(2, 2, Micros(3 * HOUR), Micros(3 * HOUR))
 
 
 @pytest.mark.parametrize(
@@ -184,10 +185,11 @@ def test_a_schema_that_can_not_be_read_is_told(value: bytes) -> None:
         RunsView.of(table)
 
 
-def test_a_schema_of_a_later_format_names_both() -> None:
+@pytest.mark.parametrize("other", [1, 3])
+def test_a_schema_of_another_format_names_both(other: int) -> None:
     table = MemoryTable()
-    table.rows[b"s"] = json.dumps({"format": 2}).encode()
-    with pytest.raises(StateUnreadableError, match="has format 2, and this release reads 1"):
+    table.rows[b"s"] = json.dumps({"format": other}).encode()
+    with pytest.raises(StateUnreadableError, match=f"has format {other}, and this release reads 2"):
         RunsView.of(table)
 
 

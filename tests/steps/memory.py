@@ -58,7 +58,7 @@ class MemoryTables:
 
 
 def timed(schema: pa.Schema, rows: Sequence[dict[str, Any]], times: Sequence[int | None] | None = None) -> TimedRows:
-    """Rows, at the times given; without, none has one."""
+    """Rows, at the times given, in microseconds; without, none has one."""
     batch = pa.RecordBatch.from_pylist(list(rows), schema)
     return TimedRows(batch, pa.array([None] * len(rows) if times is None else list(times), pa.int64()))
 

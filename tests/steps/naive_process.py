@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.moments import micros
 from holdfast_runtime.steps.context import StepClock
 
 Found = list[tuple[dict[str, Any], int | None]]
+"""Rows and their event times, in microseconds."""
 
 
 class NaiveState(dict[Any, Any]):
@@ -100,13 +102,13 @@ class NaiveProcess:
                 del state.waiting["event", name]
             state.fired = tuple(NaiveTimer("event", name, served) for name in fired)
             state.watermark = mark
-            found += [(row, served) for row in self._call(key, [], state, clock)]
+            found += [(row, micros(served)) for row in self._call(key, [], state, clock)]
             state.fired = ()
         return found
 
     def _late(self, time: int | None, mark: int | None, clock: StepClock) -> bool:
-        behind = time is not None and mark is not None and time < mark
-        return behind or (time is not None and clock.horizon is not None and time > clock.horizon)
+        behind = time is not None and mark is not None and time < micros(mark)
+        return behind or (time is not None and clock.horizon is not None and time > micros(clock.horizon))
 
     def _noted(self, state: NaiveState) -> int:
         granule = max((self.ttl or 0) // 32, 1000)
@@ -143,7 +145,8 @@ class NaiveProcess:
             rows = self._call(key, [], state, clock)
             state.fired, state.deaf = (), False
             late |= {(key, n, t) for (k, n), t in state.waiting.items() if k == kind and t <= time}
-            found += [(row, time if kind == "event" else clock.watermark) for row in rows]
+            at = time if kind == "event" else clock.watermark
+            found += [(row, None if at is None else micros(at)) for row in rows]
         if kind == "event":
             times = [
                 t for state in self.states.values() for (k, _), t in state.waiting.items() if k == kind and t <= until

@@ -1,10 +1,11 @@
 """A `process` step with tables of its own, for its tests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from holdfast.moments import MICROS_PER_MILLI
 from holdfast.spec.steps import Process
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
@@ -35,15 +36,18 @@ class Running:
     def __call__(
         self,
         rows: list[dict[str, Any]] | None = None,
-        times: list[int | None] | None = None,
+        times: Sequence[float | None] | None = None,
         *,
         now: int = NOON,
         watermark: int | None = None,
         ended: bool = False,
         before: int | None = None,
-    ) -> list[tuple[dict[str, Any], int | None]]:
+    ) -> list[tuple[dict[str, Any], float | None]]:
+        """Run a batch; all times are milliseconds, those of rows may have microseconds behind the point."""
         clock = StepClock(now, watermark, ended, before)
-        return listed(self.step.run(timed(self.given, rows or [], times), self.tables, clock))
+        micros = None if times is None else [None if one is None else round(one * MICROS_PER_MILLI) for one in times]
+        found = listed(self.step.run(timed(self.given, rows or [], micros), self.tables, clock))
+        return [(row, None if time is None else time / MICROS_PER_MILLI) for row, time in found]
 
     @property
     def keys(self) -> list[bytes]:
@@ -59,5 +63,5 @@ def rows_of(*skus: str | None) -> list[dict[str, Any]]:
     return [{"sku": sku, "shop": 1, "cents": place} for place, sku in enumerate(skus)]
 
 
-def values(found: list[tuple[dict[str, Any], int | None]]) -> list[tuple[Any, ...]]:
+def values(found: Sequence[tuple[dict[str, Any], float | None]]) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row, _ in found]

@@ -1,7 +1,7 @@
 """`aggregate` beside a list of rows: windows, sessions and all time, any cut into batches, late rows, nulls, rounds."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -9,21 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
+from holdfast.moments import MICROS_PER_MILLI
 from holdfast.planning.aggregation import AggregateCall, Aggregation
 from holdfast.spec.steps import Aggregate
+from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from tests.error_codes import has_code
+from tests.steps.moments import moments
 from tests.steps.test_deduplicate import Tables
 
 SCHEMA = pa.schema([("user", pa.string()), ("n", pa.int64())])
 PARTS = Aggregation((), (AggregateCall("count"), AggregateCall("sum", ("n",))), ("rows", "total"), ())
 Row = tuple[str | None, int | None, int | None]
-"""User, number, event time."""
+"""User, number, event time in microseconds."""
 Out = tuple[int | None, int | None, str | None, int, int | None]
-"""Window start and end, user, count and sum."""
+"""Window start and end in microseconds, user, count and sum."""
+MS = MICROS_PER_MILLI
 
 
 def timed(rows: Sequence[Row]) -> TimedRows:
@@ -37,16 +41,16 @@ def step(shape: Mapping[str, str], most: int = 1000) -> AggregateStep:
     return AggregateStep("counts", AggregatePlan(made, PARTS, SCHEMA), "counts", most=most)
 
 
-def ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
+def us(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def came(made: TimedRows) -> list[Out]:
     bounds = "window_start" in made.rows.schema.names
     return [
         (
-            ms(row["window_start"]) if bounds else None,
-            ms(row["window_end"]) if bounds else None,
+            us(row["window_start"]) if bounds else None,
+            us(row["window_end"]) if bounds else None,
             row["user"],
             row["rows"],
             row["total"],
@@ -92,7 +96,8 @@ class WindowModel:
             if start - back + self.window > time
         ]
 
-    def close(self, watermark: int | None) -> Iterator[Out]:
+    def close(self, millis: int | None) -> Iterator[Out]:
+        watermark = None if millis is None else millis * MS
         if watermark is None or (self.until is not None and watermark <= self.until):
             return
         self.until = watermark
@@ -124,7 +129,8 @@ class SessionModel:
                     others.append(one)
             self.held = [*others, (user, first, last, held)]
 
-    def close(self, watermark: int | None) -> Iterator[Out]:
+    def close(self, millis: int | None) -> Iterator[Out]:
+        watermark = None if millis is None else millis * MS
         if watermark is None or (self.until is not None and watermark <= self.until):
             return
         self.until = watermark
@@ -135,9 +141,7 @@ class SessionModel:
 
 
 rows_of = st.lists(
-    st.tuples(
-        st.none() | st.sampled_from("abc"), st.none() | st.integers(-9, 9), st.none() | st.integers(-3000, 12_000)
-    ),
+    st.tuples(st.none() | st.sampled_from("abc"), st.none() | st.integers(-9, 9), st.none() | moments(-3000, 12_000)),
     max_size=25,
 )
 SHAPES: list[dict[str, str]] = [
@@ -153,8 +157,8 @@ SHAPES: list[dict[str, str]] = [
 def model_of(shape: dict[str, str]) -> WindowModel | SessionModel:
     lengths = {"1s": 1000, "3s": 3000, "400ms": 400, "700ms": 700, "5ms": 5}
     if "session" in shape:
-        return SessionModel(lengths[shape["session"]])
-    return WindowModel(lengths[shape["window"]], lengths[shape.get("slide", shape["window"])])
+        return SessionModel(lengths[shape["session"]] * MS)
+    return WindowModel(lengths[shape["window"]] * MS, lengths[shape.get("slide", shape["window"])] * MS)
 
 
 def marked(batches: Iterable[list[Row] | None], lateness: int) -> Iterator[tuple[list[Row], int | None, bool]]:
@@ -166,7 +170,7 @@ def marked(batches: Iterable[list[Row] | None], lateness: int) -> Iterator[tuple
     for rows in batches:
         times = [time for _, _, time in rows or [] if time is not None]
         newest = max(times if newest is None else [*times, newest], default=None)
-        yield rows or [], None if newest is None else newest - lateness, rows is None
+        yield rows or [], None if newest is None else newest // MS - lateness, rows is None
 
 
 @given(st.lists(rows_of, max_size=8), st.sampled_from(SHAPES), st.integers(0, 3000))
@@ -239,8 +243,8 @@ def test_a_stretch_that_is_over_in_the_middle_of_its_session_is_not_lost() -> No
     """It lies in one bucket with one that it overlaps and that is not over."""
     verb, tables = step({"session": "3s"}), Tables()
     run(verb, tables, [("a", 1, 0)], -420)
-    assert run(verb, tables, [("a", 1, 1), ("a", 1, 3420)], 3000) == []
-    assert run(verb, tables, [], 3420) == [(0, 3001, "a", 2, 2)]
+    assert run(verb, tables, [("a", 1, 1 * MS), ("a", 1, 3420 * MS)], 3000) == []
+    assert run(verb, tables, [], 3420) == [(0, 3001 * MS, "a", 2, 2)]
 
 
 @given(st.lists(rows_of, max_size=8))
@@ -270,17 +274,57 @@ def test_a_watermark_that_is_not_believed_any_more_makes_no_row_late() -> None:
     """A clock that was years ahead, and was set right: what was closed by it stays out, and time begins again."""
     verb, tables = step({"window": "1s"}), Tables()
     far = 10**12
-    verb.run(timed([("a", 1, far)]), tables, StepClock(0, far, horizon=far))
+    verb.run(timed([("a", 1, far * MS)]), tables, StepClock(0, far, horizon=far))
     found = verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None, horizon=10_000))
     assert (came(found), verb.late) == ([], 0)
     found = verb.run(timed([]), tables, StepClock(0, 2000, horizon=10_000))
-    assert came(found) == [(0, 1000, "a", 1, 1)]
+    assert came(found) == [(0, 1000 * MS, "a", 1, 1)]
 
 
-def test_the_time_of_a_result_is_the_last_millisecond_of_its_window() -> None:
+def test_the_time_of_a_result_is_the_last_microsecond_of_its_window() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None))
-    assert verb.run(timed([]), tables, StepClock(0, 1000)).times.to_pylist() == [999]
+    assert verb.run(timed([]), tables, StepClock(0, 1000)).times.to_pylist() == [999_999]
+
+
+def test_a_session_that_ends_between_two_milliseconds_is_not_late_for_windows_over_it() -> None:
+    """Its result comes out by a watermark that the one before it had not reached."""
+    verb, tables = step({"session": "1s"}), Tables()
+    verb.run(timed([("a", 1, 400)]), tables, StepClock(0, 1_000))
+    made = verb.run(timed([]), tables, StepClock(0, 1_001, before=1_000))
+    assert came(made) == [(400, 1_000_400, "a", 1, 1)]
+    assert not StepClock(0, 1_001, before=1_000).late(made.times)[0].as_py()
+
+
+@pytest.mark.parametrize("first", [0, 400, -300])
+def test_a_session_goes_on_up_to_a_microsecond_before_its_gap_and_no_longer(first: int) -> None:
+    for apart, rows in ((1_000_000 - 1, [2]), (1_000_000, [1, 1])):
+        for together in (True, False):
+            verb, tables = step({"session": "1s"}), Tables()
+            some: list[Row] = [("a", 1, first), ("a", 1, first + apart)]
+            for part in [some] if together else [some[:1], some[1:]]:
+                assert run(verb, tables, part, -10_000) == []
+            assert [one[3] for one in run(verb, tables, [], 10_000)] == rows
+
+
+@pytest.mark.parametrize("shape", [{"window": "1s"}, {"window": "2s", "slide": "1s"}], ids=str)
+def test_a_row_a_microsecond_before_the_end_of_a_window_is_in_it_and_one_at_the_end_is_in_the_next(
+    shape: dict[str, str],
+) -> None:
+    verb, tables = step(shape), Tables()
+    run(verb, tables, [("a", 1, 999_999), ("a", 10, 1_000_000), ("a", 100, -1)], -2_000)
+    found = {start: total for start, _, _, _, total in run(verb, tables, [], 10_000)}
+    if "slide" in shape:
+        assert found == {-2_000_000: 100, -1_000_000: 101, 0: 11, 1_000_000: 10}
+    else:
+        assert found == {-1_000_000: 100, 0: 1, 1_000_000: 10}
+
+
+def test_how_far_windows_were_closed_is_not_read_from_another_release() -> None:
+    verb, tables = step({"window": "1s"}), Tables()
+    tables.table("counts").put_many([b"c"], [b'{"until": 5000, "done": 5000, "round": null}'])
+    with pytest.raises(StateUnreadableError, match="format None, and this release reads 2"):
+        run(verb, tables, [], 6000)
 
 
 def test_a_sum_that_overflows_names_column_key_and_window() -> None:
@@ -295,14 +339,14 @@ def test_a_sum_that_only_overflows_on_its_way_is_right() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     for number in (2**63 - 1, 1, -1):
         run(verb, tables, [("a", number, 5)], None)
-    assert run(verb, tables, [], 1000) == [(0, 1000, "a", 3, 2**63 - 1)]
+    assert run(verb, tables, [], 1000) == [(0, 1000 * MS, "a", 3, 2**63 - 1)]
 
 
 def test_results_that_overflow_are_put_aside_where_the_step_says_so() -> None:
     made = Aggregate.model_validate({"by": ["user"], "window": "1s", "compute": ["sum(n) AS total"]})
     verb, tables = AggregateStep("counts", AggregatePlan(made, PARTS, SCHEMA), "counts", apart=True), Tables()
     run(verb, tables, [("a", 2**63 - 1, 5), ("b", 1, 5), ("a", 1, 6)], None)
-    assert run(verb, tables, [], 1000) == [(0, 1000, "b", 1, 1)]
+    assert run(verb, tables, [], 1000) == [(0, 1000 * MS, "b", 1, 1)]
     ((rows, (failed,)),) = verb.failed
     assert rows.rows.to_pylist()[0]["user"] == "a"
     assert (failed.column, failed.row) == ("total", 0)
@@ -329,7 +373,7 @@ def test_what_the_watermark_has_left_behind_is_forgotten(shape: dict[str, str]) 
     verb, tables = step(shape), Tables()
     for batch in range(100):
         start = batch * 1000
-        run(verb, tables, [(str(n % 20), n, start + n * 10) for n in range(100)], start - 500)
+        run(verb, tables, [(str(n % 20), n, (start + n * 10) * MS) for n in range(100)], start - 500)
     left = [key for key in tables.table("counts").rows if key[:1] in (b"d", b"p")]
     assert len(left) < 140
 

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.moments import MICROS_PER_MILLI
 from holdfast.spec.steps import Deduplicate
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.state.test_runs import MemoryTable
+from tests.steps.moments import moments
 
 SCHEMA = pa.schema([("user", pa.string()), ("n", pa.int64())])
 Row = tuple[str | None, int, int | None]
-"""User, number, event time."""
+"""User, number, event time in microseconds."""
+MS = MICROS_PER_MILLI
 
 
 class Tables:
@@ -51,18 +54,17 @@ def expected(batches: Sequence[tuple[int | None, Sequence[Row]]], within: int | 
     for before, rows in batches:
         found = []
         for user, number, time in rows:
-            if within is not None and (time is None or (before is not None and time < before)):
+            if within is not None and (time is None or (before is not None and time < before * MS)):
                 continue
             near = [one for name, one in passed if name == user]
-            if any(within is None or abs((time or 0) - (one or 0)) <= within for one in near):
+            if any(within is None or abs((time or 0) - (one or 0)) <= within * MS for one in near):
                 continue
             passed.append((user, time))
             found.append(number)
         yield found
 
 
-times = st.integers(0, 12_000)
-rows_of = st.lists(st.tuples(st.none() | st.sampled_from("abc"), st.none() | times), max_size=25)
+rows_of = st.lists(st.tuples(st.none() | st.sampled_from("abc"), st.none() | moments(0, 12_000)), max_size=25)
 
 
 @given(st.lists(rows_of, max_size=8), st.sampled_from([None, "1s", "100ms", "5s"]), st.integers(0, 3000))
@@ -80,7 +82,7 @@ def test_what_passes_is_what_a_list_says(
             number += 1
             rows.append((user, number, time))
             newest = time if newest is None else newest if time is None else max(newest, time)
-        after = None if newest is None else newest - lateness
+        after = None if newest is None else newest // MS - lateness
         batches.append((before, rows))
         found.append(run(verb, tables, rows, before, after))
         before = after
@@ -89,16 +91,16 @@ def test_what_passes_is_what_a_list_says(
 
 def test_late_rows_and_rows_without_time_are_dropped_and_counted() -> None:
     verb, tables = step("1h"), Tables()
-    assert run(verb, tables, [("a", 1, 99), ("b", 2, None), ("c", 3, 100)], 100, 100) == [3]
+    assert run(verb, tables, [("a", 1, 100 * MS - 1), ("b", 2, None), ("c", 3, 100 * MS)], 100, 100) == [3]
     assert verb.late == 2
     assert verb.late_rows.rows.to_pylist() == [{"user": "a", "n": 1}, {"user": "b", "n": 2}]
-    assert verb.late_rows.times.to_pylist() == [99, None]
+    assert verb.late_rows.times.to_pylist() == [100 * MS - 1, None]
 
 
 def test_late_rows_are_those_of_the_last_run() -> None:
     verb, tables = step("1h"), Tables()
-    run(verb, tables, [("a", 1, 99)], 100, 100)
-    for rows in ([("a", 2, 100)], []):
+    run(verb, tables, [("a", 1, 100 * MS - 1)], 100, 100)
+    for rows in ([("a", 2, 100 * MS)], []):
         run(verb, tables, rows, 100, 100)
         assert (verb.late, verb.late_rows.count) == (0, 0)
 
@@ -110,18 +112,29 @@ def test_without_within_no_time_is_needed_and_no_row_is_late() -> None:
     assert verb.late == 0
 
 
-def test_a_row_exactly_within_is_a_duplicate_and_one_later_is_not() -> None:
+@pytest.mark.parametrize("first", [5_000_000, 4_999_700, -300])
+def test_a_row_exactly_within_is_a_duplicate_and_one_a_microsecond_later_is_not(first: int) -> None:
+    second = 1000 * MS
     verb, tables = step("1s"), Tables()
-    assert run(verb, tables, [("a", 1, 5000)], None, None) == [1]
-    assert run(verb, tables, [("a", 2, 6000), ("a", 3, 4000)], None, None) == []
-    assert run(verb, tables, [("a", 4, 6001), ("a", 5, 3999)], None, None) == [4, 5]
+    assert run(verb, tables, [("a", 1, first)], None, None) == [1]
+    assert run(verb, tables, [("a", 2, first + second), ("a", 3, first - second)], None, None) == []
+    assert run(verb, tables, [("a", 4, first + second + 1), ("a", 5, first - second - 1)], None, None) == [4, 5]
+    together = [("b", 1, first), ("b", 2, first + second), ("b", 3, first + second + 1), ("b", 4, first - second - 1)]
+    assert run(verb, tables, together, None, None) == [1, 3, 4]
+
+
+def test_what_has_passed_is_known_until_no_duplicate_can_come_to_the_microsecond() -> None:
+    verb, tables = step("1s"), Tables()
+    assert run(verb, tables, [("a", 1, 999_700)], None, 1_999) == [1]
+    assert run(verb, tables, [("a", 2, 1_999_700)], 1_999, 1_999) == []
+    assert run(verb, tables, [("a", 3, 1_999_701)], 1_999, 1_999) == [3]
 
 
 def test_what_the_watermark_has_left_behind_is_forgotten() -> None:
     verb, tables = step("1s"), Tables()
     for batch in range(200):
         start = batch * 500
-        run(verb, tables, [(str(n), n, start + n) for n in range(100)], start - 1000, start - 500)
+        run(verb, tables, [(str(n), n, (start + n) * MS) for n in range(100)], start - 1000, start - 500)
     pieces = [key for key in tables.table("once").rows if key.startswith(b"p")]
     assert len(pieces) < 30
 
@@ -146,11 +159,11 @@ def test_many_keys_over_many_batches_pass_once() -> None:
 @pytest.mark.parametrize(("before", "after"), [("1s", "10s"), ("10s", "1s"), ("1s", None), (None, "1s")])
 def test_another_within_takes_over_what_has_passed(before: str | None, after: str | None) -> None:
     tables, was, now = Tables(), step(before), step(after)
-    rows = [(str(n), n, n * 700) for n in range(100)]
+    rows = [(str(n), n, n * 700 * MS) for n in range(100)]
     assert run(was, tables, rows, None, None) == list(range(100))
     # Each with its own time is a duplicate for any length.
     assert run(now, tables, rows, None, None) == []
-    later = {"1s": 1_001, "10s": 10_001, None: 10**9}[after]
+    later = {"1s": 1_000 * MS + 1, "10s": 10_000 * MS + 1, None: 10**12}[after]
     found = run(now, tables, [(user, n, time + later) for user, n, time in rows], None, None)
     assert found == ([] if after is None else list(range(100)))
     assert run(now, tables, [(user, n, time + later) for user, n, time in rows], None, None) == []

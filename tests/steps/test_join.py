@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.moments import MICROS_PER_MILLI, micros
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.columns import key_columns
 from holdfast_runtime.columns.sorted_hashes import CHUNK
+from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.steps import join
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.join import JoinStep
@@ -21,19 +23,22 @@ from holdfast_runtime.steps.joins import side_buffer
 from holdfast_runtime.steps.joins.join_plan import JoinPlan, Kind
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables
+from tests.steps.moments import moments
 
 KINDS: tuple[Kind, ...] = ("Inner", "Left", "Right", "Full")
 LEFT = pa.schema([("k", pa.string()), ("n", pa.int64())])
 RIGHT = pa.schema([("K", pa.string()), ("m", pa.int64())])
 COLUMNS = (JoinColumn("both", "k", "k"), JoinColumn("left", "n", "n"), JoinColumn("right", "m", "m"))
 Row = tuple[Any, int, int | None]
-"""Key, number, event time."""
+"""Key, number, event time in microseconds."""
 Out = tuple[Any, int | None, int | None, int | None]
-"""Key, both numbers, event time."""
+"""Key, both numbers, event time in microseconds."""
+MS = MICROS_PER_MILLI
 
 
 def plan(kind: Kind = "Inner", before: int = 10, after: int = 10) -> JoinPlan:
-    return JoinPlan(("k",), before, after, kind, COLUMNS, LEFT, RIGHT)
+    """A join within these milliseconds."""
+    return JoinPlan(("k",), micros(before), micros(after), kind, COLUMNS, LEFT, RIGHT)
 
 
 def timed(rows: Sequence[Row], schema: pa.Schema) -> TimedRows:
@@ -96,7 +101,7 @@ class Model:
         found: list[Out] = []
         for at, rows in enumerate((left, right)):
             for key, number, time in rows:
-                if time is None or (self.watermark is not None and time < self.watermark):
+                if time is None or (self.watermark is not None and time < self.watermark * MS):
                     self.late[at] += 1
                 elif key is None:
                     if self.plan.outer[at]:
@@ -105,7 +110,7 @@ class Model:
                     self._meet(at, [canonical(key), number, time, False, key], found)
         for at in (0, 1):
             for row in list(self.sides[at]):
-                if ended or (watermark is not None and row[2] + self.plan.waits[at] < watermark):
+                if ended or (watermark is not None and row[2] + self.plan.waits[at] < watermark * MS):
                     self.sides[at].remove(row)
                     if self.plan.outer[at] and not row[3]:
                         found.append(self._alone(at, row[4], row[1], row[2]))
@@ -132,6 +137,11 @@ def ordered(rows: Sequence[tuple[Any, ...]]) -> list[str]:
     return sorted(map(str, rows))
 
 
+def ms(*rows: Any) -> list[Any]:
+    """The same rows, whose last value is milliseconds, with microseconds."""
+    return [(*row[:-1], row[-1] * MS) for row in rows]
+
+
 def numbered(rows: Sequence[tuple[Any, int | None]]) -> list[Row]:
     return [(key, number, time) for number, (key, time) in enumerate(rows)]
 
@@ -145,7 +155,7 @@ def histories(draw: st.DrawFn) -> list[tuple[list[Row], list[Row], int | None]]:
         base = at * draw(st.integers(0, 12))
         sides: list[list[Row]] = []
         for _ in range(2):
-            rows = draw(st.lists(st.tuples(keys, st.one_of(st.none(), st.integers(base - 6, base + 12))), max_size=12))
+            rows = draw(st.lists(st.tuples(keys, st.one_of(st.none(), moments(base - 6, base + 12))), max_size=12))
             sides.append([(key, number + place, time) for place, (key, time) in enumerate(rows)])
             number += len(rows)
         step = draw(st.one_of(st.none(), st.integers(0, 25)))
@@ -160,7 +170,7 @@ def test_a_join_gives_what_lists_give(
     kind: Kind, history: list[tuple[list[Row], list[Row], int | None]], bounds: tuple[int, int], small: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(side_buffer, "_LEAST_WIDTH", 1 if small else 1000)
+        patch.setattr(side_buffer, "_LEAST_WIDTH", 1 * MS if small else 1000 * MS)
         if small:
             patch.setattr(side_buffer, "_ROUND", 1)
             patch.setattr(join, "_MOST_PAIRS", 3)
@@ -176,7 +186,7 @@ def test_a_join_gives_what_lists_give(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(
-    rows=st.tuples(*[st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60)), max_size=40)] * 2),
+    rows=st.tuples(*[st.lists(st.tuples(st.sampled_from("abc"), moments(0, 60)), max_size=40)] * 2),
     cuts=st.lists(st.integers(0, 40), max_size=5),
 )
 def test_however_batches_are_cut_the_same_comes_out(
@@ -195,7 +205,7 @@ def test_however_batches_are_cut_the_same_comes_out(
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_of_one_hash_are_told_apart(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_columns.KeyColumns, "hashes", lambda self: np.full(self.rows, 7, np.uint64))
-    rows = [(key, time) for time in range(0, 40, 4) for key in ("a", "b", "aa", None)]
+    rows = ms(*((key, time) for time in range(0, 40, 4) for key in ("a", "b", "aa", None)))
     task, model = Task(plan(kind)), Model(plan(kind))
     for start in range(0, 40, 8):
         batch = numbered(rows)[start : start + 8], numbered(rows[::-1])[start : start + 8]
@@ -226,28 +236,38 @@ def test_keys_are_compared_as_spark_compares_them(
         assert len(found) == pairs
 
 
-def test_partners_lie_within_the_bounds_to_the_millisecond() -> None:
+@pytest.mark.parametrize("left", [100_000, 100_400, -300])
+def test_partners_lie_within_the_bounds_to_the_microsecond(left: int) -> None:
     for together in (True, False):
         task = Task(plan("Full", before=3, after=5))
-        right: list[Row] = [("a", number, 100 + number) for number in (-4, -3, 5, 6)]
-        found = task.run([("a", 0, 100)], right) if together else [*task.run([("a", 0, 100)]), *task.run((), right)]
-        assert [m for _, _, m, _ in found] == [-3, 5]
+        right: list[Row] = [("a", number, left + number) for number in (-3_001, -3_000, 5_000, 5_001)]
+        found = task.run([("a", 0, left)], right) if together else [*task.run([("a", 0, left)]), *task.run((), right)]
+        assert [m for _, _, m, _ in found] == [-3_000, 5_000]
 
 
 @pytest.mark.parametrize("kind", ["Inner", "Full"])
 def test_a_row_waits_as_long_as_a_partner_may_come_and_no_longer(kind: Kind) -> None:
     task = Task(plan(kind, before=3, after=5))
-    alone: list[Out] = [("a", 0, None, 100)] if kind == "Full" else []
-    assert task.run([("a", 0, 100)], (), 105) == []
-    assert task.run((), [("b", 0, 105)], 105) == []
+    alone: list[Out] = ms(("a", 0, None, 100)) if kind == "Full" else []
+    assert task.run(ms(("a", 0, 100)), (), 105) == []
+    assert task.run((), ms(("b", 0, 105)), 105) == []
     assert task.run((), (), 106) == alone
     assert task.run((), (), 108) == []
-    assert task.run((), (), 109) == ([("b", None, 0, 105)] if kind == "Full" else [])
+    assert task.run((), (), 109) == (ms(("b", None, 0, 105)) if kind == "Full" else [])
+
+
+def test_a_row_waits_for_the_partner_that_may_come_in_the_microsecond_of_the_watermark() -> None:
+    """One at 100.0004 is in time for a watermark of 100, and within 5 of a row at 95.0004 but not of one at 95.0003."""
+    task = Task(plan("Left", before=0, after=5))
+    left: list[Row] = [("a", 0, 95_000), ("a", 1, 94_999), ("a", 2, 95_300), ("a", 3, 95_400)]
+    assert task.run(left, (), 100) == [("a", 1, None, 94_999)]
+    assert task.run((), [("a", 9, 100_400), ("a", 8, 99_999)], 100) == [("a", 3, 9, 100_400)]
+    assert task.late == [0, 1]
 
 
 def test_rows_of_a_long_past_never_wait() -> None:
     task = Task(plan("Full"))
-    rows = [("a", number, number * 100) for number in range(1000)]
+    rows = ms(*(("a", number, number * 100) for number in range(1000)))
     assert len(task.run(rows, rows, 200_000)) == 1000
     assert not any(key.startswith(b"p") for table in task.tables.content().values() for key in table)
 
@@ -267,7 +287,8 @@ def test_more_pairs_than_a_commit_takes_follow_with_the_next_batches(
 ) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 1000)
     tables, step = MemoryTables(), JoinStep("j", plan(kind), "j")
-    sides = timed([("a", n, n // 10) for n in range(100)], LEFT), timed([("a", n, n // 10) for n in range(90)], RIGHT)
+    rows = ms(*(("a", n, n // 10) for n in range(100)))
+    sides = timed(rows, LEFT), timed(rows[:90], RIGHT)
     found, batches, before = set[tuple[int, int]](), 0, None
     while not batches or step.waiting is not None:
         chunks = list(step.run(*sides, tables, StepClock(0, 50, before=before)))
@@ -279,7 +300,7 @@ def test_more_pairs_than_a_commit_takes_follow_with_the_next_batches(
         if left := set(itertools.product(range(100), range(90))) - found:
             assert step.unjoined == 190 - sum(rows.rows for rows in step.buffered.values())
             assert step.waiting is not None
-            assert step.waiting <= min(max(n // 10, m // 10) for n, m in left)
+            assert step.waiting <= min(max(n // 10, m // 10) for n, m in left) * MS
     assert len(found) == 9000
     assert 9 <= batches <= 20
     assert step.unjoined == 0
@@ -295,13 +316,13 @@ def test_a_row_with_more_partners_than_a_commit_takes_meets_them_in_one(monkeypa
 def test_rows_that_were_put_aside_are_not_late_when_they_meet_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 1)
     task = Task(plan("Full"))
-    found = task.run([("a", 0, 100), ("b", 1, 100)], [("a", 0, 101), ("b", 1, 101)], 500)
-    assert ordered(found) == ordered([("a", 0, 0, 101), ("b", 1, 1, 101)])
+    found = task.run(ms(("a", 0, 100), ("b", 1, 100)), ms(("a", 0, 101), ("b", 1, 101)), 500)
+    assert ordered(found) == ordered(ms(("a", 0, 0, 101), ("b", 1, 1, 101)))
     assert task.late == [0, 0]
 
 
 def test_few_keys_over_a_long_time_are_not_compared_with_all_of_theirs() -> None:
-    rows = [("a", number, number * 7) for number in range(15_000)]
+    rows = ms(*(("a", number, number * 7) for number in range(15_000)))
     for kind in ("Inner", "Full"):
         for together in (True, False):
             task = Task(plan(kind, before=7, after=0))
@@ -314,9 +335,9 @@ def test_many_rows_without_a_partner_leave_in_rounds_that_hold_the_watermark_bac
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(side_buffer, "_ROUND", 10)
-    monkeypatch.setattr(side_buffer, "_LEAST_WIDTH", 10)
+    monkeypatch.setattr(side_buffer, "_LEAST_WIDTH", 10 * MS)
     tables, step = MemoryTables(), JoinStep("j", plan("Left"), "j")
-    rows = timed([("a", number, number) for number in range(100)], LEFT)
+    rows = timed(ms(*(("a", number, number) for number in range(100))), LEFT)
     nothing = timed([], LEFT), timed([], RIGHT)
     assert list(step.run(rows, nothing[1], tables, StepClock(0, 0))) == []
     times: list[int] = []
@@ -332,28 +353,35 @@ def test_many_rows_without_a_partner_leave_in_rounds_that_hold_the_watermark_bac
 
 def test_a_watermark_that_is_not_believed_any_more_makes_no_row_leave_again_or_too_early() -> None:
     task, far = Task(plan("Left")), 10**12
-    assert task.run([("a", 0, 5)], (), far, horizon=far) == [("a", 0, None, 5)]
+    assert task.run(ms(("a", 0, 5)), (), far, horizon=far) == ms(("a", 0, None, 5))
     task.watermark = None
-    assert task.run([("a", 1, 6)], [("a", 0, 7)], 10, horizon=10_000) == [("a", 1, 0, 7)]
+    assert task.run(ms(("a", 1, 6)), ms(("a", 0, 7)), 10, horizon=10_000) == ms(("a", 1, 0, 7))
     assert task.run(ended=True, watermark=10) == []
 
 
 def test_what_left_by_a_watermark_that_is_not_believed_takes_no_row_that_comes_then() -> None:
     """The watermark is past the horizon, but what left by it is not: bounds are longer than that."""
     task = Task(plan("Left", before=1000, after=1000))
-    assert task.run([("a", 0, 5)], (), 10_500, horizon=20_000) == [("a", 0, None, 5)]
+    assert task.run(ms(("a", 0, 5)), (), 10_500, horizon=20_000) == ms(("a", 0, None, 5))
     task.watermark = None
-    assert task.run([("a", 1, 9_000)], (), 9_000, horizon=10_000) == []
-    assert task.run((), [("a", 2, 9_100)], 9_050, horizon=10_000) == [("a", 1, 2, 9_100)]
+    assert task.run(ms(("a", 1, 9_000)), (), 9_000, horizon=10_000) == []
+    assert task.run((), ms(("a", 2, 9_100)), 9_050, horizon=10_000) == ms(("a", 1, 2, 9_100))
 
 
 @pytest.mark.parametrize(("after", "came"), [(5, []), (10, [0]), (40, [0])])
 def test_what_waits_is_judged_by_new_bounds_and_what_has_left_stays_out(after: int, came: list[int]) -> None:
     task = Task(plan("Left", after=10))
-    assert task.run([("a", 9, 80), ("a", 0, 100)], (), 105) == [("a", 9, None, 80)]
+    assert task.run(ms(("a", 9, 80), ("a", 0, 100)), (), 105) == ms(("a", 9, None, 80))
     task.plan = plan("Left", after=after)
-    assert [n for _, n, m, _ in task.run((), [("a", 5, 110)], 110) if m is not None] == came
+    assert [n for _, n, m, _ in task.run((), ms(("a", 5, 110)), 110) if m is not None] == came
     assert [n for _, n, _, _ in task.run(ended=True, watermark=110)] == []
+
+
+def test_how_far_rows_have_left_is_not_read_from_another_release() -> None:
+    task = Task(plan())
+    task.tables.table("j.left").put_many([b"g"], [b"[5000, 5000, 12.5]"])
+    with pytest.raises(StateUnreadableError, match="format 5000, and this release reads 2"):
+        task.run(watermark=6000)
 
 
 def columns() -> Iterator[tuple[JoinColumn, ...]]:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.moments import MICROS_PER_MILLI, micros
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.join import JoinStep
@@ -39,15 +40,16 @@ KEYS: list[tuple[pa.DataType, Sequence[Any]]] = [
     (pa.timestamp("us", "UTC"), [0, -1, 1_700_000_000_000_000, None]),
 ]
 Times = npt.NDArray[np.int64]
+MS = MICROS_PER_MILLI
 
 
 def side(keys: tuple[pa.DataType, Sequence[Any]], times: Times, seed: int) -> pa.Table:
-    """Rows in order of time: two columns of the key, a number, and the time."""
+    """Rows in order of time: two columns of the key, a number, and the time, as DuckDB has it in microseconds."""
     drawn, (type_, values) = np.random.default_rng(seed), keys
     first = [values[at] for at in drawn.integers(0, len(values), len(times))]
     second = pa.array(drawn.integers(0, 3, len(times)), pa.int32(), mask=drawn.random(len(times)) < 0.1)
     columns = [pa.array(first, type_), second, pa.array(np.arange(len(times)))]
-    return pa.table([*columns, pa.array(times)], names=["k", "j", "n", "t"])
+    return pa.table([*columns, pa.array(times).cast(pa.timestamp("us"))], names=["k", "j", "n", "t"])
 
 
 def expected(kind: Kind, left: pa.Table, right: pa.Table, bounds: tuple[int, int]) -> list[str]:
@@ -56,8 +58,9 @@ def expected(kind: Kind, left: pa.Table, right: pa.Table, bounds: tuple[int, int
         db.register("l", left)
         db.register("r", right)
         found = db.execute(
-            f"""SELECT l.n, r.n, coalesce(greatest(l.t, r.t), l.t, r.t) FROM l {kind} JOIN r
-            ON l.k = r.k AND l.j = r.j AND r.t - l.t BETWEEN -{bounds[0]} AND {bounds[1]}"""  # noqa: S608 - ours
+            f"""SELECT l.n, r.n, epoch_us(coalesce(greatest(l.t, r.t), l.t, r.t)) FROM l {kind} JOIN r
+            ON l.k = r.k AND l.j = r.j
+            AND r.t BETWEEN l.t - INTERVAL '{bounds[0]} ms' AND l.t + INTERVAL '{bounds[1]} ms'"""  # noqa: S608 - ours
         )
         return sorted(map(str, found.fetchall()))
 
@@ -73,10 +76,12 @@ def joined(plan: JoinPlan, sides: Sequence[pa.Table], cuts: Sequence[int], water
             start, stop = [0, *end, len(one)][batch : batch + 2]
             part = one.slice(start, stop - start).combine_chunks()
             rows = part.drop_columns("t").to_batches() or [pa.RecordBatch.from_pylist([], plan.left)]
-            given.append(TimedRows(rows[0].cast(plan.left), pa.array(part["t"].to_pylist(), pa.int64())))
-            coming += one["t"].slice(stop, 1).to_pylist()
+            times = part["t"].cast(pa.int64())
+            given.append(TimedRows(rows[0].cast(plan.left), pa.array(times.to_pylist(), pa.int64())))
+            coming += one["t"].slice(stop, 1).cast(pa.int64()).to_pylist()
         ended = batch == batches - 1
-        watermark = min(coming, default=before) if batch < len(watermarks) and watermarks[batch] else before
+        moved = coming and batch < len(watermarks) and watermarks[batch]
+        watermark = min(coming) // MS if moved else before
         step, clock = JoinStep("j", plan, "j"), StepClock(0, watermark, ended, before)
         for chunk in step.run(given[0], given[1], tables, clock):
             found += map(str, zip(*(one.to_pylist() for one in (*chunk.rows.columns[2:], chunk.times)), strict=True))
@@ -92,6 +97,7 @@ def joined(plan: JoinPlan, sides: Sequence[pa.Table], cuts: Sequence[int], water
     seed=st.integers(0, 2**32),
     rows=st.tuples(st.integers(0, 400), st.integers(0, 400)),
     span=st.sampled_from([1, 50, 5_000]),
+    fine=st.sampled_from([1, 400, 500, MS]),
     bounds=st.tuples(st.integers(0, 60), st.integers(0, 60)),
     cuts=st.lists(st.integers(0, 100), max_size=6),
     moved=st.lists(st.booleans(), max_size=6),
@@ -102,14 +108,17 @@ def test_a_join_gives_what_duckdb_gives(  # noqa: PLR0913, PLR0917 - what is dra
     seed: int,
     rows: tuple[int, int],
     span: int,
+    fine: int,
     bounds: tuple[int, int],
     cuts: list[int],
     moved: list[bool],
 ) -> None:
     drawn = np.random.default_rng(seed)
-    sides = [side(keys, np.sort(drawn.integers(0, span, count)), seed + at) for at, count in enumerate(rows)]
+    # Many at a whole millisecond, or at `fine` microseconds beside one: where bounds have their edges.
+    times = [drawn.integers(0, span, count) * MS + drawn.integers(-1, 2, count) * fine for count in rows]
+    sides = [side(keys, np.sort(some), seed + at) for at, some in enumerate(times)]
     schema = sides[0].schema.remove(3)
-    plan = JoinPlan(("k", "j"), *bounds, kind, COLUMNS, schema, schema)
+    plan = JoinPlan(("k", "j"), micros(bounds[0]), micros(bounds[1]), kind, COLUMNS, schema, schema)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(side_buffer, "_LEAST_WIDTH", 7)
+        patch.setattr(side_buffer, "_LEAST_WIDTH", 7 * MS)
         assert joined(plan, sides, cuts, moved) == expected(kind, sides[0], sides[1], bounds)

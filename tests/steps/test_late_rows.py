@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from holdfast.moments import FARTHEST, micros
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.late_rows import late_letters
@@ -21,24 +22,29 @@ def rows_at(*times: int | None) -> TimedRows:
     ("time", "clock", "reason"),
     [
         (
-            MINUTE - 1,
+            micros(MINUTE - 1),
             StepClock(0, 5 * MINUTE, before=2 * MINUTE),
             "1970-01-01T00:00:59.999Z is behind the watermark of 1970-01-01T00:02:00.000Z: its window has closed",
+        ),
+        (
+            micros(2 * MINUTE) - 1,
+            StepClock(0, 5 * MINUTE, before=2 * MINUTE),
+            "1970-01-01T00:01:59.999999Z is behind the watermark of 1970-01-01T00:02:00.000Z: its window has closed",
         ),
         (None, StepClock(0, None, before=2 * MINUTE), "the row has no event time"),
         (None, StepClock(0, None), "the row has no event time"),
         (
-            9 * MINUTE + 1,
+            micros(9 * MINUTE) + 1,
             StepClock(0, None, before=MINUTE, horizon=9 * MINUTE),
-            "1970-01-01T00:09:00.001Z is farther ahead of the clock than eventTime.maxAhead lets it be",
+            "1970-01-01T00:09:00.000001Z is farther ahead of the clock than eventTime.maxAhead lets it be",
         ),
         (
-            -(2**62),
+            -FARTHEST,
             StepClock(0, None, before=0, horizon=9 * MINUTE),
-            "the year -146,136,543 is behind the watermark of 1970-01-01T00:00:00.000Z: its window has closed",
+            "the year -144,169 is behind the watermark of 1970-01-01T00:00:00.000Z: its window has closed",
         ),
     ],
-    ids=["behind", "without time", "without time or watermark", "ahead", "outside of the calendar"],
+    ids=["behind", "just behind", "without time", "without time or watermark", "ahead", "outside of the calendar"],
 )
 def test_a_letter_says_why_its_row_is_late(time: int | None, clock: StepClock, reason: str) -> None:
     (letter,) = late_letters("per-minute", rows_at(time), clock, "its window has closed").to_pylist()

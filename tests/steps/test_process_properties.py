@@ -20,6 +20,7 @@ from holdfast_runtime.steps.key_state import TimerKind, index_key
 from holdfast_runtime.steps.key_table import read_rows
 from holdfast_runtime.steps.process import ProcessStep
 from tests.steps.memory import MemoryTables, listed, timed
+from tests.steps.moments import moments
 from tests.steps.naive_process import NaiveProcess
 
 GIVEN = pa.schema([("key", pa.string()), ("act", pa.string()), ("n", pa.int64())])
@@ -66,7 +67,7 @@ rows = st.lists(
                 "n": st.integers(0, 60),
             }
         ),
-        st.none() | st.integers(0, 60),
+        st.none() | moments(0, 60),
     ),
     max_size=8,
 )

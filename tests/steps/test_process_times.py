@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdfast.moments import FARTHEST
 from holdfast_runtime.steps.failures import UserFunctionError
 from tests.steps.memory import MemoryTables
 from tests.steps.running import NOON, Running, count, rows_of, values
@@ -266,6 +267,26 @@ def test_rows_are_late_by_the_watermark_before_the_batch_however_it_is_cut() -> 
     assert at_once.step.late == 1
     parts = [one_by_one([row], [time], before=20, watermark=50) for row, time in zip(rows, times, strict=True)]
     assert sorted(row for part in parts for row in values(part)) == sorted(whole)
+
+
+def test_rows_are_late_and_come_out_to_the_microsecond() -> None:
+    run = Running(judge)
+    found = run([at("a", 900), at("b", 900)], [19.999, 20.001], before=20, watermark=20)
+    assert found == [({"sku": "a", "n": 1}, 19.999), ({"sku": "b", "n": 0}, 20.001)]
+    assert run.step.late == 1
+
+
+def test_the_column_of_the_event_time_is_kept_to_the_microsecond() -> None:
+    schema = pa.schema([("sku", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
+    run = Running(lambda _, rows, __: rows, given=schema, out=schema, event_time="ts")
+    moment = datetime(1970, 1, 1, 0, 0, 1, 400, UTC)
+    assert run([{"sku": "a", "ts": moment}], [1_000.4]) == [({"sku": "a", "ts": moment}, 1_000.4)]
+
+
+def test_a_timer_farther_than_any_row_can_be_gives_rows_the_farthest_time() -> None:
+    run = Running(remind)
+    ((_, time),) = run([at("b", 1 << 61)], ended=True)
+    assert time == pytest.approx(FARTHEST / 1000)
 
 
 def test_timers_see_the_watermark_that_they_fire_by_and_rows_the_one_before() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.moments import micros
 from holdfast.spec.steps import Process
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.process import ProcessStep
@@ -72,7 +73,7 @@ def in_batches(rows: list[Row], lateness: int, cuts: list[int]) -> tuple[Found, 
     step = ProcessStep("s", Process(function="tests:act", by=("key",)), act, GIVEN, OUT)
     found, failed = Found(), list[int]()
     for start, end in pairwise([0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]):
-        some = timed(GIVEN, [row for row, _ in rows[start:end]], [time for _, time in rows[start:end]])
+        some = timed(GIVEN, [row for row, _ in rows[start:end]], [micros(time) for _, time in rows[start:end]])
         some = TimedRows(some.rows, some.times, marks=pa.array(marks[start + 1 : end + 1], pa.int64()))
         clock = StepClock(NOON, marks[end], before=marks[start], marked=True)
         made, aside = step.run_apart(some, tables, clock)
@@ -99,7 +100,7 @@ def test_rows_and_timers_come_as_the_naive_way_has_them(rows: list[Row], latenes
     rows = [(row | {"act": "count"} if row["act"] == "boom" else row, time) for row, time in rows]
     marks = marks_of(rows, lateness)
     naive = NaiveProcess(act, "key", None)
-    wanted = naive.run([*rows], StepClock(NOON, marks[-1]), marks[1:])
+    wanted = naive.run([(given, micros(time)) for given, time in rows], StepClock(NOON, marks[-1]), marks[1:])
     assert by_key(in_batches(rows, lateness, [])[0]) == by_key(wanted)
 
 

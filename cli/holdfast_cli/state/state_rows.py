@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdfast.moments import Micros
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.kept_state import state_name
 from holdfast_cli.local.local_app import LocalApp
@@ -166,6 +167,16 @@ def moment(milliseconds: int) -> str | int:
     except OverflowError:
         return milliseconds
     return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def row_time(micros: Micros) -> str | int:
+    """Return the event time of a row in UTC; a time outside the calendar stays a number, of microseconds."""
+    try:
+        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return micros
+    exact = "microseconds" if found.microsecond % 1000 else "milliseconds"
+    return found.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
 def _timers(timers: Timers) -> list[dict[str, Any]]:

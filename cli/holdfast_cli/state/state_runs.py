@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
+from holdfast.moments import Micros
 from holdfast.spec.kept_state import kept_rows
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.state.state_rows import StepKeys, moment, plain
+from holdfast_cli.state.state_rows import StepKeys, plain, row_time
 from holdfast_runtime.state.runs_view import MOMENT, ReadableTable, RunsView
 from holdfast_runtime.streams.codecs.codec import listed
 
@@ -57,14 +58,14 @@ class RunsRows:
         count = len(self._view.key)
         for start, rows in self._view.rows(wanted):
             keys = zip(*(column.to_pylist() for column in rows.columns[:count]), strict=True)
-            own = [_values(column) for column in rows.columns[count:]]
+            names = self._view.own.names
+            own = [
+                _values(column, moments=name in self._view.moments)
+                for name, column in zip(names, rows.columns[count:], strict=True)
+            ]
             bucket = {_BUCKET: _moment(start)} if self._view.timed else {}
             for values, *more in zip(keys, *own, strict=True):
-                yield (
-                    {"key": self._keys.shown_values(values)}
-                    | bucket
-                    | dict(zip(self._view.own.names, more, strict=True))
-                )
+                yield ({"key": self._keys.shown_values(values)} | bucket | dict(zip(names, more, strict=True)))
 
     def exported(self) -> Iterator[pa.RecordBatch]:
         """Yield rows with the columns of an export."""
@@ -85,12 +86,12 @@ class RunsRows:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _values(column: pa.Array) -> list[Any]:
-    """Return the values of a column; moments as numbers first, as some are outside of Python's calendar."""
-    if column.type == MOMENT:
+def _values(column: pa.Array, *, moments: bool) -> list[Any]:
+    """Return the values of a column; the step's own moments as numbers first: some are outside of Python's calendar."""
+    if moments:
         return [_moment(value) for value in column.cast(pa.int64()).to_pylist()]
     return [plain(value) for value in column.to_pylist()]
 
 
-def _moment(time: int | None) -> str | int | None:
-    return None if time is None else moment(time)
+def _moment(time: Micros | None) -> str | int | None:
+    return None if time is None else row_time(time)

@@ -1,8 +1,9 @@
 """Records of intermediate streams as bytes: a user's record, or a control message (watermark, end of stream).
 
-The one place that knows the format of a record's value: one type byte, then the payload, which is a user's record
-unchanged or a control message as JSON. Must not decide what a message means for a task, and must raise nothing but
-`ControlRecordError`, whatever bytes come in.
+One type byte, then the payload, which is a user's record unchanged or a control message as JSON. The event time of a
+user's record is the timestamp of the record, in milliseconds; the microseconds that it has beyond that, if any, are two
+bytes in between. `slot.user_records` does the same for whole columns. Must not decide what a message means for a task,
+and must raise nothing but `ControlRecordError`, whatever bytes come in.
 """
 
 import json
@@ -12,12 +13,14 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.control.runs import WriterRun, WriterTasks
 from holdfast.errors import UserActionError
+from holdfast.moments import MICROS_PER_MILLI
 
 PAYLOAD_VERSION: Final = 1
 EARLIEST: Final = -(2**63) + 1
 """The watermark of a producer that is idle and has had no row: it promises nothing."""
 END_OF_TIME: Final = 2**63 - 1
 """The watermark of a producer that has ended, above every watermark that can be sent."""
+MICROS_BYTES: Final = 2
 _SHOWN = 12
 """How many bytes of an unreadable record messages show."""
 
@@ -28,6 +31,7 @@ class RecordKind(IntEnum):
     USER = 0
     WATERMARK = 1
     END_OF_STREAM = 2
+    USER_WITH_MICROS = 3
 
 
 _KINDS = tuple(RecordKind)
@@ -45,6 +49,8 @@ class UserRecord:
     """A record of the user, in the format of its stream."""
 
     payload: bytes
+    micros: int = 0
+    """How many microseconds its event time is behind the timestamp of the record, less than a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +108,17 @@ def kind_of(first_byte: int) -> RecordKind | None:
     return _KINDS[first_byte] if first_byte < len(_KINDS) else None
 
 
+def user_head(micros: int) -> bytes:
+    """Return what stands before the payload of a user's record."""
+    if not micros:
+        return bytes((RecordKind.USER,))
+    return bytes((RecordKind.USER_WITH_MICROS,)) + micros.to_bytes(MICROS_BYTES, "big")
+
+
 def encode(record: StreamRecord) -> bytes:
     """Return the value of a record; refuse what `decode` would refuse, since a topic would keep it."""
     if isinstance(record, UserRecord):
-        return b"\0" + record.payload
+        return user_head(record.micros) + record.payload
     tree: dict[str, Any] = {
         "version": PAYLOAD_VERSION,
         "taskName": record.task,
@@ -137,12 +150,25 @@ def decode(value: bytes | None, where: str = "a record") -> StreamRecord:
     if kind is None:
         message = (
             f"{where} starts with type byte {value[0]} (first bytes {value[:_SHOWN].hex(' ')}, as text "
-            f"{value[:_SHOWN]!r}), but there are 0 (user), 1 (watermark) and 2 (end of stream); {_CAUSES}"
+            f"{value[:_SHOWN]!r}), but there are 0 and 3 (user), 1 (watermark) and 2 (end of stream); {_CAUSES}"
         )
         raise ControlRecordError(message, code="UnknownTypeByteError")
     if kind is RecordKind.USER:
         return UserRecord(value[1:])
+    if kind is RecordKind.USER_WITH_MICROS:
+        return _user_with_micros(value, where)
     return _message_in(kind, _tree(value, where), where)
+
+
+def _user_with_micros(value: bytes, where: str) -> UserRecord:
+    micros, payload = value[1 : 1 + MICROS_BYTES], value[1 + MICROS_BYTES :]
+    if len(micros) < MICROS_BYTES or not 0 < int.from_bytes(micros, "big") < MICROS_PER_MILLI:
+        message = (
+            f"{where} starts with type byte 3, so two bytes with 1 to 999 microseconds follow, and not "
+            f"{micros.hex(' ') or 'nothing'}; {_CAUSES}"
+        )
+        raise ControlRecordError(message, code="UnknownTypeByteError")
+    return UserRecord(payload, int.from_bytes(micros, "big"))
 
 
 _CAUSES = (

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.moments import time_span
+from holdfast.moments import Micros, floor_millis, time_span
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.segments.graph import CompiledGraph
 
@@ -60,7 +60,7 @@ def joined_sides(compiled: CompiledGraph) -> tuple[JoinedSides, ...]:
             continue
         left, right = (reach[at] for at in node.inputs)
         sides = JoinedSide(left - right, _sources(compiled, left)), JoinedSide(right - left, _sources(compiled, right))
-        most = node.join.before + node.join.after + _SLACK
+        most = floor_millis(Micros(node.join.before + node.join.after)) + _SLACK
         found.append(JoinedSides(node.name, sides, most, left | right))
     return tuple(found)
 

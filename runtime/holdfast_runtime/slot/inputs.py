@@ -12,22 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.control.messages import UserRecord, decode
 from holdfast.control.producers import Delivery
 from holdfast.errors import UserActionError
-from holdfast.moments import event_moment, time_span
+from holdfast.moments import Micros, floor_millis, micros, row_moment, time_span
 from holdfast.spec.streams import EventTime, Stream
 from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.batch_plan import SettledPartition
 from holdfast_runtime.slot.report import TaskReport
+from holdfast_runtime.slot.user_records import split_records
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
-from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
+from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_times, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.keys import misplaced
-from holdfast_runtime.streams.records import NO_TIME, OffsetRange
+from holdfast_runtime.streams.records import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FarAheadRows:
     rows: Indices
     """Indices of these rows."""
     latest: int | None
-    """The latest event time of the other rows."""
+    """The latest event time of the other rows, in milliseconds, rounded down."""
     reason: Callable[[int], str]
     """Returns why a row is too far ahead, as a sentence."""
 
@@ -46,14 +46,14 @@ def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> Far
     """Find rows too far ahead of the batch clock; none in a stream that declares no event time."""
     if declared is None:
         return FarAheadRows(np.empty(0, np.int64), _latest(times), lambda _: "")
-    beyond = pc.greater(times, now + millis(declared.max_ahead)).fill_null(False)  # noqa: FBT003 - Arrow's own
+    beyond = pc.greater(times, micros(now + millis(declared.max_ahead))).fill_null(False)  # noqa: FBT003 - Arrow's own
     rows = np.flatnonzero(beyond.to_numpy(zero_copy_only=False))
     believed = times.filter(pc.invert(beyond)) if len(rows) else times
 
     def reason(row: int) -> str:
-        time = times[row].as_py()
+        time = Micros(times[row].as_py())
         return (
-            f"{declared.column} is {event_moment(time)}, {time_span(time - now)} ahead of the clock, and "
+            f"{declared.column} is {row_moment(time)}, {time_span(floor_millis(time) - now)} ahead of the clock, and "
             f"eventTime.maxAhead is {declared.max_ahead}"
         )
 
@@ -61,11 +61,8 @@ def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> Far
 
 
 def _latest(times: pa.Int64Array) -> int | None:
-    return None if times.null_count == len(times) else pc.max(times).as_py()
-
-
-_LONGEST = 2**31 - 1
-"""An end for Arrow's slices: without one, Arrow miscounts."""
+    """Return the latest time as watermarks have it."""
+    return None if times.null_count == len(times) else floor_millis(Micros(pc.max(times).as_py()))
 
 
 @dataclass(slots=True)
@@ -80,7 +77,7 @@ class RangeInput:
     ends: list[int] = field(default_factory=list)
     """The offsets of records that end a data set, where such records are looked for."""
     latest: int | None = None
-    """The latest event time that is not too far ahead."""
+    """The latest event time that is not too far ahead, in milliseconds, rounded down."""
     letters: pa.RecordBatch | None = None
     """Dead letters for records that could not be decoded, if the stream wants them."""
     nulls: pa.RecordBatch | None = None
@@ -139,17 +136,16 @@ class InputReader:
         deliveries, delivered_at, ends = list[Delivery](), list[int](), list[int]()
         if self._ends:
             records, ends = _without_ends(records)
-        if self._typed:
-            records, deliveries, delivered_at = _split(records, wanted.partition)
+        parted = split_records(records, wanted.partition) if self._typed else None
+        if parted is not None:
+            records, deliveries, delivered_at = parted.users, parted.deliveries, parted.delivered_at
         decoded = self._codec.decode(records.column("value"))
         nulls = records.take(pa.array(decoded.nulls)) if len(decoded.nulls) else None
         offsets = records.column("offset").take(pa.array(decoded.good))
-        if self._column is None and self._typed:
+        if self._column is None and parted is not None:
             letters = self._bad(wanted.partition, records, decoded.bad, report)
-            times = records.column("timestamp").take(pa.array(decoded.good))
-            unknown = pc.equal(times, NO_TIME)
             origins = (RowOrigin(wanted.partition, offsets),)
-            rows = TimedRows(decoded.rows, pc.if_else(unknown, None, times), origins)
+            rows = TimedRows(decoded.rows, parted.times(decoded.good), origins)
             return RangeInput(rows, deliveries, delivered_at, ends, letters=letters, nulls=nulls)
         timed, bad = self._timed(decoded.rows, wanted.partition, offsets), decoded.bad
         ahead = far_ahead(timed.times, self._event_time, now)
@@ -196,7 +192,7 @@ class InputReader:
         origins = (RowOrigin(at, offsets),)
         if self._column is None:
             return TimedRows(rows, pa.nulls(rows.num_rows, pa.int64()), origins)
-        return TimedRows(rows, event_time_ms(rows, self._column), origins)
+        return TimedRows(rows, event_times(rows, self._column), origins)
 
     def _fitted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return a generator's rows with the columns that the stream's schema declares."""
@@ -242,20 +238,3 @@ def _without_ends(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
     headers = records.column("headers").to_pylist()
     ends = np.array([DATASET_END in [(one["key"], one["value"]) for one in some or ()] for some in headers], bool)
     return records.filter(pa.array(~ends)), records.column("offset").filter(pa.array(ends)).to_pylist()
-
-
-def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch, list[Delivery], list[int]]:
-    """Return user records without their type byte, the control messages, and the offsets of these."""
-    values = records.column("value")
-    kinds = pc.binary_slice(values, 0, 1)
-    users = pc.fill_null(pc.equal(kinds, b"\0"), False)  # noqa: FBT003 - Arrow's own
-    deliveries, offsets = [], []
-    for place in np.flatnonzero(~users.to_numpy(zero_copy_only=False)):
-        offsets.append(records.column("offset")[place].as_py())
-        message = decode(values[place].as_py(), f"{at} at offset {offsets[-1]}")
-        assert not isinstance(message, UserRecord)  # noqa: S101 - its type byte says so
-        deliveries.append(Delivery(at, message))
-    if deliveries:
-        records = records.filter(users)
-    bare = pc.binary_slice(records.column("value"), 1, _LONGEST)
-    return records.set_column(records.schema.get_field_index("value"), "value", bare), deliveries, offsets

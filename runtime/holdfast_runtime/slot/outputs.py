@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from holdfast.errors import UserActionError
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.slot.user_records import payload_of, record_times, with_heads
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
@@ -28,8 +29,6 @@ from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRan
 Encode = Callable[[pa.RecordBatch], pa.Array]
 """Encodes rows as the values of their records."""
 _SHOWN = 80
-_LONGEST = 2**31 - 1
-"""An end for Arrow's slices: without one, Arrow miscounts."""
 _BASE64_SLACK = 16
 """Bytes that base64 may add beyond four for every three."""
 _LONGEST_REASON = 200
@@ -64,9 +63,10 @@ class EncodedRows:
             code="RecordTooLargeError",
         )
 
-    def letters(self, bad: Numbers, limit: RecordLimit, skip: int = 0) -> pa.RecordBatch:
-        """Return dead letters for these records; `skip`: leading bytes of each value that are Holdfast's own."""
+    def letters(self, bad: Numbers, limit: RecordLimit, *, typed: bool = False) -> pa.RecordBatch:
+        """Return dead letters for these records; `typed`: Holdfast's own bytes stand before each value."""
         at, none = pa.array(bad), [None] * len(bad)
+        values = self.values.take(at)
         reasons = [f"its record has {self._size(one)} bytes, and {limit.most} are taken ({limit.where})" for one in bad]
         columns = {
             "reason": reasons,
@@ -74,14 +74,14 @@ class EncodedRows:
             "partition": self.places[bad],
             "offset": none,
             "key": self.keys.take(at),
-            "value": pc.binary_slice(self.values.take(at), skip, _LONGEST),
-            "timestamp": self.rows.times.take(at).cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC")),
+            "value": pa.array([payload_of(one) for one in values.to_pylist()], pa.binary()) if typed else values,
+            "timestamp": self.rows.times.take(at).cast(pa.timestamp("us", tz="UTC")),
             "headers": none,
             "step": [self.step] * len(bad),
             "column": none,
         }
         arrays = [
-            values if isinstance(values := columns[field.name], pa.Array) else pa.array(values, field.type)
+            column if isinstance(column := columns[field.name], pa.Array) else pa.array(column, field.type)
             for field in DEAD_LETTER_SCHEMA
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA)
@@ -138,7 +138,6 @@ def _size(letter: Mapping[str, Any], encode: Encode) -> int:
 
 
 WRITE_STEPS = ("partition written",)
-_TYPE_OF_ROWS = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class Outbox:
             return
         values = target.codec.encode(rows.rows)
         if target.typed:
-            values = pc.binary_join_element_wise(_TYPE_OF_ROWS, values, b"")
+            values = with_heads(values, rows.times)
         keys = key_bytes(rows.rows, target.key)
         if target.partitions == 1:
             places = np.zeros(rows.count, np.int64)
@@ -201,14 +200,14 @@ class Outbox:
             return written
         if target.letters is None:
             raise written.refused(int(bad[0]), target.limit, self._read)
-        own = len(_TYPE_OF_ROWS) if target.typed else 0
-        self.add_letters(target.letters, written.letters(bad, target.limit, own))
+        self.add_letters(target.letters, written.letters(bad, target.limit, typed=target.typed))
         self.unwritable += len(bad)
         return written.without(bad)
 
     def _put_all(self, target: OutputStream, written: EncodedRows) -> None:
-        # In an intermediate stream a record's timestamp is the row's event time; NO_TIME stands for a row without one.
-        times = written.rows.times.fill_null(NO_TIME if target.typed else self._now)
+        # In an intermediate stream a record's timestamp is the row's event time, but for its microseconds; NO_TIME
+        # stands for a row without one.
+        times = record_times(written.rows.times, NO_TIME if target.typed else self._now)
         records = written_batch(written.keys, written.values, times)
         self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
         if target.partitions == 1 and records.num_rows:

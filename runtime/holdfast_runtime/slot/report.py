@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.moments import Micros, floor_millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.progress import BufferedRows, Freed
 from holdfast_runtime.slot.task_clock import PendingMessages
@@ -230,7 +231,7 @@ class TurnNote:
     clocks: Mapping[str, StepClock] = field(default_factory=dict)
     """Step -> its event time in this turn."""
     unfired: dict[str, int] = field(default_factory=dict)
-    """Step -> the time of its first event-time timer that is due and waits for the next batch."""
+    """Step -> the time of its first event-time timer that is due and waits for the next batch, in milliseconds."""
     telling: PendingMessages | None = None
     """The messages that follow the rows, before it is known which timers have not fired."""
     says: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
@@ -249,10 +250,10 @@ class TurnNote:
         """Add dead letters of this turn to those of a stream."""
         self.letters.setdefault(stream, []).append(letters)
 
-    def note_waiting(self, step: str, since: int | None, now: int) -> None:
+    def note_waiting(self, step: str, since: Micros | None, now: int) -> None:
         """Note that rows of a step that are due, from this event time on, come out with the next batch."""
         if since is not None:
-            self.unfired[step] = since
+            self.unfired[step] = floor_millis(since)
             self.report.wake = now if self.report.wake is None else min(self.report.wake, now)
 
     def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from holdfast.control.messages import EARLIEST, ControlMessage
 from holdfast.control.watermark import Watermarks
+from holdfast.moments import MICROS_PER_MILLI, micros
 from holdfast_runtime.slot.program import ClockSource
 from holdfast_runtime.slot.task_clock import is_believed
+from holdfast_runtime.steps.context import UNKNOWN
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 
 _Marks = npt.NDArray[np.int64]
@@ -44,9 +46,9 @@ def marked_rows(
 
 def _behind_rows(began: int, times: pa.Int64Array, lateness: int, horizon: int | None) -> _Marks:
     """Return marks that move with each row, unless it has no event time or one that is not believed."""
-    latest = times.fill_null(EARLIEST).to_numpy()
-    moving = latest > EARLIEST if horizon is None else (latest > EARLIEST) & (latest <= horizon)
-    reached = np.where(moving, latest - lateness, EARLIEST)
+    latest = times.fill_null(UNKNOWN).to_numpy()
+    moving = latest > UNKNOWN if horizon is None else (latest > UNKNOWN) & (latest <= micros(horizon))
+    reached = np.where(moving, latest // MICROS_PER_MILLI - lateness, EARLIEST)
     return _rising(np.maximum(reached, began))
 
 

@@ -97,7 +97,7 @@ class Runs:
         width: int | None = None,
         marked: bool = False,
     ) -> None:
-        """Raise `RunsSchemaError` if other rows are there. `width`: of a bucket in milliseconds, for those who look.
+        """Raise `RunsSchemaError` if other rows are there. `width`: of a bucket in microseconds, for those who look.
 
         `marked`: rows have one more column, `MARKED`, which is kept apart and can be set later.
         """

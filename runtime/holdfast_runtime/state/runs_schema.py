@@ -16,7 +16,8 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast_runtime.state.errors import parsing_state
 
-FORMAT = 1
+FORMAT = 2
+"""Of rows in runs, and of what steps keep beside them; 1 had their own times in milliseconds."""
 OWN = "#"
 """What names of a step's own columns begin with."""
 _KEY = b"s"
@@ -37,8 +38,15 @@ class SchemaTable(Protocol):
         """Write these values; None deletes."""
 
 
+def check_format(found: object) -> None:
+    """Raise `ValueError` if what is kept has another format: its times would be misread."""
+    if found != FORMAT:
+        message = f"it has format {found}, and this release reads {FORMAT}"
+        raise ValueError(message)
+
+
 def time_column(name: str) -> pa.Field:
-    """Return a column of times in milliseconds since 1970, which people see as moments."""
+    """Return a column of times in microseconds since 1970, which people see as moments."""
     return pa.field(name, pa.int64(), metadata={_MEANING: _TIME})
 
 
@@ -53,7 +61,7 @@ class RunsSchema:
 
     rows: pa.Schema
     width: int | None = None
-    """The length of a bucket in milliseconds; None where buckets are not of time, or there is just one."""
+    """The length of a bucket in microseconds; None where buckets are not of time, or there is just one."""
 
     @classmethod
     def kept_in(cls, table: SchemaTable) -> "RunsSchema | None":
@@ -96,9 +104,7 @@ def _encoded(schema: RunsSchema) -> bytes:
 def _decoded(value: bytes, table: str) -> RunsSchema:
     with parsing_state(f"the schema of the rows in table {table}"):
         tree: dict[str, Any] = json.loads(value)
-        if tree["format"] != FORMAT:
-            message = f"it has format {tree['format']}, and this release reads {FORMAT}"
-            raise ValueError(message)
+        check_format(tree["format"])
         try:
             return RunsSchema(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(tree["rows"]))), tree["width"])
         except pa.ArrowException as error:

@@ -11,14 +11,15 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from holdfast.moments import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
 from holdfast_runtime.state.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
 from holdfast_runtime.state.runs import ASIDE, Runs
 from holdfast_runtime.state.runs_schema import OWN, RunsSchema, is_time
 
-MOMENT = pa.timestamp("ms", "UTC")
-"""The type of the step's own times; those of users' columns are in microseconds."""
+MOMENT = pa.timestamp("us", "UTC")
+"""The type of the step's own times."""
 
 
 class ReadableTable(Protocol):
@@ -42,9 +43,9 @@ class RunsSize:
     rows: int
     """Rows that are being merged may count twice."""
     runs: int
-    oldest: int | None
-    """When its first bucket begins, in milliseconds since 1970; None if buckets are not of time, or there is none."""
-    newest: int | None
+    oldest: Micros | None
+    """When its first bucket begins, in microseconds since 1970; None if buckets are not of time, or there is none."""
+    newest: Micros | None
     """When its last bucket begins."""
 
 
@@ -63,6 +64,8 @@ class RunsView:
         own = [schema.rows.field(at) for at in self._own]
         self.own = pa.schema([(one.name.removeprefix(OWN), MOMENT if is_time(one) else one.type) for one in own])
         """The step's own columns."""
+        self.moments = frozenset(one.name.removeprefix(OWN) for one in own if is_time(one))
+        """Those of them that are moments of event time, which need not be in the calendar."""
 
     @classmethod
     def of(cls, table: ReadableTable) -> "RunsView | None":
@@ -83,7 +86,7 @@ class RunsView:
         oldest, newest = (starts[0], starts[-1]) if starts else (None, None)
         return RunsSize(sum(rows for _, rows in sizes), sum(runs for runs, _ in sizes), oldest, newest)
 
-    def rows(self, key: pa.RecordBatch | None = None) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    def rows(self, key: pa.RecordBatch | None = None) -> Iterator[tuple[Micros | None, pa.RecordBatch]]:
         """Yield rows with the start of their bucket (None if it is not of time), the earliest bucket first.
 
         `key`: one row with the columns of the key; only its rows are read.
@@ -114,8 +117,8 @@ class RunsView:
         shown = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(shown, schema=schema)
 
-    def _start(self, bucket: int) -> int | None:
-        return None if self._width is None or bucket == ASIDE else bucket * self._width
+    def _start(self, bucket: int) -> Micros | None:
+        return None if self._width is None or bucket == ASIDE else Micros(bucket * self._width)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@
          -> Update: the results of all keys and windows that this batch has touched
 
 Where more groups leave than a batch should carry, the next batches go on, and the watermark behind the step waits for
-them. A result's event time is the last millisecond of its window, so that it falls where it belongs in windows over
-windows; without a window it is the latest event time of the key's rows. Must not write anything but the table of its
-step.
+them. A result's event time is the last microsecond of its window, as Spark's `window_time` has it, so that it falls
+where it belongs in windows over windows, and is not late there however a session ends; without a window it is the
+latest event time of the key's rows. Must not write anything but the table of its step.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.moments import event_moment
+from holdfast.moments import Micros, floor_millis, micros, row_moment
 from holdfast.spec.values import millis
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask
@@ -50,7 +50,7 @@ class Windows(Protocol):
 
     @property
     def width(self) -> int | None:
-        """The length of a bucket in milliseconds; None for one of all time."""
+        """The length of a bucket in microseconds; None for one of all time."""
 
     def combine(self, mark: ClosingMark, partials: HashedRows) -> HashedRows:
         """Make one of what several runs hold."""
@@ -84,10 +84,10 @@ class AggregateStep:
         self.late_rows = TimedRows.nothing(plan.rows)
         """After a run: these rows, as the step was given them, or partials of them."""
         self.closed_until: int | None = None
-        """After a run: the watermark by which they were late."""
+        """After a run: the watermark by which they were late, in milliseconds."""
         self.failed: list[tuple[TimedRows, list[FailedRow]]] = []
         """After a run: results that can't be given, if they are to be put aside, each with its key and window."""
-        self.waiting: int | None = None
+        self.waiting: Micros | None = None
         """After a run: the earliest event time of groups that leave in the next batches; None if all have left."""
         self._kept_as, self._plan, self._apart, self._most = kept_as, plan, apart, most
         self._partials = plan.partials(name)
@@ -104,14 +104,14 @@ class AggregateStep:
         """Run one batch of one task."""
         table = tables.table(self._kept_as)
         (kept,) = table.get_many([_MARK])
-        stored = ClosingMark.decoded(kept)
-        mark = stored if clock.ended else stored.believed(clock.horizon)
-        self.closed_until = mark.until
+        stored = ClosingMark.decoded(kept, table.name)
+        mark = stored if clock.ended or clock.horizon is None else stored.believed(micros(clock.horizon))
+        self.closed_until = None if mark.until is None else floor_millis(mark.until)
         runs = Runs(table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width)
         runs.purge()
         self.failed, self.waiting = [], None
         added = self._added(rows, runs, mark, clock)
-        reached = mark.begun(END_OF_TIME if clock.ended else clock.watermark)
+        reached = mark.begun(_event_time(clock))
         if self._plan.verb.updates:
             made = list(self._windows.touched(runs, mark, added)) if added else []
             if reached != mark:
@@ -119,7 +119,7 @@ class AggregateStep:
         elif reached != mark or mark.round is not None:
             closed = self._windows.close(runs, reached, self._most)
             made, reached = closed.groups, closed.mark
-            self.waiting = None if closed.waiting is None else closed.waiting - 1
+            self.waiting = None if closed.waiting is None else Micros(closed.waiting - 1)
         else:
             made = []
         if reached != stored:
@@ -148,7 +148,7 @@ class AggregateStep:
         timed = np.asarray(rows.times.is_valid().to_numpy(zero_copy_only=False), np.bool_)
         times = rows.times.fill_null(0).to_numpy()
         if clock.horizon is not None:
-            timed &= times <= clock.horizon
+            timed &= times <= micros(clock.horizon)
         return np.asarray(timed & ~self._windows.late(times, mark), np.bool_)
 
     def _finished(self, groups: WindowGroups) -> TimedRows:
@@ -157,7 +157,7 @@ class AggregateStep:
         keys = finished.keys
         times = pa.array(groups.ends - 1)
         if self._plan.verb.windowed:
-            keys = [*keys, *(pa.array(bound * 1000).cast(_BOUND) for bound in (groups.starts, groups.ends))]
+            keys = [*keys, *(pa.array(bound).cast(_BOUND) for bound in (groups.starts, groups.ends))]
         else:
             times = finished.results[len(self._names)].values
         results = finished.results[: len(self._names)]
@@ -180,7 +180,7 @@ class AggregateStep:
             self.failed.append((rows, [FailedRow(row, said, column) for row in range(rows.count)]))
         elif rows.count:
             key = self._partials.key_text(rows.rows.columns, 0)
-            when = f", window until {event_moment(rows.times[0].as_py() + 1)}" if self._plan.verb.windowed else ""
+            when = f", window until {row_moment(Micros(rows.times[0].as_py() + 1))}" if self._plan.verb.windowed else ""
             message = (
                 f"step {self.name}: {column} can't be computed for {key}{when}: {call} {why}; take a wider type (CAST "
                 f"to DECIMAL(38, 0), or DOUBLE), write try_{call} to get null, or put such results aside: onError: "
@@ -189,7 +189,14 @@ class AggregateStep:
             raise UserActionError(message, code="AggregateOverflowError")
 
 
+def _event_time(clock: StepClock) -> Micros | None:
+    """Return up to when windows are closed."""
+    if clock.ended:
+        return END_OF_TIME
+    return None if clock.watermark is None else micros(clock.watermark)
+
+
 def _windows(plan: AggregatePlan, partials: Partials) -> Windows:
     if plan.verb.session is not None:
-        return SessionWindows(partials, millis(plan.verb.session))
+        return SessionWindows(partials, micros(millis(plan.verb.session)))
     return PaneWindows(partials, plan.panes, sent=plan.sent)

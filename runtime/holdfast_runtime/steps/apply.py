@@ -26,7 +26,7 @@ from holdfast_runtime.steps.failures import (
     row_named,
 )
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.codecs import event_time_ms
+from holdfast_runtime.streams.codecs import event_times
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.records import stacked
@@ -56,7 +56,7 @@ def apply(function: UserFunction, given: TimedRows) -> TimedRows:
     rows = checked_result(function, call_function(function, given.rows))
     marks = given.marks if rows.num_rows == given.count else None
     if function.event_time is not None:
-        return TimedRows(rows, event_time_ms(rows, function.event_time), marks=marks)
+        return TimedRows(rows, event_times(rows, function.event_time), marks=marks)
     if rows.num_rows == given.count:
         return TimedRows(rows, given.times, given.origins, marks)
     earliest = pc.min(given.times)

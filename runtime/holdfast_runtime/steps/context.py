@@ -8,8 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from holdfast.moments import FARTHEST, MICROS_PER_MILLI, micros
 
 UNKNOWN = -(2**63)
 """The mark of a row at which there is no watermark yet: no event time is earlier."""
@@ -18,7 +21,7 @@ _LATEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class StepClock:
-    """The times of one batch for one step, in milliseconds since 1970."""
+    """The times of one batch for one step, in milliseconds since 1970: what is compared with rows is `micros` of it."""
 
     now: int
     """Processing time: the batch clock, by which timers and ttl are measured."""
@@ -41,12 +44,14 @@ class StepClock:
         return self.now - self.skew
 
     def late(self, times: pa.Int64Array, marks: pa.Int64Array | None = None) -> pa.BooleanArray:
-        """Return which of these event times are late: behind the watermark, or implausibly far ahead.
+        """Return which event times of rows are late: behind the watermark, or implausibly far ahead.
 
         `marks`: where the watermark stands at each row; without, where it stood before the batch.
         """
-        behind = pc.less(times, (UNKNOWN if self.before is None else self.before) if marks is None else marks)
-        ahead = pc.greater(times, _LATEST if self.horizon is None else self.horizon)
+        behind = pc.less(
+            times, (UNKNOWN if self.before is None else micros(self.before)) if marks is None else _micros(marks)
+        )
+        ahead = pc.greater(times, _LATEST if self.horizon is None else micros(self.horizon))
         return pc.or_(behind, ahead).fill_null(False)  # noqa: FBT003 - Arrow's own
 
     def marks(self, rows: pa.Int64Array | None, count: int) -> pa.Int64Array:
@@ -57,6 +62,12 @@ class StepClock:
         # Timers of earlier steps that have not fired hold the step back, but not the marks of its rows.
         most = UNKNOWN if self.watermark is None else max(self.watermark, least)
         return pc.min_element_wise(pc.max_element_wise(rows, least), most)
+
+
+def _micros(marks: pa.Int64Array) -> pa.Int64Array:
+    """Return watermarks as they are compared with event times of rows, as `micros` does for one."""
+    farthest = FARTHEST // MICROS_PER_MILLI
+    return pa.array(np.clip(marks.to_numpy(), -farthest, farthest) * MICROS_PER_MILLI)
 
 
 class KeyValueTable(Protocol):

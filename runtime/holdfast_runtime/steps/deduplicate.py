@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.moments import Micros, micros
 from holdfast.spec.steps import Deduplicate
 from holdfast.spec.values import millis
 from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
@@ -49,7 +50,7 @@ class DeduplicateStep:
         self.late_rows = TimedRows.nothing(given)
         """After a run: its rows that were late or had no event time."""
         self._by = [given.names[_place(given, column)] for column in verb.by]
-        self._within = None if verb.within is None else millis(verb.within)
+        self._within = None if verb.within is None else micros(millis(verb.within))
         self._schema = pa.schema([*(given.field(column) for column in self._by), time_column(_TIME)])
 
     @property
@@ -63,7 +64,7 @@ class DeduplicateStep:
         given, self.late_rows = rows.parted(self._late(rows, clock))
         passed = self._passed(given, runs) if given.count else np.zeros(0, np.bool_)
         if self._within is not None and clock.watermark is not None:
-            for bucket in list(runs.buckets(self._bucket(clock.watermark) - 1)):
+            for bucket in list(runs.buckets(self._bucket(micros(clock.watermark)) - 1)):
                 runs.drop(bucket)
         return given if passed.all() else given.where(passed)
 
@@ -138,7 +139,7 @@ class DeduplicateStep:
         """The length of a bucket."""
         return max(self._within or 0, 1)
 
-    def _bucket(self, time: int) -> int:
+    def _bucket(self, time: Micros) -> int:
         """Return the bucket of the earliest row that matters at this watermark."""
         return (time - (self._within or 0)) // self._width + 1
 

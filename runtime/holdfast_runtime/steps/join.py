@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from holdfast.moments import Micros, micros
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import CHUNK, HashMatches, find_hashes
 from holdfast_runtime.progress import BufferedRows
@@ -56,7 +57,7 @@ class JoinStep:
         """After a run: side -> what waits."""
         self.unjoined = 0
         """After a run: how many rows make pairs in the next batches only, because they make very many."""
-        self.waiting: int | None = None
+        self.waiting: Micros | None = None
         """After a run: the event time from which on rows that are due follow with the next batch; None: none are."""
 
     def run(self, left: TimedRows, right: TimedRows, tables: TaskTables, clock: StepClock) -> Iterator[TimedRows]:
@@ -102,11 +103,11 @@ class JoinStep:
         else:
             self.waiting = min((one.waiting for one in buffers if one.waiting is not None), default=None)
 
-    def _oldest(self, unjoined: Iterable[Times]) -> int:
+    def _oldest(self, unjoined: Iterable[Times]) -> Micros:
         """Return the event time of the first row that may still come out: of a pair, or without a partner."""
         oldest = [int(times.min()) for times in unjoined if len(times)]
         outer = [self.buffered[side].oldest for side, outer in zip(SIDES, self._plan.outer, strict=True) if outer]
-        return min([*oldest, *(time for time in outer if time is not None)])
+        return Micros(min([*oldest, *(micros(time) for time in outer if time is not None)]))
 
     def _kept(self, at: int, buffer: SideBuffer, new: SideRows, taken: Mask, clock: StepClock) -> Iterator[TimedRows]:
         """Let rows leave whose time has passed, and the others wait."""
@@ -121,7 +122,7 @@ class JoinStep:
             buffer.add(new)
             return
         else:
-            until = clock.watermark - self._plan.waits[at]
+            until = Micros(micros(clock.watermark) - self._plan.waits[at])
         for rows in buffer.leave(until, clock.watermark):
             yield from self._alone(at, rows)
         # Where waiting rows are due and have to wait on, new ones that are due wait with them.

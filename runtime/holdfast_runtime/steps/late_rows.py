@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.moments import event_moment
+from holdfast.moments import Micros, event_moment, micros, row_moment
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.failures import FailedRow, letters_of
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -46,10 +46,10 @@ def late_letters(step: str, late: TimedRows, clock: StepClock, loss: str) -> pa.
     return letters_of(step, late, [FailedRow(row, _reason(time, clock, loss)) for row, time in enumerate(times)])
 
 
-def _reason(time: int | None, clock: StepClock, loss: str) -> str:
+def _reason(time: Micros | None, clock: StepClock, loss: str) -> str:
     if time is None:
         return "the row has no event time"
-    if clock.horizon is not None and time > clock.horizon:
-        return f"{event_moment(time)} is farther ahead of the clock than eventTime.maxAhead lets it be"
+    if clock.horizon is not None and time > micros(clock.horizon):
+        return f"{row_moment(time)} is farther ahead of the clock than eventTime.maxAhead lets it be"
     assert clock.before is not None  # noqa: S101 - without a watermark no row is behind it
-    return f"{event_moment(time)} is behind the watermark of {event_moment(clock.before)}: {loss}"
+    return f"{row_moment(time)} is behind the watermark of {event_moment(clock.before)}: {loss}"

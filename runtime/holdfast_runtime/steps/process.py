@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
+from holdfast.moments import micros
 from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
 from holdfast_runtime.steps.context import StepClock, TaskTables
@@ -40,7 +41,7 @@ from holdfast_runtime.steps.row_calls import CallResults, RowCalls
 from holdfast_runtime.steps.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
 from holdfast_runtime.steps.state_values import UnsupportedValue
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.codecs import event_time_ms
+from holdfast_runtime.streams.codecs import event_times
 from holdfast_runtime.streams.keys import holds_floats, one_zero
 
 
@@ -257,7 +258,8 @@ class ProcessStep:
             calls.found += calls.single.timers(key, key_of(at.key), state)
         else:
             self._call_timers(key, state, calls)
-        calls.called(key, at.time if kind is TimerKind.EVENT else clock.watermark)
+        moment = at.time if kind is TimerKind.EVENT else clock.watermark
+        calls.called(key, None if moment is None else micros(moment))
         return True
 
     def _call_timers(self, key: Any, state: KeyState, calls: CallResults) -> None:
@@ -296,7 +298,7 @@ class ProcessStep:
         times = times.take(pa.array(np.repeat(np.arange(len(times)), np.diff(calls.ends, prepend=0))))
         if self._event_time is not None:
             # A call for timers may leave the column out.
-            times = pc.coalesce(event_time_ms(rows, self._event_time), times)
+            times = pc.coalesce(event_times(rows, self._event_time), times)
         return TimedRows(rows, times)
 
     def _refuse(self, key: Any, what: str) -> NoReturn:

@@ -34,7 +34,7 @@ class CallResults:
     ends: list[int] = field(default_factory=list)
     """How many rows there were after each call."""
     times: list[int | None] = field(default_factory=list)
-    """The event time of the rows of each call."""
+    """The event time of the rows of each call, in microseconds."""
 
     def called(self, key: Any, time: int | None) -> None:
         """Note that a call was made, whose rows have been found already and have this time."""

@@ -32,11 +32,11 @@ class TimedRows:
 
     rows: pa.RecordBatch
     times: pa.Int64Array
-    """Milliseconds since 1970, null where a row has none."""
+    """Microseconds since 1970, null where a row has none."""
     origins: tuple[RowOrigin, ...] = ()
     """Where the rows were read, in order, as long as no step has changed them; empty if no longer known."""
     marks: pa.Int64Array | None = None
-    """The watermark of the partition at each row, null where there is none yet; None if not known."""
+    """The watermark of the partition at each row, in milliseconds, null where there is none yet; None if not known."""
 
     @classmethod
     def nothing(cls, schema: pa.Schema) -> "TimedRows":

@@ -17,8 +17,9 @@ from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import typed_streams
+from holdfast_runtime.slot.user_records import USER_KINDS, payload_of, record_times
 from holdfast_runtime.steps.row_dicts import RowFault, result_rows, row_dicts
-from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_time_ms
+from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_times
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
@@ -71,7 +72,7 @@ class AppStreams:
             values = [_USER + value for value in values]
         times: Any = now
         if stream.event_time is not None:
-            times = event_time_ms(batch, stream.event_time.column).fill_null(now)
+            times = record_times(event_times(batch, stream.event_time.column), now)
         self._append(name, written_batch(key_bytes(batch, stream.key), values, times))
         return int(batch.num_rows)
 
@@ -103,7 +104,7 @@ class AppStreams:
         """Return the rows of a stream, without control messages."""
         values = [record.value for record in self.records(name)]
         if name in self._typed:
-            values = [value[1:] for value in values if value is not None and value[:1] == _USER]
+            values = [payload_of(value) for value in values if value and value[0] in USER_KINDS]
         declared = self._declared.get(name)
         codec = codec_for("json" if declared is None else declared.format, self._schema(name))
         decoded = codec.decode(pa.array(values, pa.binary()))

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from holdfast.moments import Micros, floor_millis, micros
 from holdfast.planning.join_columns import JoinColumn
 from holdfast.spec.steps import Join
 from holdfast_runtime.state.runs_schema import OWN, time_column
@@ -24,9 +25,9 @@ class JoinPlan:
     """A `join` over rows of these columns."""
 
     on: tuple[str, ...]
-    before: int
-    """How many milliseconds a right row may lie before its left one."""
-    after: int
+    before: Micros
+    """How many microseconds a right row may lie before its left one."""
+    after: Micros
     """How many it may lie behind it."""
     kind: Kind
     columns: tuple[JoinColumn, ...]
@@ -36,7 +37,7 @@ class JoinPlan:
     @classmethod
     def of(cls, verb: Join, columns: tuple[JoinColumn, ...], left: pa.Schema, right: pa.Schema) -> "JoinPlan":
         """Return the plan of a verb that puts out these columns."""
-        before, after = verb.bounds
+        before, after = (micros(one) for one in verb.bounds)
         return cls(verb.on, before, after, verb.type, columns, left, right)
 
     @property
@@ -46,13 +47,13 @@ class JoinPlan:
 
     @property
     def delay(self) -> int:
-        """How far behind the watermark a row may come out, because it has waited for a partner that did not come."""
+        """How many milliseconds behind the watermark a row may come out that has waited for a partner in vain."""
         left, right = self.outer
-        return max(self.after if left else 0, self.before if right else 0)
+        return floor_millis(Micros(max(self.after if left else 0, self.before if right else 0)))
 
     @property
-    def waits(self) -> tuple[int, int]:
-        """How long a row of the left and of the right side waits for a partner, in milliseconds."""
+    def waits(self) -> tuple[Micros, Micros]:
+        """How long a row of the left and of the right side waits for a partner."""
         return self.after, self.before
 
     @property

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from holdfast.moments import Micros
 from holdfast_runtime.columns.key_columns import Rows, same_keys
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.steps.joins.side_rows import SideRows, Times
 
 _MANY = 4
 """How many nominees for each row are too many."""
-Bounds = tuple[int, int]
-"""A partner lies at most so many milliseconds before, and so many behind a row."""
+Bounds = tuple[Micros, Micros]
+"""How long before, and how long behind a row a partner lies at most."""
 
 
 def pairs(wanted: SideRows, held: SideRows, matches: HashMatches, bounds: Bounds) -> Iterator[tuple[Rows, Rows]]:

@@ -12,20 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from holdfast.moments import Micros, floor_millis, micros
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.state.runs import ASIDE, MARKED, Runs
-from holdfast_runtime.state.runs_schema import RunsSchema
+from holdfast_runtime.state.runs_schema import FORMAT, RunsSchema, check_format
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
 from holdfast_runtime.steps.joins.pairing import Bounds, by_time, pairs
 from holdfast_runtime.steps.joins.side_rows import SideRows
 
-_LEAST_WIDTH = 1000
-"""Milliseconds: a batch over a long time should not make a bucket for each of its rows."""
+_LEAST_WIDTH = micros(1000)
+"""A batch over a long time should not make a bucket for each of its rows."""
 _ROUND = 128 * 1024
 """After how many rows that leave without a partner the others wait for the next batch."""
 _GONE = b"g"
@@ -58,7 +59,7 @@ class SideBuffer:
         self.gone, watermark, self._row_bytes = self._stored()
         """Rows with an earlier time have left."""
         self._watermark = watermark
-        self.waiting: int | None = None
+        self.waiting: Micros | None = None
         """After `leave`: the time from which on rows that are due follow with the next batch; None: none are."""
         if horizon is not None and watermark is not None and watermark > horizon:
             # It is not believed any more, as in the clock of the task. What has left by it must not leave again.
@@ -67,12 +68,14 @@ class SideBuffer:
         elif before is not None and before.width != self._width:
             self._rebuilt(self.gone)
 
-    def _stored(self) -> tuple[int | None, int | None, float]:
+    def _stored(self) -> tuple[Micros | None, int | None, float]:
         (value,) = self._table.get_many([_GONE])
         if value is None:
             return None, None, 0.0
         with parsing_state(f"how far the rows in table {self._table.name} have left"):
-            gone, watermark, row_bytes = json.loads(value)
+            made, *kept = json.loads(value)
+            check_format(made)
+            gone, watermark, row_bytes = kept
         return gone, watermark, row_bytes
 
     def nominees(self, of: SideRows, bounds: Bounds) -> list[Nominees]:
@@ -117,13 +120,14 @@ class SideBuffer:
                 if len(found):
                     self._runs.mark(piece, found if one.order is None else one.order[found])
 
-    def leave(self, until: int | None, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def leave(self, until: Micros | None, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Let rows with an earlier time leave, None: all; yield those that come out because they had no partner."""
-        left, reached, self._watermark = 0, until, watermark
+        left, reached = 0, until
+        self._watermark = watermark
         for bucket in list(self._buckets()):
             start, end = bucket * self._width, (bucket + 1) * self._width
             if left >= _ROUND and (until is None or start < until):
-                reached = start
+                reached = Micros(start)
                 break
             if until is not None and start >= until:
                 break
@@ -138,7 +142,7 @@ class SideBuffer:
         if reached is not None and (self.gone is None or reached > self.gone):
             self.gone = reached
 
-    def _without(self, piece: HashedRows, until: int | None) -> pa.RecordBatch:
+    def _without(self, piece: HashedRows, until: Micros | None) -> pa.RecordBatch:
         times = piece.rows.column(TIME.name).to_numpy()
         due = ~piece.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
         if self.gone is not None:
@@ -153,7 +157,7 @@ class SideBuffer:
             self._row_bytes = rows.rows.nbytes / len(rows.hashes)
         buckets = self._put(HashedRows(rows.hashes, self._marked(rows)))
         self._runs.tidy_after(buckets, len(rows.hashes))
-        value = json.dumps([self.gone, self._watermark, round(self._row_bytes, 1)]).encode()
+        value = json.dumps([FORMAT, self.gone, self._watermark, round(self._row_bytes, 1)]).encode()
         if self._table.get_many([_GONE]) != [value]:
             self._table.put_many([_GONE], [value])
 
@@ -162,7 +166,8 @@ class SideBuffer:
         buckets = list(self._buckets())
         rows = sum(self._runs.size(bucket)[1] for bucket in buckets)
         oldest = max(buckets[0] * self._width, self.gone or buckets[0] * self._width) if buckets else None
-        return BufferedRows(rows, int(rows * self._row_bytes), oldest)
+        since = None if oldest is None else floor_millis(Micros(oldest))
+        return BufferedRows(rows, int(rows * self._row_bytes), since)
 
     def put_aside(self, rows: SideRows) -> None:
         """Keep rows that have not met any others yet."""
@@ -184,7 +189,7 @@ class SideBuffer:
     def _put(self, rows: HashedRows) -> list[int]:
         return self._runs.spread(rows.rows.column(TIME.name).to_numpy() // self._width, rows)
 
-    def _rebuilt(self, gone: int | None) -> None:
+    def _rebuilt(self, gone: Micros | None) -> None:
         """Put all rows into new buckets, but for those that have left."""
         for bucket in list(self._buckets()):
             chunks = list(self._runs.read([bucket]))

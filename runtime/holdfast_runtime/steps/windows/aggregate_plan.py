@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from holdfast.moments import micros
 from holdfast.planning.aggregation import AggregateCall, Aggregation
 from holdfast.spec.steps import Aggregate
 from holdfast.spec.values import millis
@@ -36,8 +37,8 @@ class AggregatePlan:
         """How time is cut, for a step without sessions."""
         if self.verb.window is None:
             return AllTime()
-        window = millis(self.verb.window)
-        return WindowPanes(window, window if self.verb.slide is None else millis(self.verb.slide))
+        window = micros(millis(self.verb.window))
+        return WindowPanes(window, window if self.verb.slide is None else micros(millis(self.verb.slide)))
 
     def partials(self, step: str) -> Partials:
         """Return the partials that a step keeps: without windows also their latest time."""

@@ -2,7 +2,7 @@
 
 Windows close in rounds. A round closes all windows that end up to a watermark, as it was when the round began; where
 more groups leave than a batch should carry, the next batches go on with the round, by hash, and the next one waits.
-What comes in meanwhile is judged by the round's watermark. Pure.
+What comes in meanwhile is judged by the round's watermark. All times are microseconds, as ends of windows are. Pure.
 """
 
 import json
@@ -12,6 +12,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from holdfast.moments import Micros
+from holdfast_runtime.state.errors import parsing_state
+from holdfast_runtime.state.runs_schema import FORMAT, check_format
 
 Times = npt.NDArray[np.int64]
 
@@ -32,25 +36,25 @@ class ClosingRound:
 class ClosingMark:
     """How far windows have been closed."""
 
-    until: int | None = None
+    until: Micros | None = None
     """The watermark by which rows are late, and the last round closes windows; None if there was none yet."""
-    done: int | None = None
+    done: Micros | None = None
     """All windows that end up to here have left."""
     round: ClosingRound | None = None
     """A round that is not at its end."""
 
-    def begun(self, watermark: int | None) -> Self:
+    def begun(self, watermark: Micros | None) -> Self:
         """Return the mark with a new round, up to this watermark; the old mark if it is no news."""
         if self.round is not None or watermark is None or (self.until is not None and watermark <= self.until):
             return self
         return replace(self, until=watermark)
 
-    def believed(self, horizon: int | None) -> Self:
+    def believed(self, horizon: Micros) -> Self:
         """Return the mark, or a new one if its watermark is past the latest event time that is believed by now.
 
         The watermarks of steps are given up then, too: by this one, all rows would be late until that time.
         """
-        if self.round is not None or self.until is None or horizon is None or self.until <= horizon:
+        if self.round is not None or self.until is None or self.until <= horizon:
             return self
         return type(self)()
 
@@ -61,18 +65,20 @@ class ClosingMark:
     def encoded(self) -> bytes:
         """Return the mark as it is kept."""
         now = None if self.round is None else [self.round.low, self.round.end, self.round.runs]
-        return json.dumps({"until": self.until, "done": self.done, "round": now}).encode()
+        return json.dumps({"format": FORMAT, "until": self.until, "done": self.done, "round": now}).encode()
 
     @classmethod
-    def decoded(cls, text: bytes | None) -> Self:
-        """Return a mark as it was kept; without one, the mark of a step that has closed nothing."""
+    def decoded(cls, text: bytes | None, table: str) -> Self:
+        """Return a mark as it was kept in a table; without one, the mark of a step that has closed nothing."""
         if text is None:
             return cls()
-        tree = json.loads(text)
-        if tree["round"] is None:
-            return cls(tree["until"], tree["done"])
-        low, end, runs = tree["round"]
-        return cls(tree["until"], tree["done"], ClosingRound(low, runs, end))
+        with parsing_state(f"how far the windows in table {table} have been closed"):
+            tree = json.loads(text)
+            check_format(tree.get("format"))
+            if tree["round"] is None:
+                return cls(tree["until"], tree["done"])
+            low, end, runs = tree["round"]
+            return cls(tree["until"], tree["done"], ClosingRound(low, runs, end))
 
 
 @dataclass(frozen=True, slots=True)

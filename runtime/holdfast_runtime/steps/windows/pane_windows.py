@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from holdfast.moments import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, same_keys
 from holdfast_runtime.state.runs import Runs
@@ -59,7 +60,7 @@ class PaneWindows:
                 if most <= 0:
                     mark = replace(mark, round=ClosingRound(int(chunk.hashes[-1]) + 1, number, end))
                     return ClosedWindows(groups, mark, end)
-            mark = replace(mark, done=end)
+            mark = replace(mark, done=Micros(end))
         self.drop(runs, mark)
         return ClosedWindows(groups, replace(mark, done=mark.until, round=None))
 

@@ -3,7 +3,7 @@
 Windows begin at multiples of the slide since 1970 (UTC), as Spark's do, and hold their start but not their end. A pane
 is the longest stretch of time that lies in the same windows from its start to its end: the greatest common divisor of
 window and slide. A window is closed once the watermark has reached its end. Without windows all time is one pane, which
-only the end of the stream closes. Pure; times are milliseconds.
+only the end of the stream closes. Pure; times are microseconds.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from holdfast.moments import FARTHEST, Micros
 from holdfast_runtime.columns.grouping import starts_of
 from holdfast_runtime.steps.windows.closing import Times
 
-END_OF_TIME = 2**62
+END_OF_TIME = Micros(FARTHEST + 1)
 """What has ended when its stream has."""
 
 
@@ -48,8 +49,8 @@ class Panes(Protocol):
 class WindowPanes:
     """Windows of one length and slide."""
 
-    window: int
-    slide: int
+    window: Micros
+    slide: Micros
 
     @property
     def width(self) -> int:

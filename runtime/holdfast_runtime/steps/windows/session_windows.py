@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from holdfast.moments import Micros, micros
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, Rows, same_keys
@@ -24,14 +25,14 @@ from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, C
 from holdfast_runtime.steps.windows.partials import Partials
 
 FIRST, LAST = "#first", "#last"
-_BUCKETS, _LEAST_WIDTH = 16, 1000
+_BUCKETS, _LEAST_WIDTH = 16, micros(1000)
 """Buckets in a gap: the one that the watermark is in is read in each batch. Batches are seconds apart."""
 
 
 class SessionWindows:
     """The sessions of one step."""
 
-    def __init__(self, partials: Partials, gap: int) -> None:
+    def __init__(self, partials: Partials, gap: Micros) -> None:
         self._partials, self._gap = partials, gap
         self.width = max(_LEAST_WIDTH, gap // _BUCKETS)
         bounds = [time_column(FIRST), time_column(LAST)]

@@ -13,7 +13,7 @@ from holdfast_runtime.streams.codecs.arrow_codec import ArrowCodec
 from holdfast_runtime.streams.codecs.arrow_types import (
     SchemaUnsupportedError,
     arrow_schema,
-    event_time_ms,
+    event_times,
     without_event_time,
 )
 from holdfast_runtime.streams.codecs.codec import (
@@ -49,7 +49,7 @@ __all__ = [
     "StringCodec",
     "arrow_schema",
     "codec_for",
-    "event_time_ms",
+    "event_times",
     "on_bad",
     "without_event_time",
 ]

@@ -1,12 +1,11 @@
-"""The Arrow types of a stream's columns, the years that times in them must be in, and event time in milliseconds.
+"""The Arrow types of a stream's columns, the years that times in them must be in, and the event times of rows.
 
 From Spark DDL come exactly the types in which Spark takes rows, those of
 `pyspark.sql.pandas.types.to_arrow_schema(schema, timezone="UTC")`, without Spark; a column that Arrow can't carry is
 refused by name. Spark SQL, ISO 8601 and Python's `datetime` end with the years 1 to 9999. Arrow goes on for 292 000
 years, which is where microseconds mistaken for milliseconds end up. Times are checked wherever rows come in (records,
 generators, functions), also inside structs, lists and maps, because otherwise a later step would stop on them.
-Watermarks, windows and joins count milliseconds, streams hold microseconds. Must not drop rows: the caller does, and
-counts.
+Must not drop rows: the caller does, and counts.
 """
 
 from collections.abc import Iterator
@@ -127,19 +126,13 @@ def _between(times: pa.Array, first: int, last: int) -> bool:
     return not ends["min"].is_valid or (ends["min"].as_py() >= first and ends["max"].as_py() <= last)
 
 
-MICROS_PER_MILLI = 1000
-
-
-def event_time_ms(rows: pa.RecordBatch, column: str) -> pa.Int64Array:
-    """Return milliseconds since 1970 UTC, rounded down, also before 1970; null where the column is null."""
+def event_times(rows: pa.RecordBatch, column: str) -> pa.Int64Array:
+    """Return microseconds since 1970 UTC; null where the column is null."""
     times = rows.column(column)
     if not pa.types.is_timestamp(times.type):
         message = f"event time needs a TIMESTAMP column; {column} is {times.type}"
         raise TypeError(message)
-    micros = times.cast(pa.timestamp("us", tz=times.type.tz)).view(pa.int64())
-    # Casting to milliseconds would round towards zero: half a millisecond before 1970 would become later than it is.
-    values = np.floor_divide(micros.fill_null(0).to_numpy(), MICROS_PER_MILLI)
-    return pa.array(values, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
+    return times.cast(pa.timestamp("us", tz=times.type.tz)).view(pa.int64())
 
 
 def without_event_time(times: pa.Int64Array) -> Indices:

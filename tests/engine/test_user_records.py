@@ -1,0 +1,80 @@
+"""Users' records between control messages keep their event times to the microsecond, and their values."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.control.messages import ControlRecordError, Position, UserRecord, WatermarkMessage, decode, encode
+from holdfast.moments import FARTHEST, micros
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.slot.user_records import payload_of, record_times, split_records, with_heads
+from holdfast_runtime.streams.records import NO_TIME, with_offsets, written_batch
+from tests.steps.moments import moments
+
+AT = StreamPartition("moved", 3)
+MESSAGE = WatermarkMessage(5, Position(1, 0))
+Row = tuple[bytes, int | None]
+"""Value, event time."""
+
+
+def written(rows: list[Row]) -> pa.RecordBatch:
+    values, times = pa.array([row[0] for row in rows], pa.binary()), pa.array([row[1] for row in rows], pa.int64())
+    return written_batch([None] * len(rows), with_heads(values, times), record_times(times, NO_TIME))
+
+
+def came(records: pa.RecordBatch) -> tuple[list[Row], int]:
+    """The rows, and how many control messages there were."""
+    found = split_records(records, AT)
+    values = found.users.column("value").to_pylist()
+    times = found.times(pa.array(range(len(values)), pa.int64()).to_numpy())
+    return list(zip(values, times.to_pylist(), strict=True)), len(found.deliveries)
+
+
+rows = st.lists(st.tuples(st.binary(max_size=4), st.none() | moments(-4, 4) | st.integers(-FARTHEST, FARTHEST)))
+
+
+@given(st.lists(rows, max_size=4), st.integers(0, 9), st.integers(0, 9))
+def test_rows_come_as_they_were_written_between_messages(some: list[list[Row]], start: int, end: int) -> None:
+    message = written_batch([None], [encode(MESSAGE)], 7)
+    parts = [part for batch in some for part in (written(batch), message)]
+    records = with_offsets(pa.concat_batches([written([]), *parts]), 100)
+    assert came(records) == ([row for batch in some for row in batch], len(some))
+    cut = records.slice(start, end)
+    kinds = [decode(value) for value in cut.column("value").to_pylist()]
+    found, messages = came(cut)
+    assert [value for value, _ in found] == [one.payload for one in kinds if isinstance(one, UserRecord)]
+    assert messages == len(kinds) - len(found)
+
+
+@given(st.binary(max_size=4), moments(-4, 4))
+def test_one_record_is_what_the_format_of_messages_says(value: bytes, time: int) -> None:
+    (found,) = written([(value, time)]).column("value").to_pylist()
+    assert decode(found) == UserRecord(value, time % 1000)
+    assert payload_of(found) == value
+
+
+def test_a_time_goes_as_its_millisecond_which_is_never_behind_it() -> None:
+    times = pa.array([1_999, 1_000, -1, None], pa.int64())
+    assert record_times(times, 77).to_pylist() == [1, 1, -1, 77]
+
+
+@pytest.mark.parametrize("value", [b"\x03", b"\x03\0\0", b"\x03\x03\xe8", b"\x04", b"", None])
+def test_what_nobody_has_written_so_names_its_place(value: Any) -> None:
+    good = encode(UserRecord(b"good", 400))
+    records = with_offsets(written_batch([None] * 3, [good, value, good], 7), 100)
+    with pytest.raises(ControlRecordError, match=r"^moved/3 at offset 101 "):
+        split_records(records, AT)
+
+
+def test_timestamps_that_no_event_time_can_have_stay_far_away() -> None:
+    stamps = pa.array([2**62, -(2**62), NO_TIME, 1], pa.int64())
+    records = with_offsets(written_batch([None] * 4, [b"\0"] * 4, stamps), 0)
+    assert [time for _, time in came(records)[0]] == [
+        micros(2**62) // 1000 * 1000,
+        -(FARTHEST // 1000) * 1000,
+        None,
+        1000,
+    ]
