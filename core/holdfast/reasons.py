@@ -115,6 +115,10 @@ class Reason(StrEnum):
         "DeadLettersRepeated",
         "A side input that every location reads would write its dead letters once per location.",
     )
+    TABLE_KEY_COMPUTED = (
+        "TableKeyComputed",
+        "The key of a table that each host fills is an expression that only Spark SQL computes.",
+    )
     TABLE_EMPTY = "TableEmpty", "Nothing feeds a table: it has neither sources nor toTable steps."
     TOPIC_SHARED = "TopicShared", "Two streams of one system mean the same topic in ways that contradict or feed back."
     STREAM_CIRCLE = "StreamCircle", "Rows written to a stream come back to the steps that wrote them."

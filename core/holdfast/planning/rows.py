@@ -22,6 +22,7 @@ from holdfast.planning.flow import (
 from holdfast.planning.graph import Graph
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, SqlFinding, listed
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
+from holdfast.planning.table_keys import spark_computed_keys
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Aggregate, Apply, Join, Lookup, Process, Step
@@ -86,7 +87,10 @@ def _stored_rows(table: Table, given: Mapping[str, RowType], flow: Flow) -> RowT
         rows = one
         if table.select is not None:
             checked = check_select(table.select, Scope.of(rows))
-            flow.at_stream(table.name, *findings_of(checked))
+            findings = findings_of(checked)
+            if rows.closed and not findings:
+                findings = list(spark_computed_keys(table, rows))
+            flow.at_stream(table.name, *findings)
             rows = selected(checked)
             flow.stored[table.name] = copies(checked, {"": (0,)})
         found.append(rows)

@@ -18,6 +18,7 @@ from holdfast.planning.plan import Plan
 from holdfast.planning.sql.items import quoted
 from holdfast.planning.sql.plain.expressions import Plain, PlainColumn
 from holdfast.planning.sql.plain.reading import plain_filter, plain_select
+from holdfast.planning.table_keys import spark_computed
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_state import table_name
@@ -176,11 +177,7 @@ class _Flow:
                 items = (one.written,)
                 made, schema = plain_select(items, plain_kinds(given)), self.select_schema(given, items)
                 if made is None or not keeps_kinds(made, schema):
-                    message = (
-                        f"the key {name} of table {table.name} is {one.written}, which only Spark SQL computes, and a "
-                        f"table on each host is filled without it: give the rows such a column in their source, or "
-                        f"distribution: Partitioned"
-                    )
+                    message = spark_computed(table.name, name, one.written)
                     raise UserActionError(message, code="TableKeyError")
                 yield schema.field(0), made[0]
 

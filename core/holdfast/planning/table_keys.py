@@ -1,0 +1,59 @@
+"""Keys of Broadcast tables that are computed: they have to be plain, as hosts fill such a table without Spark.
+
+What is plain of columns with these types is said before there is a Spark session; the compiled app asks again with the
+types that Spark gives. Pure.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.planning.join_columns import split_table
+from holdfast.planning.problems import SqlFinding
+from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
+from holdfast.planning.sql.plain.reading import plain_select
+from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.spark_types import RowType, SparkType
+from holdfast.reasons import Reason
+from holdfast.spec.streams import Table
+
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_SIMPLE = {
+    "STRING": PlainKind.TEXT,
+    "VARCHAR": PlainKind.TEXT,
+    "CHAR": PlainKind.TEXT,
+    "BOOLEAN": PlainKind.BOOLEAN,
+    "TIMESTAMP": PlainKind.MOMENT,
+}
+
+
+def spark_computed_keys(table: Table, given: RowType) -> Iterator[SqlFinding]:
+    """A finding for each column of the key that only Spark SQL computes; `given`: rows that the `select` can take."""
+    if table.select is None or table.distribution != "Broadcast":
+        return
+    kinds = {column.name: _kind(parse_type(column.type)) for column in given.columns}
+    computed = {name.casefold(): one for name, one in split_table(table.select, given.names).computed.items()}
+    for name in table.key:
+        one = computed.get(name.casefold())
+        if one is not None and plain_select((one.written,), kinds) is None:
+            message = spark_computed(table.name, name, one.written)
+            yield SqlFinding(Reason.TABLE_KEY_COMPUTED, message)
+
+
+def spark_computed(table: str, column: str, written: str) -> str:
+    """Return why a column of a table's key can't be this expression, and what to do."""
+    return (
+        f"the key {column} of table {table} is {written}, which only Spark SQL computes, and a table on each host is "
+        f"filled without it: give the rows such a column in their source, or distribution: Partitioned"
+    )
+
+
+def _kind(found: SparkType | None) -> Kind:
+    if found is None:
+        return PlainKind.OTHER
+    if found.word in _BITS:
+        return PlainWhole.of(_BITS[found.word])
+    if found.word == "DECIMAL":
+        precision, scale = found.digits
+        return PlainDecimal.of(precision, scale)
+    if found.word == "STRUCT":
+        return PlainStruct(tuple(zip(found.names, map(_kind, found.inner), strict=True)))
+    return _SIMPLE.get(found.word, PlainKind.OTHER)
