@@ -82,7 +82,7 @@ def test_groups_hold_all_rows_in_order(some: list[tuple[str | None, int | None]]
     for key, end, latest in zip(dict.fromkeys(key for key, _ in some), groups.ends, groups.latest, strict=True):
         assert numbers[start:end] == [place for place, (other, _) in enumerate(some) if other == key]
         times = [time for other, time in some if other == key and time is not None]
-        assert latest.as_py() == max(times, default=None)
+        assert latest == max(times, default=None)
         start = end
     assert start == len(some)
 

@@ -37,8 +37,8 @@ class KeyGroups:
     """The index behind the last row of each group."""
     times: pa.Int64Array
     """The event times of these rows."""
-    latest: pa.Int64Array
-    """The latest event time in each group, null if none of its rows has one."""
+    latest: list[int | None]
+    """The latest event time in each group, None if none of its rows has one."""
     order: npt.NDArray[np.intp] | None = None
     """The original index of each row; None if no row moved."""
     marks: pa.Int64Array | None = None
@@ -71,7 +71,7 @@ def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:
         rows,
         ends.tolist(),
         times,
-        pa.array(latest, pa.int64(), mask=latest == _NONE),
+        pa.array(latest, pa.int64(), mask=latest == _NONE).to_pylist(),
         order,
         marks,
     )

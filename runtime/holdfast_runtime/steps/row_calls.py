@@ -56,12 +56,9 @@ class RowCalls:
     groups: KeyGroups
     keys: Sequence[Any]
     """The key of each group, as the function gets it."""
-    latest: Sequence[int | None]
-    """The latest event time of each group."""
     held: LoadedKeys
     table: KeyTable
     moment: BatchMoment
-    rows: Rows
     late: npt.NDArray[np.intp]
     """Which rows are late."""
     anew: Callable[[int, int], Rows]
@@ -87,7 +84,7 @@ class RowCalls:
 
     def _all(self) -> None:
         # One Python call for each key, where no timer fires between its rows.
-        function, moment, marks, rows = self.function, self.moment, self.moment.marks, self.rows
+        function, moment, marks, rows = self.function, self.moment, self.moment.marks, self.moment.rows
         found, ends, start = self.results.found, self.results.ends, 0
         for place, (key, end, state) in enumerate(zip(self.keys, self.groups.ends, self.held.states, strict=True)):
             timers, moment.row = state._timers, start  # noqa: SLF001 - hidden from users, not from steps
@@ -115,7 +112,7 @@ class RowCalls:
     def _note(self, place: int) -> None:
         """Note the keys up to this one, to which one call each has been made."""
         self.results.keys.extend(self.keys[self._noted : place])
-        self.results.times.extend(self.latest[self._noted : place])
+        self.results.times.extend(self.groups.latest[self._noted : place])
         self._noted = place + 1
 
     def _disturbed(self, start: int, end: int) -> bool:
