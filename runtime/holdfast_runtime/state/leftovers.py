@@ -107,8 +107,7 @@ def _remove(place: StorePlace, where: StoreFolder, copied: Copied, *, committed:
     try:
         at("claimed")
         # Another process may have removed it meanwhile, or made a new one.
-        why = leftover(_look(place, copied), where, committed=committed)
-        if why is None:
+        if leftover(_look(place, copied), where, committed=committed) is None:
             return Freed()
         size, there = size_of(place), place.path.exists()
         drop_sidecar(place)
@@ -119,8 +118,6 @@ def _remove(place: StorePlace, where: StoreFolder, copied: Copied, *, committed:
         at("unlocked")
     finally:
         held.release()
-    if there:
-        _LOG.info("local store %s is removed, %d bytes: %s", place.path, size, why)
     return Freed(1, size) if there else Freed()
 
 
@@ -173,12 +170,11 @@ def remove_tables(where: StoreFolder, *, committed: bool) -> Freed:
 
 def _remove_table(table: SharedTable, where: StoreFolder, *, committed: bool) -> Freed:
     with table.locked():
-        files, why = _files(table.path), leftover(_look_at(table), where, committed=committed)
-        if why is None or not files:
+        files = _files(table.path)
+        if leftover(_look_at(table), where, committed=committed) is None or not files:
             return Freed()
         size = sum(one.stat().st_blocks * 512 for one in files)
         table.drop()
-    _LOG.info("local table %s is removed, %d bytes: %s", table.path, size, why)
     return Freed(1, size)
 
 
