@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import WorldChangeError
-from holdfast.protocol.names import app_id
+from holdfast.protocol.names import APP_ID_LABEL, ATTEMPT_LABEL, app_id
 from holdfast.protocol.pods import ContainerEnd, PodPhase
 from holdfast.reasons import Reason
 from holdfast_operator.decide.attempt_endings import AttemptOutcome
@@ -90,6 +90,15 @@ def test_the_first_attempt_of_a_new_run_collects_the_attempts_of_the_old_one_tho
     old = driver(7, "0", phase=PodPhase.SUCCEEDED)
     for others, actions in (((), ()), ((old,), (CollectAttempts(1, app_id("ads", "1")),))):
         assert decided(seen(app(started()), driver=driver(), report=report(), others=others)).actions == actions
+
+
+@pytest.mark.parametrize(
+    ("run", "attempt", "goes"),
+    [("1", "1", True), ("1", "2", False), ("1", "3", False), ("0", "1", True), ("0", "7", True), ("0", "", False)],
+)
+def test_attempts_of_other_runs_are_collected_whatever_their_number(run: str, attempt: str, goes: bool) -> None:
+    labels = {APP_ID_LABEL: app_id("ads", run)} | ({ATTEMPT_LABEL: attempt} if attempt else {})
+    assert CollectAttempts(2, app_id("ads", "1")).covers(labels) is goes
 
 
 def test_a_driver_without_a_report_is_starting() -> None:

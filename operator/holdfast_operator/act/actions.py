@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.protocol.names import APP_ID_LABEL, APP_LABEL, ATTEMPT_LABEL, FINALIZER, SPARK_APP_LABEL
+from holdfast.protocol.names import APP_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
 from holdfast.spec.app import API_VERSION, KIND, Status
 from holdfast_operator.cluster import (
@@ -174,9 +174,7 @@ class ActionRunner:
     async def _collect(self, action: CollectAttempts, app: AppObject) -> None:
         for kind in (POD, CONFIG_MAP):
             for tree in await self.cluster.find(kind, app.namespace, {APP_LABEL: app.name}):
-                labels = tree["metadata"].get("labels") or {}
-                attempt, other = labels.get(ATTEMPT_LABEL, ""), labels.get(APP_ID_LABEL, action.app_id) != action.app_id
-                if attempt.isdigit() and (other or int(attempt) < action.before):
+                if action.covers(tree["metadata"].get("labels") or {}):
                     await self.cluster.delete(kind, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
 
 

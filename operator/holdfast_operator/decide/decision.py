@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.names import APP_ID_LABEL, ATTEMPT_LABEL
 from holdfast.protocol.pods import PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status, StreamApp
@@ -111,6 +112,11 @@ class CollectAttempts:
     before: int
     app_id: str
     """Of the run that stays: each run numbers its attempts from one."""
+
+    def covers(self, labels: Mapping[str, str]) -> bool:
+        """Return whether an object with these labels is of such an attempt."""
+        attempt, other = labels.get(ATTEMPT_LABEL, ""), labels.get(APP_ID_LABEL, self.app_id) != self.app_id
+        return attempt.isdigit() and (other or int(attempt) < self.before)
 
 
 Action = (
