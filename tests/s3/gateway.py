@@ -34,6 +34,8 @@ class Bucket:
 
     gateway: "Gateway"
     prefix: str
+    endpoint: str = ""
+    """Where it is reached, if not at the server itself."""
 
     @property
     def location(self) -> str:
@@ -41,7 +43,7 @@ class Bucket:
 
     @property
     def conf(self) -> dict[str, str]:
-        return {"spark.hadoop.fs.s3a.endpoint": self.gateway.endpoint}
+        return {"spark.hadoop.fs.s3a.endpoint": self.endpoint or self.gateway.endpoint}
 
     @property
     def storage(self) -> ObjectStorage:
@@ -64,7 +66,7 @@ class Gateway:
         self.root, self._access = folder / "root", folder / "access.log"
         (self.root / _BUCKET).mkdir(parents=True)
         self._folder = folder
-        self._address = f"{host}:{free_ports(1)[0]}"
+        self.address = f"{host}:{free_ports(1)[0]}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -76,7 +78,7 @@ class Gateway:
 
     @property
     def endpoint(self) -> str:
-        return f"http://{self._address}"
+        return f"http://{self.address}"
 
     def bucket(self) -> Bucket:
         """A place that nobody else uses."""
@@ -90,7 +92,7 @@ class Gateway:
 
     def _launch(self) -> None:
         access, secret = CREDENTIALS.values()
-        command = [str(built(VERSITYGW)), "--access", access, "--port", self._address, "--quiet"]
+        command = [str(built(VERSITYGW)), "--access", access, "--port", self.address, "--quiet"]
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--access-log", str(self._access), "posix", str(self.root)],

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 from holdfast_runtime.streams.markers import PlacedMarker, outputs_ahead
 from holdfast_runtime.streams.records import Marker
 
@@ -53,8 +53,9 @@ def take_up(
     now = CheckpointLife(attempt, fresh if life is None else life.id)
     checkpoint.write(now.name, [b"%d\n" % attempt])
     # Keep those of later attempts: an attempt that is fenced off may come this far.
-    for _ in checkpoint.delete(one.name for one in lives if one < now):
-        pass
+    with obsolete_may_stay(checkpoint):
+        for _ in checkpoint.delete(one.name for one in lives if one < now):
+            pass
     return now.id
 
 

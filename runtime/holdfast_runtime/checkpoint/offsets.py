@@ -17,7 +17,7 @@ from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.clocks import BatchTime
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.state.storage import FolderStorage, Storage
+from holdfast_runtime.state.storage import FolderStorage, Storage, obsolete_may_stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ class JumpFile:
 
     def __init__(self, shared: Storage) -> None:
         """`shared`: the storage of the run's shared files."""
-        self._storage = shared
+        self.storage = shared
 
     @classmethod
     def beside(cls, query: Path) -> Self:
@@ -246,16 +246,16 @@ class JumpFile:
 
     def read(self) -> Jump | None:
         """Return the pending jump; None if there is none. Raise `JumpUnreadableError`."""
-        content = self._storage.read(_NAME)
+        content = self.storage.read(_NAME)
         return None if content is None else Jump.parse(content.decode(errors="replace"))
 
     def write(self, jump: Jump) -> None:
         """Make this the pending jump, in place of any other."""
-        self._storage.write(_NAME, [jump.text().encode()], replace=True)
+        self.storage.write(_NAME, [jump.text().encode()], replace=True)
 
     def remove(self) -> None:
         """Remove the pending jump. If a power cut brings it back, its id shows that it was made."""
-        for _ in self._storage.delete([_NAME]):
+        for _ in self.storage.delete([_NAME]):
             pass
 
 
@@ -275,6 +275,8 @@ class DueJump:
             return jump
         # Removed only now: before its batch is committed, the jump would be lost if that batch never was.
         if jump is not None:
-            self._file.remove()
+            # If it stays, its id shows that it was made.
+            with obsolete_may_stay(self._file.storage):
+                self._file.remove()
         self._settled = True
         return None

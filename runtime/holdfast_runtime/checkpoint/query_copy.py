@@ -25,7 +25,7 @@ from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.job import Job
 from holdfast_runtime.state.delta import fence_name
 from holdfast_runtime.state.errors import EpochFencedError
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 
 _NAME = re.compile(r"(planned|done)-(\d{20})-(\d{10})|fence-(\d{10})")
 _HEADER = re.compile(rb"holdfast-query 1 sha256=([0-9a-f]{64})\n")
@@ -100,8 +100,9 @@ class QueryCopy:
         newest = max((one.batch for one in self._found.entries), default=0)
         gone = [one.name for one in self._found.entries if one.batch < newest - _KEPT]
         gone += [fence_name(one) for one in self._found.fences if one < self._found.newest_epoch]
-        for _ in self._storage.delete(gone):
-            pass
+        with obsolete_may_stay(self._storage):
+            for _ in self._storage.delete(gone):
+                pass
         self._found = _Found(tuple(one for one in self._found.entries if one.name not in gone), ())
 
     def _look(self) -> None:
@@ -120,7 +121,8 @@ class QueryCopy:
         by_kind = [max((one for one in entries if one.done is done), default=None) for done in (True, False)]
         damaged = []
         for one in filter(None, by_kind):
-            files = _unpacked(self._storage.read(one.name) or b"")
+            # Twice: it may have been damaged on its way.
+            files = self._files(one) or self._files(one)
             if files is not None:
                 return files
             damaged.append(self._storage.path(one.name))
@@ -131,6 +133,9 @@ class QueryCopy:
             f"object back from a copy of the checkpoint location, or start under a new spec.runId"
         )
         raise UserActionError(message, code="QueryCopyDamagedError")
+
+    def _files(self, entry: _Entry) -> Mapping[str, str] | None:
+        return _unpacked(self._storage.read(entry.name) or b"")
 
     def _write(self, kind: str, batch: int) -> None:
         names = ["metadata", *(f"{log}/{one}" for log in ("offsets", "commits") for one in (batch - 1, batch))]

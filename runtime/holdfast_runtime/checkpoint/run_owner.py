@@ -36,7 +36,7 @@ from urllib.parse import unquote
 
 from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 
 OWNER, LEFT, COLLECTED = "owner.json", "left.json", "collected.json"
 _CLAIM = re.compile(r"claim-\d{10}-[0-9a-f]{12}")
@@ -68,13 +68,15 @@ def claim_run(shared: Storage, told: AttemptOrders, *, committed: bool = False) 
     # Look after writing: a collector that this look does not see will find the claim.
     names = shared.names()
     if COLLECTED in names:
-        _remove(shared, claim)
+        with obsolete_may_stay(shared):
+            _remove(shared, claim)
         message = (
             f"{shared.directory} held run {told.run} of {told.app}, which was left for longer than "
             f"spec.runtime.checkpoint.retention and is collected: start under a new spec.runId"
         )
         raise UserActionError(message, code="RunCollectedError")
-    _remove(shared, *(name for name in names if name == LEFT or (is_claim(name) and name != claim)))
+    with obsolete_may_stay(shared):
+        _remove(shared, *(name for name in names if name == LEFT or (is_claim(name) and name != claim)))
     return claim
 
 

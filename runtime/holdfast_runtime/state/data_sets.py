@@ -15,7 +15,7 @@ from typing import Any
 from holdfast_runtime.sealed_json import sealed, unsealed
 from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.table_copy import TableCopy, table_storage
 
 _SET, _WHOLE = "set-", "data-set.json"
@@ -53,7 +53,8 @@ class DataSets:
         """Remove the data sets before the one that is used."""
         for number in self._numbers():
             if number < used:
-                self._below(number).clear(())
+                with obsolete_may_stay(self._storage):
+                    self._below(number).clear(())
 
     def _whole(self) -> Iterator[DataSet]:
         for number in self._numbers():

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from holdfast.errors import UserActionError
+from holdfast_runtime.state.errors import DeltaDamagedError
 from holdfast_runtime.state.place import TaskIdentity
 
 _NAME = re.compile(r"(delta|snapshot)-(\d{20})-(\d{10})|(fence)-(\d{10})")
@@ -227,4 +227,4 @@ def _refuse(path: str, why: str) -> NoReturn:
         f"skipped silently: put the object back from a copy of the checkpoint location; or run where the task's local "
         f"store is still whole; or start with empty state under a new spec.runId"
     )
-    raise UserActionError(message, code="DeltaDamagedError")
+    raise DeltaDamagedError(message)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
-from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
+from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.state.delta import (
     Delta,
     Listing,
@@ -25,10 +25,10 @@ from holdfast_runtime.state.delta import (
     read_delta,
     snapshot_name,
 )
-from holdfast_runtime.state.errors import EpochFencedError
+from holdfast_runtime.state.errors import DeltaDamagedError, EpochFencedError
 from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.snapshot import snapshot_chunks
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.task_store import StoreHead, TaskStore
 
 CrashHook = Callable[[str], None]
@@ -108,15 +108,22 @@ class DurableCopy:
 
     def read_delta(self, name: str, *, outputs: bool = True) -> Delta:
         """Return the delta with this name; without `outputs`, the part that a restore needs."""
-        with self.storage.reading(name) as read:
-            delta = read_delta(self.storage.path(name), read, outputs=outputs)
+        try:
+            delta = self._read_delta(name, outputs=outputs)
+        except DeltaDamagedError:
+            # It may have been damaged on its way.
+            delta = self._read_delta(name, outputs=outputs)
         if (delta.identity, delta.name) != (self.identity, name):
             message = (
                 f"delta {self.storage.path(name)} says it is {delta.name} of {delta.identity}: it was copied to a name "
                 f"that is not its own; put the right object there, or start under a new spec.runId"
             )
-            raise UserActionError(message, code="DeltaDamagedError")
+            raise DeltaDamagedError(message)
         return delta
+
+    def _read_delta(self, name: str, *, outputs: bool) -> Delta:
+        with self.storage.reading(name) as read:
+            return read_delta(self.storage.path(name), read, outputs=outputs)
 
     def write_delta(self, delta: Delta) -> StoredDelta:
         """Store this batch's delta. Outputs may be committed only after this returns.
@@ -172,10 +179,13 @@ class DurableCopy:
                 if older or any(one.epoch < epoch for one in named.fences):
                     gone.append(temporary)
         self.at("listed")
-        for _ in self.storage.delete(gone):
-            self.at("removed")
+        removed = 0
+        with obsolete_may_stay(self.storage):
+            for _ in self.storage.delete(gone):
+                removed += 1
+                self.at("removed")
         self.at("collected")
-        return len(gone)
+        return removed
 
     def _check_epoch(self, found: Listing, epoch: int, batch: int) -> None:
         newest = found.newest_epoch(batch)

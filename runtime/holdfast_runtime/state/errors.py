@@ -70,5 +70,13 @@ class CheckpointUnavailableError(WorldChangeError):
     """The checkpoint location can't be read or written. The batch is not committed."""
 
 
+class DeleteRefusedError(CheckpointUnavailableError):
+    """The checkpoint location lets this process do all but delete. What is only obsolete may stay."""
+
+
+class DeltaDamagedError(UserActionError):
+    """A delta that can't be read, or is not of its batch. Nothing else leads to the state after its batch."""
+
+
 class SnapshotDamagedError(UserActionError):
     """A snapshot that can't be read. Restoring falls back to the one before, and reports it."""

@@ -8,6 +8,7 @@ then published by a hard link, which fails if the name is taken. Must not know w
 """
 
 import errno
+import logging
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
-from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.state.errors import CheckpointUnavailableError, DeleteRefusedError
 
 Chunk: TypeAlias = bytes | memoryview
 
@@ -74,9 +75,23 @@ class Storage(Protocol):
         ...
 
 
-def storage_unavailable(path: str, error: Exception, cure: str) -> CheckpointUnavailableError:
-    """Return the error to raise when a storage operation fails."""
-    return CheckpointUnavailableError(f"the checkpoint location refuses {path} ({error}): {cure}")
+_LOG = logging.getLogger("holdfast")
+_SAID = set[str]()
+"""Directories of which this process has said that nothing can be deleted there."""
+
+
+@contextmanager
+def obsolete_may_stay(storage: Storage) -> Iterator[None]:
+    """Let the block delete what nobody needs any longer. Without the right to do so, it stays, and a warning says so.
+
+    Not for what would be taken for valid if it stayed.
+    """
+    try:
+        yield
+    except DeleteRefusedError as error:
+        if storage.directory not in _SAID:
+            _SAID.add(storage.directory)
+            _LOG.warning("what is obsolete in %s stays there and takes space: %s", storage.directory, error)
 
 
 _TEMPORARY = ".writing-"
@@ -162,7 +177,11 @@ class FolderStorage:
         """Delete objects one after the other; ones already gone are ignored."""
         for name in names:
             with self._reporting(name):
-                (self.folder / name).unlink(missing_ok=True)
+                try:
+                    (self.folder / name).unlink(missing_ok=True)
+                except PermissionError as error:
+                    message = f"this process may not delete {self.path(name)} ({error.strerror}): give it the right to"
+                    raise DeleteRefusedError(message) from error
             yield name
 
     def clear(self, keep: Collection[str]) -> int:
@@ -234,7 +253,8 @@ class FolderStorage:
         try:
             yield
         except OSError as error:
-            raise storage_unavailable(self.path(name), error, _CURE) from error
+            message = f"the checkpoint location refuses {self.path(name)} ({error}): {_CURE}"
+            raise CheckpointUnavailableError(message) from error
 
 
 def _unless_gone(error: OSError) -> None:

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.shared_table import Manifest, RunFile, SharedTable, manifest_name
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 
 _PREFIX = "manifest-"
 _MANY_BATCHES = 100
@@ -125,8 +125,9 @@ class TableCopy:
         # Whoever restores the copy before this one can still do so.
         kept = (written, before)
         used = {one.name for some in kept for one in some.files.values()} | {manifest_name(some.batch) for some in kept}
-        for _ in self._storage.delete(there - used):
-            pass
+        with obsolete_may_stay(self._storage):
+            for _ in self._storage.delete(there - used):
+                pass
 
     def _manifests(self) -> Iterator[Manifest]:
         for name in sorted((one for one in self._storage.names() if one.startswith(_PREFIX)), reverse=True):

@@ -1,0 +1,134 @@
+"""What an object store answered instead of what was asked for, and asking again where an answer was damaged.
+
+The client asks again by itself where a connection broke, the store was busy or a gateway failed. It gives up at once
+where an answer came whole but can't be right: a body of another length or checksum, or one that can't be parsed. The
+next answer to such a question is usually good. `pyarrow` hands its client's findings on in one text only, in which
+error code, status and operation have a fixed form; all that is decided here is decided by these three. Must not repeat
+a write whose content is gone.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+import pyarrow as pa
+
+from holdfast_runtime.state.errors import CheckpointUnavailableError, DeleteRefusedError
+
+WAITS = (0.1, 0.4, 1.6)
+"""Seconds before each further question after a damaged answer."""
+CLIENT_TRIES = 6
+"""About fifteen seconds in total, doubling the wait: a store that throttles or restarts should not end the app."""
+_CREDENTIALS = (
+    "see that the bucket is there, that endpoint and region are right, and that the credentials of this pod allow to "
+    "list, read, write and delete there (docs/object-stores.md)"
+)
+_SAID = re.compile(r"AWS Error ([A-Z_0-9]+)(?: \(HTTP status (-?\d+)\))? during (\w+) operation")
+_AWAY = frozenset(
+    [
+        "NETWORK_CONNECTION",
+        "INTERNAL_FAILURE",
+        "SERVICE_UNAVAILABLE",
+        "SLOW_DOWN",
+        "THROTTLING",
+        "REQUEST_TIMEOUT",
+        "REQUEST_TIME_TOO_SKEWED",
+        "BANDWIDTH_LIMIT_EXCEEDED",
+    ]
+)
+_UNPARSED, _MISMATCH = "UNKNOWN", "VALIDATION"
+_GATEWAY = 500
+"""From this status on, the server or a gateway before it has failed."""
+_GOOD = range(200, 300)
+
+Answer = TypeVar("Answer")
+
+
+class ShortAnswerError(OSError):
+    """An answer has fewer bytes than the object."""
+
+
+class FailureKind(Enum):
+    """Why there is no good answer."""
+
+    REFUSED = "refused"
+    """The store understood and said no: a wrong bucket, region, credential or right."""
+    DELETE_REFUSED = "delete refused"
+    """It knows these credentials, but they may not delete."""
+    DAMAGED = "damaged"
+    AWAY = "away"
+    """The client has asked until its patience ended."""
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFinding:
+    """What the client says of a failure."""
+
+    code: str
+    status: int | None
+    operation: str
+
+
+def finding_in(text: str) -> ClientFinding | None:
+    """Return the client's finding in the text of an error; None if the error is not the client's."""
+    said = _SAID.search(text)
+    return None if said is None else ClientFinding(said[1], None if said[2] is None else int(said[2]), said[3])
+
+
+def kind_of(error: Exception) -> FailureKind:
+    """Return why there is no good answer; `error`: of `pyarrow`."""
+    if isinstance(error, FileNotFoundError):
+        return FailureKind.GONE
+    if isinstance(error, ShortAnswerError):
+        return FailureKind.DAMAGED
+    found = finding_in(str(error))
+    if found is None:
+        return FailureKind.REFUSED
+    if found.code in _AWAY or (found.status is not None and found.status >= _GATEWAY):
+        return FailureKind.AWAY
+    if found.code == "ACCESS_DENIED" and found.operation.startswith("Delete"):
+        return FailureKind.DELETE_REFUSED
+    # Without a status, or with -1, the client could make nothing of the answer.
+    unread = found.code == _UNPARSED and (found.status is None or found.status < 0 or found.status in _GOOD)
+    return FailureKind.DAMAGED if unread or found.code == _MISMATCH else FailureKind.REFUSED
+
+
+def asked_again(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep) -> Answer:
+    """Ask, and ask again where the answer is damaged; raise what went wrong in the end."""
+    for seconds in WAITS:
+        try:
+            return ask()
+        except (OSError, pa.ArrowException) as error:
+            if kind_of(error) is not FailureKind.DAMAGED:
+                raise
+        wait(seconds)
+    return ask()
+
+
+def answer_error(path: str, error: Exception) -> CheckpointUnavailableError:
+    """Return the error to raise where a storage operation on this object has failed in the end."""
+    match kind_of(error):
+        case FailureKind.GONE:
+            return CheckpointUnavailableError(f"{path} is gone from the checkpoint location: put it back from a copy")
+        case FailureKind.DAMAGED:
+            return CheckpointUnavailableError(
+                f"the object store's answer about {path} is damaged, each time it was asked for ({error}): see "
+                f"whether something between this pod and the store cuts or changes answers (a proxy, a gateway); if "
+                f"nothing does, the object itself is damaged: put it back from a copy"
+            )
+        case FailureKind.AWAY:
+            return CheckpointUnavailableError(
+                f"the object store gives no answer about {path}, asked {CLIENT_TRIES} times ({error}): see that it "
+                f"runs, that the endpoint is right, and that this pod reaches it"
+            )
+        case FailureKind.DELETE_REFUSED:
+            return DeleteRefusedError(
+                f"the credentials of this pod may not delete {path} ({error}): allow to delete there (on Amazon "
+                f"s3:DeleteObject, docs/object-stores.md)"
+            )
+        case FailureKind.REFUSED:
+            return CheckpointUnavailableError(f"the checkpoint location refuses {path} ({error}): {_CREDENTIALS}")

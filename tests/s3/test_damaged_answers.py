@@ -1,0 +1,174 @@
+"""Answers of an object store that are damaged, missing or a refusal: read again, or reported as what they are."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import UserActionError
+from holdfast_runtime.checkpoint.life import take_up
+from holdfast_runtime.checkpoint.query_copy import QueryCopy
+from holdfast_runtime.state.errors import CheckpointUnavailableError, DeleteRefusedError
+from holdfast_runtime.state.object_answers import (
+    WAITS,
+    ClientFinding,
+    FailureKind,
+    ShortAnswerError,
+    asked_again,
+    finding_in,
+    kind_of,
+)
+from holdfast_runtime.state.object_storage import ObjectStorage
+from holdfast_runtime.state.storage import Chunk
+from tests.s3.damaging import Damaging, Spoil, broken_off, cut, failed, garbled, without_checksums
+from tests.s3.gateway import Gateway
+from tests.state.places import Disk, history, lose
+
+CONTENT = bytes(range(256)) * 40
+SPOILS = {
+    "cut": cut,
+    "cut, of a store without checksums": without_checksums(cut),
+    "broken off": broken_off,
+    "garbled": garbled,
+    "failed": failed,
+}
+
+
+@pytest.fixture
+def damaging(gateway: Gateway) -> Iterator[Damaging]:
+    with Damaging(gateway.bucket()) as spoiled:
+        yield spoiled
+
+
+def whole(storage: ObjectStorage, name: str) -> bytes:
+    with storage.reading(name) as read:
+        return b"".join(iter(lambda: read(700), b""))
+
+
+@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
+@pytest.mark.parametrize("read", [ObjectStorage.read, whole])
+def test_an_object_whose_answer_is_damaged_once_is_read_again(
+    damaging: Damaging, spoil: Spoil, read: Callable[[ObjectStorage, str], bytes]
+) -> None:
+    storage = damaging.bucket.storage
+    storage.write("one", [CONTENT])
+    damaging.next("GET", "one", spoil)
+    assert read(storage, "one") == CONTENT
+
+
+@pytest.mark.parametrize("last", [0x00, 0xA5, 0x5A, 0xFF])
+def test_an_object_may_end_with_any_byte(damaging: Damaging, last: int) -> None:
+    content = bytes([last])
+    damaging.behind.storage.write("one", [content])
+    assert damaging.behind.storage.read("one") == content
+
+
+@pytest.mark.parametrize("spoil", [cut, garbled, broken_off, failed])
+def test_a_listing_that_is_damaged_once_is_read_again(damaging: Damaging, spoil: Spoil) -> None:
+    storage = damaging.bucket.storage
+    storage.write("one", [CONTENT])
+    damaging.next("GET", "list-type", spoil)
+    assert storage.names() == ["one"]
+
+
+@pytest.mark.parametrize("spoil", [without_checksums(cut), garbled])
+def test_an_object_whose_answers_stay_damaged_is_named_and_credentials_are_not(
+    damaging: Damaging, spoil: Spoil
+) -> None:
+    storage = damaging.bucket.storage
+    storage.write("one", [CONTENT])
+    damaging.next("GET", "one", spoil, times=2 * (len(WAITS) + 1))
+    with pytest.raises(CheckpointUnavailableError, match=rf"about {storage.path('one')} is damaged, each time") as told:
+        storage.read("one")
+    assert "credentials" not in str(told.value)
+
+
+def test_a_delta_that_arrives_cut_off_does_not_stop_a_restore(damaging: Damaging, tmp_path: Path) -> None:
+    disk = Disk(tmp_path, bucket=damaging.bucket)
+    before = history(disk)
+    lose(disk)
+    damaging.next("GET", "delta-", without_checksums(cut))
+    damaging.next("HEAD", "delta-", cut)
+    assert disk.rows(9) == before
+
+
+def test_without_the_right_to_delete_attempts_go_on_and_start_and_one_warning_names_it(
+    damaging: Damaging, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaging.forbid("DELETE", "")
+    damaging.forbid("POST", "delete")
+    disk, shared = Disk(tmp_path, bucket=damaging.bucket), damaging.bucket.storage.below("run")
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        before = history(disk)
+        assert disk.durable.collect() == disk.durable.collect() == 0
+        for attempt in (1, 2, 3):
+            take_up(shared, attempt, (), {}, "fresh")
+            query = QueryCopy(shared.below("query"), tmp_path / str(attempt), attempt)
+            query.begin()
+            query.done()
+    lose(disk)
+    assert disk.rows(9) == before
+    said = [message for message in caplog.messages if disk.durable.storage.directory in message]
+    assert len(said) == 1
+    assert "may not delete" in said[0]
+    assert "s3:DeleteObject" in said[0]
+
+
+def test_what_would_count_if_it_stayed_is_not_left_there(damaging: Damaging) -> None:
+    storage = damaging.bucket.storage
+    storage.write("one", [CONTENT])
+    damaging.forbid("DELETE", "")
+    with pytest.raises(DeleteRefusedError, match=rf"may not delete {storage.path('one')}"):
+        list(storage.delete(["one"]))
+
+
+def test_a_write_that_breaks_off_is_told_though_its_rest_may_not_be_deleted(damaging: Damaging) -> None:
+    def pieces() -> Iterator[Chunk]:
+        yield CONTENT
+        message = "the disk it is read from broke"
+        raise UserActionError(message)
+
+    damaging.forbid("DELETE", "")
+    with pytest.raises(UserActionError, match="broke"):
+        damaging.bucket.storage.write("torn", pieces())
+
+
+ERRORS = {
+    "AWS Error ACCESS_DENIED during GetObject operation: ": FailureKind.REFUSED,
+    "When delete key 'a': AWS Error ACCESS_DENIED during DeleteObject operation: no": FailureKind.DELETE_REFUSED,
+    "AWS Error SIGNATURE_DOES_NOT_MATCH during DeleteObject operation: ": FailureKind.REFUSED,
+    "AWS Error NO_SUCH_BUCKET during PutObject operation: ": FailureKind.REFUSED,
+    "AWS Error UNKNOWN (HTTP status 400) during GetObject operation: ExpiredToken": FailureKind.REFUSED,
+    "AWS Error UNKNOWN (HTTP status 502) during GetObject operation: ": FailureKind.AWAY,
+    "AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 18, partial": FailureKind.AWAY,
+    "AWS Error SLOW_DOWN during PutObject operation: ": FailureKind.AWAY,
+    "AWS Error UNKNOWN (HTTP status -1) during ListObjectsV2 operation: XML_ERROR": FailureKind.DAMAGED,
+    "AWS Error VALIDATION during GetObject operation: Response checksums mismatch": FailureKind.DAMAGED,
+    "No space left on device": FailureKind.REFUSED,
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_what_the_client_finds_tells_a_refusal_from_damage_and_silence(text: str) -> None:
+    assert kind_of(OSError(text)) is ERRORS[text]
+
+
+def test_a_finding_has_code_status_and_operation() -> None:
+    text = "reading 'b': AWS Error UNKNOWN (HTTP status 502) during HeadObject operation: no body"
+    assert finding_in(text) == ClientFinding("UNKNOWN", 502, "HeadObject")
+
+
+def test_damage_is_asked_about_again_a_few_times_and_a_refusal_never() -> None:
+    waited, errors = list[float](), [OSError("AWS Error ACCESS_DENIED during GetObject operation: ")]
+
+    def ask() -> None:
+        raise errors[0]
+
+    with pytest.raises(OSError, match="ACCESS_DENIED"):
+        asked_again(ask, waited.append)
+    assert waited == []
+    errors[0] = ShortAnswerError("500 bytes came of the 1000 from byte 0 on")
+    with pytest.raises(ShortAnswerError):
+        asked_again(ask, waited.append)
+    assert tuple(waited) == WAITS
