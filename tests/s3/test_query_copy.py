@@ -150,6 +150,16 @@ def test_each_batch_is_written_once_and_old_ones_are_removed(storage: Storage, d
     assert driver(3).began()["commits/19"] == "done by 2"
 
 
+def test_an_attempt_that_starts_again_by_itself_goes_on_with_what_is_copied(driver: Callable[[int], Driver]) -> None:
+    first = driver(1)
+    first.began()
+    first.run(0)
+    first.copy.done()
+    first.plan(1)
+    # Its Spark had planned a batch that was not copied, as if it had died there.
+    assert driver(1).began().keys() == {"metadata", "offsets/0", "commits/0"}
+
+
 @pytest.mark.parametrize("content", [b"", b"torn", b"holdfast-query 1 sha256=" + b"0" * 64 + b"\n{}"])
 def test_damage_stops_the_app_where_nothing_else_says_the_same(
     storage: Storage, driver: Callable[[int], Driver], content: bytes

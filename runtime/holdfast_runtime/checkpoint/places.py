@@ -23,6 +23,7 @@ from pyarrow import fs as pafs
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.app import StreamApp
+from holdfast_runtime.state.local_disk import cure
 from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.storage import FolderStorage, Storage
 
@@ -186,14 +187,14 @@ def disk_refusals(data: Path) -> Iterator[None]:
     except OSError as error:
         # An error that names no file, or one elsewhere, may be about anything.
         if error.filename is None:
-            ours = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+            ours = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
         else:
-            ours = error.errno in _CURES and Path(str(error.filename)).is_relative_to(data)
+            ours = Path(str(error.filename)).is_relative_to(data)
         if not ours:
             raise
         raise _unusable(data, error.errno or 0, error.filename) from error
     except lmdb.Error as error:
-        if error.code not in _CURES:
+        if error.code not in (*_CURES, errno.EIO):
             raise
         raise _unusable(data, error.code, None) from error
 
@@ -201,7 +202,8 @@ def disk_refusals(data: Path) -> Iterator[None]:
 def _unusable(data: Path, code: int, file: object) -> WorldChangeError:
     at = "" if file is None or str(file) == str(data) else f" ({file})"
     return WorldChangeError(
-        f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES[code]}", code="DataUnusableError"
+        f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES.get(code) or cure(code)}",
+        code="DataUnusableError",
     )
 
 

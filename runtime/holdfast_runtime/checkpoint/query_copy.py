@@ -14,7 +14,9 @@ No two attempts write the same name, and no attempt writes a name twice with dif
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -25,6 +27,7 @@ from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.job import Job
 from holdfast_runtime.state.delta import fence_name
 from holdfast_runtime.state.errors import EpochFencedError
+from holdfast_runtime.state.local_disk import on_local_disk
 from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 
 _NAME = re.compile(r"(planned|done)-(\d{20})-(\d{10})|fence-(\d{10})")
@@ -58,7 +61,7 @@ class QueryCopy:
     """The copy, as one attempt writes it."""
 
     def __init__(self, storage: Storage, folder: Path, epoch: int) -> None:
-        """`folder`: where Spark will keep its checkpoint in this attempt; it does not exist yet."""
+        """`folder`: where Spark will keep its checkpoint in this attempt; what is there is removed."""
         self._storage, self.folder, self._epoch = storage, folder, epoch
         self._planned = self._done = -1
         self._found = _Found((), ())
@@ -68,15 +71,21 @@ class QueryCopy:
         self._look()
         self._storage.write(fence_name(self._epoch), [b"%d\n" % self._epoch], replace=True)
         self._look()
-        self.folder.mkdir(parents=True)
-        for name, text in self._newest().items():
-            path = self.folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        files = self._newest()
+        with self._on_disk():
+            # An attempt that starts again by itself has left its own there.
+            if self.folder.exists():
+                shutil.rmtree(self.folder)
+            self.folder.mkdir(parents=True)
+            for name, text in files.items():
+                path = self.folder / name
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text, encoding="utf-8")
 
     def planned(self) -> None:
         """Copy the last batch in Spark's offset log. The batch may run only after this has returned."""
-        batch = _last(self.folder / "offsets")
+        with self._on_disk():
+            batch = _last(self.folder / "offsets")
         if batch is None or batch == self._planned:
             return
         self._write("planned", batch)
@@ -93,7 +102,8 @@ class QueryCopy:
 
         May run in a thread beside `planned`: a later batch's plan counts more, whichever is written first.
         """
-        batch = _last(self.folder / "commits")
+        with self._on_disk():
+            batch = _last(self.folder / "commits")
         if batch is not None and batch > self._done and batch >= self._planned:
             self._write("done", batch)
             self._done = batch
@@ -134,13 +144,17 @@ class QueryCopy:
         )
         raise UserActionError(message, code="QueryCopyDamagedError")
 
+    def _on_disk(self) -> AbstractContextManager[None]:
+        return on_local_disk("Spark's checkpoint on the driver's disk", self.folder)
+
     def _files(self, entry: _Entry) -> Mapping[str, str] | None:
         return _unpacked(self._storage.read(entry.name) or b"")
 
     def _write(self, kind: str, batch: int) -> None:
         names = ["metadata", *(f"{log}/{one}" for log in ("offsets", "commits") for one in (batch - 1, batch))]
         paths = {name: self.folder / name for name in names}
-        files = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
+        with self._on_disk():
+            files = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
         self._storage.write(f"{kind}-{batch:020}-{self._epoch:010}", [_packed(files)], replace=True)
 
 

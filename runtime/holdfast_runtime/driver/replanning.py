@@ -20,6 +20,7 @@ from holdfast_runtime.checkpoint.places import Places, folder_name
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.errors import StoreDiskError
+from holdfast_runtime.state.local_disk import on_local_disk
 from holdfast_runtime.state.offline import OfflineStore
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 
@@ -165,8 +166,9 @@ class BatchRollback:
         if any(one.batch >= turn for one in durable.listing().snapshots):
             return True
         place = StorePlace(self._places.state / folder_name(task), self._identity(task))
-        if not place.data_path.exists():
-            return False
+        with on_local_disk(f"the state of {place.identity}", place.path):
+            if not place.data_path.exists():
+                return False
         try:
             with OfflineStore(place, place.data_path) as store:
                 return store.head.batch >= turn

@@ -28,7 +28,7 @@ import lmdb
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.sealed_json import sealed, unsealed
 from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.environment import DATABASES
+from holdfast_runtime.state.environment import DATABASES, typed_store_errors
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.place import StorePlace, read_sidecar
 from holdfast_runtime.state.snapshot import snapshot_chunks
@@ -93,7 +93,8 @@ def _taken_in(store: TaskStore) -> bool:
         note = _read(place)
     if not note:
         return False
-    (place.path / _NOTE).unlink(missing_ok=True)
+    with typed_store_errors(place):
+        (place.path / _NOTE).unlink(missing_ok=True)
     if note.get("stage") == SnapshotStage.DONE:
         store.noted_snapshot(note["batch"], note["size"], note["deltas"])
     # A note that says it is running, though nobody has the lock, is that of a process that was killed.
@@ -106,7 +107,8 @@ def _begin(order: SnapshotOrder) -> None:
     if lock is None:
         return
     try:
-        _write(order.place, SnapshotStage.RUNNING)
+        with typed_store_errors(order.place):
+            _write(order.place, SnapshotStage.RUNNING)
         # The process inherits the lock, and so has it as long as it lives.
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(lock,)
@@ -121,7 +123,8 @@ def _begin(order: SnapshotOrder) -> None:
 
 def _locked(place: StorePlace) -> int | None:
     """Take the lock of the location; None if a process has it."""
-    descriptor = os.open(place.path.with_name(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with typed_store_errors(place):
+        descriptor = os.open(place.path.with_name(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -21,9 +21,9 @@ import lmdb
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import FileDamagedError
 from holdfast_runtime.state.errors import StoreDamagedError, StoreDiskError, StoreFullError
+from holdfast_runtime.state.local_disk import NO_SPACE, disk_error
 from holdfast_runtime.state.place import LastUse, StorePlace, read_last_use, size_of, write_sidecar
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROBE = 1 << 20
 _DAMAGE = (
     FileDamagedError,
@@ -80,24 +80,19 @@ def _probed(place: StorePlace) -> int:
     except OSError as error:
         return error.errno or errno.EIO
     finally:
-        probe.unlink(missing_ok=True)
+        # A disk that fails may refuse this, too.
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
     return errno.EIO
 
 
 def _disk_error(place: StorePlace, code: int, text: str) -> StoreFullError | StoreDiskError:
     if code == errno.EIO:
         code = _probed(place)
-    if code in _NO_SPACE:
-        message = (
-            f"the disk under {place.path} has no space for the state of {place.identity} "
-            f"({size_of(place):,} bytes now, {os.strerror(code)}): free or add space, and the batch runs again; it was "
-            f"not committed, and the state is as it was before"
-        )
-        return StoreFullError(message)
-    return StoreDiskError(
-        f"the state of {place.identity} at {place.path} can't be used ({text}): see that the disk works and lets this "
-        f"process write; the batch was not committed"
-    )
+    what = f"the state of {place.identity}"
+    if code in NO_SPACE:
+        what += f" ({size_of(place):,} bytes now)"
+    return disk_error(what, place.path, code, text)
 
 
 Rows = list[tuple[bytes, bytes]]
@@ -248,6 +243,7 @@ _CLAIMED: set[tuple[int, str]] = set()
 class Claim:
     """The right to open, drop or rebuild the store at a place."""
 
+    place: StorePlace
     descriptor: int
     key: tuple[int, str]
 
@@ -258,14 +254,16 @@ class Claim:
 
     def left(self) -> LastUse | None:
         """Return how the last user left the store, or None if nothing readable was noted."""
-        return read_last_use(os.pread(self.descriptor, 1 << 10, 0))
+        with typed_store_errors(self.place):
+            return read_last_use(os.pread(self.descriptor, 1 << 10, 0))
 
     def note(self, left: LastUse | None) -> None:
         """Note the state in which the store would be left now; None marks it as unusable."""
-        if left is None:
-            os.ftruncate(self.descriptor, 0)
-        else:
-            os.pwrite(self.descriptor, left.line(), 0)
+        with typed_store_errors(self.place):
+            if left is None:
+                os.ftruncate(self.descriptor, 0)
+            else:
+                os.pwrite(self.descriptor, left.line(), 0)
 
     def release(self) -> None:
         """Let others in. Calling it again does no harm."""
@@ -296,7 +294,7 @@ def claim(place: StorePlace) -> Claim:
         while not _is_at(descriptor := _locked(place), place.lock_path):
             os.close(descriptor)
     _CLAIMED.add(key)
-    return Claim(descriptor, key)
+    return Claim(place, descriptor, key)
 
 
 def _locked(place: StorePlace) -> int:

@@ -94,11 +94,12 @@ class _Restoring:
             self.held.note(None)
         self.at("old store dropped")
         try:
-            with self.durable.storage.reading(snapshot.name) as read, self.place.data_path.open("wb") as file:
+            # The file first: an error of the local disk is none of the checkpoint, and has another cure.
+            with self._data_file() as file, self.durable.storage.reading(snapshot.name) as read:
                 unpack_snapshot(path, self.place.identity, read, self._writer(file))
             self.at("snapshot unpacked")
             store = TaskStore(self.place, self.held)
-        except (*UNREADABLE_SNAPSHOT, StoreDiskError, StoreDamagedError) as error:
+        except (*UNREADABLE_SNAPSHOT, StoreDamagedError) as error:
             damaged.append(str(error))
             return None
         except CheckpointUnavailableError as error:
@@ -113,6 +114,10 @@ class _Restoring:
             return None
         return store
 
+    def _data_file(self) -> BinaryIO:
+        with typed_store_errors(self.place):
+            return self.place.data_path.open("wb")
+
     def _writer(self, file: BinaryIO) -> Callable[[bytes], None]:
         def write(piece: bytes) -> None:
             # Errors of the local disk are separated here from those of the checkpoint, which have other cures.
@@ -125,7 +130,8 @@ class _Restoring:
     def _forward(self, store: TaskStore, found: Listing, snapshot: str | None, damaged: list[str]) -> RestoredStore:
         try:
             # A half-restored store is not usable, but the sidecar of an empty one would vouch for it.
-            drop_sidecar(self.place)
+            with typed_store_errors(self.place):
+                drop_sidecar(self.place)
             start = store.head.batch
             if snapshot is not None:
                 store.noted_snapshot(start, store.head.snapshot_bytes, store.head.delta_bytes)
@@ -137,7 +143,8 @@ class _Restoring:
             self.at("declared whole")
         except StoreFullError:
             store.discard()
-            drop(self.place)
+            with typed_store_errors(self.place):
+                drop(self.place)
             raise
         except BaseException:
             store.discard()

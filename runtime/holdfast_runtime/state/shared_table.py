@@ -26,6 +26,7 @@ from typing import Any
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast_runtime.sealed_json import sealed, unsealed
 from holdfast_runtime.state.durable import CrashHook
+from holdfast_runtime.state.local_disk import NO_SPACE, cure
 from holdfast_runtime.state.place import TaskIdentity
 
 SHARED_STEPS = ("lock held", "run sealed", "manifest written", "manifest renamed")
@@ -260,13 +261,16 @@ class SharedTable:
         """Yield the manifests that can be read, the newest first."""
         for name in self._names():
             try:
-                yield Manifest.parse((self.path / name).read_text())
+                with self._on_disk():
+                    content = (self.path / name).read_text()
+                yield Manifest.parse(content)
             except (ValueError, KeyError, TypeError, FileNotFoundError):
                 continue
 
     def _names(self) -> list[str]:
         try:
-            names = os.listdir(self.path)  # noqa: PTH208 - half the time
+            with self._on_disk():
+                names = os.listdir(self.path)  # noqa: PTH208 - half the time
         except FileNotFoundError:
             return []
         return sorted((name for name in names if name.startswith(_MANIFEST)), reverse=True)
@@ -298,15 +302,26 @@ class SharedTable:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
-            yield
+            with self._on_disk():
+                yield
         except FileNotFoundError as error:
             message = (
                 f"table {self.name}: {error.filename} is gone: another process has gone on; the batch is tried again"
             )
             raise RetrySoonError(message, code="TableMovedOnError") from error
+
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """Let errors about missing files pass: another process may have gone on."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
         except OSError as error:
             message = (
-                f"table {self.name}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free"
+                f"table {self.name}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free: "
+                f"{'free some' if error.errno in NO_SPACE else cure(error.errno or 0)}. The table is made again from "
+                f"the durable copy or its side inputs"
             )
             raise WorldChangeError(message, code="TableDiskError") from error
 

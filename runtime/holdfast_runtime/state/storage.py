@@ -97,7 +97,10 @@ def obsolete_may_stay(storage: Storage) -> Iterator[None]:
 _TEMPORARY = ".writing-"
 # Some mounted shares have no hard links; there the check before the write has to be enough.
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
-_CURE = "see that it exists (on a cluster: is mounted), has space, and lets this process read and write"
+_CURE = (
+    "see that it exists (on a cluster: is mounted), has space, lets this process read and write, and that its disk "
+    "works (dmesg)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,15 @@ import lmdb
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import check_metas
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.environment import Claim, Environment, WriteTransaction, claim, typed_store_errors
-from holdfast_runtime.state.errors import EpochFencedError, StoreDiskError
+from holdfast_runtime.state.environment import (
+    Claim,
+    Environment,
+    WriteTransaction,
+    claim,
+    mark_damaged,
+    typed_store_errors,
+)
+from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.place import LastUse, StorePlace, UsePhase, file_stamp, make_directory, write_sidecar
 from holdfast_runtime.state.table import StateTable, any_long, fold_key, fold_value
 
@@ -331,8 +338,7 @@ class TaskStore:
         try:
             return _head(found)
         except ValueError as error:
-            message = f"the store at {self.place.path} has no readable head; drop it, and it is restored"
-            raise StoreDiskError(message) from error
+            raise mark_damaged(self.place, "it has no readable head") from error
 
 
 def _write(txn: WriteTransaction, table: StateTable, rows: list[tuple[bytes, bytes | None]]) -> None:

@@ -304,7 +304,8 @@ class LogPartition:
         except (lmdb.Error, OSError) as error:
             # LMDB also says "Input/output error" when a full disk cut a write short.
             message = (
-                f"{self.partition}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free"
+                f"{self.partition}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free. "
+                f"Make room if it is full, else see that it works (dmesg)"
             )
             raise WorldChangeError(message, code="LogUnavailableError") from error
 
