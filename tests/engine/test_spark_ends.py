@@ -22,14 +22,16 @@ OVERTAKEN = """
             return batch
 """
 SLOW = """
-import os, sys, time
+import os, pathlib, sys, time
 
-if "pyspark.sql.streaming.python_streaming_source_runner" in sys.orig_argv:
+begun = pathlib.Path(__file__).with_name("begun")
+if "pyspark.sql.streaming.python_streaming_source_runner" in sys.orig_argv and not begun.exists():
+    begun.touch()
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(0.1)
 """
-"""Run by each Python at its start: the process by which Spark asks what to read does not get to it."""
+"""Run by each Python at its start: the first process by which Spark asks what to read does not get to it."""
 
 
 @pytest.fixture
@@ -74,19 +76,14 @@ def test_a_batch_that_another_attempt_ended_first_is_done_once_and_said_so(app: 
     check(data, ROWS)
 
 
-def test_a_process_that_does_not_start_in_sparks_time_is_said_with_what_to_do(
+def test_a_run_whose_process_does_not_start_in_sparks_time_starts_again_by_itself(
     app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"
     feed(data, ROWS)
     (tmp_path / "sitecustomize.py").write_text(SLOW)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Run(app, data, "--master", "local[2]") as run:
-        failed = run.until("failed")
-        assert failed["error"] == "HostTooBusyError", failed
-        assert "give the driver more CPU, or run less on this host" in failed["message"]
-        assert run.exit_code() != 0
-    monkeypatch.delenv("PYTHONPATH")
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
+        assert "It starts again by itself in 1 s (1 of 6)" in run.until("waiting")["why"]
         run.ended()
     check(data, ROWS)

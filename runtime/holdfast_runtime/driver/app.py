@@ -36,20 +36,21 @@ from holdfast_runtime.driver.arrangement import (
 from holdfast_runtime.driver.attempt import Attempt, Growth
 from holdfast_runtime.driver.chores import PositionChore, Positions
 from holdfast_runtime.driver.file_tables import FileTables
+from holdfast_runtime.driver.patience import StartPatience
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.query import LoopParts, run_query
 from holdfast_runtime.loop.source import serve_offsets
 from holdfast_runtime.loop.stopping import StopCondition, Totals
-from holdfast_runtime.progress import AttemptStarted, EndCause, Event, Listener, RunEnded
+from holdfast_runtime.progress import AttemptStarted, BatchWaiting, EndCause, Event, Listener, Progress, RunEnded
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.segments.foreseen import computes_in_spark
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
-from holdfast_runtime.spark.session import open_session, stopped_after
+from holdfast_runtime.spark.session import HostTooBusyError, open_session, started_in_time, stopped_after
 from holdfast_runtime.spark.settings import SessionRequest
 from holdfast_runtime.spark.slot_job import PackedProgram, PreparingJob, SlotJob
 from holdfast_runtime.streams.systems import kafka_counts
@@ -91,20 +92,32 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
 
 def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, drain: threading.Event) -> RunEnded:
     """Run an app at this site until it ends or is asked to drain; raise what went wrong."""
+    patience = StartPatience()
 
     def tell(event: Event) -> None:
+        if isinstance(event, Progress):
+            patience.healthy()
         site.coordinator.listen(event)
         listen(event)
 
     # Starting a JVM takes seconds, so problems that need none are reported first.
     require_functions(app.spec)
-    outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, steady)
+    outside, topics = _Outside(until, tell, drain), dict[str, int | None]()
+    attempt = Attempt(app, site.places, site.coordinator, steady)
     with _session(app, attempt.plan, site) as spark:
         while True:
-            ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside)
-            if ended.ending is not EndCause.GROWN:
-                return ended
-            topics = kafka_counts(app.spec, site.places.secrets)
+            try:
+                with started_in_time():
+                    ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside)
+            except HostTooBusyError as error:
+                seconds, why = patience.wait(error)
+                tell(BatchWaiting(why))
+                if drain.wait(seconds):
+                    return outside.drained()
+            else:
+                if ended.ending is not EndCause.GROWN:
+                    return ended
+                topics = kafka_counts(app.spec, site.places.secrets)
             attempt = Attempt(app, site.places, site.coordinator, steady, topics)
 
 
@@ -120,8 +133,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
             wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.folder))
         arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
         if arrangement is None:
-            totals = outside.totals
-            return RunEnded(EndCause.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
+            return outside.drained()
         reading = attempt.begin(arrangement.placement, wiring.compiled)
 
         def processed(positions: Positions) -> None:
@@ -167,6 +179,10 @@ class _Outside:
     listen: Listener
     drain: threading.Event
     totals: Totals = field(default_factory=Totals)
+
+    def drained(self) -> RunEnded:
+        """Return the end of a run that was to end while no query ran."""
+        return RunEnded(EndCause.DRAINED, self.totals.batches, self.totals.rows_in, self.totals.rows_out, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

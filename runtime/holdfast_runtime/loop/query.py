@@ -53,15 +53,13 @@ from holdfast_runtime.progress import (
     TablesLoading,
 )
 from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
-from holdfast_runtime.spark.session import java_causes
+from holdfast_runtime.spark.session import java_causes, too_busy
 from holdfast_runtime.streams.records import OffsetBounds
 
 _LOOK_EVERY = 0.05
 _LONGEST = 4000
 _SAID_EVERY = 30.0
 _TOLD_EVERY = 1.0
-_NOT_IN_TIME = "Python worker failed to connect back"
-"""Part of Spark's message; Spark has no error condition for this."""
 _ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP_2207"})
 """Spark's error conditions for a log entry that another process has written first."""
 
@@ -300,6 +298,8 @@ class _Runner:
         try:
             return patiently(lambda: read_reports(self._job.run(plan)), self._waits, self._loop.drain)
         except (PySparkException, Py4JError) as error:
+            if (busy := too_busy(error)) is not None:
+                raise busy from error
             message = (
                 f"Spark could not run the batch. Nothing is lost: the next run repeats it, except for what slots have "
                 f"committed. Spark says: {_said(error)}"
@@ -356,12 +356,8 @@ class _Runner:
 
 
 def _why_it_died(error: StreamingQueryException) -> HoldfastError:
-    if _NOT_IN_TIME in str(error):
-        message = (
-            "a Python process took longer to start than the ten seconds that Spark waits. Nothing is lost. Start "
-            "again. If it happens often, give the driver more CPU, or run less on this host"
-        )
-        return RetrySoonError(message, code="HostTooBusyError")
+    if (busy := too_busy(error)) is not None:
+        return busy
     if _ENTRY_IS_THERE.isdisjoint(_conditions(error)):
         return HoldfastError(_said(error), code="QueryDiedError")
     message = (

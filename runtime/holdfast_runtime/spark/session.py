@@ -22,7 +22,7 @@ from typing import Any
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -85,6 +85,32 @@ def java_causes(error: BaseException) -> Iterator[Any]:
     while cause is not None:
         yield cause
         cause = cause.getCause()
+
+
+class HostTooBusyError(RetrySoonError):
+    """A Python process took longer to start than Spark waits."""
+
+
+_NOT_IN_TIME = "Python worker failed to connect back"
+"""Part of Spark's message; Spark has no error condition for this."""
+
+
+def too_busy(error: Exception) -> HostTooBusyError | None:
+    """Return the error to raise if Spark gave up on a Python process that had not started; else None."""
+    if not any(_NOT_IN_TIME in text for text in (str(error), *(str(cause.toString()) for cause in java_causes(error)))):
+        return None
+    return HostTooBusyError("a Python process took longer to start than the ten seconds that Spark waits")
+
+
+@contextmanager
+def started_in_time() -> Iterator[None]:
+    """Raise `HostTooBusyError` if Spark gives up on a Python process in this block, whatever it calls that."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if (busy := too_busy(error)) is not None:
+            raise busy from error
+        raise
 
 
 _SHOWN_LINES = 10
