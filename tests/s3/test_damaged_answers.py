@@ -145,7 +145,7 @@ ERRORS = {
     "AWS Error SLOW_DOWN during PutObject operation: ": FailureKind.AWAY,
     "AWS Error UNKNOWN (HTTP status -1) during ListObjectsV2 operation: XML_ERROR": FailureKind.DAMAGED,
     "AWS Error VALIDATION during GetObject operation: Response checksums mismatch": FailureKind.DAMAGED,
-    "No space left on device": FailureKind.REFUSED,
+    "No space left on device": FailureKind.OTHER,
 }
 
 

@@ -134,6 +134,12 @@ def test_any_error_of_the_data_directory_names_it_and_what_to_do(tmp_path: Path,
         raise OSError(number, os.strerror(number), str(tmp_path / "apps"))
 
 
+def test_nobody_is_told_to_remove_a_data_directory(tmp_path: Path) -> None:
+    with pytest.raises(WorldChangeError, match="copy the directory") as told, disk_refusals(tmp_path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(tmp_path / "apps"))
+    assert "remove this path" not in str(told.value)
+
+
 @pytest.mark.parametrize(
     ("number", "kind", "said"),
     [

@@ -23,7 +23,6 @@ from pyarrow import fs as pafs
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.app import StreamApp
-from holdfast_runtime.state.local_disk import cure
 from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.storage import FolderStorage, Storage
 
@@ -179,6 +178,13 @@ _CURES = {
 }
 
 
+_FAILS = (
+    "its disk may fail (see dmesg): copy the directory to another disk while it can be read, and choose the copy with "
+    "--data DIR"
+)
+"""Never to remove it: a data directory holds checkpoints and logs, of which there is no other copy."""
+
+
 @contextmanager
 def disk_refusals(data: Path) -> Iterator[None]:
     """Turn errors of the disk into `DataUnusableError`; other errors pass unchanged."""
@@ -202,7 +208,7 @@ def disk_refusals(data: Path) -> Iterator[None]:
 def _unusable(data: Path, code: int, file: object) -> WorldChangeError:
     at = "" if file is None or str(file) == str(data) else f" ({file})"
     return WorldChangeError(
-        f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES.get(code) or cure(code)}",
+        f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES.get(code, _FAILS)}",
         code="DataUnusableError",
     )
 

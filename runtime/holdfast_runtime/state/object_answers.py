@@ -35,7 +35,6 @@ _AWAY = frozenset(
         "SLOW_DOWN",
         "THROTTLING",
         "REQUEST_TIMEOUT",
-        "REQUEST_TIME_TOO_SKEWED",
         "BANDWIDTH_LIMIT_EXCEEDED",
     ]
 )
@@ -62,6 +61,8 @@ class FailureKind(Enum):
     AWAY = "away"
     """The client has asked until its patience ended."""
     GONE = "gone"
+    OTHER = "other"
+    """Not the client's finding: what was to be written could not be read, for example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def kind_of(error: Exception) -> FailureKind:
         return FailureKind.DAMAGED
     found = finding_in(str(error))
     if found is None:
-        return FailureKind.REFUSED
+        return FailureKind.OTHER
     if found.code in _AWAY or (found.status is not None and found.status >= _GATEWAY):
         return FailureKind.AWAY
     if found.code == "ACCESS_DENIED" and found.operation.startswith("Delete"):
@@ -129,6 +130,11 @@ def answer_error(path: str, error: Exception) -> CheckpointUnavailableError:
             return DeleteRefusedError(
                 f"the credentials of this pod may not delete {path} ({error}): allow to delete there (on Amazon "
                 f"s3:DeleteObject, docs/object-stores.md)"
+            )
+        case FailureKind.OTHER:
+            return CheckpointUnavailableError(
+                f"{path} can't be read or written ({error}): the error says what is in the way; how object stores are "
+                f"reached is in docs/object-stores.md"
             )
         case FailureKind.REFUSED:
             return CheckpointUnavailableError(f"the checkpoint location refuses {path} ({error}): {_CREDENTIALS}")
