@@ -44,6 +44,10 @@ def test_a_partitioned_table_may_have_any_key() -> None:
 
 
 def test_a_table_of_files_is_judged_alike() -> None:
-    files: dict[str, Any] = {"files": {"location": "file:///data", "format": "json"}, "schema": SCHEMA, "versioned": True}
+    files: dict[str, Any] = {
+        "files": {"location": "file:///data", "format": "json"},
+        "schema": SCHEMA,
+        "versioned": True,
+    }
     (message,) = refused(["md5(k) AS id", "n"], sources=None, **files)
     assert message.startswith("the key id of table t is md5(k) AS id")
