@@ -1,8 +1,11 @@
 """`aggregate` in whole apps: what comes out, over one input or several, behind other steps or before them."""
 
 import random
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -173,6 +176,80 @@ def test_arguments_conditions_and_results_may_be_expressions(small_spark: SparkS
             assert row["mean"] == pytest.approx(2 * sum(one["user"] != "u0" for one in mine) / len(mine))
             assert row["last_user"] == max(mine, key=lambda one: one["ts"])["user"]
             assert row["users"] == len({one["user"] for one in mine})
+
+
+_TIMED = {
+    "system": "here",
+    "partitions": 2,
+    "key": ["k"],
+    "schema": "k STRING, n BIGINT, ts TIMESTAMP",
+    "bounded": True,
+}
+_EDGES: dict[str, dict[str, Any]] = {
+    "tumbling": {"from": ["left"], "aggregate": {"by": ["k"], "window": "1s", "compute": ["count(*) AS n"]}},
+    "sliding": {
+        "from": ["left"],
+        "aggregate": {"by": ["k"], "window": "2s", "slide": "1s", "compute": ["count(*) AS n"]},
+    },
+    "sessions": {"from": ["left"], "aggregate": {"by": ["k"], "session": "1s", "compute": ["count(*) AS n"]}},
+    "pairs": {
+        "from": ["left", "right"],
+        "join": {"on": ["k"], "within": "1s", "select": ["k", "left.n AS n", "right.n AS m"]},
+    },
+}
+_BY_SPARK = {
+    "tumbling": """SELECT k, unix_micros(w.start), unix_micros(w.end), n
+        FROM (SELECT k, window w, count(*) n FROM left GROUP BY k, window(ts, '1 second'))""",
+    "sliding": """SELECT k, unix_micros(w.start), unix_micros(w.end), n
+        FROM (SELECT k, window w, count(*) n FROM left GROUP BY k, window(ts, '2 seconds', '1 second'))""",
+    # Spark makes one session of rows that are exactly as far apart as its gap.
+    "sessions": """SELECT k, unix_micros(w.start), unix_micros(w.end) + 1, n FROM
+        (SELECT k, session_window w, count(*) n FROM left GROUP BY k, session_window(ts, '999999 microseconds'))""",
+    "pairs": """SELECT l.k, l.n, r.n FROM left l JOIN right r ON l.k = r.k
+        AND r.ts BETWEEN l.ts - INTERVAL 1 SECOND AND l.ts + INTERVAL 1 SECOND""",
+}
+
+
+def test_windows_sessions_and_joins_have_the_edges_that_spark_has_to_the_microsecond(small_spark: SparkSession) -> None:
+    draw, second = random.Random(12), timedelta(seconds=1)  # noqa: S311
+    sides = {
+        side: [
+            {
+                "k": draw.choice("abc"),
+                "n": number,
+                "ts": START + draw.randrange(30) * second + timedelta(microseconds=draw.choice((-1, 0, 1, 400, 999))),
+            }
+            for number in range(60)
+        ]
+        for side in ("left", "right")
+    }
+    streams = [{"name": side, "eventTime": {"column": "ts", "lateness": "1m"}, **_TIMED} for side in sides]
+    outputs = [{"name": f"{name}-written", "system": "here", "partitions": 2} for name in _EDGES]
+    steps = [{"name": name, **step} for name, step in _EDGES.items()]
+    written = [{"name": f"{name}-out", "from": [name], "to": f"{name}-written"} for name in _EDGES]
+    spec = {"systems": [{"name": "here", "log": {}}], "streams": [*streams, *outputs], "steps": [*steps, *written]}
+    tree = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": "edges"}, "spec": spec}
+    with TestDriver(tree, slots=2) as driver:
+        for side, rows in sides.items():
+            driver.feed(side, rows)
+            driver.run_until_idle()
+        for side in sides:
+            driver.end(side)
+        driver.run_until_idle()
+        came_out = {
+            name: [tuple(map(_micros, row.values())) for row in driver.rows(f"{name}-written")] for name in _EDGES
+        }
+    for side, rows in sides.items():
+        table = pa.Table.from_pylist(
+            rows, pa.schema([("k", "string"), ("n", "int64"), ("ts", pa.timestamp("us", "UTC"))])
+        )
+        small_spark.createDataFrame(table).createOrReplaceTempView(side)
+    for name, query in _BY_SPARK.items():
+        assert sorted(came_out[name]) == sorted(map(tuple, small_spark.sql(query).collect())), name
+
+
+def _micros(value: Any) -> Any:
+    return (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) if hasattr(value, "year") else value
 
 
 def test_what_is_kept_of_a_key_can_be_looked_at() -> None:

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from holdfast.control.messages import EARLIEST, END_OF_TIME
 from holdfast.moments import FARTHEST, micros
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.context import StepClock
@@ -56,3 +57,18 @@ def test_letters_have_the_rows_in_order_and_where_they_were_read() -> None:
     assert [(one["value"], one["stream"], one["partition"], one["offset"]) for one in letters.to_pylist()] == [
         (f'{{"n":{n}}}'.encode(), "clicks", 3, 100 + n) for n in range(3)
     ]
+
+
+@pytest.mark.parametrize(
+    ("clock", "late"),
+    [
+        (StepClock(0, None, before=2), [True, True, False, False, False]),
+        (StepClock(0, None, horizon=2), [False, False, False, True, False]),
+        (StepClock(0, None, before=EARLIEST, horizon=END_OF_TIME), [False] * 5),
+        (StepClock(0, None, before=END_OF_TIME - 1), [True, True, True, True, False]),
+    ],
+    ids=["before", "horizon", "never", "for ever"],
+)
+def test_a_row_is_late_by_its_microseconds_however_far_the_watermark_is(clock: StepClock, late: list[bool]) -> None:
+    times = pa.array([0, 1_999, 2_000, 2_001, None], pa.int64())
+    assert clock.late(times).to_pylist() == late
