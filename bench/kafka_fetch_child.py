@@ -37,15 +37,17 @@ def digest(batch: pa.RecordBatch) -> int:
 
 def fetched(request: dict[str, Any]) -> Callable[[bool], tuple[int, int]]:
     """By a fetcher of ours."""
+    from holdfast.tasks.partitions import StreamPartition  # noqa: PLC0415
     from holdfast_runtime.streams.kafka.client.settings import KafkaSettings  # noqa: PLC0415
     from holdfast_runtime.streams.kafka.read.fetcher import make_fetcher  # noqa: PLC0415 - not for Spark
+    from holdfast_runtime.streams.records import OffsetRange  # noqa: PLC0415
 
     fetcher = make_fetcher(KafkaSettings("bench", request["bootstrap"], request["config"]))
     rows, partitions = request["rows"] // request["partitions"], range(request["partitions"])
 
     def whole(check: bool) -> tuple[int, int]:  # noqa: FBT001 - one of two passes
         count = total = 0
-        fetcher.begin((request["topic"], partition, 0) for partition in partitions)
+        fetcher.begin(OffsetRange(StreamPartition(request["topic"], one), 0, rows) for one in partitions)
         for start in range(0, rows, RANGE):
             for partition in partitions:
                 batch = fetcher.fetch(request["topic"], partition, start, min(rows, start + RANGE))

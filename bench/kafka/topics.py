@@ -64,7 +64,7 @@ def contents(bootstrap: str, topic: str) -> Iterator[pa.Array]:
     """The values of all committed records of a topic, in parts."""
     settings = KafkaSettings("bench", bootstrap, {})
     bounds, fetcher = TopicBounds(settings), make_fetcher(settings)
-    for partition, (oldest, end) in bounds.bounds([topic])[topic].items():
+    for partition, (oldest, end, _) in bounds.bounds([topic])[topic].items():
         for start in range(oldest, end, _RANGE):
             yield fetcher.fetch(topic, partition, start, min(start + _RANGE, end)).column("value")
     fetcher.close()

@@ -222,7 +222,7 @@ def refuses(home: Path, owner: str, epoch: int) -> bool:
 def counted(home: Path) -> int:
     """Rows that stand in the output."""
     log = EmbeddedLog(home / "log")
-    return sum(end - oldest for oldest, end in log.bounds("numbered").values()) if log.has("numbered") else 0
+    return sum(end - oldest for oldest, end, _ in log.bounds("numbered").values()) if log.has("numbered") else 0
 
 
 def kept(rows: int) -> int:

@@ -91,7 +91,7 @@ def written(data: Path) -> list[dict[str, Any]]:
     """What the app has written, in the order of each partition."""
     log = EmbeddedLog(data / "log")
     rows: list[dict[str, Any]] = []
-    for partition, (oldest, end) in sorted(log.bounds("numbered").items()):
+    for partition, (oldest, end, _) in sorted(log.bounds("numbered").items()):
         fetched = log.fetch(OffsetRange(partition, oldest, end))
         rows += [json.loads(value) for value in fetched.column("value").to_pylist()]
     return rows
@@ -147,10 +147,10 @@ class Run:
         try:
             found = self._events.get(timeout=max(0.1, deadline - time.monotonic()))
         except queue.Empty:
-            message = f"no {wanted} in time: {self.events[-3:]} {self._said()}"
+            message = f"no {wanted} in time: {self.events[-3:]} {self.said()}"
             raise TimeoutError(message) from None
         if found is None:
-            message = f"ended with {self.exit_code()} before {wanted}: {self.events[-3:]} {self._said()}"
+            message = f"ended with {self.exit_code()} before {wanted}: {self.events[-3:]} {self.said()}"
             raise AssertionError(message)
         self.events.append(found)
         return found
@@ -175,7 +175,7 @@ class Run:
     def exit_code(self) -> int:
         """Wait until it ends, well or not; how."""
         ended = self.process.ended(DEADLINE)
-        assert ended is not None, f"not ended in time: {self.events[-3:]} {self._said()}"
+        assert ended is not None, f"not ended in time: {self.events[-3:]} {self.said()}"
         return ended
 
     def killed(self) -> None:
@@ -192,8 +192,9 @@ class Run:
             self._events.put(json.loads(line))
         self._events.put(None)
 
-    def _said(self) -> str:
-        return Path(self._errors.name).read_text(errors="replace")[-2000:]
+    def said(self) -> str:
+        """The end of what it has said on stderr."""
+        return Path(self._errors.name).read_text(errors="replace")[-4000:]
 
 
 def _holdfast(arguments: Sequence[str], errors: str, prepare: Callable[[], None] | None) -> None:

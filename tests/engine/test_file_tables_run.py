@@ -56,6 +56,6 @@ def order(data: Path, version: int) -> None:
 
 def written(data: Path) -> list[dict[str, Any]]:
     log, rows = EmbeddedLog(data / "log"), list[dict[str, Any]]()
-    for partition, (oldest, end) in log.bounds("out").items():
+    for partition, (oldest, end, _) in log.bounds("out").items():
         rows += map(json.loads, log.fetch(OffsetRange(partition, oldest, end)).column("value").to_pylist())
     return rows

@@ -2,20 +2,24 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
+
+import pytest
 
 from holdfast.errors import AwayError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
+from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.query import LoopParts, run_query
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import BatchWaiting, Event, Progress
 from holdfast_runtime.slot.report import SlotReport, TaskReport
-from holdfast_runtime.streams.records import OffsetBounds
+from holdfast_runtime.streams.records import LogCut, OffsetBounds
 
 CLICKS, NEW = StreamPartition("clicks", 0), StreamPartition("clicks", 1)
 PLANNED = Offsets(
@@ -87,8 +91,10 @@ def first_events(
     path: Path,
     bounds: Callable[[], Mapping[StreamPartition, OffsetBounds]],
     loading: Mapping[str, int] | None = None,
+    planned: Offsets = PLANNED,
+    **parts: Any,
 ) -> list[Event]:
-    """What an attempt tells that finds the batch planned."""
+    """What an attempt tells that finds the batch planned; `parts`: of its loop, in place of what goes well."""
     events: list[Event] = []
     drain = threading.Event()
     loop = LoopParts(
@@ -101,6 +107,7 @@ def first_events(
         assumed_bytes=lambda _: {},
         grown=lambda _: False,
         ids=dict,
+        cut=lambda _: {},
         jump=DueJump(JumpFile.beside(path / "query")),
         data_sets=lambda _: DataSetsSeen(loading=loading or {}),
         job=SlotsThatHaveRun,
@@ -111,7 +118,7 @@ def first_events(
         drain=drain,
         totals=Totals(),
     )
-    run_query(cast("Any", ReplayingSpark(PLANNED, drain)), loop)
+    run_query(cast("Any", ReplayingSpark(planned, drain)), replace(loop, **parts))
     return events
 
 
@@ -145,3 +152,22 @@ def test_a_repeated_batch_waits_for_a_broker_that_is_away(tmp_path: Path) -> Non
     assert waiting == BatchWaiting("no broker answers")
     assert isinstance(progress, Progress)
     assert progress.lag == 1
+
+
+def test_a_batch_whose_records_are_others_now_is_not_repeated_and_nothing_before_it_is_deleted(tmp_path: Path) -> None:
+    there = {CLICKS: OffsetBounds(0, 5_100, 6), NEW: OffsetBounds(30, 37, 6)}
+    ran: list[str] = []
+
+    class NoSlots:
+        def run(self, _: str) -> list[str]:
+            ran.append("run")
+            return []
+
+    parts: dict[str, Any] = {
+        "cut": lambda asked: dict.fromkeys(asked, LogCut(20, "cut")),
+        "processed": lambda _: ran.append("processed"),
+        "job": NoSlots,
+    }
+    with pytest.raises(PositionLostError, match="Batch 7 was planned to read up to there"):
+        first_events(tmp_path, lambda: there, planned=replace(PLANNED, epochs={CLICKS: 3}), **parts)
+    assert ran == []

@@ -26,7 +26,7 @@ def counted(data: Path) -> list[dict[str, Any]]:
     """What the app has put out."""
     log = EmbeddedLog(data / "log")
     parts = log.bounds("views-per-minute").items()
-    ranges = [OffsetRange(partition, oldest, end) for partition, (oldest, end) in parts]
+    ranges = [OffsetRange(partition, oldest, end) for partition, (oldest, end, _) in parts]
     return [json.loads(value) for one in ranges for value in log.fetch(one).column("value").to_pylist()]
 
 

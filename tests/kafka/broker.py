@@ -1,4 +1,4 @@
-"""Why: a real Kafka for tests, one KRaft node on loopback, made from jars of Maven Central.
+"""Why: a real Kafka for tests, KRaft nodes on loopback, made from jars of Maven Central; mostly one is enough.
 
 Called by the `broker` fixture and by tests that kill or reconfigure a broker of their own. Must not be imported by
 product code, and ends only the process it started. Leaves nothing behind, unless pytest itself is killed: then the
@@ -162,15 +162,27 @@ class Broker(Reached):
 
     `sasl=True` adds a second listener, `sasl_bootstrap`, where USER logs in with PASSWORD and may do only what an ACL
     allows; who comes by `bootstrap` may do everything. With a `keystore`, whose password is PASSWORD, that listener is
-    encrypted. `settings` are broker properties on top of SETTINGS.
+    encrypted. `settings` are broker properties on top of SETTINGS. With `first`, it joins the cluster of that broker,
+    which alone is the controller, under another node `number`.
     """
 
     def __init__(
-        self, *, sasl: bool = False, keystore: Path | None = None, settings: Mapping[str, str] | None = None
+        self,
+        *,
+        sasl: bool = False,
+        keystore: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        first: "Broker | None" = None,
+        number: int = 1,
     ) -> None:
         self._sasl, self._keystore = sasl, keystore
         self._settings = {**SETTINGS, **(settings or {})}
         self._client_port, self._controller_port, self._sasl_port = free_ports(3)
+        self.number = number
+        self.controller_port: int = self._controller_port if first is None else first.controller_port
+        self._joins = first is not None
+        # Ids are given with "=", because one may begin with "-" and would be taken for an option.
+        self.cluster: str = first.cluster if first else base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
         self._jars = kafka_jars()
         self._directory = Path(tempfile.mkdtemp(prefix="holdfast-kafka-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -185,6 +197,11 @@ class Broker(Reached):
         """The address for clients that log in; only with `sasl=True`."""
         return f"127.0.0.1:{self._sasl_port}"
 
+    @property
+    def data(self) -> Path:
+        """Where its logs are, a folder for each replica: `TOPIC-PARTITION`."""
+        return self._directory / "data"
+
     def __enter__(self) -> Self:
         try:
             self._format()
@@ -196,6 +213,11 @@ class Broker(Reached):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not killed."""
+        return self._process is not None
 
     def kill(self) -> None:
         """End the broker as a power cut would, and keep its data."""
@@ -219,15 +241,15 @@ class Broker(Reached):
     def _format(self) -> None:
         properties = "".join(f"{key}={value}\n" for key, value in self._properties().items())
         (self._directory / "server.properties").write_text(properties)
-        # With "=", because an id may begin with "-" and would be taken for an option.
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         _run(
-            self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", self._config),
+            self._java("kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster}", "-c", self._config),
             timeout=START_TIMEOUT,
         )
 
     def _properties(self) -> dict[str, str]:
-        listeners = {"PLAINTEXT": self._client_port, "CONTROLLER": self._controller_port}
+        listeners = {"PLAINTEXT": self._client_port}
+        if not self._joins:
+            listeners["CONTROLLER"] = self._controller_port
         sasl: dict[str, str] = {}
         if self._sasl:
             listeners["LOGIN"] = self._sasl_port
@@ -248,15 +270,15 @@ class Broker(Reached):
         login = "SASL_PLAINTEXT" if self._keystore is None else "SASL_SSL"
         addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in listeners.items()}
         return {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "process.roles": "broker" if self._joins else "broker,controller",
+            "node.id": str(self.number),
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listeners": ",".join(addresses.values()),
             "advertised.listeners": ",".join(value for name, value in addresses.items() if name != "CONTROLLER"),
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:{login}",
-            "log.dirs": str(self._directory / "data"),
+            "log.dirs": str(self.data),
             **sasl,
             **self._settings,
         }
@@ -291,7 +313,7 @@ class Broker(Reached):
             msg = f"the broker died; the end of its log:\n{self.log_tail()}"
             raise BrokerFailedError(msg)
         try:
-            return len(admin.list_topics(timeout=0.5).brokers) == 1  # a fenced broker answers but lists no broker
+            return self.number in admin.list_topics(timeout=0.5).brokers  # a fenced broker answers but is not listed
         except KafkaException:
             return False
 

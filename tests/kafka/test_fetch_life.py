@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.read import fetcher as fast_module
 from holdfast_runtime.streams.kafka.read.consumer import PartitionConsumer
 from holdfast_runtime.streams.kafka.read.fetcher import READER, FastFetcher, RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
-from holdfast_runtime.streams.records import OffsetNotWrittenError
+from holdfast_runtime.streams.records import OffsetNotWrittenError, OffsetRange
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.known import check, filled, reader, settings_of
 from tests.waiting import wait_until
@@ -83,7 +84,7 @@ def test_partitions_by_turns_keep_what_was_fetched_ahead(
 ) -> None:
     known = filled(broker, f"turns-{kind}", partitions=3)
     fetcher = opened(kind, broker.bootstrap)
-    fetcher.begin((one.topic, one.partition, 0) for one in known)
+    fetcher.begin(OffsetRange(StreamPartition(one.topic, one.partition), 0, 20) for one in known)
     for at in range(0, 100, 20):
         for one in known:
             check(fetcher, one, at, at + 20)
@@ -259,3 +260,17 @@ def test_the_environment_can_ask_for_the_plain_one(monkeypatch: pytest.MonkeyPat
     assert isinstance(make_fetcher(settings), FastFetcher)
     monkeypatch.setenv(READER, "plain")
     assert isinstance(make_fetcher(settings), PlainFetcher)
+
+
+def test_what_was_fetched_ahead_under_another_leader_epoch_is_not_used(
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str, starts: list[tuple[str, int, int]]
+) -> None:
+    # What a leader had behind the range may be other records under the next one.
+    topic = f"epochs-{kind}"
+    (known,) = filled(broker, topic)
+    fetcher = opened(kind, broker.bootstrap)
+    for start, epoch in ((0, 0), (10, 0), (20, 1), (30, 1)):
+        found = fetcher.fetch(topic, 0, start, start + 10, epoch)
+        assert found.to_pylist() == known.expected(start, start + 10)
+    if kind == "fast":
+        assert starts == [(topic, 0, 0), (topic, 0, 20)]

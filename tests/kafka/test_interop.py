@@ -118,7 +118,7 @@ def fetched(broker: Broker, topic: str, count: int) -> dict[int, list[Record]]:
     found: dict[int, list[Record]] = {}
 
     def all_are_there() -> bool:
-        for number, (oldest, end) in bounds.bounds([topic])[topic].items():
+        for number, (oldest, end, _) in bounds.bounds([topic])[topic].items():
             records = fetcher.fetch(topic, number, oldest, end)
             found[number] = list(zip(*(records.column(name).to_pylist() for name in ("key", "value")), strict=True))
         return sum(map(len, found.values())) >= count

@@ -20,11 +20,11 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.output.screen import TextTable, print_json, screen, styled
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
-from holdfast_runtime.checkpoint.offsets import Jump, JumpFile
+from holdfast_runtime.checkpoint.offsets import Jump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.places import AppDir, DataDir
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
+from holdfast_runtime.streams.records import EpochPosition, LogCut, OffsetBounds, StreamMissingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class PartitionPosition:
     last: int | None = None
     """The end offset for the app, if the stream is bounded."""
     recreated: bool = False
+    cut: LogCut | None = None
+    """What a broker says, if the partition has other records before the position than those that were read."""
 
     @property
     def end(self) -> int | None:
@@ -54,6 +56,8 @@ class PartitionPosition:
             return PositionTrouble.RECREATED
         if self.bounds is None or self.position is None:
             return None
+        if self.cut is not None:
+            return PositionTrouble.REPLACED
         found = find_lost(self.partition, self.position, self.bounds, self.last)
         return None if found is None else found.trouble
 
@@ -65,6 +69,8 @@ class PartitionPosition:
         begin = self.bounds.oldest
         if self.position is not None and self.trouble in (None, PositionTrouble.BEYOND_END):
             begin = max(begin, self.position)
+        if self.cut is not None:
+            begin = max(begin, self.cut.since)
         return max(0, self.end - begin)
 
 
@@ -125,7 +131,8 @@ def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
 
 def positions_of(logs: LocalApp) -> AppPositions:
     """Return the app's positions."""
-    run, logged, look = app_dir_of(logs).run(logs.app.spec.run_id), logged_of(logs), _Look(logs)
+    run, logged = app_dir_of(logs).run(logs.app.spec.run_id), logged_of(logs)
+    look = _Look(logs, logged.done)
     record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.child_after}
     streams = [one for one in logs.plan.streams if one.role in _READ]
@@ -146,7 +153,14 @@ def _stream(
     there = {StreamPartition(planned.name, number) for number in found.bounds}
     partitions = sorted(there | {one for one in done.positions if one.stream == planned.name})
     stands = [
-        PartitionPosition(one, done.positions.get(one), found.bounds.get(one.partition), done.ends.get(one), recreated)
+        PartitionPosition(
+            one,
+            done.positions.get(one),
+            found.bounds.get(one.partition),
+            done.ends.get(one),
+            recreated,
+            None if recreated else found.cut.get(one.partition),
+        )
         for one in partitions
     ]
     control = declared is not None and declared.control
@@ -161,13 +175,14 @@ class _Found:
     bounds: Mapping[int, OffsetBounds] = field(default_factory=dict)
     id: str | None = None
     unknown: str | None = None
+    cut: Mapping[int, LogCut] = field(default_factory=dict)
 
 
 class _Look:
     """Asks the app's systems, stream by stream; a system that does not answer is not asked again."""
 
-    def __init__(self, logs: LocalApp) -> None:
-        self._logs = logs
+    def __init__(self, logs: LocalApp, done: Offsets) -> None:
+        self._logs, self._done = logs, done
         self._away: dict[str, str] = {}
 
     def at(self, planned: PlannedStream) -> _Found:
@@ -180,7 +195,7 @@ class _Look:
             if system is not None and system.generator is not None:
                 return _Found()
             if system is not None and system.kafka is not None:
-                return self._kafka(system, planned.topic)
+                return self._kafka(system, planned)
             return self._embedded(planned.topic)
         except AwayError as error:
             self._away[name] = str(error)
@@ -196,13 +211,25 @@ class _Look:
         used = {one.system for one in self._logs.app.spec.streams}
         return next((one for one in systems if one.kafka is not None and one.name in used), None)
 
-    def _kafka(self, system: System, topic: str) -> _Found:
+    def _kafka(self, system: System, planned: PlannedStream) -> _Found:
         # Imported here: an app without Kafka does not need its client.
         from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds  # noqa: PLC0415
         from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
+        from holdfast_runtime.streams.kafka.read.position_check import PositionCheck  # noqa: PLC0415
 
-        asked = TopicBounds(kafka_settings(system, DataDir(self._logs.data).secrets))
-        return _Found(asked.bounds([topic])[topic], asked.topic_id(topic))
+        settings, topic = kafka_settings(system, DataDir(self._logs.data).secrets), planned.topic
+        asked = TopicBounds(settings)
+        bounds, id_ = asked.bounds([topic])[topic], asked.topic_id(topic)
+        if self._done.ids.get(planned.name) != id_:
+            return _Found(bounds, id_)
+        at = {one: EpochPosition(self._done.positions[one], epoch) for one, epoch in self._done.epochs.items()}
+        places = {
+            StreamPartition(topic, one.partition): known
+            for one, known in at.items()
+            if one.stream == planned.name and one.partition in bounds and known.offset
+        }
+        cut = PositionCheck(settings).cut(places)
+        return _Found(bounds, id_, cut={one.partition: said for one, said in cut.items()})
 
     def _embedded(self, topic: str) -> _Found:
         log = EmbeddedLog(Path(self._logs.directory))
@@ -218,6 +245,7 @@ _SAID = {
     PositionTrouble.GONE: "records are gone unread",
     PositionTrouble.RECREATED: "the topic was created again",
     PositionTrouble.BEYOND_END: "it ends before where it was read to",
+    PositionTrouble.REPLACED: "it has other records than were read",
 }
 
 

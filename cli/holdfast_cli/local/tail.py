@@ -66,7 +66,7 @@ class Tail:
         """Yield some existing records of every partition."""
         if not self.log.has(self.topic):
             return
-        for partition, (oldest, newest) in self.log.bounds(self.topic).items():
+        for partition, (oldest, newest, _) in self.log.bounds(self.topic).items():
             # Where records come faster than they are printed, the end of now would never be reached.
             end = newest if self.ends is None else min(newest, self.ends.get(partition, 0))
             start = self.positions.get(partition, oldest)

@@ -76,6 +76,8 @@ class Offsets:
     """Partition that each location reads for itself -> where it was first read for its tables as they are now."""
     quiet: bool = False
     """Whether the batch only loaded tables that inputs wait for: event time stood still, and no timer fired."""
+    epochs: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Partition -> the leader epoch under which the records before its position were there, where it is known."""
 
     @property
     def time(self) -> BatchTime:
@@ -114,6 +116,8 @@ class Offsets:
             }
         if self.quiet:
             tree["quiet"] = True
+        if self.epochs:
+            tree["epochs"] = _tree(self.epochs)
         return sealed(tree)
 
     @classmethod
@@ -158,6 +162,7 @@ class Offsets:
                 incomplete=tuple(map(str, tree.get("incomplete", ()))),
                 table_inputs=_read(tree.get("tableInputs", {})),
                 quiet=bool(tree.get("quiet", False)),
+                epochs=_read(tree.get("epochs", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = (
@@ -226,7 +231,9 @@ def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Of
             raise UserActionError(message, code="JumpStaleError")
     # The end of the old topic does not hold for a new one.
     ends = {one: end for one, end in before.ends.items() if one not in jump.to or one.stream not in jump.ids}
-    return replace(before, positions={**before.positions, **jump.to}, ends=ends, ids={**before.ids, **jump.ids})
+    epochs = {one: epoch for one, epoch in before.epochs.items() if one not in jump.to}
+    positions, ids = {**before.positions, **jump.to}, {**before.ids, **jump.ids}
+    return replace(before, positions=positions, ends=ends, ids=ids, epochs=epochs)
 
 
 _NAME = "jump.json"

@@ -271,6 +271,7 @@ class _Wiring:
             # On a cluster the operator ends an attempt whose inputs have grown, unless the spec says Live.
             grown=growth.taken if live else lambda _: False,
             ids=self.attempt.ids,
+            cut=self.attempt.cut,
             jump=DueJump(JumpFile(self.site.places.shared)),
             data_sets=beside.files.look,
             job=lambda: query.recorded(job.between()),

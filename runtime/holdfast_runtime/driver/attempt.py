@@ -48,7 +48,7 @@ from holdfast_runtime.state.place import TaskIdentity, quota_for
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.data_files import DataFiles
 from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
-from holdfast_runtime.streams.records import OffsetBounds
+from holdfast_runtime.streams.records import EpochPosition, LogCut, OffsetBounds
 from holdfast_runtime.streams.systems import Streams
 
 PartitionCounts = Mapping[str, int]
@@ -189,6 +189,10 @@ class Attempt:
     def ids(self) -> Mapping[str, str]:
         """Return stream -> id of its topic, for inputs whose system gives one."""
         return self._streams.ids(self._read)
+
+    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> Mapping[StreamPartition, LogCut]:
+        """Return the partitions that no longer have the records before a position."""
+        return self._streams.cut(asked)
 
     def processed(self, positions: Mapping[StreamPartition, int]) -> None:
         """Let streams delete what lies before these positions: it is processed for good."""

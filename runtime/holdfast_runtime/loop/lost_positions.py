@@ -1,15 +1,16 @@
-"""Lost positions: streams that no longer hold the next record to read, or end before what was read.
+"""Lost positions: streams that no longer hold the next record to read, or not the records that were read before it.
 
 The driver stops with an error that lists the choices; `holdfast offsets` shows them. Must not read streams.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.records import OffsetBounds
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.streams.records import LogCut, OffsetBounds
 
 
 class PositionTrouble(StrEnum):
@@ -21,10 +22,12 @@ class PositionTrouble(StrEnum):
     """The topic was deleted and created again."""
     BEYOND_END = "beyondEnd"
     """The partition ends before the position."""
+    REPLACED = "replaced"
+    """The partition has other records before the position than those that were read."""
 
 
 class PositionLostError(UserActionError):
-    """A stream no longer holds the next record to read, or ends before what was read."""
+    """A stream no longer holds the next record to read, or not the records that were read before it."""
 
     def __init__(self, message: str, settings: Sequence[str]) -> None:
         """`settings`: arguments of `holdfast offsets --set` with which the app could go on."""
@@ -34,7 +37,7 @@ class PositionLostError(UserActionError):
 
 @dataclass(frozen=True, slots=True)
 class LostPosition:
-    """A partition whose next record does not exist."""
+    """A partition that can't be read on from its position."""
 
     partition: StreamPartition
     position: int
@@ -42,15 +45,30 @@ class LostPosition:
     trouble: PositionTrouble
     gone: int = 0
     """How many unread records are gone."""
+    cut: LogCut | None = None
+    """What a broker says, if other records were read."""
+    epoch: int | None = None
+    """The leader epoch of the position, where it is known."""
 
     @property
     def setting(self) -> str:
         """The argument of `holdfast offsets --set` with which the app could go on."""
+        if self.cut is not None:
+            return f"{self.partition}={max(self.cut.since, self.bounds.oldest)}"
         return f"{self.partition}={'end' if self.trouble is PositionTrouble.BEYOND_END else 'oldest'}"
 
     @property
     def sentence(self) -> str:
         """What is wrong, and what to do."""
+        if self.cut is not None:
+            now = "its present leader" if self.bounds.epoch is None else f"its leader of epoch {self.bounds.epoch}"
+            return (
+                f"the next offset to read of {self.partition} is {self.position}, of leader epoch {self.epoch}, but "
+                f"{now} has other records from offset {self.cut.since} on ({self.cut.said}): its log was lost and "
+                f"filled again, or cut by an unclean election. Up to {self.position - self.cut.since} records that "
+                f"were read are gone, and as many others were not read. Bring back the partition as it was, or start "
+                f"a new run (another spec.runId)"
+            )
         if self.trouble is PositionTrouble.BEYOND_END:
             return (
                 f"the next offset to read of {self.partition} is {self.position}, but it ends at {self.bounds.end}: it "
@@ -74,10 +92,32 @@ def find_lost(
     return LostPosition(partition, position, bounds, PositionTrouble.BEYOND_END) if position > bounds.end else None
 
 
-def lost_error(found: Sequence[LostPosition]) -> PositionLostError:
-    """Return one error for all lost positions."""
+def find_replaced(
+    offsets: Offsets, bounds: Mapping[StreamPartition, OffsetBounds], cut: Mapping[StreamPartition, LogCut]
+) -> list[LostPosition]:
+    """Return the partitions that have other records than those that were read before their positions."""
+    return [
+        LostPosition(
+            one,
+            offsets.positions[one],
+            bounds[one],
+            PositionTrouble.REPLACED,
+            cut=found,
+            epoch=offsets.epochs.get(one),
+        )
+        for one, found in cut.items()
+    ]
+
+
+def lost_error(found: Sequence[LostPosition], planned: int | None = None) -> PositionLostError:
+    """Return one error for all lost positions. `planned`: the batch that was to be repeated and can't be."""
     first, *more = sorted(found, key=lambda lost: lost.partition)
     told = f". Also lost: {', '.join(str(lost.partition) for lost in more)}" if more else ""
+    if planned is not None:
+        told += (
+            f". Batch {planned} was planned to read up to there, and would read other records now: before positions "
+            f"can be set, have it planned again (runtime.replan, or holdfast offsets --replan)"
+        )
     return PositionLostError(f"{first.sentence}{told}", [lost.setting for lost in (first, *more)])
 
 

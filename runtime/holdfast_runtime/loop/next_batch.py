@@ -24,11 +24,12 @@ from holdfast_runtime.loop.fed_tables import (
     waiting_inputs,
 )
 from holdfast_runtime.loop.joined_sides import JoinedSides, JoinedTasks, held_partitions
-from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
+from holdfast_runtime.loop.leader_epochs import epochs_after
+from holdfast_runtime.loop.lost_positions import find_lost, find_replaced, lost_error, recreated_error
 from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, Turn
-from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
+from holdfast_runtime.streams.records import LogCut, OffsetBounds, OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class LoopSnapshot:
     began: Mapping[StreamPartition, int] = field(default_factory=dict)
     """Partition -> where it ended when the attempt began."""
     data_sets: DataSetsSeen = field(default_factory=DataSetsSeen)
+    cut: Mapping[StreamPartition, LogCut] = field(default_factory=dict)
+    """Partitions that no longer have the records before their positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class AttemptInputs:
 def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, jump: Jump | None = None) -> Offsets:
     """Return the offsets after the next batch; `before` itself if there is none. `jump`: the batch makes it."""
     found = before if jump is None else jumped(before, jump, reading.partitions)
-    _check_same(found, seen)
+    _check_same(found, seen.ids)
     now = max(seen.now, before.now)
     if seen.first and reading.tables:
         tables = table_starts(found, reading.tables, reading.partitions, seen.bounds, now)
@@ -101,13 +104,13 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         if partition.stream in reading.bounded and partition not in ends:
             ends[partition] = seen.bounds[partition].end
     sizes = {**found.record_bytes, **{stream: ceil(size) for stream, size in seen.record_bytes.items()}}
-    _check_there(reading, seen, positions, ends)
+    # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
+    moved = {**tables.moves, **({} if jump is None else jump.to)}
+    _check_there(reading, seen, replace(found, positions=positions, ends=ends), moved)
     backlogs = _backlogs(reading, seen, positions, ends, {**seen.assumed_bytes, **sizes, **seen.record_bytes})
     new = {child: first for child, first in reading.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
     after = after_grace(reading.after, noticed, ends)
-    # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
-    moved = {**tables.moves, **({} if jump is None else jump.to)}
     jumps = {partition: (to, to) for partition, to in moved.items()}
     loading = _loading(reading, seen, positions)
     held = _held(reading, seen, backlogs, loading)
@@ -141,6 +144,7 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         incomplete=tables.incomplete,
         table_inputs=_table_inputs(before, reading, tables, {**positions, **moved}, moved),
         quiet=bool(loading),
+        epochs=epochs_after(found.epochs, seen.bounds, ranges),
     )
 
 
@@ -213,24 +217,32 @@ def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, 
     return bounds.end if not before.batch and partition.stream in reading.own else bounds.oldest
 
 
-def _check_same(before: Offsets, seen: LoopSnapshot) -> None:
+def check_replay(planned: Offsets, seen: LoopSnapshot) -> None:
+    """Refuse to repeat a batch whose records are others now."""
+    _check_same(planned, seen.ids)
+    if replaced := find_replaced(planned, seen.bounds, seen.cut):
+        raise lost_error(replaced, planned.batch)
+
+
+def _check_same(before: Offsets, ids: Mapping[str, str]) -> None:
     """Refuse to read a topic that was deleted and created again under the same name."""
     for stream, known in before.ids.items():
-        found = seen.ids.get(stream, known)
+        found = ids.get(stream, known)
         if found != known:
             raise recreated_error(stream, found, known)
 
 
 def _check_there(
-    reading: AttemptInputs,
-    seen: LoopSnapshot,
-    positions: Mapping[StreamPartition, int],
-    ends: Mapping[StreamPartition, int],
+    reading: AttemptInputs, seen: LoopSnapshot, offsets: Offsets, moved: Container[StreamPartition]
 ) -> None:
-    """Refuse to go on from positions that their partitions do not have."""
-    found = (find_lost(one, positions[one], seen.bounds[one], ends.get(one)) for one in reading.partitions)
-    if lost := [one for one in found if one is not None]:
-        raise lost_error(lost)
+    """Refuse to go on from positions that their partitions do not have; `moved`: read on from elsewhere in any case."""
+    at, ends = offsets.positions, offsets.ends
+    found = (find_lost(one, at[one], seen.bounds[one], ends.get(one)) for one in reading.partitions)
+    lost = {one.partition: one for one in found if one is not None}
+    cut = {one: said for one, said in seen.cut.items() if one not in moved}
+    replaced = {one.partition: one for one in find_replaced(offsets, seen.bounds, cut)}
+    if lost or replaced:
+        raise lost_error([*{**lost, **replaced}.values()])
 
 
 def _takes_part(
@@ -272,7 +284,8 @@ def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoc
         for task in end.taking_part
     }
     shared = {one: (start, end.positions[one]) for one, start in end.table_inputs.items()}
-    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared, end.quiet)
+    epochs = {one: known for one, known in end.epochs.items() if one in end.starts or one in shared}
+    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared, end.quiet, epochs)
 
 
 def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
@@ -286,7 +299,11 @@ def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
 
 
 def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[OffsetRange, ...]:
-    return tuple(OffsetRange(one, end.starts[one], end.positions[one]) for one in inputs if one in end.starts)
+    return tuple(
+        OffsetRange(one, end.starts[one], end.positions[one], end.epochs.get(one))
+        for one in inputs
+        if one in end.starts
+    )
 
 
 def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:

@@ -29,10 +29,12 @@ from holdfast_runtime.checkpoint.offsets import DueJump, Jump, Offsets
 from holdfast_runtime.clocks import BatchClock, instant, now
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
+from holdfast_runtime.loop.leader_epochs import CutQuestion, PositionChecks
 from holdfast_runtime.loop.next_batch import (
     AttemptInputs,
     LoopSnapshot,
     batch_to,
+    check_replay,
     held_inputs,
     lag,
     next_offsets,
@@ -81,6 +83,7 @@ class LoopParts:
     """Whether inputs have grown and the next attempt can read the new partitions."""
     ids: Callable[[], Mapping[str, str]]
     """Returns stream -> id of its topic, where the system gives one."""
+    cut: CutQuestion
     jump: DueJump
     """Positions that a user has set since the last attempt."""
     data_sets: Callable[[Mapping[str, int]], DataSetsSeen]
@@ -124,7 +127,7 @@ class _Runner:
         self._job = loop.job()
         self._totals = loop.totals
         self._totals.begin()
-        self._standing, self._clock = TaskLedger(), BatchClock()
+        self._standing, self._clock, self._checks = TaskLedger(), BatchClock(), PositionChecks(loop.cut)
         self._answered: Offsets | None = None
         """The planner's last answer, until its batch is run."""
         self._lag = 0
@@ -133,6 +136,8 @@ class _Runner:
         self._planned_in = 0.0
         self._ran = False
         """Whether Spark has run a batch of this query."""
+        self._looked = False
+        """Whether all positions were found to hold: to delete what is before them would hide it if they do not."""
         self._ending: EndCause | None = None
         self._failure: Exception | None = None
         self._said_waiting = -_SAID_EVERY
@@ -196,24 +201,29 @@ class _Runner:
         if self._between.is_set():
             return before
         self._job = self._loop.job()
-        self._loop.processed(before.positions)
         jump = self._loop.jump.after(before)
         if self._loop.drain.is_set():
+            if self._looked:
+                self._loop.processed(before.positions)
             return self._over(EndCause.DRAINED, before)
         began = time.perf_counter()
         try:
             bounds, ids = self._loop.bounds(), self._loop.ids()
+            cut = self._checks.cut(before, bounds)
             assumed = self._loop.assumed_bytes({*before.record_bytes, *self._standing.record_bytes})
         except AwayError as error:
             self._waits(error)
             return before
+        self._looked = not cut
+        if self._looked:
+            self._loop.processed(before.positions)
         if self._loop.grown(bounds):
             return self._over(EndCause.GROWN, before)
         time_now, clock_jumped = self._clock.at(instant(), before.time)
         if clock_jumped is not None:
             self._loop.listen(ClockJumped(clock_jumped))
         sets = self._loop.data_sets(before.tables)
-        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed, sets), jump)
+        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed, sets, cut), jump)
         self._planned_in = (time.perf_counter() - began) * 1000
         return after
 
@@ -245,9 +255,14 @@ class _Runner:
 
         def seen() -> LoopSnapshot:
             sets = self._loop.data_sets(offsets.tables)
-            return self._standing.seen(self._loop.bounds(), offsets.time, data_sets=sets)
+            bounds, ids = self._loop.bounds(), self._loop.ids()
+            cut = self._checks.cut(offsets, bounds)
+            return self._standing.seen(bounds, offsets.time, ids, data_sets=sets, cut=cut)
 
-        self._look_behind(offsets, patiently(seen, self._waits, self._loop.drain))
+        found = patiently(seen, self._waits, self._loop.drain)
+        check_replay(offsets, found)
+        self._looked = True
+        self._look_behind(offsets, found)
 
     def _only_tables(self, after: Offsets) -> bool:
         """Whether a batch would do nothing but change tables."""

@@ -13,7 +13,7 @@ from holdfast_runtime.loop.joined_sides import JoinedTasks
 from holdfast_runtime.loop.next_batch import LoopSnapshot
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.streams.records import OffsetBounds
+from holdfast_runtime.streams.records import LogCut, OffsetBounds
 
 _KEEP = 0.8
 """The weight of the known size when a new one is measured."""
@@ -58,6 +58,7 @@ class TaskLedger:
         ids: Mapping[str, str] | None = None,
         assumed: Mapping[str, float] | None = None,
         data_sets: DataSetsSeen | None = None,
+        cut: Mapping[StreamPartition, LogCut] | None = None,
     ) -> LoopSnapshot:
         """Return what the decision about the next batch is based on."""
         self.began = self.began or {partition: one.end for partition, one in bounds.items()}
@@ -73,6 +74,7 @@ class TaskLedger:
             joined=JoinedTasks(self.stream_marks, self.unjoined),
             began=self.began,
             data_sets=data_sets or DataSetsSeen(),
+            cut=cut or {},
         )
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:

@@ -69,6 +69,8 @@ class BatchPlan:
     """Partition that each location reads for its tables -> where this generation began, and how far this batch goes."""
     quiet: bool = False
     """Whether it only loads tables that inputs wait for."""
+    epochs: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Partition -> the leader epoch under which its range was fixed."""
 
     @property
     def wall(self) -> int:
@@ -89,16 +91,20 @@ class BatchPlan:
         }
         shared = [[str(partition), *bounds] for partition, bounds in self.table_inputs.items()]
         head = [self.batch, self.epoch, self.now, self.skew, self.first, self.quiet]
-        return json.dumps([*head, turns, dict(self.tables), shared], separators=(",", ":"))
+        epochs = {str(partition): epoch for partition, epoch in self.epochs.items()}
+        return json.dumps([*head, turns, dict(self.tables), shared, epochs], separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> "BatchPlan":
         """Return the plan from the text that `text` made."""
-        batch, epoch, now, skew, first, quiet, tree, tables, shared = json.loads(text)
+        batch, epoch, now, skew, first, quiet, tree, tables, shared, known = json.loads(text)
+        epochs = {parse_partition(name): epoch for name, epoch in known.items()}
         turns = {
             task: Turn(
                 number,
-                tuple(OffsetRange(parse_partition(name), start, end) for name, start, end in ranges),
+                tuple(
+                    OffsetRange(at := parse_partition(name), start, end, epochs.get(at)) for name, start, end in ranges
+                ),
                 tuple(parse_partition(name) for name in ended),
                 {parse_partition(name): at for name, at in jumped.items()},
                 {parse_partition(name): SettledPartition(start, count) for name, start, count in gave},
@@ -106,7 +112,7 @@ class BatchPlan:
             for task, (number, ranges, ended, jumped, gave) in tree.items()
         }
         table_inputs = {parse_partition(name): (start, end) for name, start, end in shared}
-        return cls(batch, epoch, now, first, turns, skew, tables, table_inputs, quiet)
+        return cls(batch, epoch, now, first, turns, skew, tables, table_inputs, quiet, epochs)
 
 
 def check_offsets(store: TaskStore, turn: Turn) -> None:

@@ -115,7 +115,11 @@ class SharedTables:
             versions = KeptVersions(table, fed.shape, wanted) if fed.shape.versioned else None
             kept = KeptTable(table, fed.shape)
             kept.begin()
-            ranges = [one for at, start in reached.items() for one in _chunks(OffsetRange(at, start, wanted[at][1]))]
+            ranges = [
+                one
+                for at, start in reached.items()
+                for one in _chunks(OffsetRange(at, start, wanted[at][1], plan.epochs.get(at)))
+            ]
             coming = self._read_ahead(ranges, plan.now, report)
             if versions is None:
                 for rows in many_at_once(fed.shape.stored(arrived.rows.rows) for _, arrived in coming):
@@ -175,7 +179,7 @@ class _OneAtATime:
 
 def _chunks(wanted: OffsetRange) -> Iterator[OffsetRange]:
     for start in range(wanted.start, wanted.end, _CHUNK):
-        yield OffsetRange(wanted.partition, start, min(start + _CHUNK, wanted.end))
+        yield wanted._replace(start=start, end=min(start + _CHUNK, wanted.end))
 
 
 def _nothing(_: str) -> None:

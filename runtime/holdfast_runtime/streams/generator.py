@@ -101,7 +101,7 @@ class Generator:
 
     def rows(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Return the rows of a range as the function makes them, without encoding, for the app's own inputs."""
-        partition, start, end = wanted
+        partition, start, end = wanted.partition, wanted.start, wanted.end
         check_partition(partition, self._counts)
         check_range(wanted, OffsetBounds(0, max(end, start)))
         try:
@@ -125,6 +125,6 @@ class Generator:
         raise UserActionError(message, code="ReadOnlyError")
 
     def _error(self, wanted: OffsetRange, what: str) -> UserActionError:
-        partition, start, end = wanted
+        partition, start, end = wanted.partition, wanted.start, wanted.end
         call = f"{self._path}(partition={partition.partition}, offset={start}, count={end - start})"
         return UserActionError(f"{call} for stream {partition.stream} {what}", code="GeneratorFunctionError")

@@ -64,6 +64,8 @@ class OffsetBounds(NamedTuple):
 
     oldest: int
     end: int
+    epoch: int | None = None
+    """The leader epoch of the partition when it had this end, where the system has epochs."""
 
 
 class OffsetRange(NamedTuple):
@@ -72,9 +74,27 @@ class OffsetRange(NamedTuple):
     partition: StreamPartition
     start: int
     end: int
+    epoch: int | None = None
+    """The leader epoch under which the partition had this end: records fetched ahead under another one may be gone."""
 
     def __str__(self) -> str:
         return f"{self.partition} [{self.start}, {self.end})"
+
+
+class EpochPosition(NamedTuple):
+    """The next offset to read, and the leader epoch under which the records before it were there."""
+
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogCut:
+    """What a broker says of a partition whose records before a position are not those of its leader epoch."""
+
+    since: int
+    """The first offset that may hold another record now."""
+    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +161,7 @@ def check_order(wanted: OffsetRange) -> None:
 def check_range(wanted: OffsetRange, bounds: OffsetBounds) -> None:
     """Refuse a range that does not exist as a whole."""
     check_order(wanted)
-    partition, start, end = wanted
+    partition, start, end = wanted.partition, wanted.start, wanted.end
     if start == end:
         return
     if start < bounds.oldest:

@@ -31,7 +31,7 @@ from holdfast_runtime.streams.markers import (
     WriteHook,
     Writes,
 )
-from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, RecordLimit
+from holdfast_runtime.streams.records import EpochPosition, LogCut, Marker, OffsetBounds, OffsetRange, RecordLimit
 from holdfast_runtime.streams.user_functions import load_function
 
 StreamSystem = EmbeddedLog | Generator | KafkaCluster
@@ -182,6 +182,19 @@ class Streams:
         return {
             name: one.system.topic_id(one.topic) for name, one in held.items() if isinstance(one.system, KafkaCluster)
         }
+
+    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
+        """Return the partitions whose systems do not have the records before a position, as of its leader epoch."""
+        of_kafka: dict[KafkaCluster, dict[StreamPartition, StreamPartition]] = {}
+        for one in asked:
+            held = self._held[one.stream]
+            if isinstance(held.system, KafkaCluster):
+                of_kafka.setdefault(held.system, {})[one] = StreamPartition(held.topic, one.partition)
+        found: dict[StreamPartition, LogCut] = {}
+        for system, places in of_kafka.items():
+            cut = system.cut({place: asked[one] for one, place in places.items()})
+            found |= {one: cut[place] for one, place in places.items() if place in cut}
+        return found
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range, as they are stored."""

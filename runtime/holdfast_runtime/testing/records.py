@@ -95,7 +95,7 @@ class AppStreams:
             raise TestMisuseError(message)
         if not self._log.has(planned.topic):
             return []
-        for partition, (oldest, end) in sorted(self._log.bounds(planned.topic).items()):
+        for partition, (oldest, end, _) in sorted(self._log.bounds(planned.topic).items()):
             records = self._log.fetch(OffsetRange(partition, oldest, end)).to_pylist()
             found += [Record(partition.partition, **one) for one in records]
         return found

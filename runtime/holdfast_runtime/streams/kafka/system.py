@@ -19,6 +19,7 @@ from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse, w
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import event_times, record_limit, request_bytes
 from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher, make_fetcher
+from holdfast_runtime.streams.kafka.read.position_check import PositionCheck
 from holdfast_runtime.streams.kafka.write.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.write.fencing import begin_attempt, claim_name
 from holdfast_runtime.streams.kafka.write.marker_notes import slot_partition
@@ -26,7 +27,15 @@ from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES
 from holdfast_runtime.streams.kafka.write.slot_writers import PlainWriter, TransactionalWriter
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, TaskMarkers, WriteHook, Writes, marker_topic
-from holdfast_runtime.streams.records import WRITTEN, Marker, OffsetBounds, OffsetRange, RecordLimit
+from holdfast_runtime.streams.records import (
+    WRITTEN,
+    EpochPosition,
+    LogCut,
+    Marker,
+    OffsetBounds,
+    OffsetRange,
+    RecordLimit,
+)
 
 Parts = Sequence[tuple[pa.RecordBatch, Marker]]
 
@@ -79,17 +88,21 @@ class KafkaCluster:
         """Return the id of a topic. It changes if the topic is created again."""
         return self._asked().topic_id(topic)
 
+    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
+        """Return the partitions of topics that do not have the records before a position, as of its leader epoch."""
+        return PositionCheck(self.settings).cut(asked)
+
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range; the stream of its partition is the topic."""
         topic, number = wanted.partition
-        found = self._reader().fetch(topic, number, wanted.start, wanted.end)
+        found = self._reader().fetch(topic, number, wanted.start, wanted.end, wanted.epoch)
         at = found.schema.get_field_index("timestamp")
         return found.set_column(at, found.schema.field(at), event_times(found.column(at)))
 
     def expect(self, wanted: Sequence[OffsetRange]) -> None:
         """Start fetching these ranges in parallel."""
         if len(wanted) > 1:
-            self._reader().begin((*one.partition, one.start) for one in wanted)
+            self._reader().begin(wanted)
 
     def ensure(self, topic: str, partitions: int, use: TopicUse, retention: str | None = None) -> None:
         """Create the topic as the spec says if it does not exist; refuse it if it differs."""

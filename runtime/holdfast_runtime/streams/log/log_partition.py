@@ -213,7 +213,7 @@ class LogPartition:
     def _settle(self) -> None:
         """Commit once more: LMDB reuses pages only after the next transaction, and a full partition has no others."""
         with self._writing() as txn:
-            put_entry(txn, BOUNDS_KEY, PAIR.pack(*self._bounds(txn)))
+            put_entry(txn, BOUNDS_KEY, PAIR.pack(*self._bounds(txn)[:2]))
 
     def _rows(self, key: bytes, value: bytes) -> tuple[int, pa.RecordBatch]:
         try:

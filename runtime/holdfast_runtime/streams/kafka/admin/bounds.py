@@ -93,18 +93,19 @@ class TopicBounds:
         stale = self._describe(topics)
         oldest = self._offsets(stale, _ASK_OLDEST)
         ends = self._offsets(topics, _ASK_END)
-        for at, offset in self._answers(oldest, stale).items():
-            self._known[at.topic].oldest[at.partition] = offset
-        found: dict[str, dict[int, OffsetBounds]] = {topic: {} for topic in topics}
-        for at, end in self._answers(ends, topics).items():
+        for at, found in self._answered(oldest, stale).items():
+            self._known[at.topic].oldest[at.partition] = found.offset
+        bounds: dict[str, dict[int, OffsetBounds]] = {topic: {} for topic in topics}
+        for at, end in self._answered(ends, topics).items():
             begin = self._known[at.topic].oldest[at.partition]
-            if end < begin:
+            if end.offset < begin:
                 message = (
                     f"Kafka system {self._settings.system}: topic {at.topic} was created again while it was asked for"
                 )
                 raise StreamMissingError(message)
-            found[at.topic][at.partition] = OffsetBounds(begin, end)
-        return found
+            epoch = end.leader_epoch  # negative or missing: of a release that says none
+            bounds[at.topic][at.partition] = OffsetBounds(begin, end.offset, epoch if (epoch or 0) >= 0 else None)
+        return bounds
 
     def _describe(self, topics: list[str]) -> list[str]:
         """Learn counts and ids of these topics; return those whose oldest offsets must be asked for, too."""
@@ -133,9 +134,6 @@ class TopicBounds:
         return self._connected().list_offsets(
             wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout
         )
-
-    def _answers(self, futures: _Offsets, topics: Collection[str]) -> dict[TopicPartition, int]:
-        return {at: found.offset for at, found in self._answered(futures, topics).items()}
 
     def _answered(self, futures: Mapping[Any, "Future[Any]"], topics: Collection[str]) -> dict[Any, Any]:
         """Return all answers, or raise the first refusal."""

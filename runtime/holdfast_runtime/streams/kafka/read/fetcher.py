@@ -47,6 +47,8 @@ class _Place:
 
     running: PartitionFetch
     next: int
+    epoch: int | None
+    """The leader epoch of the range for which it was started: what is fetched ahead was there under that leader."""
     asked: float = 0.0
     passed: int = 0
     """Everything below was taken when the end of the partition was seen.
@@ -79,9 +81,9 @@ class FastFetcher:
         self._end: Callable[[], object] = tuple
         self._process = os.getpid()
 
-    def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
+    def fetch(self, topic: str, partition: int, start: int, end: int, epoch: int | None = None) -> pa.RecordBatch:
         """Return the records with start <= offset < end that a reader of committed records sees."""
-        wanted = OffsetRange(StreamPartition(topic, partition), start, end)
+        wanted = OffsetRange(StreamPartition(topic, partition), start, end, epoch)
         check_order(wanted)
         if start == end:
             return joined([], wanted)
@@ -107,13 +109,13 @@ class FastFetcher:
                 raise
             return reading.records()
 
-    def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
-        """Start fetching these partitions from these offsets in parallel, for the fetches that follow."""
+    def begin(self, wanted: Iterable[OffsetRange]) -> None:
+        """Start fetching these ranges in parallel, for the fetches that follow."""
         self._leave_parent()
         with self._lock:
             client = self._connected()
-            for topic, partition, offset in starts:
-                self._at(client, (topic, partition), offset)
+            for one in wanted:
+                self._at(client, one)
 
     def close(self) -> None:
         """Close the client."""
@@ -123,13 +125,13 @@ class FastFetcher:
             self._end()
 
     def _read(self, client: _Client, reading: RangeRead) -> None:
-        place = self._at(client, reading.wanted.partition, reading.next)
+        place = self._at(client, reading.left)
         while not reading.complete:
             if reading.restart:
                 reading.restart = False
                 self._stop(client, reading.wanted.partition)
                 client.consumer.wait(_NAP)
-                place = self._at(client, reading.wanted.partition, reading.next)
+                place = self._at(client, reading.left)
             if len(client.consumer.take(place.running, reading.wanted.end - reading.next)):
                 self._use(client, place, reading)
                 continue
@@ -161,12 +163,13 @@ class FastFetcher:
             place.passed = first.offset
         reading.told(*first)
 
-    def _at(self, client: _Client, key: tuple[str, int], offset: int) -> _Place:
-        """Return the partition positioned at an offset, restarted if necessary."""
+    def _at(self, client: _Client, wanted: OffsetRange) -> _Place:
+        """Return the partition positioned where a range starts, restarted if necessary."""
+        key, offset = wanted.partition, wanted.start
         place = client.places.get(key)
-        if place is None or place.next != offset:
+        if place is None or place.next != offset or place.epoch != wanted.epoch:
             self._stop(client, key)
-            place = client.places[key] = _Place(client.consumer.start(*key, offset), offset)
+            place = client.places[key] = _Place(client.consumer.start(*key, offset), offset, wanted.epoch)
         place.asked = time.monotonic()
         return place
 
@@ -212,15 +215,16 @@ READER = "HOLDFAST_KAFKA_READER"
 class RangeFetcher(Protocol):
     """Reads topics of one system in one process."""
 
-    def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
+    def fetch(self, topic: str, partition: int, start: int, end: int, epoch: int | None = None) -> pa.RecordBatch:
         """Return the records with start <= offset < end that a reader of committed records sees, as `FETCHED`.
 
-        If any record has headers, there is one more column, `headers`.
+        If any record has headers, there is one more column, `headers`. With another leader epoch than that of the last
+        fetch, nothing that was fetched ahead is used.
         """
         ...
 
-    def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
-        """Announce at which (topic, partition, offset) the next fetches begin, if there are several.
+    def begin(self, wanted: Iterable[OffsetRange]) -> None:
+        """Announce which ranges the next fetches are of, if there are several.
 
         Without it each fetch starts its own partition, and a new one may have to wait for a broker that holds a request
         for the others.

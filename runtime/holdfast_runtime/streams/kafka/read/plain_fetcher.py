@@ -39,9 +39,9 @@ class PlainFetcher:
         self._client: _Client | None = None
         self._process = os.getpid()
 
-    def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
+    def fetch(self, topic: str, partition: int, start: int, end: int, epoch: int | None = None) -> pa.RecordBatch:
         """Return the records with start <= offset < end that a reader of committed records sees."""
-        wanted = OffsetRange(StreamPartition(topic, partition), start, end)
+        wanted = OffsetRange(StreamPartition(topic, partition), start, end, epoch)
         check_order(wanted)
         if start == end:
             return joined([], wanted)
@@ -67,7 +67,7 @@ class PlainFetcher:
                 raise
             return reading.records()
 
-    def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
+    def begin(self, wanted: Iterable[OffsetRange]) -> None:
         """Do nothing: it reads one partition at a time."""
 
     def close(self) -> None:
@@ -102,12 +102,15 @@ class _Client:
             raise settings.invalid(fault)
         self._at: StreamPartition | None = None
         self._next = 0
+        self._epoch: int | None = None
+        """The leader epoch of the range for which it was started."""
         self._seen, self._passed = False, 0
         self._held: list[Message] = []
 
     def read(self, reading: RangeRead) -> None:
         """Read all records of a range."""
-        if self._at != reading.wanted.partition or self._next != reading.next:
+        wanted = reading.wanted
+        if (self._at, self._next, self._epoch) != (wanted.partition, wanted.start, wanted.epoch):
             self._start(reading)
         while not reading.complete:
             if reading.restart:
@@ -140,6 +143,7 @@ class _Client:
 
     def _start(self, reading: RangeRead) -> None:
         self._at, self._seen, self._passed, self._held = reading.wanted.partition, False, 0, []
+        self._epoch = reading.wanted.epoch
         self.consumer.assign([TopicPartition(*self._at, reading.next)])
 
     def _take(self, most: int) -> list[Message]:

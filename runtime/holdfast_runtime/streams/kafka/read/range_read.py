@@ -93,6 +93,11 @@ class RangeRead:
         """Whether all records of the range have been read."""
         return self.next >= self.wanted.end
 
+    @property
+    def left(self) -> OffsetRange:
+        """What has not been read."""
+        return self.wanted._replace(start=self.next)
+
     def add(self, records: pa.RecordBatch) -> None:
         """Add the next records."""
         self._parts.append(records)
@@ -141,7 +146,7 @@ class RangeRead:
     def _look(self) -> None:
         """Check the bounds. Raise aged-out records at once, other refusals only after `doubt` seconds."""
         try:
-            check_range(self.wanted._replace(start=self.next), self._bounds())
+            check_range(self.left, self._bounds())
         except (OffsetNotWrittenError, StreamMissingError, KafkaForbiddenError):
             now = self._now()
             self._refused = now if self._refused is None else self._refused

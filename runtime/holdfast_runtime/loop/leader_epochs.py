@@ -1,0 +1,64 @@
+"""Leader epochs beside positions: which one is noted, and when brokers are asked whether a position is still theirs.
+
+A partition's log can be lost under the same topic id and filled again, or be cut by an unclean election and written on.
+Then its bounds fit, but the records before the position are others. Each leader of a partition has a number of its own,
+its epoch, which brokers keep with the records. So a position is noted with the epoch of the leader that had the records
+before it, and a later leader is asked how far it has the records of that epoch. Asked when an attempt begins, and when
+the leader has changed: while an epoch lasts, a log only grows. Pure but for the question, which is an argument.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.streams.records import EpochPosition, LogCut, OffsetBounds
+
+Bounds = Mapping[StreamPartition, OffsetBounds]
+Epochs = Mapping[StreamPartition, int]
+CutQuestion = Callable[[Mapping[StreamPartition, EpochPosition]], Mapping[StreamPartition, LogCut]]
+"""Returns the partitions whose current leaders don't have the records before a position."""
+
+
+def epochs_after(known: Epochs, bounds: Bounds, moved: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+    """Return the epochs of all positions after a batch; `moved`: partitions whose position or its epoch is new.
+
+    A position that stays keeps its epoch: an older one says more, as later leaders may have added nothing.
+    """
+    noted = {one: epoch for one, epoch in known.items() if one not in moved}
+    for one, found in bounds.items():
+        if one not in noted and found.epoch is not None:
+            noted[one] = found.epoch
+    return noted
+
+
+def due_checks(
+    offsets: Offsets, bounds: Bounds, checked: Mapping[StreamPartition, int | None]
+) -> dict[StreamPartition, EpochPosition]:
+    """Return the positions to ask for; `checked`: partition -> the epoch in which this attempt has asked before.
+
+    A position without an epoch was noted by an earlier release, or on brokers that have none; nothing is before offset
+    0.
+    """
+    return {
+        one: EpochPosition(offsets.positions[one], offsets.epochs[one])
+        for one, found in bounds.items()
+        if offsets.positions.get(one) and one in offsets.epochs and (one not in checked or checked[one] != found.epoch)
+    }
+
+
+@dataclass(slots=True)
+class PositionChecks:
+    """The checks of one attempt."""
+
+    ask: CutQuestion
+    _checked: dict[StreamPartition, int | None] = field(default_factory=dict)
+
+    def cut(self, offsets: Offsets, bounds: Bounds) -> Mapping[StreamPartition, LogCut]:
+        """Return the partitions that no longer have the records before their position, as far as there is doubt."""
+        due = due_checks(offsets, bounds, self._checked)
+        if not due:
+            return {}
+        found = self.ask(due)
+        self._checked |= {one: bounds[one].epoch for one in due if one not in found}
+        return found

@@ -1,0 +1,144 @@
+"""The check of positions against the epochs of their partitions' leaders (KIP-320), by librdkafka's own question.
+
+No call asks a broker where an epoch ends. But a consumer that is given a position with its epoch asks for it before it
+fetches, and refuses the position if the epoch ends before it, or if the broker knows no such epoch. It reports that by
+the same code as an offset that is not there, so a refused position is tried without its epoch, too: what is accepted
+then was refused because of the epoch. A consumer per check, as checks are rare; it fetches one batch of records of each
+partition, of which only the offset counts. Must not decide what follows.
+"""
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.kafka.client.connection import QUIET, ConnectionState
+from holdfast_runtime.streams.kafka.client.errors import (
+    END_OF_PARTITION,
+    is_about_offset,
+    is_passing,
+    is_unknown,
+    trouble,
+)
+from holdfast_runtime.streams.kafka.client.settings import Config, KafkaSettings
+from holdfast_runtime.streams.records import EpochPosition, LogCut
+
+_PATIENCE, _NAP = 10.0, 0.1
+"""Seconds without any answer after which the check is given up, and of one wait for it."""
+_AT_ONCE = 500
+_UNKNOWN_EPOCH = -1
+_LITTLE: Config = {"max.partition.fetch.bytes": 1, "queued.min.messages": 1, "fetch.wait.max.ms": 10}
+"""A broker sends one batch of records all the same."""
+_FROM_THE_CUT: Config = {"auto.offset.reset": "earliest"}
+"""With this, a consumer goes on where the epoch of its position ends."""
+
+
+class FirstAnswer(NamedTuple):
+    """The first that a consumer says of a partition."""
+
+    accepted: bool
+    """Whether it fetches from the position."""
+    offset: int
+    """Of the first record, or of the end."""
+    said: str = ""
+
+
+Answers = Mapping[StreamPartition, FirstAnswer]
+
+
+def refused_epochs(with_epochs: Answers, without: Answers) -> frozenset[StreamPartition]:
+    """Return the partitions whose positions were refused because of their epochs."""
+    return frozenset(
+        one for one, answer in with_epochs.items() if not answer.accepted and one in without and without[one].accepted
+    )
+
+
+@dataclass(slots=True)
+class PositionCheck:
+    """Checks positions in the topics of one system."""
+
+    settings: KafkaSettings
+    patience: float = _PATIENCE
+
+    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
+        """Return the partitions that do not have the records before their positions, as of their epochs."""
+        answers = self._answers(asked, {})
+        doubted = {one: asked[one] for one, answer in answers.items() if not answer.accepted}
+        if not doubted:
+            return {}
+        alone = {one: at._replace(epoch=_UNKNOWN_EPOCH) for one, at in doubted.items()}
+        refused = refused_epochs(answers, self._answers(alone, {}))
+        begins = self._answers({one: asked[one] for one in refused}, _FROM_THE_CUT)
+        return {one: LogCut(max(0, begins[one].offset), self._said(one, answers[one].said)) for one in refused}
+
+    def _said(self, at: StreamPartition, text: str) -> str:
+        # What the client then does with the position is of no interest.
+        told = self.settings.without_values(text.partition(". Reset")[0])
+        return f"Kafka system {self.settings.system}, topic {at.stream}, partition {at.partition}: {told}"
+
+    def _answers(self, asked: Mapping[StreamPartition, EpochPosition], config: Config) -> Answers:
+        if not asked:
+            return {}
+        said = ConnectionState(self.settings)
+        consumer = self._consumer(said, config)
+        try:
+            consumer.assign(
+                [TopicPartition(*one, at.offset, leader_epoch=at.epoch) for one, at in sorted(asked.items())]
+            )
+            return self._heard(consumer, said, frozenset(asked))
+        finally:
+            # In a thread: a client whose broker is away may take long to end.
+            threading.Thread(target=consumer.close, name="kafka-close", daemon=True).start()
+
+    def _consumer(self, said: ConnectionState, config: Config) -> Consumer:
+        own = {"group.id": "holdfast", "error_cb": partial(_noted, said), "logger": QUIET}
+        fault = None
+        try:
+            return Consumer({**self.settings.reading(), **_LITTLE, **config, **own})
+        except KafkaException as error:
+            fault = error.args[0].str()
+        raise self.settings.invalid(fault)  # not inside the handler, whose exception would show values
+
+    def _heard(
+        self, consumer: Consumer, said: ConnectionState, asked: Collection[StreamPartition]
+    ) -> dict[StreamPartition, FirstAnswer]:
+        answers: dict[StreamPartition, FirstAnswer] = {}
+        heard = time.monotonic()
+        while len(answers) < len(asked):
+            for message in consumer.consume(_AT_ONCE, 0) or consumer.consume(1, _NAP):
+                place = StreamPartition(message.topic() or "", message.partition() or 0)
+                if place not in asked or place in answers:
+                    continue
+                answer = self._answer(message, said, place)
+                if answer is not None:
+                    answers[place], heard = answer, time.monotonic()
+                    said.answered()
+            said.check()
+            if time.monotonic() - heard > self.patience:
+                left = ", ".join(str(one) for one in sorted(set(asked) - answers.keys()))
+                what = f"the leader epochs of {left}"
+                raise said.silent(what, self.patience)
+        return answers
+
+    def _answer(self, message: Message, said: ConnectionState, place: StreamPartition) -> FirstAnswer | None:
+        """Return what a message says about a position; None: nothing yet."""
+        error, offset = message.error(), message.offset()
+        if error is None or error.code() == END_OF_PARTITION:
+            return FirstAnswer(accepted=True, offset=offset or 0)
+        if is_about_offset(error.code()):
+            return FirstAnswer(accepted=False, offset=-1, said=error.str())
+        if not is_passing(error.code()) and not is_unknown(error.code()):
+            what = f"Kafka system {self.settings.system}: {place} can't be read"
+            raise trouble(error.code(), what, self.settings.without_values(error.str()))
+        said.heard(error.code(), error.str())
+        return None
+
+
+def _noted(said: ConnectionState, error: KafkaError) -> None:
+    """Not a method: the consumer holds a reference to it, and would hold itself."""
+    said.heard(error.code(), error.str())
