@@ -85,9 +85,22 @@ class PartitionWatermark:
         """
         known, waiting, reached = self, replace(rule, idle_after=None), list[int | None]()
         for message in messages:
-            known = known.after((message,), waiting, now)
+            known = (
+                known.after((message,), waiting, now)
+                if known._waits_for(message, rule)
+                else known._told((message,), waiting, now)
+            )
             reached.append(known.value)
         return reached
+
+    def _waits_for(self, message: ControlMessage, rule: Producers) -> bool:
+        """Whether this message could move the watermark. To weigh all producers takes long where there are many."""
+        if self.value is None or message.task is None:
+            return True
+        heard = self.producers.get(message.task)
+        if heard is None or heard.idle or heard.watermark <= self.value:
+            return True
+        return self.runs.after(message.run, rule.named_by(message)) is not self.runs
 
     def anew(self, runs: WriterRuns, now: int) -> "PartitionWatermark":
         """Return the partition as a new run or other tasks find it: nobody has been heard, and its watermark stays."""
