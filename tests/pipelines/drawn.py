@@ -57,11 +57,16 @@ class Draft:
         """Add a stream."""
         self.streams.append({"name": name, "system": "here", "partitions": self.partitions, **more})
 
-    def source(self) -> Node:
-        """Add an input."""
+    def raw(self) -> Node:
+        """Add an input, with the time of its rows as a column."""
         name, key = f"in-{len(self.streams)}", self.draw.choice("kv")
         self.stream(name, key=[key], schema=SCHEMA, eventTime={"column": "ts"}, bounded=True)
-        return Node(self.step(Node(name, key), select=["k", "v", "n"]), key)
+        return Node(name, key)
+
+    def source(self) -> Node:
+        """Add an input."""
+        raw = self.raw()
+        return Node(self.step(raw, select=["k", "v", "n"]), raw.key)
 
     def output(self, node: Node) -> None:
         """Write what comes out of a node."""
@@ -161,6 +166,20 @@ def _process(draft: Draft, node: Node) -> Node:
     return Node(draft.step(node, process=settings), node.key, ordered=False, timed=False)
 
 
+def _quiet(draft: Draft) -> Node:
+    """A step with timers, which come between rows in one way where the rows are those of one partition."""
+    source = draft.raw()
+    if draft.draw.random() < 0.5:
+        source = Node(draft.step(source, filter=draft.draw.choice([*FILTERS])), source.key)
+    settings = {
+        "function": "tests.pipelines.functions:quiet",
+        "by": [source.key],
+        "schema": "k STRING, v STRING, n BIGINT",
+        "keeps": [source.key],
+    }
+    return Node(draft.step(source, process=settings), source.key, ordered=False, timed=False)
+
+
 def _apply(draft: Draft, node: Node) -> Node:
     function = {"function": "tests.pipelines.functions:same", "keeps": ["k", "v"]}
     return Node(draft.step(node, apply=function), node.key, node.ordered, node.timed)
@@ -190,8 +209,8 @@ def _taken(draft: Draft) -> Node:
     return draft.source()
 
 
-def drawn_app(draw: random.Random) -> Tree:
-    """An app."""
+def drawn_app(draw: random.Random, *, timers: bool = False) -> Tree:
+    """An app; with timers, if it may have any: then it can't be edited or grow, by which their order may change."""
     draft = Draft(draw, draw.randint(1, 4))
     node = draft.source()
     for _ in range(draw.randint(3, MOST_VERBS)):
@@ -199,7 +218,11 @@ def drawn_app(draw: random.Random) -> Tree:
             draft.open.append(node)
         if draw.random() < 0.15:
             draft.output(node)
-        node = draw.choice(VERBS)(draft, node)
+        if timers and draw.random() < 0.1:
+            draft.open.append(node)
+            node = _quiet(draft)
+        else:
+            node = draw.choice(VERBS)(draft, node)
     for last in (node, *draft.open):
         draft.output(last)
     draft.stream(DEAD)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any, NamedTuple
 
-from holdfast.moments import micros
+from holdfast.moments import Micros, floor_millis, micros
 from holdfast.spec.values import millis
+from tests.pipelines.functions import GAP
 
 Tree = Mapping[str, Any]
 
@@ -106,6 +107,8 @@ class Oracle:
         if "deduplicate" in step:
             return list(_firsts(step["deduplicate"], rows, state))
         if "process" in step:
+            if step["process"]["function"].endswith(":quiet"):
+                return list(_quiet(rows, state, step["process"]["by"], over=over))
             return list(_counted(rows, state, step["process"]["by"]))
         if "lookup" in step:
             return list(_looked_up(step["lookup"], rows, self._tables[step["lookup"]["table"]]))
@@ -130,6 +133,19 @@ def _counted(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str]) -> I
         key = getattr(row, by[0])
         state[key] = state.get(key, 0) + 1
         yield Row(key, key, state[key], row.at)
+
+
+def _quiet(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str], *, over: bool) -> Iterator[Row]:
+    for row in rows:
+        key, at = getattr(row, by[0]), floor_millis(Micros(row.at))
+        count, last = state.get(key, (0, at))
+        if at >= last + GAP:
+            yield Row(key, key, count, 0)
+            count = 0
+        state[key] = count + 1, at
+    if over:
+        yield from (Row(key, key, count, 0) for key, (count, _) in state.items())
+        state.clear()
 
 
 def _looked_up(settings: Tree, rows: Sequence[Row], table: Mapping[Any, Row]) -> Iterator[Row]:
