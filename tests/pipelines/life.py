@@ -179,13 +179,14 @@ class Life:
 
 def _behind_event_time(tree: Tree, name: str | None) -> bool:
     """Whether rows reach the step that come out when event time has passed."""
-    steps = {step["name"]: step for step in tree["steps"]}
-    reached, waiting = set[str](), [*steps[name]["from"]] if name in steps else []
+    # An edit may leave out what a step needs: no run takes that.
+    steps = {step.get("name"): step for step in tree["steps"]}
+    reached, waiting = set[str](), [*steps[name].get("from", ())] if name in steps else []
     while waiting:
         source = waiting.pop()
         if source in steps and source not in reached:
             reached.add(source)
-            waiting += steps[source]["from"]
+            waiting += steps[source].get("from", ())
     return any({"aggregate", "join"} & steps[source].keys() for source in reached)
 
 
