@@ -99,7 +99,8 @@ def _aggregate(draft: Draft, node: Node) -> Node:
     kind = draft.draw.choice(("window", "window", "slide", "session", "all"))
     settings: Tree = {"by": ["k", "v"], "compute": [draft.draw.choice([*COMPUTES])]}
     if kind == "all":
-        return Node(draft.step(node, aggregate=settings | {"emit": "Final"}), node.key, ordered=False)
+        totals = draft.step(node, aggregate=settings | {"emit": "Final"})
+        return Node(totals, node.key, ordered=False, timed=node.timed)
     if not node.timed:
         return node
     settings |= {"window": "1m", "slide": "30s"} if kind == "slide" else {kind: draft.length()}

@@ -258,7 +258,11 @@ def taken_out(draw: random.Random, tree: Tree) -> Edit:
     edited = copied(tree)
     step = draw.choice(edited["steps"])
     edited["steps"].remove(step)
-    _reread(edited, step["name"], draw.choice(step["from"]))
+    # Rows that every task has would be written by every task, as a warning says.
+    everywhere = {one["name"] for one in edited["steps"] if "broadcast" in one}
+    _reread(
+        edited, step["name"], draw.choice([name for name in step["from"] if name not in everywhere] or step["from"])
+    )
     return Edit(f"{step} taken out", ChangeCost.RESTART, edited, step["name"], timed=True)
 
 
