@@ -22,9 +22,10 @@ from holdfast_cli.output.screen import TextTable, print_json, screen, styled
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.places import AppDir, DataDir
+from holdfast_runtime.loop.leader_epochs import due_checks
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import EpochPosition, LogCut, OffsetBounds, StreamMissingError
+from holdfast_runtime.streams.records import LogCut, OffsetBounds, StreamMissingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +223,10 @@ class _Look:
         bounds, id_ = asked.bounds([topic])[topic], asked.topic_id(topic)
         if self._done.ids.get(planned.name) != id_:
             return _Found(bounds, id_)
-        at = {one: EpochPosition(self._done.positions[one], epoch) for one, epoch in self._done.epochs.items()}
-        places = {
-            StreamPartition(topic, one.partition): known
-            for one, known in at.items()
-            if one.stream == planned.name and one.partition in bounds and known.offset
-        }
-        cut = PositionCheck(settings).cut(places)
-        return _Found(bounds, id_, cut={one.partition: said for one, said in cut.items()})
+        there = {StreamPartition(planned.name, number): found for number, found in bounds.items()}
+        due = due_checks(self._done, there, {})
+        cut = PositionCheck(settings).cut({StreamPartition(topic, at.partition): known for at, known in due.items()})
+        return _Found(bounds, id_, cut={place.partition: said for place, said in cut.items()})
 
     def _embedded(self, topic: str) -> _Found:
         log = EmbeddedLog(Path(self._logs.directory))
