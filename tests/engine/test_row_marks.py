@@ -13,6 +13,7 @@ from holdfast.moments import micros
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.program import ClockSource
 from holdfast_runtime.slot.row_marks import marked_rows
+from holdfast_runtime.slot.task_clock import ClockInput
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 
 HERE = StreamPartition("spread", 0)
@@ -30,7 +31,8 @@ def rows_at(offsets: list[int], times: list[int | None]) -> TimedRows:
 def marks(
     rows: TimedRows, source: ClockSource, book: Bookkeeping, placed: list[tuple[int, ControlMessage]]
 ) -> list[int | None]:
-    found = marked_rows(rows, source, book.watermarks, placed, NOW)
+    brought = ClockInput(attempt=1, turn=1, now=NOW, first=False, deliveries=(), latest={}, ended=(), rows=rows.count)
+    found = marked_rows(rows, source, book.watermarks, placed, brought)
     assert found.marks is not None
     listed: list[int | None] = found.marks.to_pylist()
     return listed

@@ -14,7 +14,7 @@ from holdfast.control.messages import EARLIEST, ControlMessage
 from holdfast.control.watermark import Watermarks
 from holdfast.moments import MICROS_PER_MILLI, micros
 from holdfast_runtime.slot.program import ClockSource
-from holdfast_runtime.slot.task_clock import is_believed
+from holdfast_runtime.slot.task_clock import ClockInput, is_believed
 from holdfast_runtime.steps.context import UNKNOWN
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 
@@ -22,20 +22,25 @@ _Marks = npt.NDArray[np.int64]
 
 
 def marked_rows(
-    rows: TimedRows, source: ClockSource, before: Watermarks, placed: Sequence[tuple[int, ControlMessage]], now: int
+    rows: TimedRows,
+    source: ClockSource,
+    before: Watermarks,
+    messages: Sequence[tuple[int, ControlMessage]],
+    brought: ClockInput,
 ) -> TimedRows:
     """Return the rows of one partition with their marks.
 
-    `before`: the watermarks when the batch began; `placed`: the control messages between the rows, with their offsets.
+    `before`: the watermarks when the batch began; `messages`: those between the rows, with their offsets.
     """
     if len(rows.origins) != 1:
         return rows  # nothing was read
     (origin,) = rows.origins
     value = before.of(origin.partition)
-    began, horizon = EARLIEST if value is None else value, None if source.max_ahead is None else now + source.max_ahead
+    began, horizon = EARLIEST if value is None else value, brought.horizon(source.max_ahead)
     if source.producers is not None:
-        heard = [(offset, message) for offset, message in placed if is_believed(message, horizon)]
-        path = before.partitions[origin.partition].path((one for _, one in heard), before.rule(origin.partition), now)
+        heard = [(offset, message) for offset, message in messages if is_believed(message, horizon)]
+        partition, rule = before.partitions[origin.partition], before.rule(origin.partition)
+        path = partition.path((message for _, message in heard), rule, brought.now)
         marks = _behind_messages(began, path, [offset for offset, _ in heard], origin)
     elif source.lateness is not None:
         marks = _behind_rows(began, rows.times, source.lateness, horizon)

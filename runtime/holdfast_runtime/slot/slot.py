@@ -168,7 +168,7 @@ class Slot:
         clock_plan = self._shop.clock_plan(store.task)
         with self._trusting(store.task):
             now = advance_clock(clock_plan, stored, brought)
-        self._shop.mark_rows(clock_plan, fetched, now.known, plan.now)
+        self._shop.mark_rows(clock_plan, fetched, now.known, brought)
         note.clocks = {
             step: StepClock(
                 plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew, step in clock_plan.marked

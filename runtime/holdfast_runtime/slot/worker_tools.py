@@ -36,7 +36,7 @@ from holdfast_runtime.slot.report import TaskReport, TurnNote
 from holdfast_runtime.slot.row_marks import marked_rows
 from holdfast_runtime.slot.shared_tables import SharedTables
 from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
-from holdfast_runtime.slot.task_clock import held, waits
+from holdfast_runtime.slot.task_clock import ClockInput, held, waits
 from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.context import StepClock, TaskTables
@@ -127,14 +127,17 @@ class WorkerTools:
             fetched.rows[node.index] = TimedRows.joined(parts.get(node.name, []), node.schema)
         return fetched
 
-    def mark_rows(self, plan: ClockPlan, fetched: TurnInput, before: Watermarks, now: int) -> None:
+    def mark_rows(self, plan: ClockPlan, fetched: TurnInput, before: Watermarks, brought: ClockInput) -> None:
         """Give marks to the rows that come to steps with timers; `before`: the watermarks when the batch began."""
-        placed = list(zip(fetched.delivered_at, fetched.deliveries, strict=True))
         for node in self.program.compiled.sources:
             if node.name in plan.marked.values() and fetched.rows[node.index].count:
-                among = [(offset, one.message) for offset, one in placed if one.partition.stream == node.name]
-                source = plan.sources[node.name]
-                fetched.rows[node.index] = marked_rows(fetched.rows[node.index], source, before, among, now)
+                messages = [
+                    (offset, delivery.message)
+                    for offset, delivery in zip(fetched.delivered_at, fetched.deliveries, strict=True)
+                    if delivery.partition.stream == node.name
+                ]
+                rows, source = fetched.rows[node.index], plan.sources[node.name]
+                fetched.rows[node.index] = marked_rows(rows, source, before, messages, brought)
 
     def in_log(self, partition: str) -> bool:
         """Return whether an output partition is in the embedded log."""

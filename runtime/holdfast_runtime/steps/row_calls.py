@@ -140,8 +140,7 @@ class RowCalls:
 
     def _one_by_one(self, place: int, start: int) -> None:
         """Call for each row of a key, from the state and the rows as they were."""
-        if self._noted <= place:
-            self._note(place)
+        self._note(place)
         self.results.forget_after(len(self.results.ends))
         state = self.held.states[place] = self.table.load_again(self.held, place, self._moment_again())
         for row in range(start, self.groups.ends[place]):
