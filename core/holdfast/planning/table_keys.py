@@ -30,12 +30,12 @@ def spark_computed_keys(table: Table, given: RowType) -> Iterator[SqlFinding]:
     if table.select is None or table.distribution != "Broadcast":
         return
     kinds = {column.name: _kind(parse_type(column.type)) for column in given.columns}
-    computed = {name.casefold(): one for name, one in split_table(table.select, given.names).computed.items()}
+    columns = split_table(table.select, given.names).computed
+    computed = {name.casefold(): column.written for name, column in columns.items()}
     for name in table.key:
-        one = computed.get(name.casefold())
-        if one is not None and plain_select((one.written,), kinds) is None:
-            message = spark_computed(table.name, name, one.written)
-            yield SqlFinding(Reason.TABLE_KEY_COMPUTED, message)
+        written = computed.get(name.casefold())
+        if written is not None and plain_select((written,), kinds) is None:
+            yield SqlFinding(Reason.TABLE_KEY_COMPUTED, spark_computed(table.name, name, written))
 
 
 def spark_computed(table: str, column: str, written: str) -> str:
@@ -46,14 +46,14 @@ def spark_computed(table: str, column: str, written: str) -> str:
     )
 
 
-def _kind(found: SparkType | None) -> Kind:
-    if found is None:
+def _kind(kind: SparkType | None) -> Kind:
+    if kind is None:
         return PlainKind.OTHER
-    if found.word in _BITS:
-        return PlainWhole.of(_BITS[found.word])
-    if found.word == "DECIMAL":
-        precision, scale = found.digits
+    if kind.word in _BITS:
+        return PlainWhole.of(_BITS[kind.word])
+    if kind.word == "DECIMAL":
+        precision, scale = kind.digits
         return PlainDecimal.of(precision, scale)
-    if found.word == "STRUCT":
-        return PlainStruct(tuple(zip(found.names, map(_kind, found.inner), strict=True)))
-    return _SIMPLE.get(found.word, PlainKind.OTHER)
+    if kind.word == "STRUCT":
+        return PlainStruct(tuple(zip(kind.names, map(_kind, kind.inner), strict=True)))
+    return _SIMPLE.get(kind.word, PlainKind.OTHER)

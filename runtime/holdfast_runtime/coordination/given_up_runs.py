@@ -47,4 +47,4 @@ class GivenUpRuns:
         return found is not None
 
     def _owned(self, tree: Tree) -> bool:
-        return any(one.get("uid") == self._uid for one in tree["metadata"].get("ownerReferences") or ())
+        return any(owner.get("uid") == self._uid for owner in tree["metadata"].get("ownerReferences") or ())

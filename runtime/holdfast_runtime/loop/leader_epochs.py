@@ -25,11 +25,11 @@ def epochs_after(known: Epochs, bounds: Bounds, moved: Collection[StreamPartitio
 
     A position that stays keeps its epoch: an older one says more, as later leaders may have added nothing.
     """
-    noted = {one: epoch for one, epoch in known.items() if one not in moved}
-    for one, found in bounds.items():
-        if one not in noted and found.epoch is not None:
-            noted[one] = found.epoch
-    return noted
+    epochs = {partition: epoch for partition, epoch in known.items() if partition not in moved}
+    for partition, bound in bounds.items():
+        if partition not in epochs and bound.epoch is not None:
+            epochs[partition] = bound.epoch
+    return epochs
 
 
 def due_checks(
@@ -40,11 +40,12 @@ def due_checks(
     A position without an epoch was noted by an earlier release, or on brokers that have none; nothing is before offset
     0.
     """
-    return {
-        one: EpochPosition(offsets.positions[one], offsets.epochs[one])
-        for one, found in bounds.items()
-        if offsets.positions.get(one) and one in offsets.epochs and (one not in checked or checked[one] != found.epoch)
-    }
+    due = {}
+    for partition, bound in bounds.items():
+        position, epoch = offsets.positions.get(partition), offsets.epochs.get(partition)
+        if position and epoch is not None and (partition not in checked or checked[partition] != bound.epoch):
+            due[partition] = EpochPosition(position, epoch)
+    return due
 
 
 @dataclass(slots=True)
@@ -59,6 +60,6 @@ class PositionChecks:
         due = due_checks(offsets, bounds, self._checked)
         if not due:
             return {}
-        found = self.ask(due)
-        self._checked |= {one: bounds[one].epoch for one in due if one not in found}
-        return found
+        cuts = self.ask(due)
+        self._checked |= {partition: bounds[partition].epoch for partition in due if partition not in cuts}
+        return cuts

@@ -98,14 +98,14 @@ def find_replaced(
     """Return the partitions that have other records than those that were read before their positions."""
     return [
         LostPosition(
-            one,
-            offsets.positions[one],
-            bounds[one],
+            partition,
+            offsets.positions[partition],
+            bounds[partition],
             PositionTrouble.REPLACED,
-            cut=found,
-            epoch=offsets.epochs.get(one),
+            cut=log_cut,
+            epoch=offsets.epochs.get(partition),
         )
-        for one, found in cut.items()
+        for partition, log_cut in cut.items()
     ]
 
 

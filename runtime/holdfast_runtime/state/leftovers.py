@@ -173,7 +173,7 @@ def _remove_table(table: SharedTable, where: StoreFolder, *, committed: bool) ->
         files = _files(table.path)
         if leftover(_look_at(table), where, committed=committed) is None or not files:
             return Freed()
-        size = sum(one.stat().st_blocks * 512 for one in files)
+        size = sum(path.stat().st_blocks * 512 for path in files)
         table.drop()
     return Freed(1, size)
 
@@ -184,4 +184,4 @@ def _look_at(table: SharedTable) -> FoundStore:
 
 
 def _files(path: Path) -> list[Path]:
-    return [one for one in path.iterdir() if one.name != _LOCK] if path.is_dir() else []
+    return [file for file in path.iterdir() if file.name != _LOCK] if path.is_dir() else []

@@ -172,7 +172,7 @@ class RowCalls:
     def _called(self, row: int, upto: int, place: int, state: KeyState) -> bool:
         """Call for these rows of a key; return whether it counts: no timer that it set fires between them."""
         if self.results.single is not None:
-            at = [self.groups.first_index(one) for one in range(row, upto)]
+            at = [self.groups.first_index(grouped) for grouped in range(row, upto)]
             again = partial(self._given, row, upto)
             found = self.results.single.rows(self.keys[place], self.groups.keys[place], again, at, state)
             self.results.found.extend(found)

@@ -54,7 +54,9 @@ Answers = Mapping[StreamPartition, FirstAnswer]
 def refused_epochs(with_epochs: Answers, without: Answers) -> frozenset[StreamPartition]:
     """Return the partitions whose positions were refused because of their epochs."""
     return frozenset(
-        one for one, answer in with_epochs.items() if not answer.accepted and one in without and without[one].accepted
+        place
+        for place, answer in with_epochs.items()
+        if not answer.accepted and place in without and without[place].accepted
     )
 
 
@@ -68,13 +70,15 @@ class PositionCheck:
     def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
         """Return the partitions that do not have the records before their positions, as of their epochs."""
         answers = self._answers(asked, {})
-        doubted = {one: asked[one] for one, answer in answers.items() if not answer.accepted}
+        doubted = {place: asked[place] for place, answer in answers.items() if not answer.accepted}
         if not doubted:
             return {}
-        alone = {one: at._replace(epoch=_UNKNOWN_EPOCH) for one, at in doubted.items()}
+        alone = {place: at._replace(epoch=_UNKNOWN_EPOCH) for place, at in doubted.items()}
         refused = refused_epochs(answers, self._answers(alone, {}))
-        begins = self._answers({one: asked[one] for one in refused}, _FROM_THE_CUT)
-        return {one: LogCut(max(0, begins[one].offset), self._said(one, answers[one].said)) for one in refused}
+        begins = self._answers({place: asked[place] for place in refused}, _FROM_THE_CUT)
+        return {
+            place: LogCut(max(0, begins[place].offset), self._said(place, answers[place].said)) for place in refused
+        }
 
     def _said(self, at: StreamPartition, text: str) -> str:
         # What the client then does with the position is of no interest.
@@ -88,7 +92,7 @@ class PositionCheck:
         consumer = self._consumer(said, config)
         try:
             consumer.assign(
-                [TopicPartition(*one, at.offset, leader_epoch=at.epoch) for one, at in sorted(asked.items())]
+                [TopicPartition(*place, at.offset, leader_epoch=at.epoch) for place, at in sorted(asked.items())]
             )
             return self._heard(consumer, said, frozenset(asked))
         finally:
@@ -120,7 +124,7 @@ class PositionCheck:
                     said.answered()
             said.check()
             if time.monotonic() - heard > self.patience:
-                left = ", ".join(str(one) for one in sorted(set(asked) - answers.keys()))
+                left = ", ".join(map(str, sorted(set(asked) - answers.keys())))
                 what = f"the leader epochs of {left}"
                 raise said.silent(what, self.patience)
         return answers
