@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from holdfast_operator import main
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.pod_policy import PodPolicy
+from holdfast_operator.wiring import OperatorOptions
 
 
 def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:
@@ -18,4 +19,4 @@ def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Co
 
 
 if __name__ == "__main__":
-    asyncio.run(main.serve(main.OperatorOptions(PodPolicy(Installation("image")), tuple(sys.argv[1:]), ask=counts)))
+    asyncio.run(main.serve(OperatorOptions(PodPolicy(Installation("image")), tuple(sys.argv[1:]), ask=counts)))

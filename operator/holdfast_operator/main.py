@@ -1,83 +1,39 @@
-"""The operator's command line and the wiring of its parts.
+"""The operator's command line and process: its connections, its lease, its probe and kopf, which runs the watches.
 
-kopf runs the watches and keeps the process alive. The look queue says when `reconcile` handles an app. This is the only
-module that knows all parts. Must not decide.
+Must not decide, nor know how the parts of an operator work together.
 """
 
 import argparse
 import asyncio
-import functools
 import logging
 import os
 import socket
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import kopf
 from kubernetes.aio import client, config
 
-from holdfast.errors import code_of
-from holdfast_operator.act.actions import ActionRunner, EventWriter
+from holdfast_operator.act.actions import EventWriter
 from holdfast_operator.act.lease import LeaseCandidate, lease_held
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
-from holdfast_operator.brokers.partition_counts import read_counts
-from holdfast_operator.brokers.topic_counts import AskBrokers, TopicCounts
 from holdfast_operator.cluster import LEASE, CallListener, Cluster
-from holdfast_operator.decide.facts import AppKey, DecisionLimits
-from holdfast_operator.examine.examiner import Examiner, ExaminerLanes
+from holdfast_operator.examine.examiner import ExaminerLanes
 from holdfast_operator.manifests.driver_pod import Installation
-from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
+from holdfast_operator.manifests.network_policy import read_app_network
 from holdfast_operator.manifests.pod_policy import ANY_ACCOUNT, PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
-from holdfast_operator.observe.cache import WatchCache
-from holdfast_operator.observe.nodes import Nodes
-from holdfast_operator.observe.placement import PlacementRecords
-from holdfast_operator.observe.snapshot import SnapshotSources, StorageClasses
-from holdfast_operator.reconcile import Reconciler
-from holdfast_operator.service.look_queue import LookQueue
-from holdfast_operator.service.monitoring import Health, Metrics, health_server, late_looks, silent_watch
+from holdfast_operator.service.monitoring import Health, Metrics, health_server
 from holdfast_operator.service.watches import registry, wait_for_crd
-
-_LOG = logging.getLogger("holdfast")
-
-
-def broker_asker(rule: AddressRule) -> AskBrokers:
-    """Return the function that asks brokers for partition counts."""
-    return functools.partial(read_counts, timeout=10.0, rule=rule)
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorOptions:
-    """The options of an operator."""
-
-    policy: PodPolicy
-    """The release, and what pods of apps may do."""
-    namespaces: tuple[str, ...] = ()
-    """Namespaces to watch; empty: all."""
-    lease: str | None = None
-    """`namespace/name`; None: only one operator runs, so no lease is needed."""
-    topics_every: float = 30.0
-    ports: tuple[int, ...] = ()
-    """Ports that serve /healthz and /metrics."""
-    nodes: bool = True
-    """Whether nodes may be watched; if not, a lost node is noticed only by the state of its pods."""
-    storage_classes: bool = True
-    """Whether storage classes may be listed; if not, apps with claims must name theirs."""
-    network: AppNetwork | None = None
-    """What NetworkPolicies of apps admit; None: none are created, and the operator has no right to."""
-    ask: AskBrokers = field(default=broker_asker(AddressRule()))
-    """Asks brokers for partition counts."""
-    at: Callable[[str], None] = field(default=lambda _: None)
+from holdfast_operator.wiring import OperatorOptions, broker_asker, wired
 
 
 async def serve(options: OperatorOptions) -> None:
     """Run the operator until it is cancelled."""
     metrics, health = Metrics(), Health()
     async with _connected(metrics.called) as cluster, health_server(options.ports, health, metrics):
-        teller = EventWriter(cluster, _who())
+        teller = EventWriter(cluster, _who(), options.clock)
         if options.lease is not None:
             namespace, _, name = options.lease.partition("/")
             # Exit at once when the lease is lost: a reconcile under way must not be completed.
@@ -109,39 +65,20 @@ async def _operate(
     options: OperatorOptions, cluster: Cluster, teller: EventWriter, metrics: Metrics, health: Health
 ) -> None:
     await wait_for_crd(cluster)
-    limits = DecisionLimits(lost_after=1000 * options.policy.release.lost_after)
-    cache = WatchCache(nodes=Nodes(limits.lost_after))
-    metrics.watch(cache)
-    looks: LookQueue
-
-    def changed(key: AppKey) -> None:
-        looks.soon(key)
-
-    topics = TopicCounts(options.ask, changed)
     lanes = ExaminerLanes()
-    examiner = Examiner(lanes, changed, options.policy, metrics.refused)
-    storage = StorageClasses(cluster, options.storage_classes)
-    world = SnapshotSources(cluster, cache, topics.counts, PlacementRecords(cluster), storage, examiner.told)
-    hands = ActionRunner(cluster, cache, options.policy.release, options.network)
-    reconciler = Reconciler(world, examiner, hands, teller, limits, metrics, options.at)
-    looks = LookQueue(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
-    health.checks += [lambda: late_looks(looks, time.monotonic()), lambda: silent_watch(cache, time.monotonic())]
+    parts = wired(options, cluster, teller, metrics, lanes)
+    health.checks += parts.health_checks()
     await asyncio.gather(
         lanes.run(),
-        looks.run(),
-        topics.run(options.topics_every),
+        parts.looks.run(),
+        parts.topics.run(options.topics_every),
         kopf.operator(
-            registry=registry(cache, looks, nodes=options.nodes),
+            registry=registry(parts.handlers, nodes=options.nodes),
             clusterwide=not options.namespaces,
             namespaces=options.namespaces,
             standalone=True,
         ),
     )
-
-
-def _failed(metrics: Metrics, key: AppKey, error: Exception) -> None:
-    metrics.failed(error)
-    _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, code_of(error), error)
 
 
 def _who() -> str:

@@ -10,8 +10,6 @@ over the version that was read: if anyone else wrote meanwhile, the write fails 
 knowledge of any step.
 """
 
-import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -46,6 +44,10 @@ class Reconciler:
     metrics: Metrics
     at: Callable[[str], None]
     """Called between any two effects, so that tests can crash the operator there."""
+    clock: Callable[[], int]
+    """Returns the time of day in milliseconds."""
+    jitter: Callable[[], float]
+    """Returns a number from 0 to 1, by which restarts are spread."""
     _refused: dict[str, AppFinding] = field(default_factory=dict)
     """App uid -> why the API server refused its attempt."""
 
@@ -78,8 +80,7 @@ class Reconciler:
         spec = await self.examiner.spec(key, tree)
         seen = await gather(self.world, tree, spec, self._refused.get(tree["metadata"]["uid"]), live=live)
         judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
-        now = time.time_ns() // 1_000_000
-        return seen, decide(seen, judged, now, replace(self.limits, jitter=random.random()))  # noqa: S311 - spreads restarts
+        return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 
     async def _act(self, app: AppObject, decision: Decision) -> None:
         for action in decision.actions:

@@ -25,6 +25,7 @@ from holdfast_operator.brokers.addresses import AddressRule
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
 from holdfast_operator.manifests.pod_policy import PodPolicy
+from holdfast_operator.wiring import OperatorOptions, broker_asker
 
 
 def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:
@@ -55,7 +56,7 @@ def run(namespace: str, when: str) -> None:
 
     if point == "after":
         threading.Timer(float(number), die).start()
-    options = main.OperatorOptions(
+    options = OperatorOptions(
         PodPolicy(Installation("image")),
         (namespace,),
         lease=os.environ["LEASE"] or None,
@@ -66,7 +67,7 @@ def run(namespace: str, when: str) -> None:
         at=at,
     )
     # With real brokers, which are on this host, a test has no words of its own about topics.
-    ask = counts if os.environ["TOPICS"] else main.broker_asker(AddressRule(never=()))
+    ask = counts if os.environ["TOPICS"] else broker_asker(AddressRule(never=()))
     asyncio.run(main.serve(replace(options, ask=ask)))
 
 

@@ -5,6 +5,7 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast_operator import main
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule, Server, servers
+from holdfast_operator.wiring import OperatorOptions
 from tests.error_codes import has_code
 
 
@@ -101,9 +102,9 @@ def test_a_pattern_that_can_not_be_read_is_refused(text: str) -> None:
 def test_the_patterns_of_the_command_line_are_those_that_brokers_are_asked_under(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served: list[main.OperatorOptions] = []
+    served: list[OperatorOptions] = []
 
-    async def serve(options: main.OperatorOptions) -> None:
+    async def serve(options: OperatorOptions) -> None:
         served.append(options)
 
     monkeypatch.setattr(main, "serve", serve)

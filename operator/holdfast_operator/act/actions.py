@@ -5,10 +5,10 @@ so that a late call can't hit a successor. An event that can't be written does n
 decide, nor read anything but the objects of the action.
 """
 
+import asyncio
 import logging
 import secrets
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -83,7 +83,7 @@ class ActionRunner:
         if written is None:
             self.cache.distrust_app(AppKey(app.namespace, app.name))
             return None
-        self.cache.wrote_app(written, time.monotonic())
+        self.cache.wrote_app(written, asyncio.get_running_loop().time())
         return replace(app, status=status, version=written["metadata"]["resourceVersion"])
 
     async def act(self, action: Action, app: AppObject) -> AppFinding | None:
@@ -116,7 +116,7 @@ class ActionRunner:
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
         written = await self.cluster.patch(APP, app.namespace, app.name, patch)
         if written is not None:
-            self.cache.wrote_app(written, time.monotonic())
+            self.cache.wrote_app(written, asyncio.get_running_loop().time())
 
     async def _start(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
         told = attempt_config_map(start, app.tree, owner, self.installed)
@@ -203,6 +203,8 @@ class EventWriter:
 
     cluster: Cluster
     who: str
+    clock: Callable[[], int]
+    """Returns the time of day in milliseconds."""
 
     async def say(self, app: AppObject, told: OperatorEvent) -> None:
         """Write an event about this app."""
@@ -217,7 +219,7 @@ class EventWriter:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": f"{name}.{secrets.token_hex(8)}", "namespace": namespace},
-            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "eventTime": datetime.fromtimestamp(self.clock() / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": "holdfast.dev/operator",
             "reportingInstance": self.who,
             "action": "Reconcile",

@@ -46,6 +46,7 @@ class TopicCounts:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a topic is wanted that has not been asked for yet."""
     forget_after: float = 3600.0
+    clock: Callable[[], float] = time.monotonic
     _wanted: dict[_System, dict[str, dict[AppKey, float]]] = field(default_factory=dict)
     """System -> topic -> app -> when it last asked."""
     _answers: dict[_System, Mapping[str, int | None] | Unknown] = field(default_factory=dict)
@@ -55,15 +56,14 @@ class TopicCounts:
 
     async def run(self, every: float) -> None:
         """Ask all systems every so many seconds, and at once for new topics, until cancelled."""
-        clock = asyncio.get_running_loop().time
-        due = clock()
+        due = self.clock()
         while True:
-            everything = clock() >= due
+            everything = self.clock() >= due
             self.news.clear()
             await self.refresh(everything=everything)
-            due = clock() + every if everything else due
+            due = self.clock() + every if everything else due
             try:
-                async with asyncio.timeout(max(0.0, due - clock())):
+                async with asyncio.timeout(max(0.0, due - self.clock())):
                     await self.news.wait()
             except TimeoutError:
                 continue
@@ -117,7 +117,7 @@ class TopicCounts:
                     left |= not silent
                     continue
                 taken.update(turns)
-            self._asked[system] = time.monotonic()
+            self._asked[system] = self.clock()
             chosen.append((system, frozenset(due)))
         if left:
             self.news.set()
@@ -145,14 +145,14 @@ class TopicCounts:
         if not topics <= wanted.keys():
             self.news.set()
         for topic in topics:
-            wanted.setdefault(topic, {})[key] = time.monotonic()
+            wanted.setdefault(topic, {})[key] = self.clock()
         answer = self._answers.get(system)
         if isinstance(answer, Unknown) or (answer is not None and topics <= answer.keys()):
             return answer
         return Unknown(f"the brokers at {system.bootstrap} are being asked", asked=False)
 
     def _drop_old(self) -> None:
-        limit = time.monotonic() - self.forget_after
+        limit = self.clock() - self.forget_after
         for system, topics in list(self._wanted.items()):
             for topic, keys in list(topics.items()):
                 kept = {key: since for key, since in keys.items() if since > limit}

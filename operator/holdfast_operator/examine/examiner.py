@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.bounded_json import UNREAD
 from holdfast.errors import RetrySoonError
@@ -80,6 +80,14 @@ class _Question:
     namespace: str
     question: bytes
     answer: "asyncio.Future[Any]"
+
+
+class SpecReader(Protocol):
+    """What answers questions about specs."""
+
+    async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:
+        """Return the answer, and its size in bytes."""
+        ...
 
 
 @dataclass(slots=True)
@@ -202,7 +210,7 @@ class ExaminationPendingError(Exception):
 class Examiner:
     """Asks about specs and caches the answers."""
 
-    lanes: ExaminerLanes
+    lanes: SpecReader
     changed: Callable[[AppKey], None]
     """Called when an answer arrives after its look has ended."""
     policy: PodPolicy

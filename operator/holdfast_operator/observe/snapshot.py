@@ -6,9 +6,9 @@ cached. Objects without a watch (Secrets, the record, the attempt's ConfigMap, e
 needed. A fact that can't be read becomes `Unknown`, with the reason. Must not decide.
 """
 
+import asyncio
 import base64
 import math
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -69,13 +69,14 @@ class StorageClasses:
         if not self.allowed:
             return None
         kept = _KEPT_BEFORE_A_START if live or not isinstance(self._found, str) else _KEPT
-        if time.monotonic() - self._asked >= kept:
+        clock = asyncio.get_running_loop().time
+        if clock() - self._asked >= kept:
             found = await _tried(self.cluster.find(STORAGE_CLASS, None, {}))
             if isinstance(found, Unknown):
                 self._found = Unknown(f"{found.why}; or name one in spec.state.storageClass")
             else:
                 self._found = default_of(found)
-            self._asked = time.monotonic()
+            self._asked = clock()
         return self._found
 
 

@@ -10,8 +10,7 @@ it would never watch apps, so its start waits for the CRD. Must not install the 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -19,12 +18,9 @@ import kopf
 
 from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
-from holdfast.protocol.report import DriverReport
 from holdfast.spec.app import API_VERSION
 from holdfast_operator.cluster import APP, Cluster, ClusterUnreachableError
-from holdfast_operator.decide.facts import AppKey, DecisionLimits
-from holdfast_operator.observe.cache import WatchCache, whose_pod
-from holdfast_operator.service.look_queue import LookQueue
+from holdfast_operator.service.watch_handlers import WatchHandlers
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
 """Seconds after which server and client end a watch. The client's limit is longer: it only ends dead connections."""
@@ -32,19 +28,19 @@ _CHUNK = 10
 """Objects per page of a list, as each may have one or two megabytes."""
 
 
-def registry(cache: WatchCache, looks: LookQueue, *, nodes: bool) -> kopf.OperatorRegistry:
-    """Return the watches of an operator; `nodes`: whether it may watch nodes."""
-    made, watches, (group, version) = kopf.OperatorRegistry(), _Watches(cache, looks), API_VERSION.split("/")
+def registry(handlers: WatchHandlers, *, nodes: bool) -> kopf.OperatorRegistry:
+    """Return kopf's watches, which tell these handlers; `nodes`: whether it may watch nodes."""
+    made, (group, version) = kopf.OperatorRegistry(), API_VERSION.split("/")
     kopf.on.login(registry=made)(_login)
     kopf.on.startup(registry=made)(_settle)
     # kopf lists indexed kinds before it calls handlers, so no app is looked at before its pods and reports are known.
-    kopf.index("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(watches.pod_there)
-    kopf.index("configmaps", labels={REPORT_LABEL: kopf.PRESENT}, registry=made)(watches.report_there)
-    kopf.on.event(group, version, APP.plural, registry=made)(watches.app)
-    kopf.on.event("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(watches.pod)
-    kopf.on.event("configmaps", labels={REPORT_LABEL: kopf.PRESENT}, registry=made)(watches.report)
+    kopf.index("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(handlers.pod_there)
+    kopf.index("configmaps", labels={REPORT_LABEL: kopf.PRESENT}, registry=made)(handlers.report_there)
+    kopf.on.event(group, version, APP.plural, registry=made)(handlers.app)
+    kopf.on.event("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(handlers.pod)
+    kopf.on.event("configmaps", labels={REPORT_LABEL: kopf.PRESENT}, registry=made)(handlers.report)
     if nodes:
-        kopf.on.event("nodes", registry=made)(watches.node)
+        kopf.on.event("nodes", registry=made)(handlers.node)
     return made
 
 
@@ -76,65 +72,6 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
     def store(self, **_: Any) -> None:
         pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Watches:
-    """The handlers of kopf's events; `type` is None for objects that existed when a watch began.
-
-    They are coroutines, as kopf runs plain functions in threads.
-    """
-
-    cache: WatchCache
-    looks: LookQueue
-
-    async def app(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
-        """Handle a changed or deleted app."""
-        if type == "DELETED":
-            self.looks.forget(self.cache.forget_app(dict(body)))
-        else:
-            self.looks.soon(self.cache.saw_app(dict(body)))
-
-    async def pod_there(self, body: Mapping[str, Any], **_: Any) -> None:
-        """Record an existing or changed pod. kopf calls this before `pod`, except when the pod is deleted."""
-        self.cache.saw_pod(dict(body), gone=False)
-
-    async def report_there(self, body: Mapping[str, Any], **_: Any) -> None:
-        """Record an existing report; `report` handles changes."""
-        self.cache.first_report(dict(body))
-
-    async def pod(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """Request a look after a pod changed. Its new state is already recorded, unless it was deleted."""
-        tree = dict(body)
-        key = self.cache.saw_pod(tree, gone=True) if type == "DELETED" else whose_pod(tree)
-        if key is not None:
-            self.looks.soon(key, first=True)
-
-    async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """Handle a driver's report; one that only shows progress postpones the next look."""
-        before, after = self.cache.saw_report(dict(body), gone=type == "DELETED")
-        key = AppKey(_metadata(body, "namespace"), str(body["metadata"]["labels"][REPORT_LABEL]))
-        if before is not None and after is not None and goes_on(before, after):
-            self.looks.put_off(key, DecisionLimits().silence / 1000)
-        else:
-            self.looks.soon(key, first=True)
-
-    async def node(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """Request looks at the apps with pods on a node that started or stopped answering."""
-        if self.cache.saw_node(dict(body), gone=type == "DELETED"):
-            for key in self.cache.on_node(_metadata(body, "name")):
-                self.looks.soon(key, first=True)
-
-
-def goes_on(before: DriverReport, after: DriverReport) -> bool:
-    """Return whether only time and progress have changed, and the driver has made progress if there was work."""
-    same = replace(after, at=before.at, batch=before.batch, progressed=before.progressed, lag=before.lag) == before
-    worked = after.progressed is not None and (after.lag == 0 or after.progressed != before.progressed)
-    return same and worked and before.progressed is not None
-
-
-def _metadata(body: Mapping[str, Any], name: str) -> str:
-    return str(body["metadata"][name])
 
 
 _LOG = logging.getLogger("holdfast")

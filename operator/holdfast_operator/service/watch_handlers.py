@@ -1,0 +1,73 @@
+"""What each event of a watch means: it is recorded in the cache, and requests a look at its app.
+
+Whoever watches calls these: kopf on a cluster. Must not know how objects are watched, nor look at apps itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.protocol.names import REPORT_LABEL
+from holdfast.protocol.report import DriverReport
+from holdfast_operator.decide.facts import AppKey, DecisionLimits
+from holdfast_operator.observe.cache import WatchCache, whose_pod
+from holdfast_operator.service.look_queue import LookQueue
+
+
+@dataclass(frozen=True, slots=True)
+class WatchHandlers:
+    """The handlers of kopf's events; `type` is None for objects that existed when a watch began.
+
+    They are coroutines, as kopf runs plain functions in threads.
+    """
+
+    cache: WatchCache
+    looks: LookQueue
+
+    async def app(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
+        """Handle a changed or deleted app."""
+        if type == "DELETED":
+            self.looks.forget(self.cache.forget_app(dict(body)))
+        else:
+            self.looks.soon(self.cache.saw_app(dict(body)))
+
+    async def pod_there(self, body: Mapping[str, Any], **_: Any) -> None:
+        """Record an existing or changed pod. kopf calls this before `pod`, except when the pod is deleted."""
+        self.cache.saw_pod(dict(body), gone=False)
+
+    async def report_there(self, body: Mapping[str, Any], **_: Any) -> None:
+        """Record an existing report; `report` handles changes."""
+        self.cache.first_report(dict(body))
+
+    async def pod(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
+        """Request a look after a pod changed. Its new state is already recorded, unless it was deleted."""
+        tree = dict(body)
+        key = self.cache.saw_pod(tree, gone=True) if type == "DELETED" else whose_pod(tree)
+        if key is not None:
+            self.looks.soon(key, first=True)
+
+    async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
+        """Handle a driver's report; one that only shows progress postpones the next look."""
+        before, after = self.cache.saw_report(dict(body), gone=type == "DELETED")
+        key = AppKey(_metadata(body, "namespace"), str(body["metadata"]["labels"][REPORT_LABEL]))
+        if before is not None and after is not None and goes_on(before, after):
+            self.looks.put_off(key, DecisionLimits().silence / 1000)
+        else:
+            self.looks.soon(key, first=True)
+
+    async def node(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
+        """Request looks at the apps with pods on a node that started or stopped answering."""
+        if self.cache.saw_node(dict(body), gone=type == "DELETED"):
+            for key in self.cache.on_node(_metadata(body, "name")):
+                self.looks.soon(key, first=True)
+
+
+def goes_on(before: DriverReport, after: DriverReport) -> bool:
+    """Return whether only time and progress have changed, and the driver has made progress if there was work."""
+    same = replace(after, at=before.at, batch=before.batch, progressed=before.progressed, lag=before.lag) == before
+    worked = after.progressed is not None and (after.lag == 0 or after.progressed != before.progressed)
+    return same and worked and before.progressed is not None
+
+
+def _metadata(body: Mapping[str, Any], name: str) -> str:
+    return str(body["metadata"][name])
