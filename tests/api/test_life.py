@@ -176,7 +176,7 @@ def test_a_broker_that_cannot_be_reached_is_waited_for(site: Site) -> None:
     site.unreachable()
     with site.operator():
         site.apply()
-        site.until("Stalled", "True", "BrokerUnreachable")
+        site.until("Ready", "False", "BrokerUnreachable")
         assert site.pods() == []
         site.topics(clicks=4, out=4)
         ready(site)

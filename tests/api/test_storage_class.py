@@ -30,7 +30,7 @@ def test_an_app_waits_for_a_default_storage_class_and_its_attempt_is_told_which_
     default(site, "false")
     with site.operator():
         site.apply()
-        site.until("Stalled", "True", "StorageClassMissing")
+        site.until("Ready", "False", "StorageClassMissing")
         assert site.alive() == []
         default(site, "true")
         wait_until(lambda: len(site.alive()) == 1, 60, "the driver is made")

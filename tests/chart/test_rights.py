@@ -91,7 +91,7 @@ def begin(site: Site) -> None:
     name = attempt_name("ads", "1", 1)
     site.admin.create(PODS.format(site.namespace), stranger(name))
     site.apply(systems=SYSTEMS, restart=RESTART)
-    site.until("Stalled", "True", "ObjectMissing")
+    site.until("Ready", "False", "ObjectMissing")
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -99,7 +99,7 @@ def begin(site: Site) -> None:
         "stringData": {"client.id": "a"},
     }
     site.admin.create(f"/api/v1/namespaces/{site.namespace}/secrets", secret)
-    site.until("Stalled", "True", "CreateRefused", 60)
+    site.until("Ready", "False", "CreateRefused", 60)
     site.admin.delete(f"{PODS.format(site.namespace)}/{name}", grace=0)
     site.kubelet.healthy = True
 

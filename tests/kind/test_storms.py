@@ -61,7 +61,7 @@ def test_a_full_disk_is_said_and_when_there_is_room_again_the_app_goes_on(
             node = cluster.workers[0]
             path = disk(team.storage_class, 0)
             _fill(cluster, node, f"{path}/filler")
-            app.until("Ready", "False", "WaitingToRestart")
+            app.until("Reconciling", "True", "WaitingToRestart")
             assert "no space" in app.message("Ready")
             cluster.on_node(node, "mount", "-o", "remount,size=512m", path)
             cluster.on_node(node, "rm", f"{path}/filler")

@@ -84,6 +84,11 @@ def after(**status: Any) -> Status:
     return started().model_copy(update=status)
 
 
+def message(decision: Decision, kind: str) -> str:
+    """Message of a condition."""
+    return next(one.message for one in decision.status.conditions if one.type == kind)
+
+
 def condition(decision: Decision, kind: str) -> tuple[str, str]:
     """Status and reason of a condition."""
     return next((one.status, one.reason) for one in decision.status.conditions if one.type == kind)

@@ -4,8 +4,9 @@ import pytest
 
 from holdfast.errors import WorldChangeError
 from holdfast.protocol.names import APP_ID_LABEL, ATTEMPT_LABEL, app_id
-from holdfast.protocol.pods import ContainerEnd, PodPhase
+from holdfast.protocol.pods import ContainerEnd, PodPhase, PodState
 from holdfast.reasons import Reason
+from holdfast.spec.app import Status
 from holdfast_operator.decide.attempt_endings import AttemptOutcome
 from holdfast_operator.decide.decision import (
     AddFinalizer,
@@ -28,6 +29,7 @@ from tests.operator.apps import (
     condition,
     decided,
     driver,
+    message,
     report,
     seen,
     started,
@@ -147,7 +149,8 @@ def test_a_failed_driver_is_followed_by_another_after_a_wait() -> None:
     waiting = decided(seen(app(decision.status), driver=driver(**FAILED)))
     assert waiting.wake == LookAgain(5000)
     assert waiting.actions == ()
-    assert condition(waiting, "Ready") == ("False", "WaitingToRestart")
+    assert condition(waiting, "Ready") == ("False", "DriverFailed")
+    assert condition(waiting, "Reconciling") == ("True", "WaitingToRestart")
     again = decided(seen(app(waiting.status), driver=driver(**FAILED)), now=NOW + 5000)
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
@@ -254,8 +257,96 @@ def test_what_can_never_start_waits_for_its_user(spec: dict[str, Any], reason: R
 
 def test_a_missing_secret_is_waited_for() -> None:
     decision = decided(seen(app(), missing=("Secret kafka-auth",)))
-    assert condition(decision, "Stalled") == ("True", "ObjectMissing")
+    assert condition(decision, "Reconciling") == ("True", "ObjectMissing")
     assert isinstance(decision.wake, LookAgain)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"missing": ("Secret kafka-auth",)}, Reason.OBJECT_MISSING),
+        ({"counts": {"clicks": None, "out": 4}}, Reason.TOPIC_MISSING),
+        ({"counts": Unknown("no broker answered")}, Reason.BROKER_UNREACHABLE),
+        ({"storage_class": None}, Reason.STORAGE_CLASS_MISSING),
+        ({"refused": AppFinding(Reason.CREATE_REFUSED, "exceeded quota")}, Reason.CREATE_REFUSED),
+    ],
+    ids=lambda part: str(part) if isinstance(part, Reason) else "",
+)
+def test_what_may_come_right_by_itself_is_under_way_and_stalls_once_it_has_taken_too_long(
+    facts: dict[str, Any], reason: Reason
+) -> None:
+    status, last = Status(), NOW + LIMITS.start
+    for now in (NOW, last):
+        early = decided(seen(app(status), **facts), now)
+        assert (condition(early, "Reconciling"), condition(early, "Stalled")[0]) == (("True", reason), "False")
+        status = early.status
+    late = decided(seen(app(status), **facts), last + 1)
+    assert (condition(late, "Stalled"), condition(late, "Reconciling")[0]) == (("True", reason), "False")
+    assert condition(decided(seen(app(late.status), **facts), last + LIMITS.look), "Stalled") == ("True", reason)
+    changed = decided(seen(app(late.status, generation=2), **facts), last + LIMITS.look)
+    assert condition(changed, "Reconciling") == ("True", reason)
+    assert condition(decided(seen(app(late.status)), last + LIMITS.look), "Stalled")[0] == "False"
+
+
+def test_an_app_that_was_suspended_for_long_has_all_its_time_to_start() -> None:
+    status = decided(seen(app(suspend=True))).status
+    later = decided(seen(app(status, generation=2), missing=("Secret kafka-auth",)), NOW + 10 * LIMITS.start)
+    assert condition(later, "Reconciling") == ("True", "ObjectMissing")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"waiting": ("ImagePullBackOff", "no such image")}, Reason.IMAGE_UNAVAILABLE),
+        ({"waiting": ("CreateContainerConfigError", "secret x not found")}, Reason.CONTAINER_REFUSED),
+        ({"phase": PodPhase.PENDING, "unschedulable": "0/3 nodes"}, Reason.UNSCHEDULABLE),
+    ],
+)
+def test_a_driver_that_nothing_but_a_person_can_help_stalls_after_the_time_a_start_may_take(
+    facts: dict[str, Any], reason: Reason
+) -> None:
+    for age, moving in ((LIMITS.start, True), (LIMITS.start + 1, False)):
+        decision = decided(seen(app(started()), driver=driver(created=NOW - age, **facts)))
+        assert condition(decision, "Ready") == ("False", reason)
+        assert condition(decision, "Reconciling")[0] == str(moving)
+        assert condition(decision, "Stalled")[0] == str(not moving)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "cure"),
+    [
+        ("0/3 nodes are available: 3 Insufficient cpu.", "lower spec.runtime.driver.cores"),
+        ("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.", "kubectl describe pvc"),
+        ('0/3 nodes are available: persistentvolumeclaim "models" not found.', "kubectl describe pvc"),
+        ("0/3 nodes are available: 3 node(s) had untolerated taint {gpu: true}.", "toleration"),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", "node selector"),
+        ("preemption: no victims", "kubectl describe pod"),
+    ],
+)
+def test_what_the_scheduler_says_decides_what_is_advised(scheduler: str, cure: str) -> None:
+    pod = driver(phase=PodPhase.PENDING, unschedulable=scheduler)
+    assert cure in message(decided(seen(app(started()), driver=pod)), "Ready")
+
+
+def test_what_an_executor_waits_for_is_said_of_an_app_that_is_not_ready() -> None:
+    waits = PodState("ads-exec-1", "e", PodPhase.PENDING, attempt=1, role="executor", unschedulable="unbound claims")
+    for age in (0, LIMITS.start + 1):
+        pod = driver(created=NOW - age)
+        decision = decided(seen(app(started()), driver=pod, executors=(waits,)))
+        assert "; ads-exec-1 waits: unbound claims" in message(decision, "Ready")
+
+
+def test_an_app_in_a_crash_loop_says_what_failed_until_a_batch_is_committed() -> None:
+    status = decided(seen(app(started()), driver=driver(**FAILED))).status
+    failed = message(decided(seen(app(status))), "Ready")
+    later = NOW + 60_000
+    starts = decided(seen(app(status)), later)
+    for decision in (starts, decided(seen(app(starts.status), driver=driver(2, created=later)), later)):
+        assert condition(decision, "Ready") == ("False", "DriverFailed")
+        assert message(decision, "Ready") == failed
+        assert condition(decision, "Reconciling") == ("True", "Starting")
+    runs = decided(seen(app(starts.status), driver=driver(2, created=later), report=report(2, at=later)), later)
+    assert condition(runs, "Ready") == ("True", "Running")
 
 
 def test_without_a_default_storage_class_an_app_with_claims_waits_and_says_so() -> None:
@@ -277,7 +368,7 @@ def test_a_default_storage_class_that_goes_harms_no_running_attempt() -> None:
 def test_what_the_api_server_refuses_is_said_and_tried_again() -> None:
     status = decided(seen(app())).status
     decision = decided(seen(app(status), refused=AppFinding(Reason.CREATE_REFUSED, "exceeded quota: pods=10")))
-    assert condition(decision, "Stalled") == ("True", "CreateRefused")
+    assert condition(decision, "Ready") == ("False", "CreateRefused")
     assert isinstance(decision.actions[0], StartDriver)
     assert decision.wake == LookAgain(LIMITS.look)
 

@@ -160,7 +160,7 @@ def test_growth_halts_where_the_spec_says_so() -> None:
 def test_a_broker_that_cannot_be_reached_is_a_condition_and_harms_nobody() -> None:
     unknown = Unknown("no broker of events answered at kafka:9092")
     waiting = decided(seen(app(), counts=unknown))
-    assert condition(waiting, "Stalled") == ("True", "BrokerUnreachable")
+    assert condition(waiting, "Reconciling") == ("True", "BrokerUnreachable")
     assert waiting.wake == LookAgain(LIMITS.look)
     running = decided(seen(app(started()), driver=driver(), report=report(), counts=unknown))
     assert condition(running, "Ready") == ("True", "Running")

@@ -16,7 +16,6 @@ from holdfast_operator.manifests.driver_pod import (
     drain_seconds,
     driver_pod,
     executor_template,
-    needs_default_class,
     spark_settings,
     takes_node_folder,
 )
@@ -104,9 +103,6 @@ def test_claims_are_of_the_class_the_app_names_else_of_the_clusters_default() ->
     assert told("standard") == "standard"
     assert told("standard", storageClass="fast") == "fast"
     assert told("standard", location="Pod") is None
-    assert needs_default_class(app())
-    assert not needs_default_class(app(state={"storageClass": "fast"}))
-    assert not needs_default_class(app(state={"location": "Node"}))
 
 
 def test_what_an_attempt_is_told_is_whole_and_has_no_status() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from holdfast.spec.parse import parse_app
-from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates, merged
+from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates, merged, mounted_claims
 from tests.operator.apps import TREE, tree
 
 
@@ -34,6 +34,21 @@ def test_what_carries_the_engine_is_refused_by_name(template: dict[str, Any], na
     with pytest.raises(TemplateRefusedError) as error:
         check_templates(runtime("driver", template))
     assert f"spec.runtime.driver.podTemplate.{named}" in str(error.value) or named in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "claims"),
+    [
+        ({"spec": {"volumes": [{"name": "m", "persistentVolumeClaim": {"claimName": "models"}}]}}, ("models",)),
+        ({"spec": {"volumes": [{"name": "s", "secret": {"secretName": "models"}}]}}, ()),
+        ({"spec": {"volumes": [7, {"persistentVolumeClaim": 7}, {"persistentVolumeClaim": {"claimName": 7}}]}}, ()),
+        ({"spec": {"volumes": 7}}, ()),
+        ({"spec": 7}, ()),
+    ],
+)
+def test_the_claims_of_a_template_are_known_whatever_its_shape(template: dict[str, Any], claims: tuple[str]) -> None:
+    parts = {**TREE["spec"]["runtime"], "driver": {"podTemplate": template}, "executors": {"podTemplate": template}}
+    assert mounted_claims(parse_app(tree(runtime=parts))) == claims
 
 
 def test_executors_have_a_container_of_another_name() -> None:

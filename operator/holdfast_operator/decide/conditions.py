@@ -8,7 +8,7 @@ conditions already showed gives none, even if numbers in its message change. Mus
 
 from collections.abc import Mapping
 
-from holdfast.moments import stamp
+from holdfast.moments import moment, stamp
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition, Status
@@ -86,12 +86,30 @@ def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = Fal
     }
 
 
-def running_conditions(judged: StartVerdict, status: Status, report: DriverReport) -> ConditionUpdates:
+def waiting(case: Case, reason: Reason, message: str) -> ConditionUpdates:
+    """Return the updates for what may come right by itself: work is under way, until that has taken too long."""
+    shown = {one.type: one for one in case.status.conditions}
+    moves, stalls = shown.get("Reconciling"), shown.get("Stalled")
+    stalled = stalls is not None and stalls.status == "True" and stalls.observed_generation == case.seen.app.generation
+    since = moment(moves.last_transition_time) if moves is not None and moves.status == "True" else None
+    late = stalled or (since is not None and case.now - since > case.limits.start)
+    return not_ready(reason, message, moving=not late, stalled=late)
+
+
+def under_way(case: Case, reason: Reason, message: str) -> ConditionUpdates:
+    """Return the updates for work under way. After a failure `Ready` says what failed, until a batch is committed."""
+    updates = not_ready(reason, message, moving=True)
+    if case.status.failures and any(one.type == "Ready" and one.status == "False" for one in case.status.conditions):
+        del updates["Ready"]
+    return updates
+
+
+def running_conditions(case: Case, report: DriverReport) -> ConditionUpdates:
     """Return the updates for a healthy attempt; the newest spec may still wait or be invalid."""
-    against = judged.against
-    if against is not None and judged.may_change and judged.differs(status):
+    judged, against = case.judged, case.judged.against
+    if against is not None and judged.may_change and judged.differs(case.status):
         message = f"attempt {report.attempt} goes on as it was; what was applied has to wait: {against.message}"
-        return not_ready(against.reason, message, moving=True)
+        return waiting(case, against.reason, message)
     if against is not None and not judged.may_change:
         message = f"attempt {report.attempt} goes on as it was; what was applied can't run: {against.message}"
         return not_ready(against.reason, message, moving=False, stalled=True)

@@ -62,12 +62,12 @@ def executor_effects(case: Case, driver: PodState, report: DriverReport | None) 
     ends, told = _given_up_pods(case, mine, since)
     if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
         return ExecutorEffects({}, wake, (*hands_over, *ends), told)
-    said = {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{_waiting(mine)}")}
+    said = {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{waiting_executor(mine)}")}
     return ExecutorEffects(said, wake, (*hands_over, *ends), told)
 
 
-def _waiting(executors: tuple[PodState, ...]) -> str:
-    """Return, in words, what one of the executors waits for."""
+def waiting_executor(executors: tuple[PodState, ...]) -> str:
+    """Return, as the end of a sentence, what one of the executors waits for; empty: none waits."""
     for pod in executors:
         if why := pod.unschedulable or ": ".join(filter(None, pod.waiting or ())):
             return f"; {pod.name} waits: {why}"

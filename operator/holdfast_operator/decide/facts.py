@@ -106,7 +106,7 @@ class Snapshot:
     missing: tuple[str, ...] | Unknown = ()
     """Missing objects that the app's pods need, e.g. `Secret kafka-auth`."""
     storage_class: Observed[str] = ""
-    """The cluster's default class, if the app's claims need it; empty: not needed."""
+    """The class of the app's claims; None: there is no such; empty: it has no claims."""
     report: Observed[DriverReport] = None
     seats: ExecutorLocations | Unknown | None = None
     """None: the executors are running and have not changed since they were last assigned."""

@@ -26,7 +26,9 @@ from holdfast_operator.decide.conditions import (
     not_ready,
     plan_conditions,
     settled,
+    under_way,
     unreadable,
+    waiting,
 )
 from holdfast_operator.decide.decision import (
     Action,
@@ -178,7 +180,10 @@ def cannot_start(case: Case) -> Decision | None:
         return None
     soon = against.reason in PENDING_REASONS
     said = plan_conditions(case.judged) | growth_conditions(case.judged)
-    said |= not_ready(against.reason, against.message, moving=soon, stalled=not soon)
+    if case.judged.may_change:
+        said |= waiting(case, against.reason, against.message)
+    else:
+        said |= not_ready(against.reason, against.message, moving=False, stalled=True)
     wake: NextLook = LookAgain(case.limits.soon if soon else case.limits.look)
     if not case.judged.may_change and not _needs_topics(case):
         wake = WaitForChange("the spec changes")
@@ -191,7 +196,7 @@ def waits(case: Case) -> Decision | None:
     if until is None or until <= case.now:
         return None
     message = f"{last_words(case.status)}; the next attempt starts at {case.status.retry_at}"
-    said = not_ready(Reason.WAITING_TO_RESTART, message, moving=True)
+    said = under_way(case, Reason.WAITING_TO_RESTART, message)
     return decision(case, said, LookAgain(until - case.now))
 
 
@@ -210,25 +215,29 @@ def starts(case: Case) -> Decision:
     app, status = case.judged.app, case.status
     assert app is not None  # noqa: S101 - checked by an earlier rule
     new_run = status.run_id != app.spec.run_id
-    under_way = status.attempt is not None and status.ended is None and not new_run
+    intended = status.attempt is not None and status.ended is None and not new_run
     last = max(0 if new_run else status.attempt or 0, case.seen.highest)
-    number = status.attempt if under_way and status.attempt is not None else last + 1
-    said = plan_conditions(case.judged) | not_ready(Reason.STARTING, f"attempt {number} starts", moving=True)
-    said |= {"DriverRunning": (False, Reason.STARTING, f"attempt {number} starts")}
+    number = status.attempt if intended and status.attempt is not None else last + 1
+    message = f"attempt {number} starts"
+    starting = (
+        not_ready(Reason.STARTING, message, moving=True) if new_run else under_way(case, Reason.STARTING, message)
+    )
+    said = plan_conditions(case.judged) | starting
+    said |= {"DriverRunning": (False, Reason.STARTING, message)}
     if case.seen.refused is not None:
         why = case.seen.refused
-        said |= not_ready(why.reason, why.message, moving=False, stalled=True)
+        said |= waiting(case, why.reason, why.message)
     counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
     storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
     actions: list[Action] = [StartDriver(app, number, counts, _holding_state(case), storage)]
     events: list[OperatorEvent] = []
-    if not under_way:
+    if not intended:
         events.append(OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"))
     if new_run and status.run_id is not None:
         actions.insert(0, GiveUpRunClaims(app_id(app.name, status.run_id)))
         message = f"run {status.run_id} is over, its local state is given up"
         events.append(OperatorEvent(Reason.SPEC_CHANGED, message))
-    if not under_way:
+    if not intended:
         events += _left_behind(case)
     return decision(
         case,

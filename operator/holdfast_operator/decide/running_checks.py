@@ -5,7 +5,7 @@ exists may still not work, so its node, image, container, start, reports and pro
 anything: a driver that waits for its image or a node is left alone, since the wait may end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from holdfast.moments import time_span
@@ -85,6 +85,14 @@ REASONS_TO_END: tuple[Callable[[Case, StreamApp], AppFinding | None], ...] = (_s
 """The first match counts; none: the attempt goes on."""
 
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
+_PLACE_CURES: Mapping[str, str] = {
+    "persistentvolume": "look at the claims that its pod template mounts (kubectl describe pvc)",
+    "insufficient": "lower spec.runtime.driver.cores or memory, or add nodes",
+    "taint": "give its pod template a toleration, or add nodes without that taint",
+    "affinity": "change the node selector or affinity of its pod template, or label a node",
+    "selector": "change the node selector or affinity of its pod template, or label a node",
+}
+"""What the scheduler says, in small letters -> what to do; the first that stands in its message counts."""
 _REFUSED = frozenset(
     {
         "CreateContainerConfigError",
@@ -107,6 +115,8 @@ class LivingDriver:
     """The app's trigger interval, in milliseconds."""
     now: int
     limits: DecisionLimits
+    waits: str = ""
+    """What an executor waits for, as the end of a sentence."""
 
     @property
     def age(self) -> int:
@@ -149,8 +159,9 @@ def _container(living: LivingDriver) -> AppFinding | None:
 def _unschedulable(living: LivingDriver) -> AppFinding | None:
     if living.pod.phase is not PodPhase.PENDING or living.pod.unschedulable is None:
         return None
-    message = f"{living.pod.unschedulable}; lower spec.runtime.driver.cores or memory, or add nodes"
-    return AppFinding(Reason.UNSCHEDULABLE, message)
+    why = living.pod.unschedulable
+    cure = next((cure for part, cure in _PLACE_CURES.items() if part in why.lower()), "see kubectl describe pod")
+    return AppFinding(Reason.UNSCHEDULABLE, f"{why}; {cure}")
 
 
 def _slow_start(living: LivingDriver) -> AppFinding | None:
@@ -158,9 +169,8 @@ def _slow_start(living: LivingDriver) -> AppFinding | None:
     if works or living.age <= living.limits.start:
         return None
     where = "is not running" if living.pod.phase is not PodPhase.RUNNING else "runs but has not committed a batch yet"
-    return AppFinding(
-        Reason.START_TIMEOUT, f"after {time_span(living.age)} the driver {where}; see kubectl describe and logs"
-    )
+    message = f"after {time_span(living.age)} the driver {where}{living.waits}; see kubectl describe and logs"
+    return AppFinding(Reason.START_TIMEOUT, message)
 
 
 def _silent(living: LivingDriver) -> AppFinding | None:
@@ -192,3 +202,7 @@ HEALTH_CHECKS: tuple[Callable[[LivingDriver], AppFinding | None], ...] = (
     _no_progress,
 )
 """The first match counts; none: the driver is healthy."""
+STUCK_REASONS = frozenset(
+    {Reason.IMAGE_UNAVAILABLE, Reason.CONTAINER_REFUSED, Reason.UNSCHEDULABLE, Reason.START_TIMEOUT}
+)
+"""Reasons that somebody has to end if they last longer than a start may."""

@@ -20,6 +20,7 @@ from holdfast_operator.decide.conditions import (
     running_conditions,
     status_with,
     table_conditions,
+    under_way,
 )
 from holdfast_operator.decide.decision import (
     CollectAttempts,
@@ -31,9 +32,9 @@ from holdfast_operator.decide.decision import (
     actions_to_end,
     given_up,
 )
-from holdfast_operator.decide.executors import executor_effects
+from holdfast_operator.decide.executors import executor_effects, executors, waiting_executor
 from holdfast_operator.decide.facts import AppFinding, Case
-from holdfast_operator.decide.running_checks import LivingDriver, reason_to_end, unhealthy
+from holdfast_operator.decide.running_checks import STUCK_REASONS, LivingDriver, reason_to_end, unhealthy
 
 _DOUBLINGS = 20
 _JITTER = 0.2
@@ -108,19 +109,20 @@ def _living(case: Case, driver: PodState) -> Decision:
     report = case.seen.report
     mine = report if isinstance(report, DriverReport) and report.attempt == driver.attempt else None
     interval = millis(case.judged.app.spec.runtime.trigger.interval) if case.judged.app is not None else 0
-    found = unhealthy(LivingDriver(driver, mine, interval, case.now, case.limits))
+    waits = waiting_executor(executors(case.seen, driver.attempt))
+    found = unhealthy(LivingDriver(driver, mine, interval, case.now, case.limits, waits))
     running = driver.phase is PodPhase.RUNNING
     shown = AppFinding(Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}") if found is None else found
     said: ConditionUpdates = {"DriverRunning": (running, shown.reason, shown.message)}
     said |= plan_conditions(case.judged) | growth_conditions(case.judged)
     if found is not None:
-        stalled = found.reason is Reason.START_TIMEOUT
-        said |= not_ready(found.reason, found.message, moving=mine is None, stalled=stalled)
+        stalled = found.reason in STUCK_REASONS and case.now - driver.created > case.limits.start
+        said |= not_ready(found.reason, found.message, moving=mine is None and not stalled, stalled=stalled)
     elif mine is None or mine.progressed is None:
-        said |= not_ready(Reason.STARTING, f"waiting for the first batch of {driver.name}", moving=True)
+        said |= under_way(case, Reason.STARTING, f"waiting for the first batch of {driver.name}{waits}")
     else:
         said |= locality_conditions(mine) | table_conditions(mine)
-        said |= running_conditions(case.judged, case.status, mine)
+        said |= running_conditions(case, mine)
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     applied = case.judged.against is None or not case.judged.differs(case.status)

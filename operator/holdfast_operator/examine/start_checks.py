@@ -112,6 +112,9 @@ def _objects_there(case: _Case) -> AppFinding | None:
 def _storage_class(case: _Case) -> AppFinding | None:
     if case.seen.storage_class is not None:
         return None
+    if (named := case.app.spec.state.storage_class) is not None:
+        message = f"spec.state.storageClass: the cluster has no StorageClass {named}; create it, or name another"
+        return AppFinding(Reason.STORAGE_CLASS_MISSING, message)
     message = (
         "spec.state.storageClass is missing, and the cluster has no default StorageClass that the operator can see: "
         "name one, or make one the default"

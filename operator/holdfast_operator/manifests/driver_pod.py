@@ -213,7 +213,7 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
 def spark_settings(
     app: StreamApp, attempt: int, owner: AppOwner, release: Installation, storage_class: str = ""
 ) -> dict[str, str]:
-    """Return Spark's settings for client mode, each tested on a cluster. `storage_class`: the cluster's default."""
+    """Return Spark's settings for client mode, each tested on a cluster. `storage_class`: that of its claims."""
     spec, run = app.spec, app_id(app.name, app.spec.run_id)
     kubernetes, executors = "spark.kubernetes", spec.runtime.executors
     settings = {
@@ -260,11 +260,6 @@ def secrets_needed(app: StreamApp) -> tuple[str, ...]:
     """Return the names of the Secrets that the app's pods mount."""
     names = [one.kafka.secret_name for one in app.spec.systems if one.kafka is not None]
     return tuple(sorted({name for name in names if name is not None}))
-
-
-def needs_default_class(app: StreamApp) -> bool:
-    """Return whether the app's claims use the cluster's default storage class."""
-    return app.spec.state.location == "Claim" and app.spec.state.storage_class is None
 
 
 def _labels(app: StreamApp, attempt: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.errors import UserActionError
 from holdfast.protocol.pods import MAIN
+from holdfast.spec.app import StreamApp
 from holdfast.spec.runtime import Runtime
 
 Tree = dict[str, Any]
@@ -44,6 +45,23 @@ _RESERVED = "HOLDFAST_"
 
 class TemplateRefusedError(UserActionError):
     """A pod template sets fields that the engine depends on."""
+
+
+def mounted_claims(app: StreamApp) -> tuple[str, ...]:
+    """Return the names of the claims that the app's pod templates mount."""
+    runtime = app.spec.runtime
+    return tuple(sorted({*_claims(runtime.driver.pod_template), *_claims(runtime.executors.pod_template)}))
+
+
+def _claims(template: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the claims that a template names; whether its shape is right is judged elsewhere."""
+    spec = template.get("spec")
+    volumes = spec.get("volumes") if isinstance(spec, dict) else None
+    for volume in volumes if isinstance(volumes, list) else ():
+        source = volume.get("persistentVolumeClaim") if isinstance(volume, dict) else None
+        name = source.get("claimName") if isinstance(source, dict) else None
+        if isinstance(name, str) and name:
+            yield name
 
 
 def check_templates(runtime: Runtime) -> None:

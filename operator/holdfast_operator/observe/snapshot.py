@@ -10,7 +10,7 @@ import asyncio
 import base64
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -23,6 +23,7 @@ from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
 from holdfast_operator.cluster import (
     APP,
+    CLAIM,
     CONFIG_MAP,
     NODE,
     POD,
@@ -41,7 +42,8 @@ from holdfast_operator.decide.facts import (
     Snapshot,
     Unknown,
 )
-from holdfast_operator.manifests.driver_pod import APP_KEY, needs_default_class, secrets_needed
+from holdfast_operator.manifests.driver_pod import APP_KEY, secrets_needed
+from holdfast_operator.manifests.pod_templates import mounted_claims
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.placement import PlacementRecords, read_executor_locations
 
@@ -56,28 +58,34 @@ CountsSource = Callable[[AppKey, StreamApp, SecretSettings], Mapping[str, int | 
 
 @dataclass(slots=True)
 class StorageClasses:
-    """The cluster's default StorageClass, cached: Spark creates executors' claims only with a named class."""
+    """The cluster's StorageClasses, cached: Spark creates executors' claims only with a named class."""
 
     cluster: Cluster
     allowed: bool = True
-    """Whether classes may be listed; if not, there is no default."""
-    _found: str | Unknown | None = None
+    """Whether classes may be listed; if not, there is no default, and a named one is taken as it is."""
+    _classes: list[Tree] | Unknown = field(default_factory=list)
     _asked: float = -math.inf
 
-    async def default(self, *, live: bool) -> str | Unknown | None:
-        """Return its name; None: there is none."""
+    async def of(self, app: StreamApp, *, live: bool) -> str | Unknown | None:
+        """Return the class of the app's claims, named or the default; None: there is no such; empty: it has none."""
+        named = app.spec.state.storage_class
+        if app.spec.state.location != "Claim":
+            return ""
         if not self.allowed:
-            return None
-        kept = _KEPT_BEFORE_A_START if live or not isinstance(self._found, str) else _KEPT
+            return named
+        await self._refresh(live=live)
+        if isinstance(self._classes, Unknown):
+            return named or Unknown(f"{self._classes.why}; or name one in spec.state.storageClass")
+        if named is None:
+            return default_of(self._classes)
+        return named if any(one["metadata"]["name"] == named for one in self._classes) else None
+
+    async def _refresh(self, *, live: bool) -> None:
+        kept = _KEPT_BEFORE_A_START if live or not self._classes or isinstance(self._classes, Unknown) else _KEPT
         clock = asyncio.get_running_loop().time
         if clock() - self._asked >= kept:
-            found = await _tried(self.cluster.find(STORAGE_CLASS, None, {}))
-            if isinstance(found, Unknown):
-                self._found = Unknown(f"{found.why}; or name one in spec.state.storageClass")
-            else:
-                self._found = default_of(found)
+            self._classes = await _tried(self.cluster.find(STORAGE_CLASS, None, {}))
             self._asked = clock()
-        return self._found
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +149,8 @@ async def _with_spec(
         record=await _tried(world.records.read(key, run, since=_news(seen.report), live=live)),
         running=await _running(world, key, seen.app, fingerprint),
         counts=_counts(world, key, spec, secrets),
-        missing=_missing(secrets),
-        storage_class=await world.storage.default(live=live) if needs_default_class(spec) else "",
+        missing=await _missing(world, key, spec, secrets),
+        storage_class=await world.storage.of(spec, live=live),
         seats=await _tried(_seats(world, key, spec, seen)),
         highest=_highest(seen, run, last),
     )
@@ -261,10 +269,15 @@ async def _secrets(world: SnapshotSources, key: AppKey, app: StreamApp) -> dict[
     return {name: None if tree is None else _settings(tree) for name, tree in found.items()}
 
 
-def _missing(secrets: Mapping[str, object] | Unknown) -> tuple[str, ...] | Unknown:
+async def _missing(
+    world: SnapshotSources, key: AppKey, app: StreamApp, secrets: Mapping[str, object] | Unknown
+) -> tuple[str, ...] | Unknown:
     if isinstance(secrets, Unknown):
         return secrets
-    return tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None)
+    claims = {name: await _tried(world.cluster.get(CLAIM, key.namespace, name)) for name in mounted_claims(app)}
+    missing = [f"Secret {name}" for name, settings in secrets.items() if settings is None]
+    # A claim that could not be read may be there: the scheduler will tell.
+    return (*missing, *(f"PersistentVolumeClaim {name}" for name, tree in claims.items() if tree is None))
 
 
 def _settings(tree: Tree) -> dict[str, str]:
