@@ -42,6 +42,14 @@ def test_a_watch_that_is_silent_about_what_we_wrote_is_noticed() -> None:
     assert silent_watch(cache, 1e9) is None
 
 
+def test_a_watch_that_told_of_a_write_before_its_answer_came_is_not_silent() -> None:
+    cache = WatchCache()
+    cache.saw_app(tree(1))
+    cache.saw_app(tree(5))
+    cache.wrote_app(tree(5), 100.0)
+    assert silent_watch(cache, 101.0 + LONGEST_SILENCE) is None
+
+
 def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> None:
     cache = WatchCache()
     cache.saw_app(tree(1))

@@ -74,9 +74,9 @@ class WatchCache:
         return key
 
     def wrote_app(self, tree: Tree, now: float) -> None:
-        """Record an app that we wrote, before a watch reports it; ignored if a watch reported that it is gone."""
+        """Record an app that we wrote; ignored if a watch reported this version already, or that the app is gone."""
         known = self._apps.get(_key_of(tree))
-        if known is None or known.uid != tree["metadata"]["uid"]:
+        if known is None or known.uid != tree["metadata"]["uid"] or known.version >= _version(tree):
             return
         key = self._newest(tree)
         since = self._unheard[key][1] if key in self._unheard else now
