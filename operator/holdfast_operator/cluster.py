@@ -60,6 +60,15 @@ _DISCOVERY = ApiKind("Discovery", "", "")
 """The API server's discovery documents."""
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """The objects of a list."""
+
+    items: list[Tree]
+    version: str
+    """Its resourceVersion."""
+
+
 class ClusterUnreachableError(RetrySoonError):
     """The API server did not answer, or can't right now."""
 
@@ -91,16 +100,21 @@ class Cluster:
 
     async def find(self, kind: ApiKind, namespace: str | None, labels: Mapping[str, str]) -> list[Tree]:
         """Return all objects with these labels."""
+        return (await self.listing(kind, namespace, labels)).items
+
+    async def listing(self, kind: ApiKind, namespace: str | None, labels: Mapping[str, str]) -> ObjectList:
+        """Return all objects with these labels, and the version at which these were all."""
         found: list[Tree] = []
         query = [("limit", str(_PAGE)), ("labelSelector", ",".join(f"{key}={value}" for key, value in labels.items()))]
-        after = ""
+        after, version = "", ""
         while True:
             more = [("continue", after)] if after else []
             page = await self._call("list", kind, kind.path(namespace), query + more) or {}
             found += page.get("items") or []
-            after = (page.get("metadata") or {}).get("continue") or ""
+            metadata = page.get("metadata") or {}
+            after, version = metadata.get("continue") or "", version or str(metadata.get("resourceVersion"))
             if not after:
-                return found
+                return ObjectList(found, version)
 
     async def create(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree:
         """Create the object; `ConflictError` if one of this name exists."""

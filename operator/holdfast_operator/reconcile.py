@@ -5,9 +5,10 @@ Each look goes through these steps:
     examine -> gather -> judge -> decide -> write the intent -> act -> write events -> return the next look
 
 Watches are enough to find that nothing has to be done. A decision that starts an attempt or deletes something rests on
-absence, so it is made again with facts read from the API server. The status is written before any action, and only
-over the version that was read: if anyone else wrote meanwhile, the write fails and nothing is done. Must not hold the
-knowledge of any step.
+absence, so it is made again with facts read from the API server. So is, at most once a minute, one about an app that is
+not well though it has pods: watches may have died before they could tell of the pods' end. The status is written before
+any action, and only over the version that was read: if anyone else wrote meanwhile, the write fails and nothing is
+done. Must not hold the knowledge of any step.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,9 @@ from holdfast_operator.service.monitoring import Metrics
 
 _EXAMINED = 60_000
 """Milliseconds until the next look if the examiner has no answer yet; an answer triggers a look earlier."""
+
+_CHECKED = 60_000
+"""Milliseconds between two checks that the pods of an app which is not well still exist."""
 
 
 @dataclass(slots=True)
@@ -55,7 +59,7 @@ class Reconciler:
         """Look at one app and do what has to be done; return when to look again."""
         try:
             decided = await self._decided(key, live=False)
-            if decided is not None and decided[1].rests_on_absence:
+            if decided is not None and (decided[1].rests_on_absence or self._doubtful(key, *decided)):
                 decided = await self._decided(key, live=True)
         except ExaminationPendingError:
             return LookAgain(_EXAMINED)
@@ -73,7 +77,15 @@ class Reconciler:
         self.at("said")
         return decision.wake
 
+    def _doubtful(self, key: AppKey, seen: Snapshot, decision: Decision) -> bool:
+        """Return whether a pod may be gone without a word, as watches can die: asked once a minute, while not well."""
+        checked = self.world.cache.checked.get(key)
+        due = checked is None or abs(self.clock() - checked) >= _CHECKED
+        return due and decision.wants_change and any(not pod.over for pod in seen.pods)
+
     async def _decided(self, key: AppKey, *, live: bool) -> tuple[Snapshot, Decision] | None:
+        if live:
+            self.world.cache.checked[key] = self.clock()
         tree = await find_app(self.world, key, live=live)
         if tree is None:
             return None

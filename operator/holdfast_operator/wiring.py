@@ -17,7 +17,7 @@ from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.brokers.addresses import AddressRule
 from holdfast_operator.brokers.partition_counts import read_counts
 from holdfast_operator.brokers.topic_counts import AskBrokers, TopicCounts
-from holdfast_operator.cluster import Cluster
+from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster
 from holdfast_operator.decide.facts import AppKey, DecisionLimits
 from holdfast_operator.examine.examiner import Examiner, SpecReader
 from holdfast_operator.manifests.network_policy import AppNetwork
@@ -28,7 +28,14 @@ from holdfast_operator.observe.placement import PlacementRecords
 from holdfast_operator.observe.snapshot import SnapshotSources, StorageClasses
 from holdfast_operator.reconcile import Reconciler
 from holdfast_operator.service.look_queue import LookQueue
-from holdfast_operator.service.monitoring import HealthCheck, Metrics, late_looks, silent_watch
+from holdfast_operator.service.monitoring import (
+    HealthCheck,
+    Metrics,
+    WatchPlace,
+    WatchSigns,
+    late_looks,
+    silent_watches,
+)
 from holdfast_operator.service.watch_handlers import WatchHandlers
 
 _LOG = logging.getLogger("holdfast")
@@ -66,6 +73,12 @@ class OperatorOptions:
     """Returns a number from 0 to 1, by which restarts are spread."""
     at: Callable[[str], None] = field(default=lambda _: None)
 
+    def watches(self) -> list[WatchPlace]:
+        """Return what is watched."""
+        namespaces = self.namespaces or (None,)
+        places: list[WatchPlace] = [(kind, namespace) for kind in (APP, POD, CONFIG_MAP) for namespace in namespaces]
+        return [*places, (NODE, None)] if self.nodes else places
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorParts:
@@ -80,7 +93,7 @@ class OperatorParts:
     def health_checks(self) -> list[HealthCheck]:
         """Return what the health probe asks, on the clock of the running event loop."""
         clock = asyncio.get_running_loop().time
-        return [lambda: late_looks(self.looks, clock()), lambda: silent_watch(self.cache, clock())]
+        return [lambda: late_looks(self.looks, clock()), lambda: silent_watches(self.handlers.signs)]
 
 
 def wired(
@@ -102,7 +115,9 @@ def wired(
     hands = ActionRunner(cluster, cache, options.policy.release, options.network)
     reconciler = Reconciler(world, examiner, hands, events, limits, metrics, options.at, options.clock, options.jitter)
     looks = LookQueue(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
-    return OperatorParts(cache, WatchHandlers(cache, looks), looks, topics)
+    signs = WatchSigns(asyncio.get_running_loop().time)
+    signs.expect(options.watches())
+    return OperatorParts(cache, WatchHandlers(cache, looks, signs), looks, topics)
 
 
 def _failed(metrics: Metrics, key: AppKey, error: Exception) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 
 from holdfast.protocol.report import REPORT_KEY, DriverReport
+from holdfast_operator.cluster import APP, POD
 from holdfast_operator.decide.decision import LookAgain, NextLook
 from holdfast_operator.decide.facts import AppKey
 from holdfast_operator.observe.cache import WatchCache
@@ -15,9 +16,10 @@ from holdfast_operator.service.monitoring import (
     LONGEST_SILENCE,
     Health,
     Metrics,
+    WatchSigns,
     health_server,
     late_looks,
-    silent_watch,
+    silent_watches,
 )
 from tests.kafka.broker import free_ports
 
@@ -29,40 +31,45 @@ def tree(version: int, **status: Any) -> dict[str, Any]:
     return {"metadata": metadata, "status": status}
 
 
-def test_a_watch_that_is_silent_about_what_we_wrote_is_noticed() -> None:
-    cache = WatchCache()
-    cache.saw_app(tree(1))
-    cache.wrote_app(tree(5), 100.0)
-    cache.wrote_app(tree(6), 150.0)
-    assert silent_watch(cache, 100.0 + LONGEST_SILENCE) is None
-    assert silent_watch(cache, 101.0 + LONGEST_SILENCE) is not None
-    cache.saw_app(tree(5))
-    assert silent_watch(cache, 101.0 + LONGEST_SILENCE) is not None
-    cache.saw_app(tree(6))
-    assert silent_watch(cache, 1e9) is None
+def test_a_watch_that_gives_no_sign_of_life_is_noticed_though_the_others_live() -> None:
+    now = 100.0
+    signs = WatchSigns(lambda: now)
+    signs.expect([(APP, None), (POD, "apps"), (POD, "more")])
+    now += LONGEST_SILENCE
+    signs.heard(APP, None)
+    signs.heard(POD, "more")
+    assert silent_watches(signs) is None
+    now += 1
+    assert silent_watches(signs) == "the watch of pods in apps has been silent for 121 s"
+    signs.heard(POD, "apps")
+    assert silent_watches(signs) is None
 
 
-def test_a_watch_that_told_of_a_write_before_its_answer_came_is_not_silent() -> None:
-    cache = WatchCache()
+def test_an_app_at_rest_whose_last_write_the_watch_told_of_before_its_answer_came_leaves_the_operator_well() -> None:
+    now = 100.0
+    cache, signs = WatchCache(), WatchSigns(lambda: now)
+    signs.expect([(APP, None)])
     cache.saw_app(tree(1))
     cache.saw_app(tree(5))
-    cache.wrote_app(tree(5), 100.0)
-    assert silent_watch(cache, 101.0 + LONGEST_SILENCE) is None
+    cache.read_app(tree(5))
+    for _ in range(10):
+        now += 60
+        signs.heard(APP, None)  # a bookmark: nothing else comes for this app
+        assert silent_watches(signs) is None
 
 
 def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> None:
     cache = WatchCache()
     cache.saw_app(tree(1))
     cache.forget_app(tree(2))
-    cache.wrote_app(tree(2), 100.0)
+    cache.read_app(tree(2))
     assert cache.app(KEY) is None
-    assert cache.unheard() is None
 
 
 def test_what_we_wrote_counts_until_the_watch_tells_of_something_newer() -> None:
     cache = WatchCache()
     cache.saw_app(tree(1))
-    cache.wrote_app(tree(5, attempt=2), 0.0)
+    cache.read_app(tree(5, attempt=2))
     cache.saw_app(tree(3, attempt=1))
     known = cache.app(KEY)
     assert known is not None

@@ -87,8 +87,10 @@ def test_the_facts_of_ordinary_and_odd_pods() -> None:
 
 
 def test_a_pod_that_is_gone_does_not_take_its_successor_of_the_same_name_with_it() -> None:
-    cache, of = WatchCache(), {"namespace": "apps", "labels": {APP_LABEL: "ads"}}
-    first, second = pod({"phase": "Failed"}, **of), pod({"phase": "Pending"}, **of, uid="uid-2")
+    cache = WatchCache()
+    of: dict[str, Any] = {"namespace": "apps", "labels": {APP_LABEL: "ads"}}
+    first = pod({"phase": "Failed"}, **of, resourceVersion="5")
+    second = pod({"phase": "Pending"}, **of, resourceVersion="7", uid="uid-2")
     cache.saw_pod(first, gone=False)
     cache.saw_pod(second, gone=False)
     cache.saw_pod(first, gone=True)

@@ -5,7 +5,6 @@ so that a late call can't hit a successor. An event that can't be written does n
 decide, nor read anything but the objects of the action.
 """
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -83,7 +82,7 @@ class ActionRunner:
         if written is None:
             self.cache.distrust_app(AppKey(app.namespace, app.name))
             return None
-        self.cache.wrote_app(written, asyncio.get_running_loop().time())
+        self.cache.read_app(written)
         return replace(app, status=status, version=written["metadata"]["resourceVersion"])
 
     async def act(self, action: Action, app: AppObject) -> AppFinding | None:
@@ -116,7 +115,7 @@ class ActionRunner:
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
         written = await self.cluster.patch(APP, app.namespace, app.name, patch)
         if written is not None:
-            self.cache.wrote_app(written, asyncio.get_running_loop().time())
+            self.cache.read_app(written)
 
     async def _start(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
         told = attempt_config_map(start, app.tree, owner, self.installed)

@@ -156,6 +156,11 @@ class Decision:
         """Return whether it would be wrong if a pod or an attempt existed that was not seen."""
         return any(isinstance(action, StartDriver | RemoveFinalizer | GiveUpRunClaims) for action in self.actions)
 
+    @property
+    def wants_change(self) -> bool:
+        """Return whether the app is not as it should be, and something that is under way or waited for would help."""
+        return isinstance(self.wake, LookAgain) and not self.wake.well
+
 
 ConditionUpdates = dict[str, tuple[bool | None, Reason, str]]
 """Condition -> whether it holds (None: unknown), reason, message."""

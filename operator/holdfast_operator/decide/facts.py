@@ -198,6 +198,8 @@ class DecisionLimits:
     """A driver that has not started after this is reported as stuck; it is left alone, as the cause may go away."""
     silence: int = 150_000
     """A driver that has reported nothing for this long is not healthy."""
+    quiet: int = 90_000
+    """A driver that has reported nothing for this long is looked at by the API server: the watches may be dead."""
     triggers: int = 30
     """This many trigger intervals without a batch while records wait mean no progress."""
     lost_after: int = 60_000

@@ -127,7 +127,8 @@ def _living(case: Case, driver: PodState) -> Decision:
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     applied = case.judged.against is None or not case.judged.differs(case.status)
     soon = min(case.limits.look, 5 * case.limits.soon)
-    wake = LookAgain(case.limits.look, well=applied) if healthy else LookAgain(soon)
+    well = applied and mine is not None and case.now - mine.at <= case.limits.quiet
+    wake = LookAgain(case.limits.look, well=well) if healthy else LookAgain(soon)
     seated = executor_effects(case, driver, mine)
     fields: dict[str, object] = {"driver_uid": driver.uid}
     if mine is not None:

@@ -1,21 +1,24 @@
 """The operator's caches: apps, pods, reports and nodes from watches, and values computed about apps.
 
-Cached objects may be slightly out of date, and an object that is not cached may still exist. So no decision that
-starts a driver or deletes something rests on the cache alone; the snapshot reads the API server then. Computed values
+Cached objects may be out of date, and an object that is not cached may still exist. So no decision that starts a driver
+or deletes something rests on the cache alone; the snapshot reads the API server then. After each list of a watch the
+cache has what the list has. Computed values
 (a record, an answer about a spec) are kept with the facts they rest on and are valid only as long as these are
 unchanged. Both caches are bounded, as an app can be large. Must not call the API server, nor compute values.
 """
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from holdfast.bounded_json import UNREAD
-from holdfast.protocol.names import APP_LABEL
+from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
+from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, ApiKind
 from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.known_versions import CompleteList, KnownVersions, Place, version_number
 from holdfast_operator.observe.nodes import Nodes
 
 Tree = dict[str, Any]
@@ -27,8 +30,6 @@ _MOST_KEPT = 64 << 20
 class _CachedApp:
     """An app as JSON text: a tree takes six times the memory, and each garbage collection would scan it."""
 
-    uid: str
-    version: int
     ready: tuple[str, str]
     """Status and reason of the condition Ready."""
     text: str | None
@@ -44,13 +45,16 @@ class WatchCache:
     nodes: Nodes = field(default_factory=Nodes)
     seated: dict[AppKey, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
     """App -> its executors when their assignment was last found to be up to date."""
+    checked: dict[AppKey, int] = field(default_factory=dict)
+    """App -> when all was last read from the API server, in milliseconds since 1970."""
     _apps: dict[AppKey, _CachedApp] = field(default_factory=dict)
     _kept: int = 0
     """Total length of their texts."""
-    _unheard: dict[AppKey, tuple[int, float]] = field(default_factory=dict)
-    """App -> the version we wrote last, and since when the watch has not reported it."""
     _pods: dict[AppKey, dict[str, PodState]] = field(default_factory=dict)
     """App -> pod name -> pod."""
+    _versions: dict[ApiKind, KnownVersions] = field(
+        default_factory=lambda: {kind: KnownVersions() for kind in (APP, POD, CONFIG_MAP, NODE)}
+    )
 
     def app(self, key: AppKey) -> Tree | None:
         """Return the cached app; None: not seen or not kept."""
@@ -66,32 +70,16 @@ class WatchCache:
         self._kept -= _length(self._apps.pop(key, None))
 
     def saw_app(self, tree: Tree) -> AppKey:
-        """Record an app from a watch, unless we wrote a newer version ourselves."""
-        key = self._newest(tree)
-        waited = self._unheard.get(key)
-        if waited is not None and _version(tree) >= waited[0]:
-            del self._unheard[key]
+        """Record an app from a watch, unless a newer version is known."""
+        key = _key_of(tree)
+        if self._versions[APP].update(_place_of(tree), _version(tree), key):
+            self._keep(key, _CachedApp(_ready(tree), _text(tree)))
         return key
 
-    def wrote_app(self, tree: Tree, now: float) -> None:
-        """Record an app that we wrote; ignored if a watch reported this version already, or that the app is gone."""
-        known = self._apps.get(_key_of(tree))
-        if known is None or known.uid != tree["metadata"]["uid"] or known.version >= _version(tree):
-            return
-        key = self._newest(tree)
-        since = self._unheard[key][1] if key in self._unheard else now
-        self._unheard[key] = _version(tree), since
-
-    def unheard(self) -> float | None:
-        """Return since when a write of ours has not been reported by the watch; None: all have been."""
-        return min((since for _, since in self._unheard.values()), default=None)
-
-    def _newest(self, tree: Tree) -> AppKey:
-        key, metadata = _key_of(tree), tree["metadata"]
-        known, version = self._apps.get(key), _version(tree)
-        if known is None or known.uid != metadata["uid"] or version >= known.version:
-            self._keep(key, _CachedApp(metadata["uid"], version, _ready(tree), _text(tree)))
-        return key
+    def read_app(self, tree: Tree) -> None:
+        """Record an app that was read or written; ignored if no watch knows it, as it may be gone by now."""
+        if _place_of(tree) in self._versions[APP]:
+            self.saw_app(tree)
 
     def _keep(self, key: AppKey, app: _CachedApp) -> None:
         before = self._apps.pop(key, None)
@@ -100,48 +88,95 @@ class WatchCache:
         self._apps[key] = app if fits else replace(app, text=None)
         self._kept += _length(self._apps[key])
 
-    def forget_app(self, tree: Tree) -> AppKey:
-        """Remove a deleted app."""
+    def forget_app(self, tree: Tree) -> AppKey | None:
+        """Remove a deleted app; return None if another one has its name."""
         key = _key_of(tree)
-        known = self._apps.get(key)
-        if known is not None and known.uid == tree["metadata"]["uid"]:
-            self.distrust_app(key)
-            self._unheard.pop(key, None)
-            self.seated.pop(key, None)
+        if not self._versions[APP].end(_place_of(tree), _version(tree)):
+            return None
+        self._forget_app(key)
         return key
+
+    def _forget_app(self, key: AppKey) -> None:
+        self.distrust_app(key)
+        self.seated.pop(key, None)
+        self.checked.pop(key, None)
 
     def saw_pod(self, tree: Tree, *, gone: bool) -> AppKey | None:
         """Record a changed or deleted pod; return its app, or None if it belongs to none."""
         key = whose_pod(tree)
         if key is None:
             return None
-        name, uid = str(tree["metadata"].get("name")), tree["metadata"].get("uid")
-        pods = self._pods.setdefault(key, {})
-        if not gone:
-            pods[name] = pod_state(tree)
-        elif name in pods and pods[name].uid == uid:
-            # Don't remove a successor of the same name, which kopf may report first.
-            del pods[name]
-        if not pods:
-            del self._pods[key]
+        place, version, versions = _place_of(tree), _version(tree), self._versions[POD]
+        before = versions.app_of(place)
+        if gone:
+            # A successor of the same name, which kopf may report first, stays.
+            if versions.end(place, version):
+                self._drop_pod(before, place)
+        elif versions.update(place, version, key):
+            self._drop_pod(before, place)
+            self._pods.setdefault(key, {})[place[1]] = pod_state(tree)
         return key
+
+    def _drop_pod(self, key: AppKey | None, place: Place) -> None:
+        pods = self._pods.get(key) if key is not None else None
+        if key is not None and pods is not None:
+            pods.pop(place[1], None)
+            if not pods:
+                del self._pods[key]
+
+    def listed_pods(self, key: AppKey, trees: Sequence[Tree], version: str) -> None:
+        """Record that these were all pods of an app; one that no watch has told of is not added, it may be gone."""
+        versions = self._versions[POD]
+        for tree in trees:
+            if _place_of(tree) in versions:
+                self.saw_pod(tree, gone=False)
+        listed = CompleteList(key.namespace, version_number(version), frozenset(map(_place_of, trees)), key)
+        for place in versions.missing(listed):
+            self._drop_pod(key, place)
 
     def first_report(self, tree: Tree) -> None:
         """Record a report unless one is already known."""
         if _place_of(tree) not in self.reports:
             self.saw_report(tree, gone=False)
 
+    def read_report(self, tree: Tree) -> None:
+        """Record a report that was read; ignored if no watch knows it, as it may be gone by now."""
+        if _place_of(tree) in self._versions[CONFIG_MAP]:
+            self.saw_report(tree, gone=False)
+
     def saw_report(self, tree: Tree, *, gone: bool) -> tuple[DriverReport | None, DriverReport | None]:
         """Record a driver's report; return the previous and the new one."""
-        place = _place_of(tree)
-        before, after = self.reports.pop(place, None), None if gone else report_in(tree)
+        place, version, versions = _place_of(tree), _version(tree), self._versions[CONFIG_MAP]
+        before = self.reports.get(place)
+        news = versions.end(place, version) if gone else versions.update(place, version, whose_report(tree))
+        if not news:
+            return before, before
+        self.reports.pop(place, None)
+        after = None if gone else report_in(tree)
         if after is not None:
             self.reports[place] = after
         return before, after
 
     def saw_node(self, tree: Tree, *, gone: bool) -> bool:
         """Record a node's state; return whether it started or stopped answering."""
-        return self.nodes.saw(str((tree.get("metadata") or {}).get("name")), None if gone else tree)
+        place, version, versions = _place_of(tree), _version(tree), self._versions[NODE]
+        news = versions.end(place, version) if gone else versions.update(place, version, None)
+        return news and self.nodes.saw(place[1], None if gone else tree)
+
+    def listed(self, kind: ApiKind, listed: CompleteList) -> list[AppKey]:
+        """Remove the objects that a watch's list does not have; return the apps concerned."""
+        missing = self._versions[kind].missing(listed)
+        apps = {key: None for key in missing.values() if key is not None}
+        for place, key in missing.items():
+            if kind is APP and key is not None:
+                self._forget_app(key)
+            elif kind is POD:
+                self._drop_pod(key, place)
+            elif kind is CONFIG_MAP:
+                self.reports.pop(place, None)
+            elif kind is NODE and self.nodes.saw(place[1], None):
+                apps |= dict.fromkeys(self.on_node(place[1]))
+        return list(apps)
 
     def on_node(self, node: str) -> list[AppKey]:
         """Return the apps that have pods on this node."""
@@ -179,24 +214,29 @@ def whose_pod(tree: Tree) -> AppKey | None:
     return AppKey(str(metadata.get("namespace")), app) if isinstance(app, str) else None
 
 
+def whose_report(tree: Tree) -> AppKey:
+    """Return the app of a report."""
+    metadata = tree["metadata"]
+    return AppKey(str(metadata["namespace"]), str((metadata.get("labels") or {}).get(REPORT_LABEL)))
+
+
 def _ready(tree: Tree) -> tuple[str, str]:
     conditions = (tree.get("status") or {}).get("conditions") or []
     found: Tree = next((one for one in conditions if one.get("type") == "Ready"), {})
     return str(found.get("status", "Unknown")), str(found.get("reason", "NotYetKnown"))
 
 
-def _place_of(tree: Tree) -> tuple[str, str]:
-    return str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])
+def _place_of(tree: Tree) -> Place:
+    metadata = tree.get("metadata") or {}
+    return str(metadata.get("namespace") or ""), str(metadata.get("name"))
+
+
+def _version(tree: Tree) -> int:
+    return version_number(str((tree.get("metadata") or {}).get("resourceVersion")))
 
 
 def _key_of(tree: Tree) -> AppKey:
     return AppKey(*_place_of(tree))
-
-
-def _version(tree: Tree) -> int:
-    """Return the resourceVersion as a number. Versions of an object rise; comparing them is official since 1.35."""
-    text = str(tree["metadata"].get("resourceVersion"))
-    return int(text) if text.isdigit() else 0
 
 
 K = TypeVar("K", bound=Hashable)

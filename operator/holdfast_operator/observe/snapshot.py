@@ -1,9 +1,9 @@
 """The gathering of a snapshot: all reads of one look, so that a decision rests on one moment.
 
 A look starts from the cache of watches, which may be late. So absence is verified with the API server: in every look
-for a driver that was seen before and is not cached; when `live`, for all pods of the app and for a report that is not
-cached. Objects without a watch (Secrets, the record, the attempt's ConfigMap, executors' locations) are read when
-needed. A fact that can't be read becomes `Unknown`, with the reason. Must not decide.
+for a driver that was seen before and is not cached. When `live`, the app, its pods and its report are read from the API
+server, and corrected in the cache. Objects without a watch (Secrets, the record, the attempt's ConfigMap, executors'
+locations) are read when needed. A fact that can't be read becomes `Unknown`, with the reason. Must not decide.
 """
 
 import asyncio
@@ -105,13 +105,20 @@ class SnapshotSources:
 async def find_app(world: SnapshotSources, key: AppKey, *, live: bool) -> Tree | None:
     """Return the app as a tree, from the cache unless `live`; None: it does not exist."""
     cached = None if live else world.cache.app(key)
-    return await world.cluster.get(APP, key.namespace, key.name) if cached is None else cached
+    if cached is not None:
+        return cached
+    tree = await world.cluster.get(APP, key.namespace, key.name)
+    if tree is None:
+        world.cache.distrust_app(key)
+    else:
+        world.cache.read_app(tree)
+    return tree
 
 
 async def gather(
     world: SnapshotSources, tree: Tree, told: ParsedSpec, refused: AppFinding | None, *, live: bool
 ) -> Snapshot:
-    """Return all facts for a decision about this app. `live`: verify absent pods and reports with the API server."""
+    """Return all facts for a decision about this app. `live`: read them from the API server."""
     app = app_object(tree)
     key, status = AppKey(app.namespace, app.name), app.status
     name = _attempt(app.name, status)
@@ -191,8 +198,9 @@ async def _watched(world: SnapshotSources, key: AppKey, driver: str | None) -> M
 
 async def _listed(world: SnapshotSources, key: AppKey) -> Mapping[str, PodState]:
     """Return all pods of an app, read from the API server."""
-    trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
-    return await _placed(world, {pod.name: pod for pod in map(pod_state, trees)})
+    listing = await world.cluster.listing(POD, key.namespace, {APP_LABEL: key.name})
+    world.cache.listed_pods(key, listing.items, listing.version)
+    return await _placed(world, {pod.name: pod for pod in map(pod_state, listing.items)})
 
 
 async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mapping[str, PodState]:
@@ -234,11 +242,13 @@ async def _report(world: SnapshotSources, key: AppKey, run: str | None, *, live:
     if run is None:
         return None
     name = report_name(key.name, run)
-    cached = world.cache.reports.get((key.namespace, name))
-    if cached is not None or not live:
-        return cached
+    if not live:
+        return world.cache.reports.get((key.namespace, name))
     tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
-    return None if tree is None else report_in(tree)
+    if tree is None:
+        return None
+    world.cache.read_report(tree)
+    return report_in(tree)
 
 
 async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, seen: Snapshot) -> ExecutorLocations | None:

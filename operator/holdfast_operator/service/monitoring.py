@@ -1,13 +1,13 @@
 """The operator's health probe and Prometheus metrics, served as /healthz and /metrics.
 
 An operator that hangs may look alive. The event loop itself answers the probe, so a blocked loop fails it. The probe
-also fails if looks are long overdue, or if the watch does not report our own writes. A standby is healthy. Events are
+also fails if looks are long overdue, or if a watch gives no sign of life. A standby is healthy. Events are
 counted when they happen; apps are counted when metrics are scraped. Must not repair anything: the kubelet restarts the
 operator.
 """
 
 from collections import Counter as Counts
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from holdfast.errors import code_of
+from holdfast_operator.cluster import ApiKind
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.service.look_queue import LookQueue
 
@@ -97,8 +98,38 @@ class _Apps(Collector):
 
 
 LONGEST_OVERDUE = 120.0
-LONGEST_SILENCE = 180.0
-"""Seconds a watch may take to report our own writes; longer than kopf needs to notice a dead watch."""
+LONGEST_SILENCE = 120.0
+"""Seconds in which every watch has to give a sign of life. The API server sends a bookmark each minute, and kopf begins
+a watch anew that has been silent for a little longer."""
+WatchPlace = tuple[ApiKind, str | None]
+"""A kind, and the namespace in which it is watched; None: all."""
+
+
+@dataclass(slots=True)
+class WatchSigns:
+    """When each watch last gave a sign of life."""
+
+    clock: Callable[[], float]
+    _last: dict[WatchPlace, float] = field(default_factory=dict)
+
+    def expect(self, places: Iterable[WatchPlace]) -> None:
+        """Expect signs of these watches from now on."""
+        self._last = dict.fromkeys(places, self.clock())
+
+    def heard(self, kind: ApiKind, namespace: str | None) -> None:
+        """Record a sign of life."""
+        self._last[kind, namespace] = self.clock()
+
+    def silent(self) -> list[str]:
+        """Return, in words, the watches that have been silent for too long."""
+        silences = {place: self.clock() - last for place, last in self._last.items()}
+        return [
+            f"the watch of {kind.plural}{f' in {namespace}' if namespace else ''} has been silent for {silence:.0f} s"
+            for (kind, namespace), silence in silences.items()
+            if silence > LONGEST_SILENCE
+        ]
+
+
 HealthCheck = Callable[[], str | None]
 
 
@@ -120,11 +151,9 @@ def late_looks(looks: LookQueue, now: float) -> str | None:
     return f"a look is {late:.0f} s late" if late > LONGEST_OVERDUE else None
 
 
-def silent_watch(cache: WatchCache, now: float) -> str | None:
-    """Return a problem if the watch does not report our own writes."""
-    since = cache.unheard()
-    silent = since is not None and now - since > LONGEST_SILENCE
-    return "the watch of apps does not tell of what was written: it is dead" if silent else None
+def silent_watches(signs: WatchSigns) -> str | None:
+    """Return a problem if a watch is silent: it tells of nothing any more."""
+    return "; ".join(signs.silent()) or None
 
 
 @asynccontextmanager

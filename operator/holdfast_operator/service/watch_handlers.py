@@ -1,17 +1,20 @@
 """What each event of a watch means: it is recorded in the cache, and requests a look at its app.
 
-Whoever watches calls these: kopf on a cluster. Must not know how objects are watched, nor look at apps itself.
+Whoever watches calls these: kopf on a cluster, for events; what reads the watches' responses, for lists and signs of
+life, of which kopf does not tell. Must not know how objects are watched, nor look at apps itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.protocol.names import REPORT_LABEL
 from holdfast.protocol.report import DriverReport
-from holdfast_operator.decide.facts import AppKey, DecisionLimits
-from holdfast_operator.observe.cache import WatchCache, whose_pod
+from holdfast_operator.cluster import APP, ApiKind
+from holdfast_operator.decide.facts import DecisionLimits
+from holdfast_operator.observe.cache import WatchCache, whose_pod, whose_report
+from holdfast_operator.observe.known_versions import CompleteList, Place, version_number
 from holdfast_operator.service.look_queue import LookQueue
+from holdfast_operator.service.monitoring import WatchSigns
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,35 @@ class WatchHandlers:
 
     cache: WatchCache
     looks: LookQueue
+    signs: WatchSigns
+
+    def heard(self, kind: ApiKind, namespace: str | None) -> None:
+        """Record that the watch of this kind lives: an event, a bookmark, or any other answer has come.
+
+        `namespace` is the one that is watched; None: all.
+        """
+        self.signs.heard(kind, namespace)
+
+    def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Collection[Place]) -> None:
+        """Handle a complete list, of all its pages: watched objects that it does not have are deleted.
+
+        `version` is the list's resourceVersion; places are pairs of namespace (empty for nodes) and name. Called before
+        the events of the objects in the list.
+        """
+        self.signs.heard(kind, namespace)
+        listed = CompleteList(namespace, version_number(version), frozenset(places))
+        for key in self.cache.listed(kind, listed):
+            if kind is APP:
+                self.looks.forget(key)
+            else:
+                self.looks.soon(key, first=True)
 
     async def app(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
         """Handle a changed or deleted app."""
         if type == "DELETED":
-            self.looks.forget(self.cache.forget_app(dict(body)))
+            key = self.cache.forget_app(dict(body))
+            if key is not None:
+                self.looks.forget(key)
         else:
             self.looks.soon(self.cache.saw_app(dict(body)))
 
@@ -49,9 +76,9 @@ class WatchHandlers:
     async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """Handle a driver's report; one that only shows progress postpones the next look."""
         before, after = self.cache.saw_report(dict(body), gone=type == "DELETED")
-        key = AppKey(_metadata(body, "namespace"), str(body["metadata"]["labels"][REPORT_LABEL]))
+        key = whose_report(dict(body))
         if before is not None and after is not None and goes_on(before, after):
-            self.looks.put_off(key, DecisionLimits().silence / 1000)
+            self.looks.put_off(key, DecisionLimits().quiet / 1000)
         else:
             self.looks.soon(key, first=True)
 

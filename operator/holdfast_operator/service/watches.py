@@ -1,7 +1,8 @@
 """The kopf watches of apps, their pods, drivers' reports and nodes; each change requests a look at its app.
 
 kopf parses whatever a watch sends, and users control its content. So its HTTP session removes from every response what
-can't be parsed safely.
+can't be parsed safely. The session also tells the handlers what kopf does not: which objects a list has, so that what
+was deleted while no watch lived is found, and that a watch lives.
 
 Only kopf's plain events are used: its other handlers, with progress, finalizers and annotations, would be a second
 state machine in the same objects. kopf discovers kinds only when it starts. If it started before the CRD is served,
@@ -9,9 +10,11 @@ it would never watch apps, so its start waits for the CRD. Must not install the 
 """
 
 import asyncio
+import functools
 import logging
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import aiohttp
 import kopf
@@ -19,7 +22,9 @@ import kopf
 from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast.spec.app import API_VERSION
-from holdfast_operator.cluster import APP, Cluster, ClusterUnreachableError
+from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster, ClusterUnreachableError
+from holdfast_operator.observe.known_versions import Place
+from holdfast_operator.service.monitoring import WatchPlace
 from holdfast_operator.service.watch_handlers import WatchHandlers
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
@@ -31,7 +36,7 @@ _CHUNK = 10
 def registry(handlers: WatchHandlers, *, nodes: bool) -> kopf.OperatorRegistry:
     """Return kopf's watches, which tell these handlers; `nodes`: whether it may watch nodes."""
     made, (group, version) = kopf.OperatorRegistry(), API_VERSION.split("/")
-    kopf.on.login(registry=made)(_login)
+    kopf.on.login(registry=made)(functools.partial(_login, WatchResponses(handlers)))
     kopf.on.startup(registry=made)(_settle)
     # kopf lists indexed kinds before it calls handlers, so no app is looked at before its pods and reports are known.
     kopf.index("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(handlers.pod_there)
@@ -44,9 +49,9 @@ def registry(handlers: WatchHandlers, *, nodes: bool) -> kopf.OperatorRegistry:
     return made
 
 
-async def _login(**given: Any) -> kopf.AiohttpSession | None:
+async def _login(responses: "WatchResponses", **given: Any) -> kopf.AiohttpSession | None:
     info = kopf.login_with_service_account(**given) or kopf.login_with_kubeconfig(**given)
-    return None if info is None else watch_session(info)
+    return None if info is None else watch_session(info, responses)
 
 
 def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
@@ -95,14 +100,53 @@ async def _served(cluster: Cluster) -> bool:
         return False
 
 
-def watch_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
+_WATCHED = {kind.plural: kind for kind in (APP, POD, CONFIG_MAP, NODE)}
+
+
+@dataclass(slots=True)
+class WatchResponses:
+    """What the responses to kopf say about its watches."""
+
+    handlers: WatchHandlers
+    _pages: dict[WatchPlace, tuple[str, set[Place]]] = field(default_factory=dict)
+    """The lists under way: version, and the objects of the pages that have come."""
+
+    def heard(self, place: WatchPlace) -> None:
+        """Handle a sign of life."""
+        self.handlers.heard(*place)
+
+    def page(self, place: WatchPlace, tree: Any, *, first: bool) -> None:
+        """Handle a page of a list; the last one completes it."""
+        metadata = tree["metadata"]
+        version, places = (str(metadata["resourceVersion"]), set[Place]()) if first else self._pages.pop(place)
+        of = (item["metadata"] for item in tree["items"])
+        places |= {(str(metadata.get("namespace") or ""), str(metadata["name"])) for metadata in of}
+        if metadata.get("continue"):
+            self._pages[place] = version, places
+            self.handlers.heard(*place)
+        else:
+            self.handlers.listed(*place, version, places)
+
+
+def watched_place(path: str) -> WatchPlace | None:
+    """Return which watch has this URL path; None: it is of something else."""
+    *before, plural = path.split("/")
+    kind, namespace = _WATCHED.get(plural), before[-1] if before[-2:-1] == ["namespaces"] else None
+    return None if kind is None or not path.endswith(kind.path(namespace)) else (kind, namespace)
+
+
+def watch_session(info: kopf.ConnectionInfo, responses: WatchResponses) -> kopf.AiohttpSession:
     """Return a session for this connection; kopf closes it."""
+
+    class Response(_Response):
+        listener = responses
+
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
         trust_env=info.trust_env,
-        response_class=_Response,
+        response_class=Response,
     )
     return kopf.AiohttpSession(
         server=info.server,
@@ -114,18 +158,37 @@ def watch_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 
 class _Response(aiohttp.ClientResponse):
+    listener: ClassVar[WatchResponses]
+
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         """Start reading through the filter."""
         await super().start(connection)
-        self.content = _Content(self.content)  # type: ignore[assignment] # it has what kopf and aiohttp call
+        self.content = _Content(self.content, self._heard)  # type: ignore[assignment] # it has what kopf and aiohttp call
+        if "watch" in self.url.query:
+            self._heard()  # it was accepted: from now on it will tell
         return self
+
+    async def json(self, **options: Any) -> Any:
+        """Return the parsed content; a page of a list is also told to the listener."""
+        tree, place = await super().json(**options), self._place()
+        if place is not None:
+            self.listener.page(place, tree, first="continue" not in self.url.query)
+        return tree
+
+    def _heard(self) -> None:
+        if (place := self._place()) is not None:
+            self.listener.heard(place)
+
+    def _place(self) -> WatchPlace | None:
+        """Return the watch that this answers, well; None: it answers something else."""
+        return watched_place(self.url.path) if self.ok else None
 
 
 class _Content:
     """The filtered content of a response: lists as a whole, watches line by line."""
 
-    def __init__(self, content: aiohttp.StreamReader) -> None:
-        self._content = content
+    def __init__(self, content: aiohttp.StreamReader, heard: Callable[[], None]) -> None:
+        self._content, self._heard = content, heard
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
@@ -136,6 +199,7 @@ class _Content:
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         rest = b""
         async for data in self._content.iter_chunked(size):
+            self._heard()
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 yield bounded_objects(line, ObjectDepth.EVENT, WATCHED) + b"\n"

@@ -1,0 +1,190 @@
+"""What watches tell: after each list the cache has what the list has, in whatever order events come."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import kopf
+from aiohttp import web
+from kopf._cogs.clients.api import iter_jsonlines
+
+from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
+from holdfast.protocol.report import REPORT_KEY, DriverReport
+from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, ApiKind
+from holdfast_operator.decide.decision import LookAgain, NextLook
+from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.cache import WatchCache
+from holdfast_operator.observe.known_versions import CompleteList, Place
+from holdfast_operator.service.look_queue import LookQueue
+from holdfast_operator.service.monitoring import WatchSigns
+from holdfast_operator.service.watch_handlers import WatchHandlers
+from holdfast_operator.service.watches import WatchResponses, watch_session, watched_place
+from tests.kafka.broker import free_ports
+
+KEY, OTHER = AppKey("apps", "ads"), AppKey("more", "ads")
+Tree = dict[str, Any]
+
+
+def thing(name: str, version: int, namespace: str = "apps", **metadata: Any) -> Tree:
+    return {"metadata": {"name": name, "namespace": namespace, "resourceVersion": str(version), **metadata}}
+
+
+def pod(name: str, version: int, namespace: str = "apps", app: str = "ads") -> Tree:
+    return thing(name, version, namespace, uid=f"uid-{version}", labels={APP_LABEL: app})
+
+
+def report(version: int) -> Tree:
+    text = DriverReport(1, version).text()
+    return {**thing("ads-report", version, labels={REPORT_LABEL: "ads"}), "data": {REPORT_KEY: text}}
+
+
+def node(name: str, version: int) -> Tree:
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    return {"metadata": {"name": name, "resourceVersion": str(version)}, "status": status}
+
+
+def listing(version: int, *places: Place, namespace: str | None = None) -> CompleteList:
+    return CompleteList(namespace, version, frozenset(places))
+
+
+def test_what_a_list_does_not_have_is_gone_whatever_its_kind() -> None:
+    cache = WatchCache()
+    cache.saw_app(thing("ads", 1, uid="u"))
+    cache.saw_pod({**pod("driver", 2), "spec": {"nodeName": "a"}}, gone=False)
+    cache.saw_report(report(3), gone=False)
+    cache.saw_node(node("a", 4), gone=False)
+    assert cache.listed(NODE, listing(9)) == [KEY], "its pod is on this node"
+    assert cache.nodes.silent_since("a") is not None
+    assert cache.listed(POD, listing(9)) == [KEY]
+    assert cache.pods(KEY) == {}
+    assert cache.listed(CONFIG_MAP, listing(9)) == [KEY]
+    assert cache.reports == {}
+    assert cache.listed(APP, listing(9)) == [KEY]
+    assert cache.app(KEY) is None
+    assert list(cache.readiness()) == []
+
+
+def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
+    cache = WatchCache()
+    cache.saw_pod(pod("driver", 2), gone=False)
+    cache.saw_pod(pod("driver", 2, "more"), gone=False)
+    assert cache.listed(POD, listing(9, namespace="apps")) == [KEY]
+    assert list(cache.pods(OTHER)) == ["driver"]
+
+
+def test_what_is_newer_than_a_list_stays_though_the_list_does_not_have_it() -> None:
+    cache = WatchCache()
+    cache.saw_pod(pod("driver", 12), gone=False)
+    assert cache.listed(POD, listing(9)) == []
+    assert list(cache.pods(KEY)) == ["driver"]
+
+
+def test_an_event_that_waited_while_a_list_came_brings_nothing_back() -> None:
+    cache = WatchCache()
+    cache.listed(POD, listing(9, ("apps", "driver")))
+    cache.saw_pod(pod("gone", 5), gone=False)
+    assert cache.pods(KEY) == {}
+    cache.saw_pod(pod("driver", 5), gone=False)
+    cache.saw_pod(pod("made-later", 11), gone=False)
+    assert set(cache.pods(KEY)) == {"driver", "made-later"}
+    cache.listed(POD, listing(20))
+    cache.saw_pod(pod("gone", 21), gone=False)
+    assert set(cache.pods(KEY)) == {"gone"}, "made again after the list"
+
+
+def test_an_event_that_is_older_than_what_was_read_counts_no_more() -> None:
+    cache = WatchCache()
+    cache.saw_pod(pod("old", 2), gone=False)
+    cache.saw_pod(pod("driver", 3), gone=False)
+    cache.listed_pods(KEY, [pod("driver", 8), pod("unheard", 7)], "9")
+    assert {name: one.uid for name, one in cache.pods(KEY).items()} == {"driver": "uid-8"}
+    cache.saw_pod(pod("driver", 5), gone=False)
+    cache.saw_pod(pod("driver", 6), gone=True)
+    assert cache.pods(KEY)["driver"].uid == "uid-8"
+    cache.saw_pod(pod("unheard", 7), gone=False)
+    assert set(cache.pods(KEY)) == {"driver", "unheard"}, "the watch tells of it later"
+
+
+def test_a_pod_that_goes_over_to_another_app_leaves_its_app() -> None:
+    cache = WatchCache()
+    cache.saw_pod(pod("driver", 2), gone=False)
+    cache.saw_pod(pod("driver", 3, app="other"), gone=False)
+    assert cache.pods(KEY) == {}
+    assert list(cache.pods(AppKey("apps", "other"))) == ["driver"]
+
+
+def test_the_path_of_a_request_says_what_is_watched_and_where() -> None:
+    assert watched_place("/api/v1/pods") == (POD, None)
+    assert watched_place("/api/v1/namespaces/apps/pods") == (POD, "apps")
+    assert watched_place("/k8s/clusters/c-1/apis/holdfast.dev/v1alpha1/namespaces/a/streamapps") == (APP, "a")
+    assert watched_place("/api/v1/nodes") == (NODE, None)
+    assert watched_place("/apis/metrics.k8s.io/v1beta1/pods") is None
+    assert watched_place("/apis/holdfast.dev/v1alpha1") is None
+    assert watched_place("/api/v1/namespaces") is None
+
+
+def handlers() -> WatchHandlers:
+    async def look(_: AppKey) -> NextLook:
+        return LookAgain(1000)
+
+    signs = WatchSigns(lambda: 0.0)
+    return WatchHandlers(WatchCache(), LookQueue(look, lambda *_: None), signs)
+
+
+PAGES: dict[str, Tree] = {
+    "": {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [thing("a", 1), thing("b", 2)]},
+    "more": {"metadata": {"resourceVersion": "7"}, "items": [thing("c", 3)]},
+}
+
+
+async def _served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    (port,) = free_ports(1)
+    app = web.Application()
+    app.add_routes([web.get("/{path:.*}", handler)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, port=port).start()
+    yield f"http://127.0.0.1:{port}"
+    await runner.cleanup()
+
+
+def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() -> None:
+    told: list[Any] = []
+
+    class Noted(WatchHandlers):
+        def heard(self, kind: ApiKind, namespace: str | None) -> None:
+            told.append((kind, namespace))
+
+        def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Any) -> None:
+            told.append((kind, namespace, version, sorted(places)))
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "refused" in request.path:
+            return web.json_response({"kind": "Status"}, status=403)
+        if "watch" not in request.query:
+            return web.json_response(PAGES[request.query.get("continue", "")])
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        await stream.write(json.dumps({"type": "BOOKMARK", "object": thing("", 9)}).encode() + b"\n")
+        return stream
+
+    async def story() -> None:
+        made = handlers()
+        responses = WatchResponses(Noted(made.cache, made.looks, made.signs))
+        async for url in _served(answer):
+            session = watch_session(kopf.ConnectionInfo(server=url), responses).aiohttp_session
+            async with session:
+                for token in ("", "&continue=more"):
+                    async with session.get(f"{url}/api/v1/namespaces/apps/pods?limit=2{token}") as page:
+                        await page.json()
+                async with session.get(f"{url}/api/v1/namespaces/apps/pods?watch=true") as watch:
+                    assert told[-1][0] is POD
+                    told.append("accepted")
+                    assert len([line async for line in iter_jsonlines(watch.content)]) == 1
+                async with session.get(f"{url}/api/v1/namespaces/refused/pods?watch=true") as refused:
+                    await refused.json()
+
+    asyncio.run(story())
+    place, all_places = (POD, "apps"), [("apps", "a"), ("apps", "b"), ("apps", "c")]
+    assert told == [place, (*place, "7", all_places), place, "accepted", place]
