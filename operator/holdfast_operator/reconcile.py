@@ -90,7 +90,7 @@ class Reconciler:
         if tree is None:
             return None
         spec = await self.examiner.spec(key, tree)
-        seen = await gather(self.world, tree, spec, self._refused.get(tree["metadata"]["uid"]), live=live)
+        seen = await gather(self.world, tree, spec, self._refused.get(tree["metadata"]["uid"]), self.clock(), live=live)
         judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
         return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.names import app_id
-from holdfast.protocol.pods import PodController, PodPhase, PodState
+from holdfast.protocol.pods import ContainerEnd, PodController, PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast_operator.decide.decision import (
     EndExecutorSet,
@@ -147,3 +147,23 @@ def test_what_starts_or_lets_go_rests_on_absence_and_is_decided_over_what_the_ap
     assert decided(seen(gone)).rests_on_absence
     assert not decided(seen(app(started()), driver=driver(), report=report())).rests_on_absence
     assert not decided(seen(app(started(), suspend=True), driver=driver(), report=report())).rests_on_absence
+
+
+def test_a_driver_that_runs_without_a_word_is_replaced_and_that_is_no_failure_of_the_app() -> None:
+    quiet = seen(app(started()), driver=driver(), report=report(at=NOW - 3_600_000), silence=LIMITS.hung - 1)
+    assert decided(quiet).actions == ()
+    hangs = decided(replace(quiet, silence=LIMITS.hung))
+    assert hangs.actions == (EndPod(driver().name, driver().uid),)
+    assert [event.reason for event in hangs.events] == [Reason.NO_REPORT]
+    assert condition(hangs, "Reconciling") == ("True", "NoReport")
+    ends = driver(deleting_since=NOW, grace=120_000)
+    assert decided(seen(app(hangs.status), driver=ends, silence=LIMITS.hung)).events == ()
+    killed = driver(phase=PodPhase.FAILED, ended=ContainerEnd(137), deleting_since=NOW)
+    for over in (decided(seen(app(hangs.status))), decided(seen(app(hangs.status), driver=killed))):
+        assert (over.status.ended, over.status.failures, over.status.retry_at) == ("Lost", 0, None)
+        assert condition(over, "DriverRunning") == ("False", "NoReport")
+
+
+def test_a_pending_driver_does_not_hang_however_long_it_waits() -> None:
+    waits = seen(app(started()), driver=driver(phase=PodPhase.PENDING), silence=10 * LIMITS.hung)
+    assert decided(waits).actions == ()

@@ -188,3 +188,12 @@ def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() ->
     asyncio.run(story())
     place, all_places = (POD, "apps"), [("apps", "a"), ("apps", "b"), ("apps", "c")]
     assert told == [place, (*place, "7", all_places), place, "accepted", place]
+
+
+def test_the_silence_of_a_driver_counts_only_while_its_app_is_looked_at() -> None:
+    cache = WatchCache()
+    assert [cache.silence(KEY, "first", at) for at in (0, 30_000, 60_000)] == [0, 30_000, 60_000]
+    # The API server was away for an hour: drivers could not say anything either.
+    assert cache.silence(KEY, "first", 3_660_000) == 120_000
+    assert cache.silence(KEY, "second", 3_670_000) == 0
+    assert cache.silence(KEY, "second", 3_600_000) == 0, "the clock was put back"

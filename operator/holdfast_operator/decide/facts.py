@@ -108,6 +108,8 @@ class Snapshot:
     storage_class: Observed[str] = ""
     """The class of the app's claims; None: there is no such; empty: it has no claims."""
     report: Observed[DriverReport] = None
+    silence: int = 0
+    """For how many milliseconds nothing new has been heard of the driver, while it was looked at."""
     seats: ExecutorLocations | Unknown | None = None
     """None: the executors are running and have not changed since they were last assigned."""
     highest: int = 0
@@ -200,6 +202,8 @@ class DecisionLimits:
     """A driver that has reported nothing for this long is not healthy."""
     quiet: int = 90_000
     """A driver that has reported nothing for this long is looked at by the API server: the watches may be dead."""
+    hung: int = 600_000
+    """A running driver of which nothing has been heard for this long is replaced."""
     triggers: int = 30
     """This many trigger intervals without a batch while records wait mean no progress."""
     lost_after: int = 60_000

@@ -36,6 +36,11 @@ from holdfast_operator.decide.executors import executor_effects, executors, wait
 from holdfast_operator.decide.facts import AppFinding, Case
 from holdfast_operator.decide.running_checks import STUCK_REASONS, LivingDriver, reason_to_end, unhealthy
 
+_REPLACED = AttemptEnding(
+    AttemptOutcome.LOST,
+    Reason.NO_REPORT,
+    "the driver ran without a word and was ended; the next attempt starts at once",
+)
 _DOUBLINGS = 20
 _JITTER = 0.2
 
@@ -58,6 +63,8 @@ def driver_over(case: Case) -> Decision | None:
     driver = case.seen.driver
     if not isinstance(driver, PodState) or not driver.over or case.status.ended is not None:
         return None
+    if case.status.draining == Reason.NO_REPORT:
+        return _ended(case, _REPLACED, driver.uid)
     return _ended(case, ending_of(driver, draining=case.status.draining is not None), driver.uid)
 
 
@@ -68,6 +75,8 @@ def driver_gone(case: Case) -> Decision | None:
     if case.status.draining == Reason.NODE_LOST:
         message = "the driver was given up with its node; the next attempt starts at once"
         return _ended(case, AttemptEnding(AttemptOutcome.LOST, Reason.NODE_LOST, message))
+    if case.status.draining == Reason.NO_REPORT:
+        return _ended(case, _REPLACED)
     if case.status.draining is not None:
         return _ended(case, AttemptEnding(AttemptOutcome.DRAINED, Reason.DRAINING, "the attempt was drained"))
     message = "the driver's pod was deleted by somebody else; the next attempt starts at once"
@@ -81,6 +90,8 @@ def driver_runs(case: Case) -> Decision | None:
         return None
     if given_up(case, driver, None):
         return _lost(case, driver)
+    if driver.phase is PodPhase.RUNNING and case.seen.silence >= case.limits.hung and case.status.draining is None:
+        return _hung(case, driver)
     wish, begun = reason_to_end(case), case.status.draining
     if begun is None and wish is None:
         return _living(case, driver)
@@ -102,6 +113,16 @@ def _lost(case: Case, driver: PodState) -> Decision:
     told = (OperatorEvent(Reason.NODE_LOST, message, warning=True),) if first else ()
     why = case.status.draining or Reason.NODE_LOST.value
     ends = actions_to_end(case, [driver])
+    return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
+
+
+def _hung(case: Case, driver: PodState) -> Decision:
+    """End a driver that hangs; if it does not end by itself, the kubelet kills it, and its attempt is fenced."""
+    message = f"{driver.name} runs but has said nothing for {time_span(case.seen.silence)}: it is replaced"
+    said = not_ready(Reason.NO_REPORT, message, moving=True)
+    said |= {"DriverRunning": (True, Reason.NO_REPORT, message)}
+    told = (OperatorEvent(Reason.NO_REPORT, message, warning=True),)
+    ends, why = (EndPod(driver.name, driver.uid),), Reason.NO_REPORT.value
     return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
 
 

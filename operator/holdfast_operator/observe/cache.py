@@ -36,6 +36,19 @@ class _CachedApp:
     """None: too long to be kept, so it is read from the API server when needed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """How long these were the last news of an app's driver, as far as looks can tell."""
+
+    news: Hashable
+    last_look: int
+    length: int = 0
+
+
+_BETWEEN_LOOKS = 60_000
+"""Milliseconds that count between two looks at most: nothing can be heard while the API server does not answer."""
+
+
 @dataclass(slots=True)
 class WatchCache:
     """Apps, their pods, drivers' reports, and the state of nodes, from watches."""
@@ -52,6 +65,8 @@ class WatchCache:
     """Total length of their texts."""
     _pods: dict[AppKey, dict[str, PodState]] = field(default_factory=dict)
     """App -> pod name -> pod."""
+    _silences: dict[AppKey, _Silence] = field(default_factory=dict)
+    """App -> how long its driver has said nothing."""
     _versions: dict[ApiKind, KnownVersions] = field(
         default_factory=lambda: {kind: KnownVersions() for kind in (APP, POD, CONFIG_MAP, NODE)}
     )
@@ -100,6 +115,7 @@ class WatchCache:
         self.distrust_app(key)
         self.seated.pop(key, None)
         self.checked.pop(key, None)
+        self._silences.pop(key, None)
 
     def saw_pod(self, tree: Tree, *, gone: bool) -> AppKey | None:
         """Record a changed or deleted pod; return its app, or None if it belongs to none."""
@@ -133,6 +149,18 @@ class WatchCache:
         listed = CompleteList(key.namespace, version_number(version), frozenset(map(_place_of, trees)), key)
         for place in versions.missing(listed):
             self._drop_pod(key, place)
+
+    def silence(self, key: AppKey, news: Hashable, now: int) -> int:
+        """Return for how many milliseconds these have been the last news of an app's driver, while it was looked at.
+
+        Clocks of drivers are never compared with ours.
+        """
+        before = self._silences.get(key)
+        if before is None or before.news != news:
+            before = _Silence(news, now)
+        passed = min(max(0, now - before.last_look), _BETWEEN_LOOKS)
+        self._silences[key] = _Silence(news, now, before.length + passed)
+        return before.length + passed
 
     def first_report(self, tree: Tree) -> None:
         """Record a report unless one is already known."""

@@ -116,7 +116,7 @@ async def find_app(world: SnapshotSources, key: AppKey, *, live: bool) -> Tree |
 
 
 async def gather(
-    world: SnapshotSources, tree: Tree, told: ParsedSpec, refused: AppFinding | None, *, live: bool
+    world: SnapshotSources, tree: Tree, told: ParsedSpec, refused: AppFinding | None, now: int, *, live: bool
 ) -> Snapshot:
     """Return all facts for a decision about this app. `live`: read them from the API server."""
     app = app_object(tree)
@@ -127,6 +127,9 @@ async def gather(
         return Snapshot(app, driver=pods, executors=pods, others=pods)
     report = await _tried(_report(world, key, status.run_id, live=live))
     seen = replace(_with_pods(app, name, pods), report=report, refused=refused)
+    if isinstance(seen.driver, PodState):
+        news = seen.driver.uid, report.at if isinstance(report, DriverReport) else None
+        seen = replace(seen, silence=world.cache.silence(key, news, now))
     return seen if told.app is None else await _with_spec(world, seen, told.app, told.fingerprint, live=live)
 
 
