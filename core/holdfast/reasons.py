@@ -206,6 +206,7 @@ class Reason(StrEnum):
     CONTAINER_REFUSED = "ContainerRefused", "The kubelet can't make the driver's container."
     UNSCHEDULABLE = "Unschedulable", "The scheduler finds no node for the driver."
     START_TIMEOUT = "StartTimeout", "The driver has not started for longer than it may take."
+    ATTEMPTS_USED_UP = "AttemptsUsedUp", "The run has used the largest number that an attempt can have."
     NO_REPORT = "NoReport", "The driver runs but does not report."
     NO_PROGRESS = "NoProgress", "The driver runs and records wait, but no batch is committed."
     OUT_OF_MEMORY = "OutOfMemory", "The driver was killed because it used more memory than it may."

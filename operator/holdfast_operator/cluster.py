@@ -17,6 +17,7 @@ from kubernetes.aio.client import ApiClient
 
 from holdfast.bounded_json import ObjectDepth, bounded_objects
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
+from holdfast.one_line import one_line
 
 Tree = dict[str, Any]
 CallListener = Callable[[str, str, int], None]
@@ -168,7 +169,8 @@ class Cluster:
             text: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._called(verb, kind.name, 0)
-            message = f"{verb} {kind.name}: the API server did not answer: {error or type(error).__name__}"
+            why = one_line(str(error) or type(error).__name__)
+            message = f"{verb} {kind.name}: the API server did not answer: {why}"
             raise ClusterUnreachableError(message) from error
         self._called(verb, kind.name, response.status)
         if response.status == _NOT_FOUND:
@@ -188,7 +190,7 @@ def _tree(text: bytes) -> Tree:
 
 
 def _error(verb: str, kind: ApiKind, status: int, said: str) -> HoldfastError:
-    message = f"{verb} {kind.name}: {said}"
+    message = f"{verb} {kind.name}: {one_line(said)}"  # it quotes what it refuses, and so do webhooks
     if status == _CONFLICT:
         return ConflictError(message)
     if status == _TOO_MANY or status >= _SERVER:

@@ -52,8 +52,8 @@ class Reconciler:
     """Returns the time of day in milliseconds."""
     jitter: Callable[[], float]
     """Returns a number from 0 to 1, by which restarts are spread."""
-    _refused: dict[str, AppFinding] = field(default_factory=dict)
-    """App uid -> why the API server refused its attempt."""
+    _refused: dict[AppKey, tuple[str, AppFinding]] = field(default_factory=dict)
+    """App -> its uid, and why the API server refused its attempt."""
 
     async def reconcile(self, key: AppKey) -> NextLook:
         """Look at one app and do what has to be done; return when to look again."""
@@ -88,9 +88,12 @@ class Reconciler:
             self.world.cache.checked[key] = self.clock()
         tree = await find_app(self.world, key, live=live)
         if tree is None:
+            self._refused.pop(key, None)
             return None
         spec = await self.examiner.spec(key, tree)
-        seen = await gather(self.world, tree, spec, self._refused.get(tree["metadata"]["uid"]), self.clock(), live=live)
+        uid, refused = self._refused.get(key, ("", None))
+        known = refused if uid == tree["metadata"]["uid"] else None
+        seen = await gather(self.world, tree, spec, known, self.clock(), live=live)
         judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
         return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 
@@ -99,10 +102,10 @@ class Reconciler:
             refused = await self.hands.act(action, app)
             self.at(type(action).__name__)
             if refused is not None:
-                self._refused[app.uid] = refused
+                self._refused[AppKey(app.namespace, app.name)] = app.uid, refused
                 self.metrics.refused(refused.reason)
             elif isinstance(action, StartDriver):
-                self._refused.pop(app.uid, None)
+                self._refused.pop(AppKey(app.namespace, app.name), None)
                 self.metrics.launched()
             elif isinstance(action, HandOver):
                 self.metrics.moved(action.moved)

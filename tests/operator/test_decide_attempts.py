@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import WorldChangeError
-from holdfast.protocol.names import APP_ID_LABEL, ATTEMPT_LABEL, app_id
+from holdfast.protocol.names import app_id
 from holdfast.protocol.pods import ContainerEnd, PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
@@ -24,6 +24,7 @@ from tests.operator.apps import (
     LIMITS,
     NOW,
     TREE,
+    UID,
     after,
     app,
     condition,
@@ -99,8 +100,8 @@ def test_the_first_attempt_of_a_new_run_collects_the_attempts_of_the_old_one_tho
     [("1", "1", True), ("1", "2", False), ("1", "3", False), ("0", "1", True), ("0", "7", True), ("0", "", False)],
 )
 def test_attempts_of_other_runs_are_collected_whatever_their_number(run: str, attempt: str, goes: bool) -> None:
-    labels = {APP_ID_LABEL: app_id("ads", run)} | ({ATTEMPT_LABEL: attempt} if attempt else {})
-    assert CollectAttempts(2, app_id("ads", "1")).covers(labels) is goes
+    metadata = {"name": f"{app_id('ads', run)}-{attempt}", "ownerReferences": [{"uid": UID}]}
+    assert CollectAttempts(2, app_id("ads", "1")).covers(app(), metadata) is goes
 
 
 def test_a_driver_without_a_report_is_starting() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.protocol.names import app_id
+from holdfast.protocol.names import app_id, executor_set
 from holdfast.protocol.pods import ContainerEnd, PodController, PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast_operator.decide.decision import (
@@ -66,12 +66,12 @@ def test_executors_that_outlive_their_driver_end_before_the_next_attempt() -> No
 @pytest.mark.parametrize("ended", ["Stopped", "Lost", "Refused", "Drained", "Completed"])
 @pytest.mark.parametrize("suspend", [False, True])
 def test_what_makes_executors_again_that_a_dead_driver_has_left_ends_before_them(ended: str, suspend: bool) -> None:
-    maker = PodController("spark-s-ads-0", "uid-of-set")
-    left = [driver(role="executor", attempt=n, made_by=maker) for n in (1, 2)]
+    maker = PodController(executor_set("ads", "1"), "uid-of-set")
+    left = [replace(driver(role="executor", made_by=maker), name=f"{maker.name}-{n}") for n in (1, 2)]
     status = after(ended=ended, retry_at="2040-01-01T00:00:00Z")
     decision = decided(seen(app(status, suspend=suspend), executors=tuple(left)))
     assert decision.actions == (
-        EndExecutorSet("spark-s-ads-0", "uid-of-set"),
+        EndExecutorSet(maker.name, "uid-of-set"),
         *(EndPod(one.name, one.uid) for one in left),
     )
     assert condition(decision, "Ready") == ("False", "PreviousAttemptAlive")

@@ -143,17 +143,17 @@ def test_a_new_attempt_gives_up_the_claim_of_a_lost_node_before_its_driver_has_b
     waiting = executor(
         1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", created=NOW, started=None
     )
-    seats = ExecutorLocations(places(0), None, lost_claims=frozenset({"state-1"}))
+    seats = ExecutorLocations(places(0), None, lost_claims={"state-1": "uid-of-claim"})
     of = app(started(**SPEC), **SPEC)
     young = seen(of, driver=driver(created=NOW - 1_000), executors=(executor(0), waiting), seats=seats)
-    assert GiveUpClaim("state-1") in decided(young).actions
+    assert GiveUpClaim("state-1", "uid-of-claim") in decided(young).actions
 
 
 def test_a_claim_whose_node_is_lost_is_given_up_with_the_pod_that_waits_for_it() -> None:
     waiting = executor(1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", started=None)
-    seats = ExecutorLocations(places(0), handed(1, 0, 1), lost_claims=frozenset({"state-1"}))
+    seats = ExecutorLocations(places(0), handed(1, 0, 1), lost_claims={"state-1": "uid-of-claim"})
     decision = look((executor(0), waiting), seats)
-    assert (GiveUpClaim("state-1"), ForceDeletePod("exec-1", "uid-exec-1")) == decision.actions
+    assert (GiveUpClaim("state-1", "uid-of-claim"), ForceDeletePod("exec-1", "uid-exec-1")) == decision.actions
     assert [told.reason.value for told in decision.events] == ["ClaimGivenUp"]
     assert look((executor(0), waiting), ExecutorLocations(places(0), handed(1, 0, 1))).actions == ()
 

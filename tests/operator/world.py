@@ -8,7 +8,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.protocol.names import attempt_name
+from holdfast.protocol.names import attempt_name, executor_set
 from holdfast.protocol.pods import ContainerEnd, PodController, PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.spec.app import Status
@@ -128,7 +128,7 @@ class World:
         if self.maker is not None:
             ended = ContainerEnd(1, message='{"failed": "world", "message": "there already"}')
             return replace(driver, phase=PodPhase.FAILED, ended=ended)
-        self.maker = PodController("spark-s-ads-0", f"set-of-{driver.uid}"), driver.name
+        self.maker = PodController(executor_set("ads", "1"), f"set-of-{driver.uid}"), driver.name
         return replace(driver, phase=PodPhase.RUNNING)
 
     def _control(self) -> None:

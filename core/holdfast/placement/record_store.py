@@ -26,6 +26,7 @@ from typing import Any
 
 from holdfast import bounded_json
 from holdfast.errors import UserActionError
+from holdfast.one_line import printable
 from holdfast.placement.metadata_store import MOST_VALUE_BYTES, MetadataStore, Version
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.grouping import natural
@@ -291,5 +292,4 @@ def _partition(stream: str, number: int) -> StreamPartition:
 
 def _short(value: object, most: int = _MOST_SHOWN) -> str:
     """Stored text, cut and cleaned for a message."""
-    text = str(value)[:most]
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable(str(value)[:most])

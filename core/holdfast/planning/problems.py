@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.errors import UserActionError
+from holdfast.one_line import printable
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Repartition, Step
@@ -198,7 +199,7 @@ class ExpressionError(UserActionError):
 
 def excerpt(text: str) -> str:
     """Return the text for a message: one line of printable characters, cut if long."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text[: SHOWN_CHARACTERS + 1])
+    line = printable(text[: SHOWN_CHARACTERS + 1])
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
 
 

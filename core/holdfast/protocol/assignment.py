@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.attempt_number import checked_attempt
 from holdfast.bounded_json import load
 from holdfast.errors import UserActionError
 
@@ -64,7 +65,8 @@ def read_assignment(text: str) -> VersionedAssignment:
         tree: Any = load(text)
         tasks_of = {str(name): tuple(map(str, tasks)) for name, tasks in tree["assignment"].items()}
         processors = {str(name): str(location) for name, location in tree["processors"].items()}
-        handed = VersionedAssignment(int(tree["version"]), int(tree["attempt"]), processors, Assignment(tasks_of))
+        version, attempt = checked_attempt(int(tree["version"])), checked_attempt(int(tree["attempt"]))
+        handed = VersionedAssignment(version, attempt, processors, Assignment(tasks_of))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"[:_MOST_SHOWN]
         message = f"{ASSIGNMENT_KEY} is no assignment: {why}; delete its ConfigMap, it is created again"

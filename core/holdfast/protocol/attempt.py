@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.attempt_number import checked_attempt
 from holdfast.bounded_json import load
 
 ORDERS_KEY = "attempt.json"
@@ -50,14 +51,14 @@ class AttemptOrders:
 
 
 def read_orders(text: str) -> AttemptOrders:
-    """Return the orders in this text. Not checked: the operator of the same release wrote it."""
+    """Return the orders in this text. Only the number that fences is checked: the operator of this release wrote it."""
     tree: Any = load(text)
     return AttemptOrders(
         app=tree["app"],
         namespace=tree["namespace"],
         uid=tree["uid"],
         run=tree["runId"],
-        attempt=tree["attempt"],
+        attempt=checked_attempt(tree["attempt"]),
         assignment=tree["assignment"],
         report=tree["report"],
         topics=tree["topics"],

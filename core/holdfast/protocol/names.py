@@ -3,11 +3,18 @@
 In one place, so that operator, driver and CLI derive the same name and select by the same label. Kubernetes limits
 names to 63 characters, those of StatefulSets in practice to 52 (their pods have a label made from the name), and Spark
 adds `spark-s-` before and `-0` after an app id. The digest distinguishes names whose readable part is equal: `a-b` of
-run `c` and `a` of run `b-c`. Labels that Spark writes are here because Holdfast selects by them. Must not know what the
-objects are for.
+run `c` and `a` of run `b-c`. Labels that Spark writes are here because Holdfast selects by them.
+
+Labels and owner references can be changed on any object, its name can't. So an object belongs to an app only if it has
+a name that is made here; the functions that parse names (`attempt_in`, `executor_set_in`, `is_claim_of`) say so. Must
+not know what the objects are for.
 """
 
 import hashlib
+import re
+from dataclasses import dataclass
+
+from holdfast.attempt_number import checked_attempt, plain_attempt
 
 MAX_APP_ID = 42
 _DIGEST = 8
@@ -16,17 +23,57 @@ _DIGEST = 8
 def app_id(app: str, run: str) -> str:
     """Return Spark's id of the app: the same in every attempt of a run, so that executor k gets claim k again."""
     digest = hashlib.sha256(f"{app}\0{run}".encode()).hexdigest()[:_DIGEST]
-    return f"{app[: MAX_APP_ID - _DIGEST - 1].rstrip('-')}-{digest}"
+    return f"{_readable(app)}-{digest}"
+
+
+def _readable(app: str) -> str:
+    return app[: MAX_APP_ID - _DIGEST - 1].rstrip("-")
+
+
+def _any_app_id(app: str) -> str:
+    """Return a regular expression of the app ids of all runs. Apps share it if their first 33 characters are equal."""
+    return f"{re.escape(_readable(app))}-[0-9a-f]{{{_DIGEST}}}"
 
 
 def attempt_name(app: str, run: str, attempt: int) -> str:
     """Return the name of an attempt's driver pod and ConfigMap; deterministic, so that no second one can be created."""
-    return f"{app_id(app, run)}-{attempt}"
+    return f"{app_id(app, run)}-{checked_attempt(attempt)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptName:
+    """What the name of an attempt's driver pod and ConfigMap says."""
+
+    app_id: str
+    attempt: int
+
+
+def attempt_in(app: str, name: str) -> AttemptName | None:
+    """Return what `attempt_name` made this name of; None: it is the name of no attempt of this app."""
+    match = re.fullmatch(f"({_any_app_id(app)})-([0-9]+)", name)
+    attempt = plain_attempt(match[2]) if match is not None else None
+    return AttemptName(match[1], attempt) if match is not None and attempt is not None else None
 
 
 def executor_set(app: str, run: str) -> str:
     """Return the name of the StatefulSet that Spark creates for the executors."""
     return f"spark-s-{app_id(app, run)}-0"
+
+
+def executor_set_in(app: str, pod: str) -> str | None:
+    """Return the executor set of the pod of this name; None: it is no executor of this app."""
+    match = re.fullmatch(f"(spark-s-{_any_app_id(app)}-0)-[0-9]{{1,5}}", pod)
+    return match[1] if match is not None else None
+
+
+def is_claim_of(executor: str, claim: str) -> bool:
+    """Return whether a claim was made with this executor pod: its set names it `<volume>-<pod>`."""
+    return claim.endswith(f"-{executor}")
+
+
+def is_run_claim(app_id: str, claim: str) -> bool:
+    """Return whether a claim was made with an executor pod of this run."""
+    return re.fullmatch(f".+-spark-s-{re.escape(app_id)}-0-[0-9]{{1,5}}", claim) is not None
 
 
 def report_name(app: str, run: str) -> str:

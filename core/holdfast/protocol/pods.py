@@ -1,7 +1,8 @@
 """Facts of an app's pods: phase, attempt, node, claim, why a container waits or ended; read from the API's JSON.
 
-A field that is missing or invalid becomes a default; nothing here raises, whatever the API server sends. Times are
-milliseconds since 1970. Must not ask the API server, nor decide what a fact means.
+A field that is missing or invalid becomes a default; nothing here raises, whatever the API server sends. Texts are
+cleaned: containers, registries and whoever may write a pod's status choose them. Times are milliseconds since 1970.
+Must not ask the API server, nor decide what a fact means.
 """
 
 import re
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from holdfast.attempt_number import plain_attempt
 from holdfast.moments import moment
+from holdfast.one_line import one_line
 from holdfast.protocol.names import ATTEMPT_LABEL, ROLE_LABEL
 
 
@@ -95,6 +98,8 @@ STATE_VOLUME = "state"
 STATE_FOLDER = "/var/lib/holdfast"
 """Where executors mount the disk of their location."""
 _NUMBER = re.compile(r"-?[0-9]{1,11}")
+_MOST_TEXT, _MOST_LAST_WORDS = 1_000, 8_192
+"""Characters that are read of a text. The last words of a container are up to 4096 bytes, and may be JSON."""
 _LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})
 
 
@@ -106,7 +111,7 @@ def pod_state(tree: object) -> PodState:
         name=_text(metadata.get("name")),
         uid=_text(metadata.get("uid")),
         phase=_phase(status.get("phase")),
-        attempt=_number(_object(metadata.get("labels")).get(ATTEMPT_LABEL)),
+        attempt=plain_attempt(_text(_object(metadata.get("labels")).get(ATTEMPT_LABEL))),
         owner=_text(_controller(metadata).get("uid")) or None,
         made_by=_made_by(_controller(metadata)),
         role=_text(_object(metadata.get("labels")).get(ROLE_LABEL)),
@@ -188,7 +193,7 @@ def _ended(containers: list[dict[str, Any]]) -> Iterator[ContainerEnd]:
         ended = _object(_object(one.get("state")).get("terminated"))
         code = _number(ended.get("exitCode"))
         if code is not None:
-            yield ContainerEnd(code, _text(ended.get("reason")), _text(ended.get("message")))
+            yield ContainerEnd(code, _text(ended.get("reason")), _text(ended.get("message"), _MOST_LAST_WORDS))
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -199,8 +204,8 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def _text(value: object, most: int = _MOST_TEXT) -> str:
+    return one_line(value, most) if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int | None:

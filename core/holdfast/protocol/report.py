@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.bounded_json import load
+from holdfast.one_line import one_line
 
 REPORT_KEY = "report.json"
 """The key in the ConfigMap."""
@@ -20,7 +22,11 @@ REPORT_INTERVAL = 60_000
 """A report is written at least every so many milliseconds, even if nothing has changed."""
 
 
-_NUMBERS = ("attempt", "at", "batch", "lag", "tasks", "partitions", "placed", "assignment", "waiting")
+_NUMBERS: Mapping[str, int] = {
+    **dict.fromkeys(("attempt", "tasks", "partitions", "placed", "assignment"), LAST_ATTEMPT),
+    **dict.fromkeys(("at", "batch", "lag", "waiting"), _LARGEST),
+}
+"""Name -> its largest value. The status takes the first five over, and one is added to two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,8 @@ def read_report(text: object) -> DriverReport | None:
     if not isinstance(said, dict):
         return None
     done = said.get("progressed")
-    numbers = {name: _number(said.get(name, 0)) for name in _NUMBERS}
-    progressed = None if done is None else _number(done)
+    numbers = {name: _number(said.get(name, 0), most) for name, most in _NUMBERS.items()}
+    progressed = None if done is None else _number(done, _LARGEST)
     if not {"attempt", "at"} <= said.keys() or None in numbers.values() or (done is not None and progressed is None):
         return None
     return DriverReport(
@@ -107,17 +113,15 @@ def read_report(text: object) -> DriverReport | None:
     )
 
 
-def _number(value: object) -> int | None:
+def _number(value: object, most: int) -> int | None:
     """The value as a number that a report may have; None if it is none."""
     try:
         number = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if 0 <= number <= _LARGEST else None
+    return number if 0 <= number <= most else None
 
 
 def _sentence(said: object) -> str | None:
     """The text for a status, if there is one: short and without terminal control characters."""
-    if said is None:
-        return None
-    return "".join(letter if letter.isprintable() else " " for letter in str(said)[:_MOST_SHOWN])
+    return None if said is None else one_line(said, _MOST_SHOWN)

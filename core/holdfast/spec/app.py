@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.runtime import Expansion, Planning, Restart, Runtime, State
 from holdfast.spec.steps import Step
@@ -33,13 +34,14 @@ class Condition(SpecModel):
     """The generation of the app this is said about."""
 
 
-StatusCount = Annotated[int | None, Field(ge=0, json_schema_extra={"format": "int64"})]
+StatusCount = Annotated[int | None, Field(ge=0, le=LAST_ATTEMPT, json_schema_extra={"format": "int64"})]
+"""Bounded, as attempts are: a larger number that somebody writes there would be refused when one is added."""
 
 
 class Status(SpecModel):
     """What the operator has observed and intends."""
 
-    observed_generation: StatusCount = None
+    observed_generation: Annotated[int | None, Field(ge=0, json_schema_extra={"format": "int64"})] = None
     """The generation of the app that was reconciled last."""
     run_id: Annotated[str | None, Field(max_length=63)] = None
     """The run that attempts are counted in."""

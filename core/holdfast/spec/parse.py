@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast.errors import UserActionError
+from holdfast.one_line import printable
 from holdfast.spec.app import StreamApp
 from holdfast.spec.fields import items_of_list, names_in_files, object_of
 from holdfast.spec.rule_checks import FieldPath
@@ -67,7 +68,7 @@ class FieldError:
 def _line(text: str, most: int = _MAX_SHOWN) -> str:
     """The text as it may stand in a message: one line that does nothing to a terminal, cut where it is long."""
     text = text if len(text) <= most else text[: most - 1] + "…"
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable(text)
 
 
 class SpecInvalidError(UserActionError):

@@ -1,7 +1,8 @@
 """All that the operator changes in the cluster for an app: its status, the actions of a decision, events.
 
 Each action is idempotent, also after a partial run. Names come from the decision, and deletes name the uid they mean,
-so that a late call can't hit a successor. An event that can't be written does no harm: the failure is logged. Must not
+so that a late call can't hit a successor. Labels only find objects: what is deleted or replaced has a name that the
+operator or Spark gave it for this app. An event that can't be written does no harm: the failure is logged. Must not
 decide, nor read anything but the objects of the action.
 """
 
@@ -102,7 +103,7 @@ class ActionRunner:
             case ForceDeletePod():
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace=0)
             case GiveUpClaim():
-                await self.cluster.delete(CLAIM, app.namespace, action.name)
+                await self.cluster.delete(CLAIM, app.namespace, action.name, action.uid)
             case GiveUpRunClaims():
                 await self._give_up(action, app)
             case CollectAttempts():
@@ -137,7 +138,7 @@ class ActionRunner:
             return None
         for tree in network_policies(start.app, owner, self.installed.labels, self.network):
             there = await self.cluster.get(NETWORK_POLICY, app.namespace, tree["metadata"]["name"])
-            if there is not None and not _owned(there, app):
+            if there is not None and not app.owns(there["metadata"]):
                 return _anothers(NETWORK_POLICY, tree)
             await self._put(NETWORK_POLICY, app.namespace, tree, there)
         return None
@@ -158,22 +159,26 @@ class ActionRunner:
             await self.cluster.create(kind, app.namespace, tree)
         except ConflictError:
             there = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
-            return there is None or _owned(there, app)
+            return there is None or app.owns(there["metadata"])
         return True
 
     async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:
         tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
         there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
+        if there is not None and not app.owns(there["metadata"]):
+            # It may be that of a deleted app of this name, which Kubernetes is about to remove.
+            raise ConflictError(_anothers(CONFIG_MAP, tree).message)
         await self._put(CONFIG_MAP, app.namespace, tree, there)
 
     async def _give_up(self, action: GiveUpRunClaims, app: AppObject) -> None:
         for tree in await self.cluster.find(CLAIM, app.namespace, {SPARK_APP_LABEL: action.app_id}):
-            await self.cluster.delete(CLAIM, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
+            if action.covers(tree["metadata"]):
+                await self.cluster.delete(CLAIM, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
 
     async def _collect(self, action: CollectAttempts, app: AppObject) -> None:
         for kind in (POD, CONFIG_MAP):
             for tree in await self.cluster.find(kind, app.namespace, {APP_LABEL: app.name}):
-                if action.covers(tree["metadata"].get("labels") or {}):
+                if action.covers(app, tree["metadata"]):
                     await self.cluster.delete(kind, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
 
 
@@ -185,10 +190,6 @@ def _anothers(kind: ApiKind, tree: Tree) -> AppFinding:
     name = tree["metadata"]["name"]
     message = f"{kind.name} {name} is there and does not belong to this app; delete it, or rename the app"
     return AppFinding(Reason.CREATE_REFUSED, message)
-
-
-def _owned(tree: Tree, app: AppObject) -> bool:
-    return any(one.get("uid") == app.uid for one in tree["metadata"].get("ownerReferences") or [])
 
 
 _LOG = logging.getLogger("holdfast.events")

@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
+from holdfast.one_line import one_line
 from holdfast.spec.kafka_settings import login_keys, unacceptable_when_asking, without_values
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressRule, Server, servers
 from holdfast_operator.brokers.connection import (
@@ -40,7 +41,7 @@ class UnansweredError(HoldfastError):
 
     def __init__(self, message: str, tried: Sequence[str]) -> None:
         super().__init__(message)
-        self.tried = "; ".join(tried)
+        self.tried = "; ".join(map(one_line, tried))
 
 
 class BrokerUnreachableError(UnansweredError, WorldChangeError):

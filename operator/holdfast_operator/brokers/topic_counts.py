@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
+from holdfast.one_line import one_line
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kafka_settings import asking, unacceptable_when_asking
 from holdfast_operator.brokers.partition_counts import UnansweredError
@@ -131,9 +132,9 @@ class TopicCounts:
             said = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
             answer: Mapping[str, int | None] | Unknown = {**before, **said}
         except HoldfastError as error:
-            answer = Unknown(str(error))
+            answer = Unknown(one_line(error))
             if isinstance(error, UnansweredError) and answer != last:
-                _LOG.warning("%s Tried: %s.", error, error.tried)
+                _LOG.warning("%s Tried: %s.", answer.why, error.tried)
         self._answers[system] = answer
         wanted = self._wanted.get(system, {})
         changed = [topic for topic in topics if _of(last, topic) != _of(answer, topic)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.bounded_json import load
+from holdfast.one_line import one_line
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.reasons import Reason
 
@@ -56,12 +57,12 @@ class _EndedDriver:
 
     @property
     def told(self) -> str:
-        """Return the driver's own message, else that of its container or pod."""
+        """Return the driver's own message, else that of its container or pod. JSON may hide what is not printable."""
         text = self.said.get("message")
         if isinstance(text, str) and text:
-            return text[:_SHOWN]
+            return one_line(text, _SHOWN)
         end = self.pod.ended
-        return (end.message or end.reason if end else self.pod.message or self.pod.reason)[:_SHOWN]
+        return one_line(end.message or end.reason if end else self.pod.message or self.pod.reason, _SHOWN)
 
 
 def ending_of(pod: PodState, *, draining: bool) -> AttemptEnding:

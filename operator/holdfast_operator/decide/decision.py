@@ -6,13 +6,14 @@ not decide.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from holdfast.protocol.assignment import VersionedAssignment
-from holdfast.protocol.names import APP_ID_LABEL, ATTEMPT_LABEL
+from holdfast.protocol.names import attempt_in, executor_set_in, is_run_claim
 from holdfast.protocol.pods import PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status, StreamApp
-from holdfast_operator.decide.facts import Case
+from holdfast_operator.decide.facts import AppObject, Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,10 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpClaim:
-    """Delete a volume claim whose volume is on a lost node."""
+    """Delete a volume claim whose volume is on a lost node. `uid` is a precondition."""
 
     name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,10 @@ class EndPod:
 
 @dataclass(frozen=True, slots=True)
 class EndExecutorSet:
-    """Delete the StatefulSet that would recreate pods that are to end."""
+    """Delete the StatefulSet that would recreate pods that are to end.
+
+    The operator can't read StatefulSets: `name` is one that only this app's Spark gives, `uid` what its pods say.
+    """
 
     name: str
     uid: str
@@ -104,6 +109,10 @@ class GiveUpRunClaims:
 
     app_id: str
 
+    def covers(self, claim: Mapping[str, Any]) -> bool:
+        """Return whether the claim with this metadata was made for executors of the run."""
+        return is_run_claim(self.app_id, str(claim.get("name")))
+
 
 @dataclass(frozen=True, slots=True)
 class CollectAttempts:
@@ -113,10 +122,12 @@ class CollectAttempts:
     app_id: str
     """Of the run that stays: each run numbers its attempts from one."""
 
-    def covers(self, labels: Mapping[str, str]) -> bool:
-        """Return whether an object with these labels is of such an attempt."""
-        attempt, other = labels.get(ATTEMPT_LABEL, ""), labels.get(APP_ID_LABEL, self.app_id) != self.app_id
-        return attempt.isdigit() and (other or int(attempt) < self.before)
+    def covers(self, app: AppObject, metadata: Mapping[str, Any]) -> bool:
+        """Return whether the object with this metadata was made by the operator for such an attempt of the app."""
+        name = attempt_in(app.name, str(metadata.get("name")))
+        if name is None or not app.owns(metadata):
+            return False
+        return name.app_id != self.app_id or name.attempt < self.before
 
 
 Action = (
@@ -177,10 +188,11 @@ def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
     """Return actions that ask each pod once to end, and force-delete it if its node is lost: its attempt is fenced.
 
     StatefulSets that would recreate the pods go first. Otherwise only Spark's normal end or the driver pod's deletion
-    removes them.
+    removes them. Anybody who may change a pod can name any StatefulSet in it: only the app's own is ended.
     """
     makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
-    actions: list[Action] = [EndExecutorSet(maker.name, maker.uid) for maker in makers]
+    sets = {executor_set_in(case.seen.app.name, pod.name) for pod in pods}
+    actions: list[Action] = [EndExecutorSet(maker.name, maker.uid) for maker in makers if maker.name in sets]
     for pod in pods:
         if pod.deleting_since is None:
             actions.append(EndPod(pod.name, pod.uid))

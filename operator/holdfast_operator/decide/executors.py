@@ -84,8 +84,8 @@ def _given_up_pods(
     for pod in mine:
         if given_up(case, pod, since):
             actions.append(ForceDeletePod(pod.name, pod.uid))
-        elif isinstance(seats, ExecutorLocations) and pod.claim in seats.lost_claims:
-            actions += (GiveUpClaim(pod.claim), ForceDeletePod(pod.name, pod.uid))
+        elif isinstance(seats, ExecutorLocations) and pod.claim is not None and pod.claim in seats.lost_claims:
+            actions += (GiveUpClaim(pod.claim, seats.lost_claims[pod.claim]), ForceDeletePod(pod.name, pod.uid))
             message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
             told.append(OperatorEvent(Reason.CLAIM_GIVEN_UP, message, warning=True))
     return tuple(actions), tuple(told)

@@ -43,8 +43,8 @@ class ExecutorLocations:
     """Pod -> location."""
     handed: VersionedAssignment | None
     """The last assignment handed over in this run."""
-    lost_claims: frozenset[str] = frozenset()
-    """Claims whose volume can be reached only from lost nodes."""
+    lost_claims: Mapping[str, str] = field(default_factory=dict)
+    """Executors' own claims whose volume can be reached only from lost nodes -> their uids."""
     wrong: str = ""
     """Why a working executor has no location."""
 
@@ -64,6 +64,10 @@ class AppObject:
     finalizer: bool = False
     version: str = ""
     """The resourceVersion, a precondition of every write."""
+
+    def owns(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether the object with this metadata belongs to this app, and to no earlier one of its name."""
+        return any(owner.get("uid") == self.uid for owner in metadata.get("ownerReferences") or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class Snapshot:
     others: tuple[PodState, ...] | Unknown = ()
     """Drivers of other attempts."""
     strangers: tuple[PodState, ...] = ()
-    """Drivers of an earlier app of this name, or labelled so by others: not ours to end."""
+    """Drivers of an earlier app of this name: not ours to end."""
     running: Observed[StreamApp] = None
     """The app as given to the attempt in the status."""
     counts: Mapping[str, int | None] | Unknown = field(default_factory=dict)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.moments import moment
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
@@ -210,14 +211,36 @@ def strangers_there(case: Case) -> Decision | None:
     return decision(case, said, LookAgain(case.limits.look))
 
 
+def numbers_used_up(case: Case) -> Decision | None:
+    """The run has used the last number of an attempt: somebody wrote one, and a smaller one would be fenced."""
+    if _next_number(case) <= LAST_ATTEMPT:
+        return None
+    message = f"attempt {LAST_ATTEMPT} of run {case.status.run_id} was the last; set another spec.runId"
+    said = not_ready(Reason.ATTEMPTS_USED_UP, message, moving=False, stalled=True)
+    return decision(case, said | no_driver(Reason.ATTEMPTS_USED_UP), LookAgain(case.limits.look))
+
+
+def _intended(case: Case) -> bool:
+    """Return whether the attempt in the status is still to be started."""
+    status, app = case.status, case.judged.app
+    return app is not None and status.run_id == app.spec.run_id and status.attempt is not None and status.ended is None
+
+
+def _next_number(case: Case) -> int:
+    """Return the number of the attempt to start: larger than those of all attempts of the run that left a trace."""
+    status, app = case.status, case.judged.app
+    if _intended(case) and status.attempt is not None:
+        return status.attempt
+    same_run = app is not None and status.run_id == app.spec.run_id
+    return max(status.attempt or 0 if same_run else 0, case.seen.highest) + 1
+
+
 def starts(case: Case) -> Decision:
     """Start an attempt, with its number in the status first: after a crash, the next look starts the same one."""
     app, status = case.judged.app, case.status
     assert app is not None  # noqa: S101 - checked by an earlier rule
     new_run = status.run_id != app.spec.run_id
-    intended = status.attempt is not None and status.ended is None and not new_run
-    last = max(0 if new_run else status.attempt or 0, case.seen.highest)
-    number = status.attempt if intended and status.attempt is not None else last + 1
+    intended, number = _intended(case), _next_number(case)
     message = f"attempt {number} starts"
     starting = (
         not_ready(Reason.STARTING, message, moving=True) if new_run else under_way(case, Reason.STARTING, message)
@@ -297,6 +320,7 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     cannot_start,
     waits,
     strangers_there,
+    numbers_used_up,
     starts,
 )
 """The first rule that applies decides; the last one always applies."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from holdfast.moments import time_span
+from holdfast.one_line import one_line
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
@@ -61,7 +62,7 @@ def _changed(case: Case, app: StreamApp) -> AppFinding | None:
     named = [one.path for one in found.changes if one.cost >= ChangeCost.RESTART]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
     cost = ChangeCost.RESTART.sentence if not found.new_run else "the new run starts with empty state"
-    return AppFinding(Reason.SPEC_CHANGED, f"{', '.join(named[:_SHOWN])}{more} changed: {cost}")
+    return AppFinding(Reason.SPEC_CHANGED, f"{one_line(', '.join(named[:_SHOWN]))}{more} changed: {cost}")
 
 
 def _begun(case: Case) -> bool:

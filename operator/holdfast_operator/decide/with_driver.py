@@ -3,6 +3,7 @@
 Must not start a driver: `rules.starts` does.
 """
 
+from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.moments import stamp, time_span
 from holdfast.protocol.names import app_id
 from holdfast.protocol.pods import PodPhase, PodState
@@ -181,7 +182,7 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
     """Return a decision that records how the attempt ended. The next look decides what follows."""
     failed = ending.outcome in FAILURES
     again = failed or ending.outcome is AttemptOutcome.LOST
-    failures = (case.status.failures or 0) + (1 if failed else 0)
+    failures = min(LAST_ATTEMPT, (case.status.failures or 0) + (1 if failed else 0))
     said = not_ready(ending.reason, ending.message, moving=True)
     warning = ending.outcome not in (AttemptOutcome.COMPLETED, AttemptOutcome.DRAINED)
     return decision(
@@ -193,7 +194,7 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
         ended=ending.outcome.value,
         draining=None,
         failures=failures,
-        restarts=(case.status.restarts or 0) + (1 if again else 0),
+        restarts=min(LAST_ATTEMPT, (case.status.restarts or 0) + (1 if again else 0)),
         retry_at=stamp(case.now + _wait(case, failures)) if failed else None,
     )
 

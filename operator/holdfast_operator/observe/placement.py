@@ -4,10 +4,11 @@ The record is read with the core's own code. Locations are read only when the wo
 decide, nor write: the driver writes the record.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.one_line import one_line
 from holdfast.placement.config_map_store import stored_in
 from holdfast.placement.location import (
     LocationId,
@@ -20,7 +21,15 @@ from holdfast.placement.location import (
 from holdfast.placement.metadata_store import object_name
 from holdfast.placement.record_store import read_record, record_key
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
-from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, assignment_name
+from holdfast.protocol.names import (
+    APP_LABEL,
+    ATTEMPT_LABEL,
+    ROLE_LABEL,
+    assignment_name,
+    executor_set,
+    executor_set_in,
+    is_claim_of,
+)
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.cluster import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
@@ -61,15 +70,19 @@ async def read_executor_locations(
     """Return the locations of an attempt's executors, and the last assignment. `kind`: what a location is."""
     labels = {APP_LABEL: key.name, ATTEMPT_LABEL: str(attempt), ROLE_LABEL: "executor"}
     trees = await cluster.find(POD, key.namespace, labels)
-    seen = [(tree, cache.placed(pod_state(tree))) for tree in trees]
+    found = [(tree, cache.placed(pod_state(tree))) for tree in trees]
+    # Others may carry these labels too. Tasks that are given to such a pod would never run.
+    seen = [(tree, pod) for tree, pod in found if executor_set_in(key.name, pod.name) == executor_set(key.name, run)]
     places, wrong = {}, ""
     for tree, pod in seen:
         if pod.works:
             try:
                 places[pod.name] = str(await _place(cluster, tree, pod, kind))
             except (LocationMissingError, PodNotScheduledError) as error:
-                wrong = str(error)
-    stuck = [pod.claim for _, pod in seen if pod.unschedulable is not None and pod.claim is not None]
+                wrong = one_line(error)
+    # A pod template can put a claim of the user's in place of the executor's own.
+    own = [(pod, pod.claim) for _, pod in seen if pod.claim is not None and is_claim_of(pod.name, pod.claim)]
+    stuck = [claim for pod, claim in own if pod.unschedulable is not None]
     return ExecutorLocations(places, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong)
 
 
@@ -106,9 +119,9 @@ async def _handed(cluster: Cluster, key: AppKey, run: str) -> VersionedAssignmen
         return None  # it was edited by hand; the next assignment replaces it
 
 
-async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterable[str]) -> frozenset[str]:
-    """Return the claims whose volume only lost nodes can reach; none if nodes are not watched."""
-    lost = set()
+async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterable[str]) -> Mapping[str, str]:
+    """Return the claims whose volume only lost nodes can reach, and their uids; none if nodes are not watched."""
+    lost = {}
     for name in claims if cache.nodes.told else ():
         claim = await cluster.get(CLAIM, key.namespace, name)
         if claim is None:
@@ -116,5 +129,5 @@ async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterab
         of = (claim.get("spec") or {}).get("volumeName")
         volume = await cluster.get(VOLUME, None, of) if of else None
         if out_of_reach(claim, volume, cache.nodes):
-            lost.add(name)
-    return frozenset(lost)
+            lost[name] = str(claim["metadata"]["uid"])
+    return lost

@@ -17,7 +17,16 @@ from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
 from holdfast.moments import moment
-from holdfast.protocol.names import APP_LABEL, FINALIZER, attempt_name, report_name
+from holdfast.one_line import one_line, printable
+from holdfast.protocol.names import (
+    APP_LABEL,
+    FINALIZER,
+    app_id,
+    attempt_in,
+    attempt_name,
+    executor_set_in,
+    report_name,
+)
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
@@ -121,27 +130,40 @@ async def gather(
     """Return all facts for a decision about this app. `live`: read them from the API server."""
     app = app_object(tree)
     key, status = AppKey(app.namespace, app.name), app.status
-    name = _attempt(app.name, status)
-    pods = await _tried(_listed(world, key) if live else _watched(world, key, name if status.driver_uid else None))
+    started = _attempt(app.name, status) if status.driver_uid else None
+    pods = await _tried(_listed(world, key, started) if live else _watched(world, key, started))
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, others=pods)
     report = await _tried(_report(world, key, status.run_id, live=live))
-    seen = replace(_with_pods(app, name, pods), report=report, refused=refused)
+    seen = replace(with_pods(app, pods), report=report, refused=refused)
     if isinstance(seen.driver, PodState):
         news = seen.driver.uid, report.at if isinstance(report, DriverReport) else None
         seen = replace(seen, silence=world.cache.silence(key, news, now))
     return seen if told.app is None else await _with_spec(world, seen, told.app, told.fingerprint, live=live)
 
 
-def _with_pods(app: AppObject, driver: str | None, pods: Mapping[str, PodState]) -> Snapshot:
-    # A pod with our driver's name but without our uid as its owner is not our driver.
-    drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
+def with_pods(app: AppObject, pods: Mapping[str, PodState]) -> Snapshot:
+    """Return the snapshot of an app with those of these pods that are its drivers and executors.
+
+    Their names say what they are, and the number of an attempt: labels can be put on other pods, or changed.
+    """
+    current, drivers, strangers = _attempt(app.name, app.status), dict[str, PodState](), list[PodState]()
+    for pod in pods.values():
+        if (named := attempt_in(app.name, pod.name)) is None:
+            continue
+        driver = replace(pod, role="driver", attempt=named.attempt)
+        # A pod with our driver's name but without our uid as its owner is not our driver.
+        if pod.owner == app.uid:
+            drivers[pod.name] = driver
+        else:
+            strangers.append(driver)
+    executors = [replace(pod, role="executor") for pod in pods.values() if executor_set_in(app.name, pod.name)]
     return Snapshot(
         app,
-        driver=None if driver is None else drivers.get(driver),
-        executors=tuple(pod for pod in pods.values() if pod.role == "executor"),
-        others=tuple(pod for pod in drivers.values() if pod.name != driver),
-        strangers=tuple(pod for pod in pods.values() if pod.role == "driver" and pod.owner != app.uid),
+        driver=None if current is None else drivers.pop(current, None),
+        executors=tuple(executors),
+        others=tuple(drivers.values()),
+        strangers=tuple(strangers),
     )
 
 
@@ -184,26 +206,42 @@ def app_object(tree: Tree) -> AppObject:
 
 def _status(tree: object) -> Status:
     try:
-        return Status.model_validate(tree or {}, by_alias=True, by_name=False)
+        return Status.model_validate(_printable(tree or {}), by_alias=True, by_name=False)
     except ValidationError:
         return Status()
 
 
+def _printable(value: Any) -> Any:
+    """Return the value with all its texts cleaned: others than the operator may write a status, and it is quoted."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return {name: _printable(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
 async def _watched(world: SnapshotSources, key: AppKey, driver: str | None) -> Mapping[str, PodState]:
     """Return the cached pods; a driver that is not cached is read from the API server."""
-    pods = world.cache.pods(key)
+    return await _placed(world, await _with_driver(world, key, driver, world.cache.pods(key)))
+
+
+async def _with_driver(
+    world: SnapshotSources, key: AppKey, driver: str | None, pods: dict[str, PodState]
+) -> dict[str, PodState]:
+    """Return the pods and the driver, read by name if it is not among them: somebody may have taken its label off."""
     if driver is not None and driver not in pods:
         tree = await world.cluster.get(POD, key.namespace, driver)
         if tree is not None:
             pods[driver] = pod_state(tree)
-    return await _placed(world, pods)
+    return pods
 
 
-async def _listed(world: SnapshotSources, key: AppKey) -> Mapping[str, PodState]:
+async def _listed(world: SnapshotSources, key: AppKey, driver: str | None) -> Mapping[str, PodState]:
     """Return all pods of an app, read from the API server."""
     listing = await world.cluster.listing(POD, key.namespace, {APP_LABEL: key.name})
     world.cache.listed_pods(key, listing.items, listing.version)
-    return await _placed(world, {pod.name: pod for pod in map(pod_state, listing.items)})
+    pods = {pod.name: pod for pod in map(pod_state, listing.items)}
+    return await _placed(world, await _with_driver(world, key, driver, pods))
 
 
 async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mapping[str, PodState]:
@@ -236,8 +274,8 @@ def _attempt(app: str, status: Status) -> str | None:
 
 
 def _highest(seen: Snapshot, run: str, last: DriverReport | None) -> int:
-    drivers = [pod for pod in seen.pods if pod.role == "driver"]
-    numbers = [pod.attempt or 0 for pod in drivers if pod.name == attempt_name(seen.app.name, run, pod.attempt or 0)]
+    names = [attempt_in(seen.app.name, pod.name) for pod in seen.pods]
+    numbers = [name.attempt for name in names if name is not None and name.app_id == app_id(seen.app.name, run)]
     return max([*numbers, 0 if last is None else last.attempt])
 
 
@@ -278,7 +316,7 @@ async def _secrets(world: SnapshotSources, key: AppKey, app: StreamApp) -> dict[
     try:
         found = {name: await world.cluster.get(SECRET, key.namespace, name) for name in secrets_needed(app)}
     except HoldfastError as error:
-        return Unknown(str(error))
+        return Unknown(one_line(error))
     return {name: None if tree is None else _settings(tree) for name, tree in found.items()}
 
 
@@ -312,7 +350,7 @@ async def _tried(reading: Awaitable[T]) -> T | Unknown:
     try:
         return await reading
     except HoldfastError as error:
-        return Unknown(str(error))
+        return Unknown(one_line(error))
 
 
 def default_of(classes: list[Tree]) -> str | None:

@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from holdfast.attempt_number import PADDED, padded
 from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 from holdfast_runtime.streams.markers import PlacedMarker, outputs_ahead
 from holdfast_runtime.streams.records import Marker
 
-_NAME = re.compile(r"life-(\d{10})-([0-9a-f]{16})")
+_NAME = re.compile(rf"life-({PADDED})-([0-9a-f]{{16}})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,7 +31,7 @@ class CheckpointLife:
     @property
     def name(self) -> str:
         """The name of its object."""
-        return f"life-{self.attempt:010}-{self.id}"
+        return f"life-{padded(self.attempt)}-{self.id}"
 
 
 def check_outputs(markers: Iterable[PlacedMarker], life: CheckpointLife | None, turns: Mapping[str, int]) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from holdfast.attempt_number import PADDED, padded
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.offset_log import check_query
 from holdfast_runtime.checkpoint.places import Places
@@ -30,7 +31,7 @@ from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.local_disk import on_local_disk
 from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 
-_NAME = re.compile(r"(planned|done)-(\d{20})-(\d{10})|fence-(\d{10})")
+_NAME = re.compile(rf"(planned|done)-([0-9]{{20}})-({PADDED})|fence-({PADDED})")
 _HEADER = re.compile(rb"holdfast-query 1 sha256=([0-9a-f]{64})\n")
 _FILE = re.compile(r"metadata|(?:offsets|commits)/\d+")
 _KEPT = 2
@@ -155,7 +156,7 @@ class QueryCopy:
         paths = {name: self.folder / name for name in names}
         with self._on_disk():
             files = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
-        self._storage.write(f"{kind}-{batch:020}-{self._epoch:010}", [_packed(files)], replace=True)
+        self._storage.write(f"{kind}-{batch:020}-{padded(self._epoch)}", [_packed(files)], replace=True)
 
 
 class SharedQuery:

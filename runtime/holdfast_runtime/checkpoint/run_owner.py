@@ -34,12 +34,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from urllib.parse import unquote
 
+from holdfast.attempt_number import PADDED, padded
 from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.state.storage import Storage, obsolete_may_stay
 
 OWNER, LEFT, COLLECTED = "owner.json", "left.json", "collected.json"
-_CLAIM = re.compile(r"claim-\d{10}-[0-9a-f]{12}")
+_CLAIM = re.compile(rf"claim-{PADDED}-[0-9a-f]{{12}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def claim_run(shared: Storage, told: AttemptOrders, *, committed: bool = False) 
     the run is known to have `committed` batches but has no owner here.
     """
     _own(shared, told, committed=committed)
-    claim = f"claim-{told.attempt:010}-{secrets.token_hex(6)}"
+    claim = f"claim-{padded(told.attempt)}-{secrets.token_hex(6)}"
     shared.write(claim, [b"%d\n" % told.attempt])
     # Look after writing: a collector that this look does not see will find the claim.
     names = shared.names()

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.attempt_number import checked_attempt
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import PlacementRecord
@@ -52,7 +53,7 @@ class LocalCoordinator:
     def next_attempt(self) -> int:
         """Return a number larger than those of all attempts of this run: the fencing epoch."""
         stored = self._store.get(_ATTEMPT)
-        attempt = 1 if stored is None else int(stored.value) + 1
+        attempt = checked_attempt(1 if stored is None else int(stored.value) + 1)
         self._store.put(_ATTEMPT, b"%d" % attempt, None if stored is None else stored.version)
         return attempt
 

@@ -19,10 +19,11 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from holdfast.attempt_number import PADDED, padded
 from holdfast_runtime.state.errors import DeltaDamagedError
 from holdfast_runtime.state.place import TaskIdentity
 
-_NAME = re.compile(r"(delta|snapshot)-(\d{20})-(\d{10})|(fence)-(\d{10})")
+_NAME = re.compile(rf"(delta|snapshot)-([0-9]{{20}})-({PADDED})|(fence)-({PADDED})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,17 +56,17 @@ class Listing:
 
 def delta_name(batch: int, epoch: int) -> str:
     """Return the name of a batch's delta."""
-    return f"delta-{batch:020}-{epoch:010}"
+    return f"delta-{batch:020}-{padded(epoch)}"
 
 
 def snapshot_name(batch: int, epoch: int) -> str:
     """Return the name of the snapshot taken after this batch."""
-    return f"snapshot-{batch:020}-{epoch:010}"
+    return f"snapshot-{batch:020}-{padded(epoch)}"
 
 
 def fence_name(epoch: int) -> str:
     """Return the name of the fence that shuts out older attempts."""
-    return f"fence-{epoch:010}"
+    return f"fence-{padded(epoch)}"
 
 
 def listing(names: Iterable[str]) -> Listing:
