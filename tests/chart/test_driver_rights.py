@@ -4,16 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.protocol.names import attempt_name
+from holdfast.protocol.names import attempt_name, executor_set
 from holdfast.spec.parse import parse_app
 from holdfast_operator.manifests.driver_pod import AppOwner, Installation, spark_settings
 from tests.api.admin import PODS, SETS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED
+from tests.api.driver_tokens import ACCOUNTS, drivers_limited, token_of
 from tests.api.kubelet import stateful_set
 from tests.api.plane import Plane
 from tests.chart.rendered import rendered
@@ -24,7 +26,8 @@ from tests.waiting import wait_until
 
 APPS = "apps"
 USER = f"system:serviceaccount:{APPS}:holdfast-app"
-ACCOUNTS = f"/api/v1/namespaces/{APPS}/serviceaccounts"
+DRIVER_POD = attempt_name("ads", "1", 1)
+EXECUTOR_POD = f"{executor_set('ads', '1')}-0"
 NOT_CALLED = {
     # Spark writes the number of an executor on its pod when it registers; here none does.
     Right("", "pods", "patch"),
@@ -60,14 +63,16 @@ def admin(plane: Plane) -> Admin:
 
 
 @pytest.fixture(scope="module")
-def chart(admin: Admin) -> list[dict[str, Any]]:
-    """Its account of apps is there with its rights, and so is the pod of a driver."""
+def chart(admin: Admin) -> Iterator[list[dict[str, Any]]]:
+    """Its account of apps is there with its rights and limits, and so is the pod of a driver."""
     found = rendered(f"appNamespaces={{{APPS}}}")
     (account,) = [one for one in found if one["kind"] == "ServiceAccount" and one["metadata"]["namespace"] == APPS]
-    admin.create(ACCOUNTS, account)
+    admin.create(ACCOUNTS.format(APPS), account)
     grant(admin, found, "holdfast-app", USER)
-    runs(admin, stranger(attempt_name("ads", "1", 1)))
-    return found
+    driver = stranger(DRIVER_POD)
+    runs(admin, driver | {"spec": driver["spec"] | {"serviceAccountName": "holdfast-app"}})
+    with drivers_limited(admin, APPS):
+        yield found
 
 
 def test_spark_uses_what_the_chart_gives(
@@ -87,7 +92,7 @@ def test_spark_uses_what_the_chart_gives(
         wait_until(lambda: bool(admin.items(SETS.format(APPS))), 90, "Spark makes a StatefulSet")
         runs(admin, executor(admin))
         wait_until(lambda: "\nstarted" in log.read_text() or process.poll() is not None, 60, "the session is there")
-        path = f"{PODS.format(APPS)}/executor-0"
+        path = f"{PODS.format(APPS)}/{EXECUTOR_POD}"
         admin.patch(f"{path}/status", {"status": {"phase": "Failed", "containerStatuses": [ended()]}})
         wait_until(lambda: not admin.get(path), 60, "Spark lets it go")
         process.communicate("\n", timeout=60)
@@ -117,7 +122,7 @@ def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
     plane: Plane, admin: Admin, tmp_path: Path, conf: dict[str, str], error: str
 ) -> None:
     given = settings(plane, admin, tmp_path)
-    left = admin.create(SETS.format(APPS), stateful_set(given, attempt_name("ads", "1", 1), "uid-of-a-driver-before"))
+    left = admin.create(SETS.format(APPS), stateful_set(given, DRIVER_POD, "uid-of-a-driver-before"))
     ran = subprocess.run(
         [sys.executable, "-c", HINDERED, json.dumps(given), json.dumps(conf)],
         env=without_proxy(),
@@ -140,8 +145,6 @@ def settings(plane: Plane, admin: Admin, tmp_path: Path) -> dict[str, str]:
     """As the operator tells them, but for how to reach the API server and this machine."""
     app, owner, release = parse_app(tree()), AppOwner("ads", APPS, "uid"), Installation("image")
     (tmp_path / "executor.json").write_text(json.dumps(stranger("executor")))
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = admin.create(f"{ACCOUNTS}/holdfast-app/token", request)["status"]["token"]
     return spark_settings(app, 1, owner, release) | {
         "spark.master": f"k8s://{plane.url}",
         "spark.driver.host": "127.0.0.1",
@@ -149,7 +152,7 @@ def settings(plane: Plane, admin: Admin, tmp_path: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.kubernetes.executor.podTemplateFile": str(tmp_path / "executor.json"),
         "spark.kubernetes.authenticate.caCertFile": str(plane.directory / "ca.crt"),
-        "spark.kubernetes.authenticate.oauthToken": token,
+        "spark.kubernetes.authenticate.oauthToken": token_of(admin, APPS, DRIVER_POD),
         # There is no Service of a driver; to delete "it" Spark would need the right to delete any.
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
     }
@@ -159,8 +162,7 @@ def executor(admin: Admin) -> dict[str, Any]:
     """As the StatefulSet's controller would make it, and registered."""
     (made,) = admin.items(SETS.format(APPS))
     labels = made["spec"]["template"]["metadata"]["labels"] | {"spark-exec-id": "1"}
-    pod = stranger("executor-0")
-    return {**pod, "metadata": {"name": "executor-0", "labels": labels}}
+    return stranger(EXECUTOR_POD) | {"metadata": {"name": EXECUTOR_POD, "labels": labels}}
 
 
 def runs(admin: Admin, pod: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.protocol.names import app_id, attempt_name
+from holdfast.protocol.names import app_id, attempt_name, executor_set
 from tests.api.admin import APPS, PODS, Admin, default_storage, install_crd
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.kubelet import Kubelet
@@ -120,7 +120,7 @@ def attempts(site: Site) -> None:
     site.admin.delete(f"{PODS.format(site.namespace)}/{site.alive()[0]}")
     runs(site, 5)
     claims = f"/api/v1/namespaces/{site.namespace}/persistentvolumeclaims"
-    site.admin.create(claims, claim("state-0", app_id("ads", "1")))
+    site.admin.create(claims, claim(f"state-{executor_set('ads', '1')}-0", app_id("ads", "1")))
     site.apply(runId="2", **changed)
     runs(site, 1, "2")
     wait_until(lambda: not given_up(site, claims), 30, "the claims of the last run are given up")

@@ -101,7 +101,7 @@ def test_everything_can_be_set_at_once(major: int) -> None:
         "--pod-templates=any", "--app-service-account=loader", "--app-service-account=*", "--node-state",
         "--kafka-allowed=*.kafka.svc:9092", "--kafka-allowed=[fd00::/8]:9092-9098",
     } <= set(pod["containers"][0]["args"])  # fmt: skip
-    binding = one(found, "ValidatingAdmissionPolicyBinding")["spec"]
+    binding = one(found, "ValidatingAdmissionPolicyBinding", "hold-system-hold-holdfast")["spec"]
     (bound,) = binding["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert bound["values"] == ["a", "b"]
     assert [tree["metadata"]["namespace"] for tree in trees_of(found, "Role", "hold-system-hold-holdfast")] == [
@@ -122,6 +122,7 @@ def test_everything_can_be_set_at_once(major: int) -> None:
 def test_nothing_of_what_is_switched_off_is_made() -> None:
     off = (
         "apps.requirePodRights",
+        "apps.limitDrivers",
         "networkPolicy.enabled",
         "rbac.create",
         "serviceAccount.create",
