@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.errors import code_of
+from holdfast.one_line import one_line
 from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.brokers.addresses import AddressRule
 from holdfast_operator.brokers.partition_counts import read_counts
@@ -122,4 +123,4 @@ def wired(
 
 def _failed(metrics: Metrics, key: AppKey, error: Exception) -> None:
     metrics.failed(error)
-    _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, code_of(error), error)
+    _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, code_of(error), one_line(error))
