@@ -51,6 +51,11 @@ class Driver:
         tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
         return self._allowed(self.status("POST", CONFIG_MAPS.format(APPS), tree))
 
+    def replaces(self, name: str) -> bool:
+        """Whether it may replace this ConfigMap."""
+        tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "y"}}
+        return self._allowed(self.status("PUT", f"{CONFIG_MAPS.format(APPS)}/{name}", tree))
+
     def deletes(self, path: str, name: str) -> bool:
         """Whether it may delete this object."""
         return self._allowed(self.status("DELETE", f"{path.format(APPS)}/{name}"))
@@ -111,6 +116,8 @@ def test_a_driver_writes_what_its_own_app_keeps(plane: Plane, admin: Admin, app:
     assert own.creates("spark-exec-0123456789abcdef-conf-map", **selector)
     for name in (report_name(app, "1"), assignment_name(app, "1"), object_name(record_key(app, "1"))):
         assert own.deletes(CONFIG_MAPS, name)
+    assert own.replaces(report_name(app, "1"))
+    assert not own.replaces(assignment_name(app, "1")), "the operator's assignment"
     for pod in (attempt_name(app, "1", 1), f"{executor_set(app, '1')}-0"):
         assert own.labels(pod)
         assert own.deletes(PODS, pod)
@@ -128,6 +135,7 @@ def test_and_nothing_of_another_app(plane: Plane, admin: Admin, app: str, other:
     kept = (report_name(other, "1"), assignment_name(other, "1"), object_name(record_key(other, "1")))
     for name in (*kept, "of-somebody"):
         assert not own.deletes(CONFIG_MAPS, name)
+        assert not own.replaces(name)
     for pod in (attempt_name(other, "1", 1), f"{executor_set(other, '1')}-0"):
         assert not own.labels(pod)
         assert not own.deletes(PODS, pod)
