@@ -1,23 +1,30 @@
-"""Positions whose records are gone though the topic is the same: a log lost and filled again, an unclean election."""
+"""Leaders that change: positions whose records are gone though the topic is the same, and clients that go on asking."""
 
 import os
 import re
 import shlex
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.main import main
+from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
+from holdfast_runtime.streams.kafka.read.fetcher import make_fetcher
 from holdfast_runtime.streams.kafka.read.position_check import PositionCheck
+from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.records import EpochPosition
 from tests.engine.runs import Run
 from tests.kafka.counted import Counted
 from tests.kafka.known import settings_of
+from tests.kafka.load import Load, Reader, kept
 from tests.kafka.three_brokers import ThreeBrokers
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 pytestmark = pytest.mark.kafka
 UNCLEAN = {"unclean_leader_election_enable": "true", "min_insync_replicas": "1"}
@@ -124,3 +131,68 @@ def test_an_app_ends_when_the_records_it_has_read_are_others_now_and_goes_on_whe
         last.ended()
     ids = [row["id"] for row in counted.written()]
     assert sorted(ids) == [number for number in range(720) if number % 10 != 3]
+
+
+def test_all_that_is_asked_is_answered_within_seconds_while_a_leader_is_dead(whole: ThreeBrokers) -> None:
+    names = ["asked-a", "asked-b"]
+    for name in names:
+        whole.create(name, [[2, 3, 1], [3, 1, 2]])
+        for partition in (0, 1):
+            whole.write(name, 10, partition=partition)
+            whole.in_sync(name, {1, 2, 3}, partition)
+    settings = settings_of(whole.cluster.bootstrap)
+    markers, bounds, topics = MarkerTopic(settings, "asked-a"), TopicBounds(settings), KafkaTopics(settings)
+    questions: dict[str, Callable[[], object]] = {
+        "markers": lambda: [len(markers.read(partition)) for partition in (0, 1)],
+        "bounds": lambda: {of: (at.oldest, at.end) for of, at in bounds.bounds(names)["asked-b"].items()},
+        "topics": lambda: topics.count("asked-b"),
+    }
+    answers = {name: ask() for name, ask in questions.items()}
+    assert answers == {"markers": [10, 10], "bounds": {0: (0, 10), 1: (0, 10)}, "topics": 2}
+    whole.nodes[2].kill()
+    longest = dict.fromkeys(questions, 0.0)
+    for _ in range(3):
+        for name, ask in questions.items():
+            began = time.monotonic()
+            assert ask() == answers[name], name
+            longest[name] = max(longest[name], time.monotonic() - began)
+    print(f"longest answers after a kill: {longest}")  # noqa: T201
+    assert max(longest.values()) < patience(12.0)
+    markers.close()
+
+
+def test_an_app_writes_each_row_once_while_all_brokers_are_rolled_under_load(
+    whole: ThreeBrokers, tmp_path: Path
+) -> None:
+    counted = Counted(whole.cluster, "rolled")
+    whole.create(counted.rows, [[1, 2, 3], [2, 3, 1]])
+    # What brokers stamp shows how long nothing was written.
+    whole.create(counted.numbered, [[2, 3, 1], [3, 1, 2]], message_timestamp_type="LogAppendTime")
+    with Load(counted) as load, Run(counted.file(tmp_path), tmp_path / "data") as run:
+        run.until("progress", 5)
+        for number in (2, 3, 1):
+            whole.nodes[number].restart()
+            for topic, partition in product((counted.rows, counted.numbered), (0, 1)):
+                whole.in_sync(topic, {1, 2, 3}, partition)
+            run.arrived()
+            run.until("progress", 3)
+        reader, count = Reader(counted), load.end()
+        wait_until(lambda: reader.catch_up() == kept(count), 120, "all is written")
+        run.process.send_signal(signal.SIGTERM)
+        assert run.ended()["ending"] == "drained"
+    assert not [event for event in run.events if event["event"] == "failed"]
+    counted.check(count)
+    stamps = sorted(appended(counted))
+    print(f"{count} rows, longest pause {max(after - at for at, after in pairwise(stamps)) / 1000:.1f} s")  # noqa: T201
+
+
+def appended(counted: Counted) -> list[int]:
+    """When brokers took the records that the app has written, in milliseconds."""
+    place = settings_of(counted.broker.bootstrap)
+    fetcher = make_fetcher(place)
+    bounds = TopicBounds(place).bounds([counted.numbered])[counted.numbered]
+    try:
+        fetched = [fetcher.fetch(counted.numbered, number, at.oldest, at.end) for number, at in bounds.items()]
+    finally:
+        fetcher.close()
+    return [stamp for part in fetched for stamp in part.column("timestamp").to_pylist()]

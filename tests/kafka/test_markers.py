@@ -1,14 +1,12 @@
 """Notes of the marker topic, without a broker."""
 
-from collections.abc import Mapping
-from concurrent.futures import Future
-from typing import Any, cast
-
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo  # type: ignore[attr-defined]  # it exports it unsaid
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]  # it exports it unsaid
 
 from holdfast.errors import UserActionError, WorldChangeError
+from holdfast_runtime.streams.kafka.client import questions
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import event_times, kafka_times
 from holdfast_runtime.streams.kafka.write.marker_notes import (
@@ -27,6 +25,7 @@ from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.markers import AttemptId
 from holdfast_runtime.streams.records import NO_TIME, Marker
 from tests.error_codes import has_code
+from tests.kafka.admins import BLANK, Admins
 
 ONE, TWO, OTHER = AttemptId("app", "1", 1), AttemptId("app", "1", 2), AttemptId("app", "2", 1)
 
@@ -106,27 +105,18 @@ def test_event_times_that_kafka_does_not_know_come_back_as_they_were() -> None:
     assert kafka_times(times.slice(4)).equals(times.slice(4))
 
 
-class _NewTopic:
-    """An admin client that is asked about a topic whose brokers learn of it one after the other."""
-
-    def __init__(self, *codes: int) -> None:
-        self._codes = list(codes)
-
-    def list_offsets(self, asked: Mapping[TopicPartition, object], **_: object) -> dict[TopicPartition, Future[Any]]:
-        answer: Future[Any] = Future()
-        if self._codes:
-            answer.set_exception(KafkaException(KafkaError(self._codes.pop(0))))
-        else:
-            answer.set_result(ListOffsetsResultInfo(0, -1, -1))
-        return dict.fromkeys(asked, answer)
-
-
-def test_a_topic_whose_leader_is_not_known_everywhere_yet_is_asked_again() -> None:
+def test_a_topic_whose_leader_is_not_known_everywhere_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def topic(*codes: int) -> MarkerTopic:
-        admin = cast("AdminClient", _NewTopic(*codes))
-        return MarkerTopic(KafkaSettings("events", "a:1", {}), "app.holdfast", _admin=admin)
+        monkeypatch.setattr(questions, "AdminClient", Admins(*codes, ListOffsetsResultInfo(0, -1, -1)))
+        return MarkerTopic(KafkaSettings("events", "a:1", {}), "app.holdfast")
 
     codes = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH
     assert topic(*codes).read(0) == []
     with pytest.raises(WorldChangeError, match=r"app\.holdfast can't be read"):
         topic(KafkaError.TOPIC_AUTHORIZATION_FAILED).read(0)
+
+
+def test_a_topic_whose_leader_is_away_is_not_taken_for_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "AdminClient", Admins(BLANK))
+    with pytest.raises(KafkaBusyError, match=r"nothing about app\.holdfast/0 came from a:1"):
+        MarkerTopic(KafkaSettings("events", "a:1", {}), "app.holdfast", patience=0.1).read(0)

@@ -5,7 +5,7 @@ are on the first. Must not be imported by product code.
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -23,7 +23,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast_runtime.streams.kafka.client.connection import QUIET
-from tests.kafka.broker import ANSWER_TIMEOUT, START_TIMEOUT, Broker
+from tests.kafka.broker import ANSWER_TIMEOUT, START_TIMEOUT, Broker, Reached
 from tests.waiting import wait_until
 
 SETTINGS = {
@@ -52,6 +52,18 @@ class LogEnd:
     epoch: int
 
 
+class WholeCluster(Reached):
+    """All brokers of a cluster, for clients that must reach one while another is away."""
+
+    def __init__(self, nodes: Collection[Broker]) -> None:
+        self._nodes = nodes
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all."""
+        return ",".join(node.bootstrap for node in self._nodes)
+
+
 class ThreeBrokers:
     """`with ThreeBrokers() as three: ... three.first.bootstrap`; `three.nodes` has each broker by its number."""
 
@@ -59,6 +71,7 @@ class ThreeBrokers:
         self.first = Broker(settings=SETTINGS)
         others = [Broker(settings=SETTINGS, first=self.first, number=number) for number in (2, 3)]
         self.nodes: Mapping[int, Broker] = {one.number: one for one in (self.first, *others)}
+        self.cluster = WholeCluster(self.nodes.values())
         self._running = ExitStack()
 
     def __enter__(self) -> Self:

@@ -6,29 +6,28 @@ One client per process and system asks for all topics of an app at once: for end
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
-from holdfast_runtime.streams.kafka.client.connection import ConnectionState, admin_client, answered, keep_for_ever
-from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, is_unknown, trouble
+from holdfast_runtime.streams.kafka.client.errors import trouble
+from holdfast_runtime.streams.kafka.client.questions import Ask, BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 
 _FRESH = 10.0
 """Seconds for which slowly changing facts are cached."""
-_GRACE = 0.5
-"""Seconds to allow on top of the client's own timeout."""
 _PAUSE = 0.1
-"""Seconds before a question is asked again."""
+"""Seconds before a topic that was created again is asked for."""
 _ASK_OLDEST, _ASK_END = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
-_Offsets = dict[TopicPartition, "Future[Any]"]
+_Offsets = dict[TopicPartition, Any]
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 
@@ -47,10 +46,9 @@ class TopicBounds:
 
     def __init__(self, settings: KafkaSettings, timeout: float = 10.0) -> None:
         """`timeout`: seconds until an unanswered question is given up."""
-        self._settings, self._timeout = settings, timeout
+        self._settings = settings
+        self._questions = BrokerQuestions(settings, timeout)
         self._lock, self._process = Lock(), os.getpid()
-        self._said = ConnectionState(settings)
-        self._client: AdminClient | None = None
         self._known: dict[str, _Topic] = {}
 
     def bounds(self, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
@@ -67,19 +65,13 @@ class TopicBounds:
         return self._patiently([topic], asked)
 
     def _patiently(self, topics: Collection[str], ask: Callable[[], _T]) -> _T:
-        """Return the answer, asking again while brokers are in a moment of change."""
+        """Return the answer, asking again for topics that were created again."""
         if self._process != os.getpid():  # after a fork
-            if self._client is not None:
-                keep_for_ever(self._client)
-            self._process, self._lock, self._client = os.getpid(), Lock(), None
-        deadline = time.monotonic() + self._timeout
+            self._process, self._lock = os.getpid(), Lock()
         with self._lock:
             while True:
                 try:
                     return ask()
-                except KafkaBusyError:
-                    if time.monotonic() >= deadline:
-                        raise
                 except StreamMissingError:
                     # Known topics that are gone, or have fewer partitions, were created again; unknown ones never
                     # existed.
@@ -91,12 +83,11 @@ class TopicBounds:
         if not topics:
             return {}
         stale = self._describe(topics)
-        oldest = self._offsets(stale, _ASK_OLDEST)
-        ends = self._offsets(topics, _ASK_END)
-        for at, found in self._answered(oldest, stale).items():
-            self._known[at.topic].oldest[at.partition] = found.offset
+        oldest, ends = self._offsets(stale, topics)
+        for at, begin in oldest.items():
+            self._known[at.topic].oldest[at.partition] = begin.offset
         bounds: dict[str, dict[int, OffsetBounds]] = {topic: {} for topic in topics}
-        for at, end in self._answered(ends, topics).items():
+        for at, end in ends.items():
             begin = self._known[at.topic].oldest[at.partition]
             if end.offset < begin:
                 message = (
@@ -117,50 +108,46 @@ class TopicBounds:
         stale = [topic for topic in topics if topic not in self._known or now - self._known[topic].asked >= _FRESH]
         if stale:
             # Not list_topics(name): on a broker with auto.create.topics.enable that creates the topic.
-            futures = self._connected().describe_topics(TopicCollection(stale), request_timeout=self._timeout)
-            for topic, found in self._answered(futures, stale).items():
+
+            def ask(client: AdminClient, seconds: float) -> "dict[str, Future[Any]]":
+                return client.describe_topics(TopicCollection(stale), request_timeout=seconds)
+
+            for topic, found in self._answers(stale, ask).items():
                 self._known[topic] = _Topic(str(found.topic_id), len(found.partitions), now, {})
         # If only its id was asked for, a topic is known without its oldest offsets.
         return [topic for topic in topics if len(self._known[topic].oldest) < self._known[topic].partitions]
 
-    def _offsets(self, topics: Iterable[str], which: OffsetSpec) -> _Offsets:
-        wanted = {
-            TopicPartition(topic, partition): which
-            for topic in topics
-            for partition in range(self._known[topic].partitions)
-        }
-        if not wanted:
-            return {}
-        return self._connected().list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout
-        )
+    def _offsets(self, stale: Iterable[str], topics: Iterable[str]) -> tuple[_Offsets, _Offsets]:
+        """Return the oldest offsets of the partitions of stale topics, and the ends of those of all."""
+        oldest, ends = self._partitions(stale), self._partitions(topics)
 
-    def _answered(self, futures: Mapping[Any, "Future[Any]"], topics: Collection[str]) -> dict[Any, Any]:
-        """Return all answers, or raise the first refusal."""
-        if not answered(self._connected(), self._said, futures.values(), self._timeout + _GRACE):
-            raise self._silent(topics)
-        for asked, future in futures.items():
-            error = future.exception()
-            if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
-                raise self._refused(asked, error.args[0], topics)
-            if error is not None:
-                raise error
-        self._said.answered()
-        return {asked: future.result() for asked, future in futures.items()}
+        def ask(client: AdminClient, seconds: float) -> "dict[tuple[bool, TopicPartition], Future[Any]]":
+            return {
+                (is_end, at): future
+                for is_end, places, spec in ((False, oldest, _ASK_OLDEST), (True, ends, _ASK_END))
+                if places
+                for at, future in client.list_offsets(
+                    dict.fromkeys(places, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
+                ).items()
+            }
 
-    def _refused(self, asked: object, error: KafkaError, topics: Collection[str]) -> Exception:
-        code = error.code()
-        # The topic was described a moment ago, so the client can't reach its leader.
-        if code in {KafkaError._TIMED_OUT, KafkaError._TRANSPORT} or is_unknown(code):  # noqa: SLF001 - no other names
-            return self._silent(topics)
-        of = f"{asked.topic}/{asked.partition}" if isinstance(asked, TopicPartition) else str(asked)
-        text = self._settings.without_values(error.str())
-        return trouble(code, f"Kafka system {self._settings.system}: no answer about {of}", text)
+        answers = self._answers(topics, ask)
+        return {at: answers[False, at] for at in oldest}, {at: answers[True, at] for at in ends}
 
-    def _silent(self, topics: Collection[str]) -> Exception:
-        return self._said.silent(", ".join(topics), self._timeout)
+    def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in topics for number in range(self._known[topic].partitions)]
 
-    def _connected(self) -> AdminClient:
-        if self._client is None:
-            self._client = admin_client(self._settings, self._said)
-        return self._client
+    def _answers(self, topics: Iterable[str], ask: Ask[_K, Any]) -> dict[_K, Any]:
+        try:
+            return self._questions.answers(", ".join(topics), ask)
+        except QuestionRefusedError as refusal:
+            what = f"Kafka system {self._settings.system}: no answer about {_name(refusal.part)}"
+            raise trouble(refusal.code, what, refusal.text) from None
+
+
+def _name(part: object) -> str:
+    match part:
+        case (_, TopicPartition() as at):
+            return f"{at.topic}/{at.partition}"
+        case _:
+            return str(part)

@@ -6,14 +6,14 @@ Must not change an existing topic of others; the app's own marker topic may get 
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
     AdminClient,
     ConfigResource,
@@ -24,8 +24,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.values import millis
 from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
-from holdfast_runtime.streams.kafka.client.connection import ConnectionState, admin_client, answered
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
+from holdfast_runtime.streams.kafka.client.questions import BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import AHEAD, BEHIND, TYPE, topic_limits
 from holdfast_runtime.streams.records import StreamMissingError
@@ -92,7 +92,7 @@ def _kept(retention: str | None) -> dict[str, str]:
     return {_RETENTION: FOR_EVER if retention == "Forever" else str(millis(retention))}
 
 
-_PATIENCE, _GRACE = 30.0, 1.0
+_PATIENCE = 30.0
 _DEFAULT = -1
 _T = TypeVar("_T")
 _FIELDS = "kafka.replication of the system, retention of the stream"
@@ -103,11 +103,10 @@ class KafkaTopics:
     """Creates and checks the topics of one Kafka system."""
 
     settings: KafkaSettings
-    _client: AdminClient | None = None
-    _said: ConnectionState = field(init=False)
+    _questions: BrokerQuestions = field(init=False)
 
     def __post_init__(self) -> None:
-        self._said = ConnectionState(self.settings)
+        self._questions = BrokerQuestions(self.settings, _PATIENCE)
 
     def count(self, topic: str) -> int | None:
         """Return the number of partitions of a topic, or None if it does not exist."""
@@ -128,8 +127,7 @@ class KafkaTopics:
             # Check a new one too: somebody else may have created it first.
             self._check(topic, wanted, replicas)
             if ours and len(replicas) < wanted.partitions:
-                more = NewPartitions(topic, wanted.partitions)
-                self._answer(topic, self._asked().create_partitions([more])[topic])
+                self._grow(topic, wanted.partitions)
                 replicas = self._awaited(topic, wanted.partitions)
         found = len(replicas)
         if found == wanted.partitions or (ours and found > wanted.partitions):
@@ -148,17 +146,8 @@ class KafkaTopics:
         except (KafkaForbiddenError, StreamMissingError):
             return TopicLimits()
 
-    def _asked(self) -> AdminClient:
-        if self._client is None:
-            self._client = admin_client(self.settings, self._said)
-        return self._client
-
-    def _answer(self, topic: str, future: "Future[_T]") -> _T:
-        if not answered(self._asked(), self._said, [future], _PATIENCE + _GRACE):
-            raise self._said.silent(topic, _PATIENCE)
-        found = future.result()
-        self._said.answered()
-        return found
+    def _answer(self, topic: str, ask: Callable[[AdminClient, float], "Future[_T]"]) -> _T:
+        return self._questions.answer(f"topic {topic}", ask)
 
     def _where(self, topic: str) -> str:
         return f"Kafka system {self.settings.system}: topic {topic}"
@@ -167,21 +156,33 @@ class KafkaTopics:
     def _explained(self, topic: str) -> Iterator[None]:
         try:
             yield
-        except KafkaException as error:
-            text = self.settings.without_values(error.args[0].str())
-            raise trouble(error.args[0].code(), self._where(topic), text) from None
+        except QuestionRefusedError as refusal:
+            raise trouble(refusal.code, self._where(topic), refusal.text) from None
 
     def _make(self, topic: str, wanted: TopicSpec) -> None:
-        client, replication = self._asked(), _DEFAULT if wanted.replication is None else wanted.replication
+        replication = _DEFAULT if wanted.replication is None else wanted.replication
         new = NewTopic(topic, wanted.partitions, replication, config=dict(wanted.config))
         try:
-            self._answer(topic, client.create_topics([new], operation_timeout=_PATIENCE)[topic])
-        except KafkaException as error:
-            code = error.args[0].code()
-            if code == KafkaError.INVALID_REPLICATION_FACTOR:
-                raise self._too_few(topic, wanted, len(client.list_topics(topic, _PATIENCE).brokers)) from None
-            if code != KafkaError.TOPIC_ALREADY_EXISTS:
+            self._answer(topic, lambda client, seconds: client.create_topics([new], operation_timeout=seconds)[topic])
+        except QuestionRefusedError as refusal:
+            if refusal.code == KafkaError.INVALID_REPLICATION_FACTOR:
+                raise self._too_few(topic, wanted, self._brokers(topic)) from None
+            if refusal.code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+
+    def _grow(self, topic: str, partitions: int) -> None:
+        more = NewPartitions(topic, partitions)
+        try:
+            self._answer(
+                topic, lambda client, seconds: client.create_partitions([more], operation_timeout=seconds)[topic]
+            )
+        except QuestionRefusedError as refusal:
+            # Also when the first of two requests was served and its answer lost.
+            if refusal.code != KafkaError.INVALID_PARTITIONS or len(self._found(topic) or ()) < partitions:
+                raise
+
+    def _brokers(self, topic: str) -> int:
+        return len(self._answer(topic, lambda client, seconds: client.describe_cluster(request_timeout=seconds)).nodes)
 
     def _too_few(self, topic: str, wanted: TopicSpec, brokers: int) -> WorldChangeError:
         replicas = "the brokers' default number of" if wanted.replication is None else wanted.replication
@@ -218,7 +219,9 @@ class KafkaTopics:
 
     def _config(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        found = self._answer(topic, self._asked().describe_configs([resource], request_timeout=_PATIENCE)[resource])
+        found = self._answer(
+            topic, lambda client, seconds: client.describe_configs([resource], request_timeout=seconds)[resource]
+        )
         return {key: str(one.value) for key, one in found.items()}
 
     def _awaited(self, topic: str, at_least: int = 1) -> list[int]:
@@ -232,11 +235,13 @@ class KafkaTopics:
 
     def _found(self, topic: str) -> list[int] | None:
         """Return the replicas of each partition; empty while the topic is being created, None if it does not exist."""
-        asked = self._asked().describe_topics(TopicCollection([topic]), request_timeout=_PATIENCE)[topic]
+        named = TopicCollection([topic])
         try:
-            said = self._answer(topic, asked)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            said = self._answer(
+                topic, lambda client, seconds: client.describe_topics(named, request_timeout=seconds)[topic]
+            )
+        except QuestionRefusedError as refusal:
+            if refusal.code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise
         # While it is being created, it has partitions without a leader.

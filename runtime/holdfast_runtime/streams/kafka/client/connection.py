@@ -1,4 +1,4 @@
-"""The connection of a Kafka client: its last message, and questions to brokers that end in time.
+"""The connection of a Kafka client: its last message, and what a silent one may mean.
 
 A client without an answer keeps trying silently. Its last message tells why, and whether to wait, so a refused login is
 noticed at once. A consumer reports "unknown" both for a missing partition and for one whose broker it can't reach; only
@@ -9,11 +9,6 @@ hold passwords), nor decide what follows from an answer.
 
 import ctypes
 import logging
-import time
-from collections.abc import Collection
-from concurrent.futures import Future, wait
-from functools import partial
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -85,38 +80,6 @@ QUIET.addHandler(logging.NullHandler())
 def keep_for_ever(client: object) -> None:
     """Prevent garbage collection of a client that belongs to this process's parent."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
-
-
-_TICK = 0.02
-"""Seconds between checks of the client's messages while nothing is answered."""
-
-
-def admin_client(settings: KafkaSettings, said: ConnectionState) -> AdminClient:
-    """Return a client that reports its problems to `said`."""
-    own = dict[str, Any](error_cb=partial(_heard, said))
-    try:
-        return AdminClient({**settings.asking(), **own}, logger=QUIET)
-    except KafkaException as error:
-        fault = error.args[0].str()
-    # Not inside the handler, whose exception would show values.
-    raise settings.invalid(fault)
-
-
-def answered(client: AdminClient, said: ConnectionState, futures: "Collection[Future[Any]]", seconds: float) -> bool:
-    """Whether all are answered or refused in time; raises if waiting is useless."""
-    deadline = time.monotonic() + seconds
-    while wait(futures, timeout=_TICK).not_done:
-        client.poll(0)  # delivers messages to `said`
-        said.check()
-        if time.monotonic() > deadline:
-            return False
-    client.poll(0)
-    return True
-
-
-def _heard(said: ConnectionState, error: KafkaError) -> None:
-    """Not a method: the client holds a reference to it, and would hold itself."""
-    said.heard(error.code(), error.str())
 
 
 def unanswered(settings: KafkaSettings, partition: StreamPartition, code: int, seconds: float) -> HoldfastError:

@@ -79,6 +79,7 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
         KafkaError._PREV_IN_PROGRESS,
         KafkaError._RETRY,
         KafkaError._QUEUE_FULL,
+        KafkaError._NOENT,  # an admin client that finds no leader
         KafkaError._PURGE_QUEUE,
         KafkaError._PURGE_INFLIGHT,
         KafkaError._DESTROY_BROKER,
@@ -192,6 +193,16 @@ def is_passing(code: int) -> bool:
 def is_unknown(code: int) -> bool:
     """Whether the client knows no such topic or partition. A broker may know it: see `connection.unanswered`."""
     return code in _NOT_KNOWN_HERE
+
+
+def is_silence(code: int) -> bool:
+    """Whether a client that asked has heard nothing. A broker may know what it calls unknown."""
+    return code in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT) or is_unknown(code)
+
+
+def is_worth_a_fresh_client(code: int) -> bool:
+    """Whether a client without memory may be answered: leaders and addresses are what the old one remembers."""
+    return _WAY_OF.get(code) in (_WAIT, _AWAY)
 
 
 def is_taken_over(code: int) -> bool:

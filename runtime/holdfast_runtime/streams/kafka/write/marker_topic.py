@@ -6,16 +6,22 @@ Must not know what notes mean.
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports it unsaid
+    AdminClient,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+)
 
 from holdfast.errors import AwayError
 from holdfast_runtime.clocks import now
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, is_passing, trouble
+from holdfast_runtime.streams.kafka.client.questions import BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.channel import Channel, deliver, open_channel
 from holdfast_runtime.streams.kafka.write.marker_notes import NoteRecord
@@ -23,10 +29,11 @@ from holdfast_runtime.streams.records import written_batch
 
 _PATIENCE = 30.0
 _TAIL = 32
-_SETTLED_WITHIN, _NAP = 10.0, 0.02
 _AT_ONCE = 500
 _SURELY = {"enable.idempotence": "true", "acks": "all"}
-_BOTH_ENDS = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_OLDEST, _END = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_NEW_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+"""Brokers learn of a new topic one after the other; a writer would wait for that."""
 T = TypeVar("T")
 
 
@@ -38,7 +45,7 @@ class MarkerTopic:
     topic: str
     patience: float = _PATIENCE
     _consumer: Consumer | None = None
-    _admin: AdminClient | None = None
+    _questions: BrokerQuestions | None = None
     _channel: Channel | None = None
     """Stays open: a writer that is exactly once takes half a second to begin, and an attempt writes three times."""
 
@@ -50,7 +57,8 @@ class MarkerTopic:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-        self._admin = None
+        if self._questions is not None:
+            self._questions.close()
 
     def read(self, partition: int) -> list[NoteRecord]:
         """Return all notes of a partition, the oldest first."""
@@ -91,28 +99,22 @@ class MarkerTopic:
 
     def _bounds(self, partition: int) -> tuple[int, int]:
         """Return the oldest offset and the end, committed or not: a consumer would only report what it may see."""
-        if self._admin is None:
-            self._admin = AdminClient(self.settings.asking(), logger=QUIET)
-        deadline = time.monotonic() + _SETTLED_WITHIN
-        while True:
-            try:
-                return self._both_ends(self._admin, TopicPartition(self.topic, partition))
-            except KafkaException as error:
-                # Brokers learn of a new topic and its leader one after the other; a writer would wait for that.
-                code = error.args[0].code()
-                if not (is_passing(code) or code == KafkaError.UNKNOWN_TOPIC_OR_PART) or time.monotonic() > deadline:
-                    raise
-                time.sleep(_NAP)
+        if self._questions is None:
+            self._questions = BrokerQuestions(self.settings, self.patience)
+        place = TopicPartition(self.topic, partition)
 
-    def _both_ends(self, admin: AdminClient, place: TopicPartition) -> tuple[int, int]:
-        asked = [
-            admin.list_offsets(
-                {place: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.patience
-            )[place]
-            for spec in _BOTH_ENDS
-        ]
-        oldest, end = (one.result().offset for one in asked)
-        return oldest, end
+        def ask(client: AdminClient, seconds: float) -> "dict[OffsetSpec, Future[ListOffsetsResultInfo]]":
+            isolation = IsolationLevel.READ_UNCOMMITTED
+            return {
+                spec: client.list_offsets({place: spec}, isolation_level=isolation, request_timeout=seconds)[place]
+                for spec in (_OLDEST, _END)
+            }
+
+        try:
+            bounds = self._questions.answers(f"{self.topic}/{partition}", ask, _NEW_TOPIC)
+        except QuestionRefusedError as refusal:
+            raise trouble(refusal.code, f"{self._where} can't be read", refusal.text) from None
+        return bounds[_OLDEST].offset, bounds[_END].offset
 
     def _to_end(self, consumer: Consumer, partition: int, end: int) -> list[NoteRecord]:
         notes: list[NoteRecord] = []

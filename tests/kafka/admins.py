@@ -1,0 +1,59 @@
+"""Why: admin clients whose answers are known, one after the other, as the product makes them.
+
+Must not be imported by product code, nor used where a real broker would show more.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]  # it exports it unsaid
+
+SILENCE = None
+BLANK = ListOffsetsResultInfo(-1001, -1, -1)
+"""What librdkafka answers by itself when a leader is away."""
+AdminAnswer = ListOffsetsResultInfo | int | None
+"""An answer, the code of a refusal, or `SILENCE`."""
+
+
+class Admins:
+    """Called as `AdminClient` is: each client gives one answer, again and again; the last one all the rest."""
+
+    def __init__(self, *answers: AdminAnswer) -> None:
+        self._answers = [*answers]
+        self.configs: list[Mapping[str, Any]] = []
+
+    def __call__(self, config: Mapping[str, Any], **_: object) -> "_Admin":
+        """The next client."""
+        self.configs.append(config)
+        return _Admin(self._answers.pop(0) if len(self._answers) > 1 else self._answers[0])
+
+
+class _Admin:
+    def __init__(self, answer: AdminAnswer) -> None:
+        self._answer = answer
+
+    def list_offsets(self, asked: Mapping[TopicPartition, object], **_: object) -> dict[TopicPartition, Future[Any]]:
+        return {place: self._answered() for place in asked}
+
+    def _answered(self) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if isinstance(self._answer, int):
+            answer.set_exception(KafkaException(KafkaError(self._answer)))
+        elif self._answer is not None:
+            answer.set_result(self._answer)
+        return answer
+
+    @staticmethod
+    def describe_cluster(**_: object) -> Future[Any]:
+        cluster: Future[Any] = Future()
+        cluster.set_result(SimpleNamespace(nodes=[SimpleNamespace(host=h, port=p) for h, p in (("c", 2), ("::1", 3))]))
+        return cluster
+
+    def poll(self, _: float) -> None:
+        """Nothing is left to deliver."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to close."""
