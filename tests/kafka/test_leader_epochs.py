@@ -24,7 +24,7 @@ from tests.kafka.counted import Counted
 from tests.kafka.known import settings_of
 from tests.kafka.load import Load, Reader, kept
 from tests.kafka.three_brokers import ThreeBrokers
-from tests.waiting import patience, wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 UNCLEAN = {"unclean_leader_election_enable": "true", "min_insync_replicas": "1"}
@@ -157,7 +157,7 @@ def test_all_that_is_asked_is_answered_within_seconds_while_a_leader_is_dead(who
             assert ask() == answers[name], name
             longest[name] = max(longest[name], time.monotonic() - began)
     print(f"longest answers after a kill: {longest}")  # noqa: T201
-    assert max(longest.values()) < patience(12.0)
+    assert max(longest.values()) < 12
     markers.close()
 
 
