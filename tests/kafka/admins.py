@@ -24,18 +24,23 @@ class Admins:
     def __init__(self, *answers: AdminAnswer) -> None:
         self._answers = [*answers]
         self.configs: list[Mapping[str, Any]] = []
+        self.timeouts: list[float] = []
+        """Seconds that each request was given."""
 
     def __call__(self, config: Mapping[str, Any], **_: object) -> "_Admin":
         """The next client."""
         self.configs.append(config)
-        return _Admin(self._answers.pop(0) if len(self._answers) > 1 else self._answers[0])
+        return _Admin(self._answers.pop(0) if len(self._answers) > 1 else self._answers[0], self.timeouts)
 
 
 class _Admin:
-    def __init__(self, answer: AdminAnswer) -> None:
-        self._answer = answer
+    def __init__(self, answer: AdminAnswer, timeouts: list[float]) -> None:
+        self._answer, self._timeouts = answer, timeouts
 
-    def list_offsets(self, asked: Mapping[TopicPartition, object], **_: object) -> dict[TopicPartition, Future[Any]]:
+    def list_offsets(
+        self, asked: Mapping[TopicPartition, object], *, request_timeout: float, **_: object
+    ) -> dict[TopicPartition, Future[Any]]:
+        self._timeouts.append(request_timeout)
         return {place: self._answered() for place in asked}
 
     def _answered(self) -> Future[Any]:

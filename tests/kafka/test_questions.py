@@ -79,6 +79,15 @@ def test_the_last_fault_is_raised_in_time_with_the_brokers_and_the_partition(
     assert len(admins.configs) > 1
 
 
+def test_brokers_that_are_slow_get_more_time_from_question_to_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions, admins = asked(monkeypatch, SILENCE, patience=0.2)
+    for _ in range(2):
+        with pytest.raises(KafkaBusyError):
+            end(questions)
+    assert admins.timeouts[0] == 0.01
+    assert max(admins.timeouts) > 0.1
+
+
 def test_a_fresh_client_knows_the_brokers_that_the_one_before_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
     questions, admins = asked(monkeypatch, ListOffsetsResultInfo(7, -1, 3))
     end(questions)

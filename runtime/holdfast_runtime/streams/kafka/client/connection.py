@@ -43,6 +43,11 @@ class ConnectionState:
         """Note that a broker answered, so that earlier messages no longer count."""
         self._answered, self._last = True, None
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the client has named a fault since a broker last answered."""
+        return self._last is not None
+
     def check(self) -> None:
         """Raise if waiting is useless because the login was refused from the start.
 

@@ -29,7 +29,8 @@ from holdfast_runtime.streams.kafka.client.errors import is_silence, is_worth_a_
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
 _FIRST_TRY = 2.0
-"""Seconds after which the first client is replaced; each next one gets twice the time, for brokers that are slow."""
+"""Seconds after which a silent client is replaced. While no connection fails, each next one gets twice the time, in the
+next question, too: brokers may just be slow."""
 _GRACE = 0.5
 """Seconds to allow on top of the client's own timeout."""
 _TICK = 0.02
@@ -67,6 +68,8 @@ class BrokerQuestions:
         self._settings, self._patience = settings, patience
         self._connection = ConnectionState(settings)
         self._client: AdminClient | None = None
+        self._longest = _FIRST_TRY
+        """Seconds for the next try."""
         self._process = os.getpid()
         self._addresses: tuple[str, ...] = ()
         """Of the brokers that were there when one last answered."""
@@ -77,17 +80,19 @@ class BrokerQuestions:
         `what` names the subject in errors; `patient_with` has codes that will change, besides those that always do.
         """
         deadline = time.monotonic() + self._patience
-        longest, pause = _FIRST_TRY, _FIRST_PAUSE
+        pause = _FIRST_PAUSE
         while True:
             try:
-                return self._answers(what, ask, min(longest, self._patience), patient_with)
+                left = max(_TICK, deadline - time.monotonic())
+                return self._answers(what, ask, min(self._longest, left), patient_with)
             except _PassingError as error:
                 self.close()
+                if not self._connection.is_broken:
+                    self._longest = min(2 * self._longest, self._patience)
                 if time.monotonic() + pause >= deadline:
                     raise error.fault from None
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            longest = max(_TICK, min(2 * longest, deadline - time.monotonic()))
 
     def answer(self, what: str, ask: Callable[[AdminClient, float], "Future[V]"]) -> V:
         """Return the answer to a question of one part."""
@@ -107,6 +112,7 @@ class BrokerQuestions:
 
     def _answers(self, what: str, ask: Ask[K, V], seconds: float, patient_with: Collection[int]) -> dict[K, V]:
         client, is_fresh = self._connected()
+        began = time.monotonic()
         futures = ask(client, seconds)
         if not self._answered(client, futures.values(), seconds + _GRACE):
             raise _PassingError(self._silent(what))
@@ -120,6 +126,7 @@ class BrokerQuestions:
         if any(is_blank(answer) for answer in answers.values()):
             raise _PassingError(self._silent(what))
         self._connection.answered()
+        self._longest = max(_FIRST_TRY, 2 * (time.monotonic() - began))
         if is_fresh:
             client.describe_cluster(request_timeout=seconds).add_done_callback(self._learn)
         return answers
