@@ -71,7 +71,7 @@ class BrokerQuestions:
         self._longest = _FIRST_TRY
         """Seconds for the next try."""
         self._process = os.getpid()
-        self._addresses: tuple[str, ...] = ()
+        self._addresses: list[str] = []
         """Of the brokers that were there when one last answered."""
 
     def answers(self, what: str, ask: Ask[K, V], patient_with: Collection[int] = ()) -> dict[K, V]:
@@ -128,7 +128,7 @@ class BrokerQuestions:
         self._connection.answered()
         self._longest = max(_FIRST_TRY, 2 * (time.monotonic() - began))
         if is_fresh:
-            client.describe_cluster(request_timeout=seconds).add_done_callback(self._learn)
+            client.describe_cluster(request_timeout=seconds).add_done_callback(partial(_learn, self._addresses))
         return answers
 
     def _answered(self, client: AdminClient, futures: "Collection[Future[Any]]", seconds: float) -> bool:
@@ -174,11 +174,6 @@ class BrokerQuestions:
         # Not inside the handler, whose exception would show values.
         raise self._settings.invalid(fault)
 
-    def _learn(self, cluster: "Future[Any]") -> None:
-        """Note where brokers are; called by a thread of the client."""
-        if cluster.exception() is None:
-            self._addresses = tuple(address(node.host, node.port) for node in cluster.result().nodes)
-
 
 def is_blank(answer: object) -> bool:
     """Whether an answer was never given: librdkafka fills it in, without an error, when a leader is away.
@@ -197,6 +192,15 @@ def is_blank(answer: object) -> bool:
 def address(host: str, port: int) -> str:
     """Return a broker's address as `bootstrap.servers` takes it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _learn(addresses: list[str], cluster: "Future[Any]") -> None:
+    """Note where brokers are; called by a thread of the client.
+
+    Not a method: with the last reference to the client, that thread would destroy the client, and end the process.
+    """
+    if cluster.exception() is None:
+        addresses[:] = [address(node.host, node.port) for node in cluster.result().nodes]
 
 
 def _heard(connection: ConnectionState, error: KafkaError) -> None:
