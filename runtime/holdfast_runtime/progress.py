@@ -5,9 +5,11 @@ who listens.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
+
+from holdfast.spec.kept_streams import StreamNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +185,21 @@ class RunEnded:
 
 Event = AttemptStarted | Progress | BatchWaiting | TablesLoading | GrowthRefused | ClockJumped | RunDraining | RunEnded
 Listener = Callable[[Event], None]
+
+
+def event_under(names: StreamNames, event: Event) -> Event:
+    """Return the event of a run by the names that people know streams by."""
+    match event:
+        case Progress():
+            return replace(
+                event,
+                streams=names.shown(event.streams),
+                unkeyed=names.shown(event.unkeyed),
+                misplaced=names.shown(event.misplaced),
+                held_back=None if event.held_back is None else names.explained(event.held_back),
+                first_ahead=None if event.first_ahead is None else names.explained(event.first_ahead),
+            )
+        case BatchWaiting() | GrowthRefused():
+            return replace(event, why=names.explained(event.why))
+        case _:
+            return event

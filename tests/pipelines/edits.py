@@ -21,6 +21,7 @@ from tests.spec.field_values import ROWS
 
 LEFT_OUT: Mapping[str, str] = {
     "runId": "a new run begins from nothing",
+    "streams.was": "comes with a new name, in `stream_renamed`",
     "steps.was": "comes with a new name, in `renamed`",
     "steps.deadLetter": "comes with late and onError",
     "streams.format": "what is fed before can't be read after",
@@ -198,20 +199,25 @@ def _shorter(new: object, old: object) -> bool:
 
 
 def stream_renamed(draw: random.Random, tree: Tree) -> Edit:
-    """A stream under another name, whose topic stays as it is called."""
+    """A stream under another name, whose topic stays as it is called: as the run knows it, or not."""
     edited = copied(tree)
     stream = draw.choice(edited["streams"])
-    name = stream["name"]
+    name, keeps = stream["name"], draw.random() < 0.7
     stream.setdefault("topic", name)
-    stream["name"] = _fresh(tree, "renamed")
+    if keeps:
+        stream.setdefault("was", name)
+    else:
+        stream.pop("was", None)
+    # Before or behind all others: the order of names decides nothing.
+    stream["name"] = _fresh(tree, draw.choice(("a-renamed", "z-renamed")))
     _reread(edited, name, stream["name"])
     for table in edited.get("tables", ()):
         if "sources" in table:
             table["sources"] = [stream["name"] if one == name else one for one in table["sources"]]
-    for step in edited["steps"]:
-        if step.get("to") == name:
-            step["to"] = stream["name"]
-    return Edit(f"stream {name} renamed", ChangeCost.RESTART, edited, None)
+    for item in (*edited["streams"], *edited["steps"]):
+        for field in {"to", "deadLetter"} & item.keys():
+            item[field] = stream["name"] if item[field] == name else item[field]
+    return Edit(f"stream {name} renamed, was: {stream.get('was')}", ChangeCost.RESTART, edited, None)
 
 
 def renamed(draw: random.Random, tree: Tree) -> Edit:

@@ -75,12 +75,12 @@ class Oracle:
 
     def turn(self, tree: Tree, fed: Mapping[str, Sequence[Row]], *, over: bool = False, ended: bool = False) -> None:
         """Go on by what was fed; `over`: all windows are over, and nothing finds a partner any more."""
-        for name, rows in fed.items():
-            self._fed[name] += rows
-        for table in tree.get("tables", ()):
-            rows = [row for source in table.get("sources", ()) for row in self._fed[source]]
-            self._tables[table["name"]] = {getattr(row, table["key"][0]): row for row in rows}
         topics = {stream["name"]: stream.get("topic", stream["name"]) for stream in tree["streams"]}
+        for name, rows in fed.items():
+            self._fed[topics[name]] += rows
+        for table in tree.get("tables", ()):
+            rows = [row for source in table.get("sources", ()) for row in self._fed[topics[source]]]
+            self._tables[table["name"]] = {getattr(row, table["key"][0]): row for row in rows}
         out: dict[str, Iterable[Row]] = dict(fed)
         passed = dict.fromkeys(topics, over)
         waiting = list(tree["steps"])

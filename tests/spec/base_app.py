@@ -50,7 +50,7 @@ BASE: dict[str, Any] = {
                 "onDecodeError": "Skip",
             },
             {"name": "campaigns", "system": "events", "key": ["campaign"], "schema": "campaign STRING, owner STRING"},
-            {"name": "attributed", "system": "files"},
+            {"name": "attributed", "was": "results", "system": "files", "topic": "results"},
             {"name": "unread", "system": "files"},
             {"name": "owners", "system": "files"},
             {"name": "ticks", "system": "made", "schema": "ad_id STRING, ts TIMESTAMP"},

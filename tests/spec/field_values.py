@@ -79,6 +79,7 @@ _STREAMS = (
     Row("spec.streams", "list", (), ([5], [{}])),
     Row("spec.streams.clicks", "object"),
     Row("spec.streams.attributed.name", "text", (), _NAME_BAD, required=True),
+    Row("spec.streams.attributed.was", "text", ("a", "A9-b", _LONG), _NAME_BAD),
     Row("spec.streams.clicks.system", "text", ("files", "made"), (*_NAME_BAD, "nowhere"), required=True),
     Row("spec.streams.impressions.topic", "text", ("x", "x" * 4096), ("", "x" * 4097)),
     Row("spec.streams.impressions.partitions", "int", _COUNTS, _NO_COUNTS),

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import HoldfastError, UserActionError
+from holdfast.spec.kept_streams import StreamNames
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError, decide_jump, parse_setting
 from holdfast_cli.local.positions import app_dir_of, logged_of, positions_of
@@ -134,7 +135,7 @@ def _new_positions(logs: LocalApp, settings: Sequence[PositionSetting]) -> Offse
         table=table,
         notes=[_MEANS, *control],
         tree={"app": standing.app, "run": standing.run, "partitions": partitions},
-        make=lambda: file.write(jump),
+        make=lambda: file.write(jump.under(StreamNames.of(logs.app.spec).kept)),
     )
 
 

@@ -15,6 +15,7 @@ from holdfast.moments import event_moment
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlannedStream
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.local.local_app import LocalApp
@@ -127,28 +128,30 @@ def logged_of(logs: LocalApp) -> OffsetLogState:
 def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
     """Return the jump that was set and that no run has made yet."""
     jump = JumpFile.beside(app_dir_of(logs).run(standing.run).query).read()
-    return None if jump is None or jump.id == standing.logged.done.jump else jump
+    if jump is None or jump.id == standing.logged.done.jump:
+        return None
+    return jump.under(StreamNames.of(logs.app.spec).called)
 
 
 def positions_of(logs: LocalApp) -> AppPositions:
     """Return the app's positions."""
     run, logged = app_dir_of(logs).run(logs.app.spec.run_id), logged_of(logs)
-    look = _Look(logs, logged.done)
+    names = StreamNames.of(logs.app.spec)
+    done = logged.done.under(names.called)
+    look = _Look(logs, done)
     record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
-    grown = set() if record is None else {child.stream for child in record.child_after}
+    grown = set() if record is None else {child.stream for child in record.called(names).child_after}
     streams = [one for one in logs.plan.streams if one.role in _READ]
     return AppPositions(
         logs.app.name,
         logs.app.spec.run_id,
         logged,
-        tuple(_stream(logs, one, logged, look.at(one), grown=one.name in grown) for one in streams),
+        tuple(_stream(logs, one, done, look.at(one), grown=one.name in grown) for one in streams),
     )
 
 
-def _stream(
-    logs: LocalApp, planned: PlannedStream, logged: OffsetLogState, found: "_Found", *, grown: bool
-) -> StreamPositions:
-    declared, done = logs.declared(planned.name), logged.done
+def _stream(logs: LocalApp, planned: PlannedStream, done: Offsets, found: "_Found", *, grown: bool) -> StreamPositions:
+    declared = logs.declared(planned.name)
     known = done.ids.get(planned.name)
     recreated = None not in (known, found.id) and known != found.id
     there = {StreamPartition(planned.name, number) for number in found.bounds}

@@ -13,6 +13,7 @@ from holdfast.errors import safely
 from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.spec.app import StreamApp
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
 from holdfast_cli.output.screen import print_json
 from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app, read_text
@@ -102,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _known(app: StreamApp, options: argparse.Namespace) -> PlanningFacts:
     given = given_counts(app, options.partitions)
-    record = None if options.record is None else _record(options.record)
+    record = None if options.record is None else _record(options.record).called(StreamNames.of(app.spec))
     processors = {} if options.processors is None else _processors(options.processors)
     return PlanningFacts(given, topic_counts(app, given, options.kafka_config, options.timeout), record, processors)
 

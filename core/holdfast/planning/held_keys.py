@@ -14,9 +14,9 @@ from holdfast.spec.edits import COUNT, KEY, ORIGIN, joined_names, shortened, ste
 
 
 def held_keys(
-    wanted: Iterable[KeyNeed], reaching: Reaching, counts: Mapping[str, DecidedCount]
+    wanted: Iterable[KeyNeed], reaching: Reaching, counts: Mapping[str, DecidedCount], kept: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """Return object that keeps state -> by what its state is in tasks."""
+    """Return object that keeps state -> by what its state is in tasks. `kept`: stream -> its name in the run."""
     found: dict[str, dict[str, str]] = {}
     for need in wanted:
         step = need.step
@@ -26,7 +26,10 @@ def held_keys(
             streams = {name for side in need.sides for name in reaching.along(side.source)}
             partitions = {counts[name].actual for name in streams if name in counts}
             if len(partitions) == 1:
-                found[path] |= {ORIGIN: shortened(joined_names(streams)), COUNT: str(*partitions)}
+                found[path] |= {
+                    ORIGIN: shortened(joined_names([kept.get(name, name) for name in streams])),
+                    COUNT: str(*partitions),
+                }
     return found
 
 

@@ -6,7 +6,7 @@ it. A step is repaired a few times at most, so that this ends; remaining problem
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.placement.assignment import MovedTask
 from holdfast.planning.checks import (
@@ -45,6 +45,7 @@ from holdfast.planning.updates import UpdateRows, follow_updates, never_final, u
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState, state_change
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.made_by import made_by
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.tasks.grouping import ExpansionRules
@@ -149,7 +150,9 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
 
     `mend_only` is for callers that apply repairs one at a time: only the first step it admits gets a repair.
     """
-    spec, known = app.spec, known or PlanningFacts()
+    spec, known, names = app.spec, known or PlanningFacts(), StreamNames.of(app.spec)
+    if known.record is not None:
+        known = replace(known, record=known.record.called(names))
     stateful = bool(spec.tables) or any(step.verb in STATEFUL_VERBS for step in spec.steps)
     record = known.record if known.record is not None and known.record.run_id == spec.run_id else None
 
@@ -165,7 +168,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
     facts = _facts(known, record, keeps_tasks=stateful and spec.expansion.enabled)
     counts = decide_counts(graph, sets, spec.planning, facts)
     made = {**made_by(spec), **held_types(spec, flow)}
-    for path, keys in held_keys(wanted, reaching, counts).items():
+    for path, keys in held_keys(wanted, reaching, counts, names.kept).items():
         made[path] |= keys
     change = state_change(kept, spec, made)
 

@@ -94,7 +94,8 @@ def state_problems(spec: AppSpec, kept: KeptState, change: StateChange) -> Itera
     for name, former in change.read_again.items():
         message = (
             f"stream {former} is gone and {name} means the same topic: under another name it would be read from its "
-            f"start again, into the state that this run keeps. Call it {former} again, or set a new spec.runId"
+            f"start again, into the state that this run keeps. Say `was: {former}` in it, and it goes on where it was; "
+            f"or call it {former} again, or set a new spec.runId"
         )
         yield Problem(Reason.STREAM_RENAMED, message, stream=name, field=f"spec.streams[{name}].name")
 
@@ -104,13 +105,15 @@ def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
     former = {path_of(one.was or one.name): one for one in spec.steps for path_of in (step_path, held_path)}
     step = former.get(path)
     table = next((one for one in spec.tables if path in table_paths(one.name)), None)
-    stream = next((one.name for one in spec.streams if f"spec.streams[{one.name}]" == path), None)
+    stream = next((one.name for one in spec.streams if f"spec.streams[{one.was or one.name}]" == path), None)
     cheaper = ""
     if step is not None:
         path = (step_path if path.startswith("spec") else held_path)(step.name)
         cheaper = _cheaper_of_step(step)
     elif table is not None:
         cheaper = _cheaper_of_table(table)
+    elif stream is not None:
+        path = f"spec.streams[{stream}]"
     name = f"{path}.{field}" if path.startswith("spec") and field not in (KEY, COUNT) else f"{path}: {field}"
     message = (
         f"{name} {change}: the state of this run was made by what it was, and can't follow. Put it back; "

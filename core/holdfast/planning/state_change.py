@@ -10,7 +10,7 @@ from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
-from holdfast.spec.diff import FieldChange, renamed_steps
+from holdfast.spec.diff import FieldChange, renamed
 from holdfast.spec.fields import ChangeCost
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.record import PlacementRecord
@@ -32,20 +32,27 @@ _OF_THE_RUN = frozenset(
 def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     """Changes that a run of the old app would refuse; counts that only brokers know are not compared."""
     before, after = plan(old), plan(new)
-    renamed = _renamed(old, new)
+    former_paths = _renamed(old, new)
     found = {change.path: change for change in _shrunk(old, new, before, after)}
     if old.spec.run_id == new.spec.run_id:
         grouping = {task.name: task.inputs for task in before.tasks}
         record = PlacementRecord(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec, before.made_by))
         for problem in plan(new, PlanningFacts(record=record)).problems:
             if problem.reason in _OF_THE_RUN:
-                change = _refused(problem, before, after, renamed)
+                change = _refused(problem, before, after, former_paths)
                 found.setdefault(change.path, change)
     return tuple(found.values())
 
 
 def _renamed(old: StreamApp, new: StreamApp) -> dict[str, str]:
-    return renamed_steps({step.name: step for step in old.spec.steps}, {step.name: step for step in new.spec.steps})
+    """Path of a step or stream -> its former path."""
+    steps = [{step.name: step for step in app.spec.steps} for app in (old, new)]
+    streams = [{stream.name: stream for stream in app.spec.streams} for app in (old, new)]
+    return {
+        f"spec.{kind}[{now}]": f"spec.{kind}[{former}]"
+        for kind, (before, after) in (("steps", steps), ("streams", streams))
+        for former, now in renamed(before, after).items()
+    }
 
 
 def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterator[FieldChange]:
@@ -68,10 +75,10 @@ def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterat
             )
 
 
-def _refused(problem: Problem, before: Plan, after: Plan, renamed: Mapping[str, str]) -> FieldChange:
+def _refused(problem: Problem, before: Plan, after: Plan, former_paths: Mapping[str, str]) -> FieldChange:
     if problem.field is not None:
-        former = next((old for old, new in renamed.items() if new == problem.step), problem.step)
-        path = problem.field.replace(f"spec.steps[{problem.step}]", f"spec.steps[{former}]")
+        item, end, inside = problem.field.partition("]")
+        path = former_paths.get(item + end, item + end) + inside
         note = problem.message.removeprefix(f"{problem.field} ")
         return FieldChange(path, None, None, ChangeCost.NEW_RUN, note, problem.reason)
     if problem.step is not None:

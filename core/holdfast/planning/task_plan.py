@@ -13,6 +13,7 @@ from holdfast.planning.partition_counts import DecidedCount, Reaching
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.grouping import (
     ExpansionRefusedError,
     ExpansionRules,
@@ -52,6 +53,8 @@ class TaskRules:
     by_stream_partition: bool
     stateful: bool
     expansion: ExpansionRules
+    kept: Mapping[str, str]
+    """Stream -> its name in the run, if that is another one."""
 
 
 def plan_tasks(
@@ -82,6 +85,7 @@ def plan_tasks(
         stateful=rules.stateful,
         expansion=rules.expansion,
         record=None if record is None else record.grouping,
+        kept=rules.kept,
     )
     try:
         # Checked also before any stream grows: an invalid mapping must be reported now, not at the first growth.
@@ -109,7 +113,7 @@ def task_rules(spec: AppSpec, graph: Graph, reaching: Reaching, *, stateful: boo
         unknown_partitioner=frozenset(s.name for s in spec.streams if s.partitioner == "none"),
         stateless=frozenset({*graph.streams, *graph.made()} - with_state),
     )
-    return TaskRules(spec.grouping == "ByStreamPartition", stateful, expansion)
+    return TaskRules(spec.grouping == "ByStreamPartition", stateful, expansion, StreamNames.of(spec).kept)
 
 
 def assign_tasks(

@@ -109,15 +109,16 @@ def _named(value: object) -> bool:
 
 def _named_lists(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[FieldChange]:
     before, after = ({item.name: item for item in side} for side in (old, new))
-    later = renamed_steps(before, after)
+    later = renamed(before, after)
     for name in dict.fromkeys([*before, *after]):
         here = f"{path}[{name}]"
         if name in before and name in after:
             yield from _values(before[name], after[name], here, cost)
         elif name in later:
-            step = after[later[name]]
-            yield FieldChange(f"{here}.name", name, step.name, ChangeCost.RESTART, f"the state of {name} follows")
-            yield from _models(before[name], step.model_copy(update={"name": name, "was": before[name].was}), here)
+            item = after[later[name]]
+            follows = f"the state of {name} follows" if isinstance(item, Step) else f"it is read on where {name} was"
+            yield FieldChange(f"{here}.name", name, item.name, ChangeCost.RESTART, follows)
+            yield from _models(before[name], _as_before(before[name], item), here)
         elif name in later.values():
             continue
         else:
@@ -126,11 +127,27 @@ def _named_lists(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[Fi
             yield FieldChange(here, _plain(old_item), _plain(new_item), cost, note)
 
 
-def renamed_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-    """Former name -> name of steps that say what they were."""
-    gone = {state_name(one): name for name, one in before.items() if isinstance(one, Step) and name not in after}
-    new = ((name, one) for name, one in after.items() if isinstance(one, Step) and name not in before)
+def renamed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """Former name -> name of steps and streams that say what they were."""
+    gone = {_kept_name(one): name for name, one in before.items() if name not in after}
+    new = ((name, one) for name, one in after.items() if isinstance(one, Step | Stream) and name not in before)
     return {gone[one.was]: name for name, one in new if one.was in gone}
+
+
+def _kept_name(item: BaseModel) -> str:
+    if isinstance(item, Step):
+        return state_name(item)
+    name: str = getattr(item, "was", None) or getattr(item, "name")  # noqa: B009 - items of lists have names
+    return name
+
+
+def _as_before(old: Any, new: Any) -> Any:
+    """A renamed item under its former name."""
+    former = {"name": old.name, "was": old.was}
+    if isinstance(old, Stream):
+        topic = new.topic or new.name
+        former["topic"] = old.topic if topic == (old.topic or old.name) else topic
+    return new.model_copy(update=former)
 
 
 def _given_up(removed: BaseModel) -> str:

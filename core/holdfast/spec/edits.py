@@ -29,7 +29,11 @@ def edits(
     before: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, tuple[str, str]]]:
     """Return object -> field -> what it was and what it is, of the fields that both know and whose values differ."""
-    found = {path: dict(_edited(fields, now[path])) for path, fields in before.items() if path in now}
+    found = {
+        path: dict(_edited(_with_topic(path, fields), _with_topic(path, now[path])))
+        for path, fields in before.items()
+        if path in now
+    }
     return {path: fields for path, fields in found.items() if fields}
 
 
@@ -87,6 +91,11 @@ def streams_read(spec: "AppSpec") -> set[str]:
     streams = {stream.name for stream in spec.streams}
     read = {name for step in spec.steps for name in step.inputs} & streams
     return read.union(*(table.sources or () for table in spec.tables))
+
+
+def _with_topic(path: str, fields: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the fields with the topic of a stream that has its default: a name written down is no edit."""
+    return {**fields, "topic": _topic(path, fields)} if "topic" in fields else fields
 
 
 def _topic(path: str, fields: Mapping[str, str]) -> str:

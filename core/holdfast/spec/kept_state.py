@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.spec.edits import edits, held_path, read_before, step_path, table_paths
+from holdfast.spec.kept_streams import StreamNames, kept_spec
 from holdfast.spec.partial_aggregates import partial_aggregates
 
 if TYPE_CHECKING:
@@ -135,5 +136,5 @@ def state_change(before: KeptState, spec: "AppSpec", made: Mapping[str, Mapping[
         misfits,
         tuple(name for name in new if name in before.given_up - says),
         {path: fields for path, fields in edits(before.made_by, made).items() if path not in told},
-        read_before(before.made_by, spec, made),
+        StreamNames.of(spec).shown(read_before(before.made_by, kept_spec(spec), made)),
     )

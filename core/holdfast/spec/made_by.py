@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from holdfast.spec.edits import READ, SIDES, joined_names, step_path, streams_read, text_of
 from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of
+from holdfast.spec.kept_streams import kept_spec
 from holdfast.spec.steps import Step
 
 if TYPE_CHECKING:
@@ -30,13 +31,17 @@ _MOST_STREAMS = 50
 def made_by(spec: "AppSpec") -> dict[str, dict[str, str]]:
     """Return object -> field -> value, as text: `spec.steps[counts]` -> `aggregate.window` -> `"1m"`.
 
-    A step is called what its state is called, so that it stays the same object under another name.
+    A step is called what its state is called, and a stream what the run calls it, so that they stay the same objects
+    under other names.
     """
+    spec = kept_spec(spec)
     found: dict[str, dict[str, str]] = {}
     for path, field, value in _fields(spec, "spec", ""):
         found.setdefault(path, {})[field] = value
     for name in streams_read(spec):
         found[f"spec.streams[{name}]"][READ] = "yes"
+    for table in spec.tables:
+        found[f"spec.tables[{table.name}]"]["sources"] = text_of(table.sources)
     behind = _streams_behind(spec)
     for step in spec.steps:
         if step.join is not None:

@@ -349,6 +349,20 @@ def former_names(spec: object) -> Iterator[Broken]:
         taken.add(was)
 
 
+def former_streams(spec: object) -> Iterator[Broken]:
+    """The name by which a run knows a stream belongs to one stream, and to no step."""
+    streams, steps, taken = names_of(spec, "streams"), names_of(spec, "steps"), set[str]()
+    for i, stream in items_of(spec, "streams"):
+        was = stream.get("was")
+        if not isinstance(was, str):
+            continue
+        if was in taken or (was in streams and was != stream.get("name")):
+            yield ("streams", i, "was"), f"another stream is {was} in this run"
+        if was in steps:
+            yield ("streams", i, "was"), f"a step is called {was}, by which the run knows this stream"
+        taken.add(was)
+
+
 def generators_are_read_only(spec: object) -> Iterator[Broken]:
     """A stream of a generator is not written to."""
     made = names_of(spec, "systems", having="generator")

@@ -280,6 +280,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=(),
+        message="the name by which a run knows a stream belongs to one stream, and to no step",
+        cel="[self.streams.transformMapEntry(i, each, has(each.was), {each.was: each.name})].all(former, "
+        "!self.streams.exists(stream, stream.name in former && former[stream.name] != stream.name)"
+        " && !self.steps.exists(step, step.name in former))",
+        broken=rule_checks.former_streams,
+    ),
+    Rule(
+        at=(),
         message="ByStreamPartition is for apps without state",
         cel="!has(self.grouping) || self.grouping != 'ByStreamPartition' || !self.steps.exists(step, "
         + " || ".join(f"has(step.{verb})" for verb in STATEFUL_VERBS)

@@ -98,6 +98,9 @@ class Stream(SpecModel):
 
     name: Annotated[Name, ChangeCost.RESTART]
     """What steps and tables call it. Streams and steps share one space of names."""
+    was: Annotated[Name | None, ChangeCost.NEW_RUN] = None
+    """The name by which this run knows it, if it is another one: what the stream was called before it was renamed. It
+    stays as long as the run does, and so does the topic: name it in `topic`. Default: its name."""
     system: Annotated[Name, ChangeCost.NEW_RUN]
     """The system that holds it."""
     topic: Annotated[Text | None, ChangeCost.NEW_RUN] = None
@@ -150,8 +153,10 @@ class Table(SpecModel):
     name: Annotated[Name, ChangeCost.RESTART]
     """What `lookup` and `toTable` call it."""
     # Not more: "a side input is not read or written by steps" would exceed what a rule may cost the API server.
-    sources: Annotated[tuple[Name, ...] | None, ChangeCost.NEW_RUN, Field(min_length=1, max_length=8)] = None
-    """Side inputs: streams whose records are its rows. Without them or `files`, `toTable` steps write it."""
+    # What it costs is judged by `made_by`, under the names that the run has for streams.
+    sources: Annotated[tuple[Name, ...] | None, ChangeCost.RESTART, Field(min_length=1, max_length=8)] = None
+    """Side inputs: streams whose records are its rows. Without them or `files`, `toTable` steps write it. The run
+    refuses others."""
     files: Annotated[TableFiles | None, ChangeCost.RESTART] = None
     """Files whose rows are its rows; needs `distribution: Broadcast`, `versioned: true` and a `schema`."""
     key: Annotated[tuple[ColumnName, ...], ChangeCost.NEW_RUN, Field(min_length=1, max_length=16)]

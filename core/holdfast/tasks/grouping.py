@@ -283,25 +283,20 @@ class GroupingInput:
     expansion: ExpansionRules = field(default_factory=ExpansionRules)
     record: Mapping[str, tuple[StreamPartition, ...]] | None = None
     """Task -> partitions in the placement record; None without one."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Stream -> its name in the run, if that is another one: tasks are called by it."""
 
 
 def group(given: GroupingInput) -> Tasks:
     """Return task -> partitions; raise `ExpansionRefusedError` with all reasons if tasks can't follow a growth."""
     own = sorted(set(given.partitions) - given.broadcast)
-    name = _stream_partition_task if given.by_stream_partition else _partition_task
-    task_of = {partition: name(partition) for partition in own}
+    task_of = {partition: f"partition-{partition.partition}" for partition in own}
+    if given.by_stream_partition:
+        task_of = {one: f"{given.kept.get(one.stream, one.stream)}-{one.partition}" for one in own}
     if given.stateful and given.expansion.enabled and given.record is not None:
         recorded = {task: _without(parts, given.broadcast) for task, parts in given.record.items()}
         task_of = keep_with_recorded_tasks(task_of, recorded, given.expansion)
     return _collect(task_of, sorted(given.broadcast & set(given.partitions)))
-
-
-def _partition_task(partition: StreamPartition) -> str:
-    return f"partition-{partition.partition}"
-
-
-def _stream_partition_task(partition: StreamPartition) -> str:
-    return f"{partition.stream}-{partition.partition}"
 
 
 def _without(

@@ -5,10 +5,11 @@ stores.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import KeptState
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
 _FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter", "state", "givenUp", "madeBy")
@@ -39,6 +40,18 @@ class PlacementRecord:
     """Child partition -> how much of its parent comes first, so that rows of one key stay in order."""
     state: KeptState = field(default_factory=KeptState)
     """The state that the steps keep, by name; empty if the release that wrote the record did not store it."""
+
+    def called(self, names: StreamNames) -> "PlacementRecord":
+        """Return the record with the names that streams have now; what the state was made by keeps those of the run."""
+
+        def of(part: StreamPartition) -> StreamPartition:
+            return part._replace(stream=names.called.get(part.stream, part.stream))
+
+        return replace(
+            self,
+            grouping={task: tuple(sorted(map(of, parts))) for task, parts in self.grouping.items()},
+            child_after={of(child): replace(end, parent=of(end.parent)) for child, end in self.child_after.items()},
+        )
 
     def built_for(self) -> dict[str, int]:
         """Return stream -> the count its tasks were built for: the number of tasks that read it, also after growth."""

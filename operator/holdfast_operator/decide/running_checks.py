@@ -16,6 +16,7 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.diff import diff
 from holdfast.spec.fields import ChangeCost
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.facts import AppFinding, Case, DecisionLimits
 
@@ -39,10 +40,10 @@ def growth_halts(case: Case) -> AppFinding | None:
 
 def _growth(case: Case) -> str:
     """Return, in words, the streams with more partitions than in the run's record; empty: none."""
-    record, plan = case.seen.record, case.judged.plan
-    if plan is None or not isinstance(record, PlacementRecord) or record.run_id != case.status.run_id:
+    record, plan, app = case.seen.record, case.judged.plan, case.judged.app
+    if plan is None or app is None or not isinstance(record, PlacementRecord) or record.run_id != case.status.run_id:
         return ""
-    before = record.counts()
+    before = record.called(StreamNames.of(app.spec)).counts()
     now = {one.name: one.count.actual for one in plan.streams if one.count is not None}
     grown = [name for name in sorted(before) if now.get(name, 0) > before[name]]
     return ", ".join(f"{name} from {before[name]} to {now[name]}" for name in grown)

@@ -84,6 +84,16 @@ class Offsets:
         """The batch clock with its skew."""
         return BatchTime(self.now, self.skew)
 
+    def under(self, names: Mapping[str, str]) -> "Offsets":
+        """Return what is shown of the offsets, with these names of streams."""
+        return replace(
+            self,
+            positions=_under(names, self.positions),
+            ends=_under(names, self.ends),
+            epochs=_under(names, self.epochs),
+            ids={names.get(stream, stream): id_ for stream, id_ in self.ids.items()},
+        )
+
     def text(self) -> str:
         """Return the offsets as JSON; equal offsets give equal texts, because Spark compares texts."""
         tree = {
@@ -176,6 +186,10 @@ def _tree(offsets: Mapping[StreamPartition, int]) -> dict[str, int]:
     return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
 
+def _under(names: Mapping[str, str], offsets: Mapping[StreamPartition, int]) -> dict[StreamPartition, int]:
+    return {one._replace(stream=names.get(one.stream, one.stream)): offset for one, offset in offsets.items()}
+
+
 def _read(tree: Mapping[str, int]) -> dict[StreamPartition, int]:
     return {parse_partition(name): int(offset) for name, offset in tree.items()}
 
@@ -195,6 +209,11 @@ class Jump:
     """Partition -> the offset to read next."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """Stream -> the id of its new topic, for topics that were created again: from now on that one is read."""
+
+    def under(self, names: Mapping[str, str]) -> "Jump":
+        """Return the jump with these names of streams."""
+        ids = {names.get(stream, stream): id_ for stream, id_ in self.ids.items()}
+        return Jump(self.id, _under(names, self.found), _under(names, self.to), ids)
 
     def text(self) -> str:
         """Return the jump as JSON."""

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import row_tables
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.spec.values import millis
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
@@ -43,7 +44,16 @@ from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.query import LoopParts, run_query
 from holdfast_runtime.loop.source import serve_offsets
 from holdfast_runtime.loop.stopping import StopCondition, Totals
-from holdfast_runtime.progress import AttemptStarted, BatchWaiting, EndCause, Event, Listener, Progress, RunEnded
+from holdfast_runtime.progress import (
+    AttemptStarted,
+    BatchWaiting,
+    EndCause,
+    Event,
+    Listener,
+    Progress,
+    RunEnded,
+    event_under,
+)
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.segments.foreseen import computes_in_spark
@@ -94,9 +104,12 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
     """Run an app at this site until it ends or is asked to drain; raise what went wrong."""
     patience = StartPatience()
 
+    names = StreamNames.of(app.spec)
+
     def tell(event: Event) -> None:
         if isinstance(event, Progress):
             patience.healthy()
+        event = event_under(names, event)
         site.coordinator.listen(event)
         listen(event)
 
@@ -104,11 +117,12 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
     require_functions(app.spec)
     outside, topics = _Outside(until, tell, drain), dict[str, int | None]()
     attempt = Attempt(app, site.places, site.coordinator, steady)
-    with _session(app, attempt.plan, site) as spark:
+    with names.explaining(), _session(attempt.app, attempt.plan, site) as spark:
         while True:
             try:
                 with started_in_time():
-                    ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside)
+                    compiled = compile_graph(attempt.app.spec, attempt.plan, select_schema(spark))
+                    ended = _run_attempt(_Wiring(attempt.app, site, attempt, spark, compiled), outside)
             except HostTooBusyError as error:
                 seconds, why = patience.wait(error)
                 tell(BatchWaiting(why))
@@ -148,10 +162,6 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
         ):
             outside.listen(wiring.started(arrangement, number))
             return run_query(questions, wiring.loop(number, reading, query, job, _Beside(chores, files), outside))
-
-
-def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> CompiledGraph:
-    return compile_graph(app.spec, attempt.plan, select_schema(spark))
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
+from holdfast.spec.kept_streams import StreamNames, kept_app
 from holdfast.spec.values import millis
 from holdfast.tasks.grouping import (
     ExpansionRefusal,
@@ -57,7 +58,10 @@ _BYTES_PER_BATCH = 256 << 20
 
 
 class Attempt:
-    """One attempt of a run. Creates the streams that do not exist yet."""
+    """One attempt of a run. Creates the streams that do not exist yet.
+
+    From here on, streams have the names by which the run knows them.
+    """
 
     def __init__(
         self,
@@ -68,18 +72,24 @@ class Attempt:
         topics: Mapping[str, int | None] | None = None,
     ) -> None:
         """`topics`: stream -> partition count, where newer than the coordinator's."""
-        self._app, self._coordinator, self._places = app, coordinator, places
+        self.names, self.app = StreamNames.of(app.spec), kept_app(app)
+        """What streams are called, and the app as its run knows it."""
+        self._coordinator, self._places = coordinator, places
         self._record = coordinator.record()
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
-        self.plan = _accepted(app, PlanningFacts(topics=topics or coordinator.topics, record=self._record))
+        counts = topics or coordinator.topics
+        self.plan = _accepted(app, PlanningFacts(topics=counts, record=self._record))
+        if kept := self.names.kept:
+            counts = {kept.get(name, name): count for name, count in counts.items()}
+            self.plan = _accepted(self.app, PlanningFacts(topics=counts, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
-        self._shared = _shared(app, self.plan)
+        self._shared = _shared(self.app, self.plan)
         self._read = sorted({one.stream for inputs in (*self.tasks.values(), self._shared) for one in inputs})
         self._before, self._life, self._last = EarlierWrites(), "", Offsets()
         now = clock()
-        rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
+        rates = {one.name: one.generator.rows_per_second for one in self.app.spec.systems if one.generator is not None}
         self._where = StreamsEnvironment(places.log, coordinator.paces(rates, now), secrets=places.secrets)
-        self._streams = Streams(app.name, app.spec, self.plan, self._where, clock)
+        self._streams = Streams(app.name, self.app.spec, self.plan, self._where, clock)
         for stream in self.plan.streams:
             if stream.count is not None:
                 self._streams.ensure(stream.name, stream.count.actual, now)
@@ -92,8 +102,9 @@ class Attempt:
     def program(self, compiled: CompiledGraph) -> Program:
         """Return the program that slots run."""
         return Program(
-            app=self._app.name,
-            spec=self._app.spec,
+            app=self.app.name,
+            spec=self.app.spec,
+            called=self.names.called,
             plan=self.plan,
             compiled=compiled,
             tasks=self.tasks,
@@ -101,10 +112,10 @@ class Attempt:
             state=StatePlaces(
                 self._places.state,
                 self._places.durable,
-                quota_for(self._app.spec.state.size),
+                quota_for(self.app.spec.state.size),
                 runs=self._places.runs,
             ),
-            owner=f"{self._app.name}/{self._app.spec.run_id}",
+            owner=f"{self.app.name}/{self.app.spec.run_id}",
             life=self._life,
             sent=self._before.last,
         )
@@ -115,8 +126,8 @@ class Attempt:
         `slots`: the largest number of slots there can be.
         """
         number = self._coordinator.next_attempt()
-        who = AttemptId(self._app.name, self._app.spec.run_id, number)
-        written, slots = written_streams(self._app.spec, self.plan), min(slots, len(self.tasks))
+        who = AttemptId(self.app.name, self.app.spec.run_id, number)
+        written, slots = written_streams(self.app.spec, self.plan), min(slots, len(self.tasks))
         self._before = self._streams.begin(written, who, slots, self._coordinator.owner)
         self._where = replace(self._where, before=self._before.kafka, limits=self._streams.limits(written))
         return number
@@ -138,7 +149,7 @@ class Attempt:
 
     def begin(self, placement: Placement, compiled: CompiledGraph) -> AttemptInputs:
         """Record where tasks run; return what the attempt reads. Call it after `take_up`."""
-        spec = self._app.spec
+        spec = self.app.spec
         self._child_after, shared_after = self._order()
         self.move(placement)
         self._coordinator.applied(placement)
@@ -160,13 +171,13 @@ class Attempt:
 
     def file_tables(self, compiled: CompiledGraph) -> list[FileTable]:
         """Return the tables of files, and where their data sets are kept."""
-        spec, found = self._app.spec, list[FileTable]()
+        spec, found = self.app.spec, list[FileTable]()
         declared = {table.name: table.files for table in spec.tables}
         for table in compiled.tables:
             if (files := declared[table.name]) is not None:
                 field = f"files.location of table {table.name}"
                 system, path = files_at(files.location, spec.runtime.spark_conf, field)
-                identity = TaskIdentity(self._app.name, spec.run_id, table.name)
+                identity = TaskIdentity(self.app.name, spec.run_id, table.name)
                 data = DataFiles(system, path, files.location, files.format, table.shape.given)
                 found.append(FileTable(table, data, millis(files.every), identity, self._places.durable))
         return found
@@ -175,7 +186,7 @@ class Attempt:
         """Record where tasks run, before their first batch there."""
         before = KeptState() if self._record is None else self._record.state
         self._coordinator.ran(
-            RunPlacement(self.tasks, placement, self._child_after, before.after(self._app.spec, self.plan.made_by))
+            RunPlacement(self.tasks, placement, self._child_after, before.after(self.app.spec, self.plan.made_by))
         )
 
     def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:

@@ -163,8 +163,11 @@ class OutputStream:
 class Outbox:
     """What one task writes in one batch, in the order of each partition."""
 
-    def __init__(self, turn: int, now: int, read: Sequence[OffsetRange] = ()) -> None:
-        """`read`: the ranges that the task's rows came from, for error messages."""
+    def __init__(
+        self, turn: int, now: int, read: Sequence[OffsetRange] = (), called: Mapping[str, str] | None = None
+    ) -> None:
+        """`read`: the ranges that the task's rows came from, for error messages; `called`: names for dead letters."""
+        self._called = called or {}
         self._turn, self._now, self._read = turn, now, read
         self._parts: dict[StreamPartition, list[pa.RecordBatch]] = {}
         self.rows: dict[str, int] = {}
@@ -191,6 +194,10 @@ class Outbox:
 
     def add_letters(self, target: OutputStream, letters: pa.RecordBatch) -> None:
         """Add dead letters, cut to the size that the stream takes."""
+        if self._called:
+            at = letters.schema.get_field_index("stream")
+            names = [self._called.get(name, name) for name in letters.column(at).to_pylist()]
+            letters = letters.set_column(at, letters.schema.field(at), pa.array(names, pa.string()))
         letters = fitting(letters, target.codec.encode, target.limit)
         self.add(target, TimedRows(letters, pa.nulls(letters.num_rows, pa.int64())))
 

@@ -56,6 +56,8 @@ class Program:
 
     app: str
     spec: AppSpec
+    called: Mapping[str, str]
+    """Stream -> what it is called, where the run knows it by another name."""
     plan: Plan
     compiled: CompiledGraph
     tasks: Mapping[str, tuple[StreamPartition, ...]]

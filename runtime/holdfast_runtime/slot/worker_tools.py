@@ -163,7 +163,7 @@ class WorkerTools:
 
     def outbox(self, turn: Turn, at: int, rows: Mapping[int, TimedRows], note: TurnNote) -> Outbox:
         """Return what a turn writes: rows, dead letters, and behind them the control messages."""
-        outbox = Outbox(turn.number, at, turn.ranges)
+        outbox = Outbox(turn.number, at, turn.ranges, self.program.called)
         for node in self.program.compiled.sinks:
             if (sent := rows.get(node.inputs[0])) is not None:
                 outbox.add(self._targets[node.index], sent)

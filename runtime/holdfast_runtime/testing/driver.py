@@ -178,14 +178,15 @@ class TestDriver:
 
     def feed(self, stream: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch) -> None:
         """Write rows to an input, each to the partition of its key."""
-        self._records.feed(stream, rows, self._now)
+        self._records.feed(self._kept_name(stream), rows, self._now)
 
     def feed_bytes(self, stream: str, values: Sequence[bytes | None], key: bytes | None = None) -> None:
         """Write record values unchanged, even if the stream's format can't decode them."""
-        self._records.feed_bytes(stream, values, key, self._now)
+        self._records.feed_bytes(self._kept_name(stream), values, key, self._now)
 
     def end(self, stream: str) -> None:
         """End a stream at its present end. It must be `bounded`, or have `control: true` (another app writes it)."""
+        stream = self._kept_name(stream)
         declared = self._records.declared(stream)
         if declared.control:
             self._records.say(stream, encode(EndOfStreamMessage(stream, Position(self._done.batch, 0))), self._now)
@@ -211,8 +212,9 @@ class TestDriver:
     def run(self, batches: int = 1) -> tuple[BatchResult, ...]:
         """Run this many batches, fewer if there is nothing left to do."""
         results: list[BatchResult] = []
-        while len(results) < batches and (result := self._batch()) is not None:
-            results.append(result)
+        with self._names.explaining():
+            while len(results) < batches and (result := self._batch()) is not None:
+                results.append(result)
         return tuple(results)
 
     def run_until_idle(self) -> tuple[BatchResult, ...]:
@@ -239,8 +241,9 @@ class TestDriver:
 
     def grow(self, stream: str, partitions: int) -> None:
         """Give an input more partitions. The next attempt (`restart`) reads them."""
-        self._records.declared(stream)
-        self._log.grow(self._program.plan.stream(stream).topic, partitions)
+        kept = self._kept_name(stream)
+        self._records.declared(kept)
+        self._log.grow(self._program.plan.stream(kept).topic, partitions)
         self._app = grown(self._app, stream, partitions)
 
     def lose_local_state(self, task: str | None = None) -> None:
@@ -252,15 +255,15 @@ class TestDriver:
 
     def rows(self, stream: str) -> list[dict[str, Any]]:
         """Return all rows of a stream, by partition and offset."""
-        return self._records.rows(stream)
+        return self._records.rows(self._kept_name(stream))
 
     def records(self, stream: str) -> list[Record]:
         """Return all records of a stream as they are stored, control messages included."""
-        return self._records.records(stream)
+        return self._records.records(self._kept_name(stream))
 
     def control(self, stream: str) -> list[ControlRecord]:
         """Return all control messages of a stream, by partition and offset."""
-        return self._records.control(stream)
+        return self._records.control(self._kept_name(stream))
 
     def state(self, step: str, key: Any) -> dict[Any, Any] | None:
         """Return what a `process` step keeps for a key (a tuple if of several columns); None if it keeps nothing."""
@@ -288,8 +291,9 @@ class TestDriver:
         if name in self._program.tasks:
             found = self._marks.get(name)
         else:
-            self._records.planned(name)
-            found = self._kept().stream_watermark(name, self._now)
+            stream = self._kept_name(name)
+            self._records.planned(stream)
+            found = self._kept().stream_watermark(stream, self._now)
         return None if found is None else _datetime(found)
 
     def _begin(self) -> None:
@@ -300,6 +304,7 @@ class TestDriver:
         with LocalCoordinator(self._places.metadata, self._app.name, spec.run_id) as coordinator:
             places = self._data.places(self._app.name, spec.run_id)
             attempt = Attempt(self._app, places, coordinator, lambda: self._now)
+            self._names, spec = attempt.names, attempt.app.spec
             compiled = compiled_for(spec, attempt.plan, self._spark)
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
             assert placement is not None  # noqa: S101 - the one processor is up
@@ -338,13 +343,35 @@ class TestDriver:
         if offsets is None:
             return None
         plan = batch_to(offsets, self._program.tasks, self._epoch, first=self._standing.first)
-        tasks = self._reports(plan.text())
+        tasks = tuple(self._reports(plan.text()))
         self._reached("slots done")
         self._history.finish(offsets)
         self._done = offsets
         self._standing.note(tasks, offsets.now, replay=unfinished is not None)
         self._count(tasks)
-        return BatchResult(offsets.batch, _datetime(offsets.now - offsets.skew), unfinished is not None, tasks)
+        return BatchResult(
+            offsets.batch, _datetime(offsets.now - offsets.skew), unfinished is not None, self._shown(tasks)
+        )
+
+    def _shown(self, tasks: Sequence[TaskReport]) -> tuple[TaskReport, ...]:
+        """Return reports by the names that streams have now."""
+        shown = self._names.shown
+        return tuple(
+            replace(
+                task,
+                read=shown(task.read),
+                bytes_read=shown(task.bytes_read),
+                rows_out=shown(task.rows_out),
+                unkeyed=shown(task.unkeyed),
+                misplaced=shown(task.misplaced),
+                stream_marks=shown(task.stream_marks),
+            )
+            for task in tasks
+        )
+
+    def _kept_name(self, stream: str) -> str:
+        """Return the name by which the run knows a stream."""
+        return self._names.kept.get(stream, stream)
 
     def _next(self) -> Offsets | None:
         reading = replace(self._reading, bounded=self._reading.bounded & self._ending)
