@@ -5,7 +5,7 @@ All of them are valid. Of what arrives in an order that nobody promises, nothing
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.pipelines.oracle import COMPUTES, FILTERS, SELECTS, join_select
@@ -15,7 +15,7 @@ SCHEMA = "k STRING, v STRING, n BIGINT, ts TIMESTAMP"
 DEAD = "dead"
 """A stream for dead letters, which every app has."""
 LENGTHS = ("10s", "30s", "1m", "90s")
-MOST_VERBS = 8
+MOST_VERBS, MOST_JOINS = 8, 3
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Node:
     """Whether equal rows come in the order of their times."""
     timed: bool = True
     """Whether its rows have an event time that follows from the data."""
+    joins: int = 0
+    """How many joins its rows have gone through, on all ways together: each may multiply them."""
 
 
 @dataclass
@@ -76,23 +78,23 @@ class Draft:
 
 
 def _filter(draft: Draft, node: Node) -> Node:
-    return Node(draft.step(node, filter=draft.draw.choice([*FILTERS])), node.key, node.ordered, node.timed)
+    return replace(node, name=draft.step(node, filter=draft.draw.choice([*FILTERS])))
 
 
 def _select(draft: Draft, node: Node) -> Node:
     columns = draft.draw.choice([columns for columns in SELECTS if node.key in columns])
-    return Node(draft.step(node, select=[*columns]), node.key, node.ordered, node.timed)
+    return replace(node, name=draft.step(node, select=[*columns]))
 
 
 def _repartition(draft: Draft, node: Node) -> Node:
     key = draft.draw.choice("kv")
-    return Node(draft.step(node, repartition={"by": [key]}), key, node.ordered, node.timed)
+    return replace(node, name=draft.step(node, repartition={"by": [key]}), key=key)
 
 
 def _deduplicate(draft: Draft, node: Node) -> Node:
     within = {"within": draft.length()} if node.ordered and node.timed and draft.draw.random() < 0.7 else {}
     keys = {"by": ["k", "v", "n"], **within}
-    return Node(draft.step(node, deduplicate=keys), node.key, node.ordered, node.timed and node.ordered)
+    return replace(node, name=draft.step(node, deduplicate=keys), timed=node.timed and node.ordered)
 
 
 def _aggregate(draft: Draft, node: Node) -> Node:
@@ -110,7 +112,8 @@ def _aggregate(draft: Draft, node: Node) -> Node:
 
 def _join(draft: Draft, node: Node) -> Node:
     other = _taken(draft)
-    if not (node.timed and other.timed):
+    joins = node.joins + other.joins + 1
+    if not (node.timed and other.timed) or joins > MOST_JOINS:
         draft.open.append(other)
         return node
     if draft.draw.random() < 0.2:
@@ -126,14 +129,15 @@ def _join(draft: Draft, node: Node) -> Node:
         "type": draft.draw.choice(kinds),
         "select": join_select(node.key),
     }
-    return Node(draft.step(node, other, join=settings), node.key, ordered=False)
+    return Node(draft.step(node, other, join=settings), node.key, ordered=False, joins=joins)
 
 
 def _merge(draft: Draft, node: Node) -> Node:
     other = _taken(draft)
     if other.key != node.key:
         other = Node(draft.step(other, repartition={"by": [node.key]}), node.key)
-    return Node(draft.step(node, other, merge={}), node.key, ordered=False, timed=node.timed and other.timed)
+    timed, joins = node.timed and other.timed, node.joins + other.joins
+    return replace(node, name=draft.step(node, other, merge={}), ordered=False, timed=timed, joins=joins)
 
 
 def _lookup(draft: Draft, node: Node) -> Node:
@@ -154,7 +158,7 @@ def _lookup(draft: Draft, node: Node) -> Node:
         "type": draft.draw.choice(("Left", "Inner")),
         "select": columns,
     }
-    return Node(draft.step(node, lookup=settings), node.key, node.ordered, node.timed)
+    return replace(node, name=draft.step(node, lookup=settings))
 
 
 def _process(draft: Draft, node: Node) -> Node:
@@ -164,7 +168,7 @@ def _process(draft: Draft, node: Node) -> Node:
         "schema": "k STRING, v STRING, n BIGINT",
         "keeps": [node.key],
     }
-    return Node(draft.step(node, process=settings), node.key, ordered=False, timed=False)
+    return replace(node, name=draft.step(node, process=settings), ordered=False, timed=False)
 
 
 def _quiet(draft: Draft) -> Node:
@@ -183,7 +187,7 @@ def _quiet(draft: Draft) -> Node:
 
 def _apply(draft: Draft, node: Node) -> Node:
     function = {"function": "tests.pipelines.functions:same", "keeps": ["k", "v"]}
-    return Node(draft.step(node, apply=function), node.key, node.ordered, node.timed)
+    return replace(node, name=draft.step(node, apply=function))
 
 
 VERBS: tuple[Callable[[Draft, Node], Node], ...] = (
