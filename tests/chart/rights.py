@@ -43,6 +43,12 @@ def granted(trees: list[Tree], account: str) -> set[Right]:
     return {right for _, role in bound(trees, account) for rule in role["rules"] for right in rights(rule)}
 
 
+def aggregated(trees: list[Tree]) -> list[Tree]:
+    """The roles that the cluster's own `view`, `edit` and `admin` take in."""
+    words = "rbac.authorization.k8s.io/aggregate-to-"
+    return [tree for tree in trees if any(word.startswith(words) for word in tree["metadata"].get("labels") or ())]
+
+
 def rights(rule: Tree) -> Iterator[Right]:
     """What a rule allows."""
     for group in rule["apiGroups"]:

@@ -12,7 +12,7 @@ from holdfast_cli.generated import leaves
 from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
 from tests.chart.helms import HelmError
 from tests.chart.rendered import CHART, NAMESPACE, RELEASE, Tree, one, rendered, renderer, trees
-from tests.chart.rights import granted
+from tests.chart.rights import aggregated, granted, rights
 from tests.operator.test_network_policy import DEFAULT
 
 ROOT = CHART.parents[1]
@@ -29,8 +29,8 @@ EVERYTHING = (
     "networkPolicy.apiServerCidrs={10.96.0.1/32}", "apps.networkPolicy.egress=open",
     "serviceAccount.annotations.a=b", "runtime.serviceAccount.annotations.a=b",
     "service.annotations.a=b", "rbac.secretNames={kafka-auth}", "nodes.watch=false", "crds.install=false",
-    "nodes.lostAfter=120", "storageClasses.read=false", "apps.podTemplates=any", "apps.serviceAccounts={loader,*}",
-    "apps.nodeState=true",
+    "nodes.lostAfter=120", "storageClasses.read=false", "rbac.aggregate=false", "apps.podTemplates=any",
+    "apps.serviceAccounts={loader,*}", "apps.nodeState=true",
     "kafka.allowed={*.kafka.svc:9092,[fd00::/8]:9092-9098}",
 )  # fmt: skip
 REFUSED = {
@@ -239,8 +239,8 @@ def test_every_right_has_its_reason_in_the_docs() -> None:
     rows = [line.split("|") for line in (ROOT / "docs" / "install.md").read_text().splitlines()]
     said = {(row[1].strip(" `"), *sorted(row[2].strip().split(", "))) for row in rows if _verbs(row)}
     found, wanted = rendered(), set()
-    for account in ("hold-holdfast", "holdfast-app"):
-        given = granted(found, account)
+    people = [set(rights(rule)) for role in aggregated(found) for rule in role["rules"]]
+    for given in (granted(found, "hold-holdfast"), granted(found, "holdfast-app"), *people):
         for resource in {right.resource for right in given}:
             wanted.add((resource, *sorted(right.verb for right in given if right.resource == resource)))
     assert sorted(said) == sorted(wanted)
