@@ -65,7 +65,7 @@ def test_a_drain_that_nobody_carries_out_is_over_with_its_timeout(site: Site, co
     site.apply()
     ran = command("drain", "--timeout", "1s")
     assert ran.code == 1
-    assert "the operator has not looked at it yet; is it installed, and does it run?" in ran.err
+    assert f"does it run, and does it watch namespace {site.namespace}?" in ran.err
     assert f"see holdfast status ads -n {site.namespace}" in ran.err
     assert command("resume", "--no-wait").out.startswith("ads is being resumed; see holdfast status ads")
     assert site.app()["spec"]["suspend"] is False

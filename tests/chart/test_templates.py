@@ -206,6 +206,11 @@ def test_the_account_of_apps_is_where_apps_are(settings: tuple[str, ...], namesp
         assert [tree["metadata"]["namespace"] for tree in trees_of(found, kind, "holdfast-app")] == namespaces
 
 
+def test_a_namespace_of_apps_that_nobody_would_look_at_is_refused(major: int) -> None:
+    with pytest.raises(HelmError, match="appNamespaces names c, which watchNamespaces does not"):
+        rendered("watchNamespaces={a,b}", "appNamespaces={a,c}", major=major)
+
+
 def test_a_digest_counts_over_a_tag() -> None:
     digest = f"sha256:{'a' * 64}"
     found = rendered("image.tag=x", f"image.digest={digest}", "runtime.image.tag=y")

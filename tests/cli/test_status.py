@@ -177,6 +177,9 @@ def test_what_is_wrong_comes_first_with_what_to_do() -> None:
     assert [line.split()[0] for line in text[5:10]] == order
 
 
+UNWATCHED = "  the operator has not looked at it yet; is it installed, does it run, and does it watch namespace apps?"
+
+
 @pytest.mark.parametrize(
     ("tree", "line"),
     [
@@ -187,9 +190,9 @@ def test_what_is_wrong_comes_first_with_what_to_do() -> None:
         (app(attempt=3), "report      not known: attempt 3 has not reported yet, only attempt 2 has"),
         (app(runId=None), "report      not known: no attempt has been started"),
         (app(generation=4), "  the operator has not looked at generation 4 yet; what follows is older"),
-        (app(conditions=[]), "  the operator has not looked at it yet; is it installed, and does it run?"),
-        (app(conditions=[7]), "  the operator has not looked at it yet; is it installed, and does it run?"),
-        (app(conditions="spoilt"), "  the operator has not looked at it yet; is it installed, and does it run?"),
+        (app(conditions=[]), UNWATCHED),
+        (app(conditions=[7]), UNWATCHED),
+        (app(conditions="spoilt"), UNWATCHED),
         (app(ofANewerRelease={"a": 1}), "ads  in apps: ready, Running"),
     ],
 )

@@ -52,6 +52,11 @@ app.kubernetes.io/part-of: holdfast
 {{/* A JSON object, as a template can give text only. */}}
 {{- define "holdfast.appNamespaces" -}}
 {{- $watched := default (list .Release.Namespace) .Values.watchNamespaces -}}
+{{- range .Values.appNamespaces -}}
+{{- if and $.Values.watchNamespaces (not (has . $.Values.watchNamespaces)) -}}
+{{- fail (printf "appNamespaces names %s, which watchNamespaces does not: nothing would look at apps there" .) -}}
+{{- end -}}
+{{- end -}}
 {{- dict "names" (default $watched .Values.appNamespaces | uniq | sortAlpha) | toJson -}}
 {{- end -}}
 

@@ -125,7 +125,8 @@ class ClusterApp:
         """Return the verdict on the current generation; a condition about an older one is ignored."""
         ready = next((one for one in self.status.conditions if one.type == "Ready"), None)
         if ready is None:
-            return Verdict("the operator has not looked at it yet; is it installed, and does it run?")
+            where = f"and does it watch namespace {self.namespace}"
+            return Verdict(f"the operator has not looked at it yet; is it installed, does it run, {where}?")
         if (ready.observed_generation or 0) < self.generation:
             message = f"the operator has not looked at generation {self.generation} yet; what follows is older"
             return Verdict(message)
