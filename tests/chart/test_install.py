@@ -82,10 +82,15 @@ def test_a_release_is_installed_tested_upgraded_and_goes_without_the_apps(site: 
     assert "Succeeded" in site.run("test", RELEASE, "--timeout", "60s")
 
     uid = app(site)["metadata"]["uid"]
+    with pytest.raises(HelmError, match="not stopped: team/ads"):
+        site.run("uninstall", RELEASE, *WAIT)
+    assert site.admin.get(ROLES) != {}
+    site.admin.patch(f"{APPS.format(TEAM)}/ads", {"spec": {"suspend": True}})
+    wait_until(lambda: "Suspended" in reasons(site), 60, "the app is suspended")
     site.run("uninstall", RELEASE, *WAIT)
     assert app(site)["metadata"]["uid"] == uid
     assert site.admin.get(ROLES) == {}
-    assert site.admin.items(f"/api/v1/namespaces/{TEAM}/serviceaccounts") == []
+    assert site.admin.items(f"/api/v1/namespaces/{SYSTEM}/pods") == []
     site.run("install", RELEASE, str(CHART), *site.settings)
     assert "Age" in [one["name"] for one in site.crd()["spec"]["versions"][0]["additionalPrinterColumns"]]
 
@@ -96,6 +101,33 @@ def test_what_helm_3_installed_is_upgraded_by_helm_4(site: Site, tmp_path: Path)
     newer = Helm(4, tmp_path, site.helm.kubeconfig, SYSTEM)
     site.run("upgrade", RELEASE, str(changed_chart(tmp_path)), *site.settings, helm=newer)
     assert "Run" in [one["name"] for one in site.crd()["spec"]["versions"][0]["additionalPrinterColumns"]]
+
+
+@pytest.mark.parametrize("site", [3, 4], ids=["helm 3", "helm 4"], indirect=True)
+def test_drivers_keep_their_account_whatever_becomes_of_the_release(site: Site) -> None:
+    site.run("install", RELEASE, str(CHART), *site.settings)
+    site.run("upgrade", RELEASE, str(CHART), *site.settings, "--set", f"appNamespaces={{{SYSTEM}}}")
+    assert accounts_of_apps(site) == ["serviceaccounts", "roles", "rolebindings"]
+    site.admin.create(APPS.format(TEAM), tree())
+    with pytest.raises(HelmError, match="not stopped: team/ads"):
+        site.run("uninstall", RELEASE, *WAIT)
+    assert f"helm rollback {RELEASE} 2 -n {SYSTEM}" in site.node.logs()
+    site.run("rollback", RELEASE, "2")
+    site.run("upgrade", RELEASE, str(CHART), *site.settings)
+    site.run("uninstall", RELEASE, "--no-hooks")
+    assert accounts_of_apps(site) == ["serviceaccounts", "roles", "rolebindings"]
+    site.run("install", RELEASE, str(CHART), *site.settings)
+
+
+def reasons(site: Site) -> list[str]:
+    return [condition["reason"] for condition in app(site)["status"]["conditions"]]
+
+
+def accounts_of_apps(site: Site) -> list[str]:
+    """Kinds of what drivers have, of those objects that are there."""
+    api, rbac = f"/api/v1/namespaces/{TEAM}", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}"
+    paths = (f"{api}/serviceaccounts", f"{rbac}/roles", f"{rbac}/rolebindings")
+    return [path.rpartition("/")[2] for path in paths if site.admin.get(f"{path}/holdfast-app")]
 
 
 def app(site: Site) -> dict[str, Any]:

@@ -75,6 +75,53 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/*
+Of (dict "root" . "account" NAME "args" LIST): a pod that runs files/hooks.py once. What it is to do is the first of the
+arguments, and the folder of its token comes after it.
+*/}}
+{{- define "holdfast.hookPod" -}}
+{{- $tokens := "/var/run/secrets/kubernetes.io/serviceaccount" -}}
+{{- $args := concat (list (first .args) $tokens) (rest .args) -}}
+{{- with .root -}}
+serviceAccountName: {{ $.account }}
+automountServiceAccountToken: true
+enableServiceLinks: false
+restartPolicy: Never
+activeDeadlineSeconds: 180
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+securityContext:
+  {{- include "holdfast.podSecurity" . | nindent 2 }}
+containers:
+  - name: hook
+    image: {{ include "holdfast.image" (dict "image" .Values.image "chart" .Chart) | quote }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command:
+      - python
+      - -c
+      - {{ .Files.Get "files/hooks.py" | toJson }}
+    args:
+      {{- toYaml $args | nindent 6 }}
+    resources:
+      requests: {cpu: 10m, memory: 32Mi}
+      limits: {memory: 128Mi}
+    securityContext:
+      {{- include "holdfast.containerSecurity" . | nindent 6 }}
+    terminationMessagePolicy: FallbackToLogsOnError
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
 {{/* What NetworkPolicies of apps admit, as the operator reads it. */}}
 {{- define "holdfast.appNetwork" -}}
 {{- $cluster := .Values.networkPolicy -}}
