@@ -119,6 +119,17 @@ def test_drivers_keep_their_account_whatever_becomes_of_the_release(site: Site) 
     site.run("install", RELEASE, str(CHART), *site.settings)
 
 
+@pytest.mark.parametrize("site", [3, 4], ids=["helm 3", "helm 4"], indirect=True)
+def test_a_second_release_that_watches_the_same_namespace_is_refused(site: Site) -> None:
+    narrow = ("--set", f"watchNamespaces={{{TEAM}}},crds.install=false")
+    second = ("install", "second", str(CHART), *site.settings, *narrow, "--set", "runtime.serviceAccount.name=other")
+    site.run("install", RELEASE, str(CHART), *site.settings, *narrow)
+    with pytest.raises(HelmError, match=f'"holdfast-operator" in namespace "{TEAM}" exists .*current value is "hold"'):
+        site.run(*second)
+    site.run("uninstall", RELEASE, "--no-hooks")
+    site.run(*second)
+
+
 def reasons(site: Site) -> list[str]:
     return [condition["reason"] for condition in app(site)["status"]["conditions"]]
 

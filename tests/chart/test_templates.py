@@ -104,10 +104,7 @@ def test_everything_can_be_set_at_once(major: int) -> None:
     binding = one(found, "ValidatingAdmissionPolicyBinding", "hold-system-hold-holdfast")["spec"]
     (bound,) = binding["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert bound["values"] == ["a", "b"]
-    assert [tree["metadata"]["namespace"] for tree in trees_of(found, "Role", "hold-system-hold-holdfast")] == [
-        "a",
-        "b",
-    ]
+    assert [tree["metadata"]["namespace"] for tree in trees_of(found, "Role", "holdfast-operator")] == ["a", "b"]
     (secrets,) = [rule for rule in rules(found) if rule["resources"] == ["secrets"] and rule.get("resourceNames")][:1]
     assert secrets["resourceNames"] == ["kafka-auth"]
     (server,) = [
