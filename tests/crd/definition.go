@@ -119,13 +119,18 @@ func (r *Report) observeRules(schema *apiextensions.JSONSchemaProps, node *crdva
 		if rule.Error != nil {
 			r.Errors = append(r.Errors, fmt.Sprintf("in Kubernetes %s: %s", oldest, rule.Error.Detail))
 		}
+		if rule.MessageExpressionError != nil {
+			r.Errors = append(r.Errors, fmt.Sprintf("in Kubernetes %s: %s", oldest, rule.MessageExpressionError.Detail))
+		}
 		nodes := rule.MaxCardinality
 		if node.MaxCardinality != nil {
 			nodes = *node.MaxCardinality
 		}
 		cost := rule.MaxCost * nodes
-		r.Rules = append(r.Rules, RuleCost{Message: schema.XValidations[i].Message, Cost: cost})
-		r.Total += cost
+		// The server counts an expression for the message once, however many nodes there are.
+		message := rule.MessageExpressionMaxCost
+		r.Rules = append(r.Rules, RuleCost{Message: schema.XValidations[i].Message, Cost: max(cost, message)})
+		r.Total += cost + message
 	}
 	return nil
 }

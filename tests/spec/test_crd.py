@@ -11,7 +11,8 @@ from holdfast.spec.rules import RULES
 from holdfast.spec.transitions import transition_rules
 from holdfast_cli.output.yaml_text import to_yaml
 from holdfast_cli.plan.builtin_commands import crd_text
-from tests.crd.harness import CRD, ask
+from tests.crd.harness import CRD, Question, ask
+from tests.operator.apps import tree
 
 LARGEST = 128 * 1024
 """Half of what `kubectl apply` takes: it keeps what was applied in an annotation of at most 256 KiB."""
@@ -44,6 +45,33 @@ def test_every_rule_reaches_the_api_server(definition: dict[str, Any]) -> None:
     there = {rule["message"] for rule in definition["rules"]}
     rules = {rule.message for rule in RULES if rule.cel is not None}
     assert rules | {rule.message for rule in transition_rules()} <= there
+
+
+@pytest.mark.parametrize(
+    ("items", "change", "sentence"),
+    [
+        ("streams", {"system": "nope"}, 'streams name systems that exist: {"clicks":"nope"}'),
+        ("steps", {"from": ["x"]}, 'steps read streams or steps that exist: {"written":["x"]}'),
+        ("steps", {"to": "x"}, 'to names a stream that exists: {"written":"x"}'),
+        ("steps", {"filter": "true"}, "step written: a step has exactly one verb"),
+        ("steps", {"from": ["clicks", "clicks"]}, "step written: join reads two inputs"),
+        ("streams", {"deadLetter": "clicks"}, "stream clicks: deadLetter names another stream"),
+        ("systems", {"log": {}}, "system events: a system is exactly one of kafka, log, generator"),
+    ],
+)
+def test_the_api_server_says_which_item_breaks_a_rule(items: str, change: dict[str, Any], sentence: str) -> None:
+    app = tree()
+    app["spec"][items][0] |= change
+    (answer,) = ask([Question("app", app)]).answers.values()
+    assert any(sentence in error for error in answer.errors), answer.errors
+
+
+def test_a_table_that_is_not_there_is_named_beside_those_that_are() -> None:
+    app = tree()
+    app["spec"]["tables"] = [{"name": "users", "key": ["k"], "schema": "k STRING"}]
+    app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
+    (answer,) = ask([Question("app", app)]).answers.values()
+    assert any('toTable and lookup name tables that exist: {"seen":"user"}' in error for error in answer.errors)
 
 
 def test_a_rule_left_out_of_the_limits_is_noticed(tmp_path: Path) -> None:

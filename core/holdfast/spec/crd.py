@@ -6,13 +6,14 @@ server knows since 1.32 and allows in new definitions one version later. A word 
 refused rather than dropped. Must not write files.
 """
 
+import json
 from typing import Any
 
 from pydantic import BaseModel
 
 from holdfast.spec.app import API_VERSION, KIND, Metadata, Status, StreamApp
 from holdfast.spec.rule_checks import FieldPath
-from holdfast.spec.rules import RULES
+from holdfast.spec.rules import RULES, Rule
 from holdfast.spec.transitions import transition_rules
 
 PLURAL = "streamapps"
@@ -69,7 +70,7 @@ def _schema() -> dict[str, Any]:
     _also_as_true(spec)
     for rule in RULES:
         if rule.cel is not None:
-            _attach(spec, rule.at, rule.cel, rule.message)
+            _attach(spec, rule.at, rule.cel, rule.message, _naming(rule))
     for transition in transition_rules():
         _attach(spec, (), transition.cel, transition.message)
     return {
@@ -96,11 +97,24 @@ def _name_rule() -> dict[str, str]:
     }
 
 
-def _attach(spec: dict[str, Any], at: FieldPath, cel: str, message: str) -> None:
+def _naming(rule: Rule) -> str | None:
+    """CEL for the sentence with the names of what breaks it: the API server's path has numbers only."""
+    if rule.offenders is not None:
+        return rule.offenders.naming(rule.message)
+    match rule.at:
+        case (str(items), "*"):
+            sentence = json.dumps(rule.message)  # which may have quotes: a text of CEL is written as one of JSON
+            return f"'{items.removesuffix('s')} ' + self.name + ': ' + {sentence}"
+        case _:
+            return None
+
+
+def _attach(spec: dict[str, Any], at: FieldPath, cel: str, message: str, naming: str | None = None) -> None:
     node = spec
     for part in at:
         node = node["items"] if part == "*" else node["properties"][part]
-    node.setdefault("x-kubernetes-validations", []).append({"rule": cel, "message": message})
+    rule = {"rule": cel, "message": message} | ({} if naming is None else {"messageExpression": naming})
+    node.setdefault("x-kubernetes-validations", []).append(rule)
 
 
 def _also_as_true(node: dict[str, Any]) -> None:

@@ -24,6 +24,28 @@ class Rule:
     """The rule for the API server; None where its schema says it already (unique names)."""
     broken: Callable[[object], Iterator[Broken]]
     """The rule for files."""
+    offenders: "Offenders | None" = None
+    """For a rule over the whole spec: what the API server adds to the sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offenders:
+    """Items that break a rule, each with what it names there."""
+
+    items: str
+    broken: str
+    """CEL over an `item`."""
+    names: str
+    known: tuple[str, ...]
+    """Lists whose names `broken` asks for, as in a rule of `_with_names`."""
+
+    def naming(self, sentence: str) -> str:
+        """CEL for the sentence with the items. A map, written inside: the limits admit neither a list nor `+` here."""
+        items = f"self.{self.items}.transformMapEntry(i, item, {self.broken}, {{item.name: {self.names}}})"
+        text = f"'{sentence}: %s'.format([{items}])"
+        for field in reversed(self.known):
+            text = f"[{_names(field)}].map({field}, {text})[0]"
+        return text
 
 
 _ONE_ON = "on is required, and given once (kubectl sends an unquoted `on` as `true`)"
@@ -44,8 +66,12 @@ def _with_names(field: str, rule: str, *, only: str = "") -> str:
     The names go into a map, once: looking for each in the list exceeds the API server's limits at a thousand steps.
     `[x].all(y, ...)` is how a rule gives x the name y.
     """
+    return f"[{_names(field, only)}].all({field}, {rule})"
+
+
+def _names(field: str, only: str = "") -> str:
     chosen = f"{only}, " if only else ""
-    return f"[self.{field}.transformMapEntry(i, each, {chosen}{{each.name: true}})].all({field}, {rule})"
+    return f"self.{field}.transformMapEntry(i, each, {chosen}{{each.name: true}})"
 
 
 RULES: tuple[Rule, ...] = (
@@ -172,6 +198,7 @@ RULES: tuple[Rule, ...] = (
         message="streams name systems that exist",
         cel=_with_names("systems", "self.streams.all(stream, stream.system in systems)"),
         broken=rule_checks.known_systems,
+        offenders=Offenders("streams", "!(item.system in systems)", "item.system", ("systems",)),
     ),
     Rule(
         at=(),
@@ -191,12 +218,16 @@ RULES: tuple[Rule, ...] = (
             _with_names("steps", "self.steps.all(step, step.from.all(name, name in streams || name in steps))"),
         ),
         broken=rule_checks.known_inputs,
+        offenders=Offenders(
+            "steps", "item.from.exists(name, !(name in streams) && !(name in steps))", "item.from", ("streams", "steps")
+        ),
     ),
     Rule(
         at=(),
         message="to names a stream that exists",
         cel=_with_names("streams", "self.steps.all(step, !has(step.to) || step.to in streams)"),
         broken=rule_checks.known_targets,
+        offenders=Offenders("steps", "has(item.to) && !(item.to in streams)", "item.to", ("streams",)),
     ),
     Rule(
         at=(),
@@ -209,6 +240,12 @@ RULES: tuple[Rule, ...] = (
         )
         + " : !self.steps.exists(step, has(step.toTable) || has(step.lookup))",
         broken=rule_checks.known_tables,
+        offenders=Offenders(
+            "steps",
+            "(has(item.toTable) && !(item.toTable in tables)) || (has(item.lookup) && !(item.lookup.table in tables))",
+            "has(item.toTable) ? item.toTable : item.lookup.table",
+            ("tables",),
+        ),
     ),
     Rule(
         at=(),
