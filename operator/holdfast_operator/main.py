@@ -9,12 +9,14 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import kopf
 from kubernetes.aio import client, config
 
+from holdfast.errors import code_of
 from holdfast_operator.act.actions import EventWriter
 from holdfast_operator.act.lease import LeaseCandidate, lease_held
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
@@ -27,6 +29,8 @@ from holdfast_operator.manifests.pod_security import PodProfile
 from holdfast_operator.service.monitoring import Health, Metrics, health_server
 from holdfast_operator.service.watches import registry, wait_for_crd
 from holdfast_operator.wiring import OperatorOptions, broker_asker, wired
+
+_LOG = logging.getLogger("holdfast")
 
 
 async def serve(options: OperatorOptions) -> None:
@@ -68,17 +72,40 @@ async def _operate(
     lanes = ExaminerLanes()
     parts = wired(options, cluster, teller, metrics, lanes)
     health.checks += parts.health_checks()
-    await asyncio.gather(
-        lanes.run(),
-        parts.looks.run(),
-        parts.topics.run(options.topics_every),
-        kopf.operator(
-            registry=registry(parts.handlers, nodes=options.nodes),
-            clusterwide=not options.namespaces,
-            namespaces=options.namespaces,
-            standalone=True,
-        ),
+    watches = kopf.operator(
+        registry=registry(parts.handlers, nodes=options.nodes),
+        clusterwide=not options.namespaces,
+        namespaces=options.namespaces,
+        standalone=True,
     )
+    await until_one_ends(
+        {
+            "watches": watches,
+            "signs of life": parts.handlers.signs.run(),
+            "examiners": lanes.run(),
+            "looks": parts.looks.run(),
+            "topics": parts.topics.run(options.topics_every),
+        }
+    )
+
+
+async def until_one_ends(parts: Mapping[str, Coroutine[Any, Any, object]]) -> None:
+    """Run the parts of an operator until the first one ends; without it, the others would only seem to work.
+
+    kopf ends without an error when a signal tells it to.
+    """
+    tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            error = task.exception()
+            if error is not None:
+                _LOG.error("the operator ends, as its %s ended: %s: %s", task.get_name(), code_of(error), error)
+                raise error
+            _LOG.info("the operator ends, as its %s ended", task.get_name())
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _who() -> str:

@@ -14,6 +14,7 @@ from tests.api import child
 from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin, default_storage, install_crd
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
+from tests.api.proxy import Proxy
 from tests.chart.rendered import rendered
 from tests.chart.rights import OPERATOR, grant
 from tests.forked import ForkedProcess
@@ -68,11 +69,12 @@ class Site:
 
     @contextmanager
     def operator(
-        self, die: str = "", lease: str = "", who: str = "", port: int | None = None
+        self, die: str = "", lease: str = "", who: str = "", port: int | None = None, proxy: Proxy | None = None
     ) -> Iterator[ForkedProcess]:
         """An operator that watches this namespace; `port`: where it says how it is."""
+        through = self.plane.port if proxy is None else proxy.port
         environment = {
-            "KUBECONFIG": str(self.plane.kubeconfig(OPERATOR)),
+            "KUBECONFIG": str(self.plane.kubeconfig_through(through, OPERATOR)),
             "TOPICS": "" if self.brokers else str(self.topics_file),
             "LEASE": lease,
             "HOSTNAME": who,

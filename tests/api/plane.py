@@ -51,7 +51,7 @@ class Plane:
         self._processes: list[subprocess.Popen[bytes]] = []
         client, peer, api = free_ports(3)
         self._etcd_urls = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
-        self._port = api
+        self.port = api
         self.url = f"https://127.0.0.1:{api}"
 
     def __enter__(self) -> Self:
@@ -91,6 +91,12 @@ class Plane:
             }))  # fmt: skip
         return path
 
+    def kubeconfig_through(self, port: int, user: str) -> Path:
+        """How to reach it as this user through a proxy on this port."""
+        path = self.directory / f"{user}-{port}.kubeconfig"
+        path.write_text(self.kubeconfig(user).read_text().replace(f":{self.port}", f":{port}"))
+        return path
+
     def asked_by(self, user: str) -> list[dict[str, Any]]:
         """Every call of this user so far, as the audit log has it."""
         lines = (self.directory / "audit.log").read_text().splitlines()
@@ -125,7 +131,7 @@ class Plane:
             f"--etcd-servers={self._etcd_urls[0]}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
-            f"--secure-port={self._port}",
+            f"--secure-port={self.port}",
             "--tls-cert-file=server.crt",
             "--tls-private-key-file=server.key",
             "--client-ca-file=ca.crt",

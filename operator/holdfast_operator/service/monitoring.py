@@ -1,11 +1,12 @@
 """The operator's health probe and Prometheus metrics, served as /healthz and /metrics.
 
 An operator that hangs may look alive. The event loop itself answers the probe, so a blocked loop fails it. The probe
-also fails if looks are long overdue, or if a watch gives no sign of life. A standby is healthy. Events are
-counted when they happen; apps are counted when metrics are scraped. Must not repair anything: the kubelet restarts the
-operator.
+also fails if looks are long overdue, or if a watch gives no sign of life. A standby is healthy. Events are counted when
+they happen; apps are counted when metrics are scraped. Must not repair anything: an operator with a silent watch ends,
+and the kubelet starts it again.
 """
 
+import asyncio
 from collections import Counter as Counts
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from holdfast.errors import code_of
+from holdfast.errors import RetrySoonError, code_of
 from holdfast_operator.cluster import ApiKind
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.service.look_queue import LookQueue
@@ -101,8 +102,13 @@ LONGEST_OVERDUE = 120.0
 LONGEST_SILENCE = 120.0
 """Seconds in which every watch has to give a sign of life. The API server sends a bookmark each minute, and kopf begins
 a watch anew that has been silent for a little longer."""
+_EVERY = 5.0
 WatchPlace = tuple[ApiKind, str | None]
 """A kind, and the namespace in which it is watched; None: all."""
+
+
+class WatchSilentError(RetrySoonError):
+    """A watch gives no sign of life."""
 
 
 @dataclass(slots=True)
@@ -119,6 +125,12 @@ class WatchSigns:
     def heard(self, kind: ApiKind, namespace: str | None) -> None:
         """Record a sign of life."""
         self._last[kind, namespace] = self.clock()
+
+    async def run(self) -> None:
+        """Wait until a watch is silent, then raise: only a new process watches again."""
+        while (silent := silent_watches(self)) is None:
+            await asyncio.sleep(_EVERY)
+        raise WatchSilentError(silent)
 
     def silent(self) -> list[str]:
         """Return, in words, the watches that have been silent for too long."""

@@ -1,0 +1,91 @@
+"""A TCP proxy before an API server, whose connections die as those of a network do: silently, or not.
+
+Must not look into what it forwards.
+"""
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+_SIZE = 1 << 16
+
+
+class _Pair:
+    """A connection of a client, and the one to the server."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.ends = client, server
+        self.silent = False
+        for source, target in ((client, server), (server, client)):
+            threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
+
+    def close(self) -> None:
+        for end in self.ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(_SIZE):
+                if not self.silent:
+                    target.sendall(data)
+        if not self.silent:
+            self.close()
+
+
+class Proxy:
+    """`with Proxy(port) as proxy: ... proxy.port`."""
+
+    def __init__(self, server: int) -> None:
+        self._server = server
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._pairs: list[_Pair] = []
+        self._open = True
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.drop()
+
+    def silence(self) -> None:
+        """Forward nothing more of the connections there are; neither end notices. New ones work."""
+        for pair in self._pairs:
+            pair.silent = True
+
+    def drop(self) -> None:
+        """End the connections there are."""
+        for pair in self._pairs:
+            pair.close()
+        self._pairs.clear()
+
+    def cut(self) -> None:
+        """As `silence`, and refuse new connections."""
+        self._open = False
+        self.silence()
+
+    def mend(self) -> None:
+        """Let connections through again; those from before the cut are dropped."""
+        self.drop()
+        self._open = True
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                try:
+                    if not self._open:
+                        raise ConnectionRefusedError
+                    self._pairs.append(_Pair(client, socket.create_connection(("127.0.0.1", self._server))))
+                except OSError:
+                    client.close()
