@@ -1,12 +1,13 @@
 """The client of the API server: reads and writes objects; errors are typed by what to do next.
 
-A missing object is `None`, never an error; a failed call is an error, never `None`. Every call has a deadline, and no
-object that a user wrote can break the parser. Of the Kubernetes client only login and transport are used: its typed
-calls and models would fail on what they do not know. Apart from kopf's watches, nothing else talks to the API server.
-Must not know apps.
+A missing object is `None`, never an error; a failed call is an error, never `None`. Every call has a deadline, a write
+none after that of the lease, and no object that a user wrote can break the parser. Of the Kubernetes client only login
+and transport are used: its typed calls and models would fail on what they do not know. Apart from kopf's watches,
+nothing else talks to the API server. Must not know apps.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ CallListener = Callable[[str, str, int], None]
 _TIMEOUT = 15.0
 _PAGE = 500
 _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
+_READS = ("get", "list")
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
 
@@ -74,6 +76,10 @@ class ClusterUnreachableError(RetrySoonError):
     """The API server did not answer, or can't right now."""
 
 
+class NotLeadingError(RetrySoonError):
+    """Nothing may be written now, as another operator may be about to act."""
+
+
 class ConflictError(RetrySoonError):
     """Another client wrote first, or the object already exists."""
 
@@ -85,8 +91,11 @@ class ClusterRefusedError(WorldChangeError):
 class Cluster:
     """The API server, for one operator."""
 
-    def __init__(self, client: ApiClient, called: CallListener = lambda *_: None) -> None:
-        self._client, self._called = client, called
+    def __init__(
+        self, client: ApiClient, called: CallListener = lambda *_: None, left: Callable[[], float] = lambda: math.inf
+    ) -> None:
+        """`left` returns for how many seconds more writes are allowed."""
+        self._client, self._called, self._left = client, called, left
 
     async def get(self, kind: ApiKind, namespace: str | None, name: str) -> Tree | None:
         """Return the object's current state; None: it does not exist."""
@@ -155,6 +164,12 @@ class Cluster:
     async def _call(
         self, verb: str, kind: ApiKind, path: str, query: list[tuple[str, str]] | None = None, body: Tree | None = None
     ) -> Tree | None:
+        timeout = _TIMEOUT
+        if verb not in _READS:
+            timeout = min(_TIMEOUT, self._left())
+            if timeout <= 0:
+                message = f"{verb} {kind.name}: the lease could not be renewed, so another operator may be about to act"
+                raise NotLeadingError(message)
         content = "application/merge-patch+json" if verb == "patch" else "application/json"
         try:
             request = await self._client.param_serialize(
@@ -165,7 +180,7 @@ class Cluster:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            response = await self._client.call_api(*request, _request_timeout=_TIMEOUT)
+            response = await self._client.call_api(*request, _request_timeout=timeout)
             text: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._called(verb, kind.name, 0)

@@ -6,10 +6,11 @@ Must not decide, nor know how the parts of an operator work together.
 import argparse
 import asyncio
 import logging
+import math
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +19,7 @@ from kubernetes.aio import client, config
 
 from holdfast.errors import code_of
 from holdfast_operator.act.actions import EventWriter
-from holdfast_operator.act.lease import LeaseCandidate, lease_held
+from holdfast_operator.act.lease import Lease, LeaseCandidate, lease_held
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
 from holdfast_operator.cluster import LEASE, CallListener, Cluster
 from holdfast_operator.examine.examiner import ExaminerLanes
@@ -36,24 +37,33 @@ _LOG = logging.getLogger("holdfast")
 async def serve(options: OperatorOptions) -> None:
     """Run the operator until it is cancelled."""
     metrics, health = Metrics(), Health()
-    async with _connected(metrics.called) as cluster, health_server(options.ports, health, metrics):
-        teller = EventWriter(cluster, _who(), options.clock)
-        if options.lease is not None:
-            namespace, _, name = options.lease.partition("/")
-            # Exit at once when the lease is lost: a reconcile under way must not be completed.
-            story = await lease_held(LeaseCandidate(namespace, name, _who()), _connected, lambda: os._exit(1))
-            of = {"apiVersion": LEASE.api, "kind": LEASE.name, "namespace": namespace, "name": name}
-            await teller.tell(of, "LeaseTaken", story, warning=False)
-        await _operate(options, cluster, teller, metrics, health)
+    async with health_server(options.ports, health, metrics):
+        lease = None if options.lease is None else await _leading(options.lease)
+        left = (lambda: math.inf) if lease is None else lease.left
+        async with _connected(metrics.called, left) as cluster:
+            teller = EventWriter(cluster, _who(), options.clock)
+            if lease is not None:
+                namespace, name = lease.place.namespace, lease.place.name
+                of = {"apiVersion": LEASE.api, "kind": LEASE.name, "namespace": namespace, "name": name}
+                await teller.tell(of, "LeaseTaken", lease.story, warning=False)
+            await _operate(options, cluster, teller, metrics, health)
+
+
+async def _leading(lease: str) -> Lease:
+    namespace, _, name = lease.partition("/")
+    # Exit at once when another operator leads: a reconcile under way must not be completed.
+    return await lease_held(LeaseCandidate(namespace, name, _who()), _connected, lambda: os._exit(1))
 
 
 @asynccontextmanager
-async def _connected(called: CallListener = lambda *_: None) -> AsyncIterator[Cluster]:
+async def _connected(
+    called: CallListener = lambda *_: None, left: Callable[[], float] = lambda: math.inf
+) -> AsyncIterator[Cluster]:
     """Open a connection to the API server, for the current event loop."""
     configuration = client.Configuration()
     await _configure(configuration)
     async with client.ApiClient(configuration) as api:
-        yield Cluster(api, called)
+        yield Cluster(api, called, left)
 
 
 async def _configure(configuration: client.Configuration) -> None:

@@ -1,29 +1,31 @@
-"""The leader's Lease: only one of several operators may act; if it dies, another takes over within seconds.
+"""The leader's Lease: only one of several operators writes; if it dies, another takes over within seconds.
 
-A thread with its own event loop and connection renews it, however busy the operator is, and ends the operator in time
-if renewing fails. (An operator that hangs answers no probe, and the kubelet ends it.) Another operator's lease has
-expired if it has not changed for long enough on our own clock; clocks of hosts are never compared. (The client
-library's own election can't create a Lease in version 37: it sends `pretty=True`.) Must not know what leading means.
+An operator that could not renew its lease for some seconds writes nothing, as another may be about to take it. It need
+not end: if it renews the version that it wrote itself, nobody else has held the lease in between, and it goes on. It
+ends only when another one holds the lease. Whether another's lease has expired is found by our own clock, since when
+the lease has not changed; clocks of hosts are never compared. (The client library's own election can't create a Lease
+in version 37: it sends `pretty=True`.) Must not know what leading means.
 """
 
 import asyncio
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, WorldChangeError
 from holdfast_operator.cluster import LEASE, Cluster, ConflictError
 
+Tree = dict[str, Any]
 _LOG = logging.getLogger("holdfast")
-_SECONDS, _RETRY = 8.0, 2.0
-_SAFE = _SECONDS - 2.0
-"""A leader that could not renew for this long stops acting: another operator may be about to take the lease."""
-Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
+DURATION, CONFIDENCE, RETRY = 15.0, 10.0, 2.0
+"""Seconds: after which another may take the lease; for which a renewal lets its holder write; between tries. As the
+control plane's own: what it lives through, the operator does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,99 +37,150 @@ class LeaseCandidate:
     who: str
 
 
-async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[], None]) -> str:
-    """Wait until the lease is held; return a text for the event. `lost` is called when the lease can't be kept.
-
-    `lost` is called in another thread, as its last act. `connected` opens that thread's connection.
-    """
-    loop = asyncio.get_running_loop()
-    taken: asyncio.Future[str] = loop.create_future()
-
-    async def keep() -> None:
-        async with connected() as cluster:
-            lease = _Lease(cluster, place)
-            while not await lease.held():
-                await asyncio.sleep(_RETRY)
-            loop.call_soon_threadsafe(taken.set_result, lease.story)
-            await lease.kept()
-
-    def kept() -> None:
-        try:
-            asyncio.run(keep())
-        except Exception:  # noqa: BLE001 - whatever it was, the lease is not renewed any more
-            _LOG.exception("lease %s/%s", place.namespace, place.name)
-        _LOG.error(
-            "lease %s/%s could not be kept: another operator may act, so this one ends", place.namespace, place.name
-        )
-        lost()
-
-    threading.Thread(target=kept, name="lease", daemon=True).start()
-    return await taken
+class LeaseTakenError(WorldChangeError):
+    """Another operator holds the lease, or may have held it."""
 
 
 @dataclass(slots=True)
-class _Lease:
+class Lease:
     """The lease, as one operator sees it."""
 
     cluster: Cluster
     place: LeaseCandidate
+    clock: Callable[[], float]
+    """Returns seconds; `left` is asked by the same clock."""
+    time_of_day: Callable[[], float] = time.time
+    """Returns seconds since 1970, for people who read the lease."""
     story: str = ""
     """From whom it was taken, and why."""
+    _held: Tree | None = None
+    """As it was written last."""
+    _until: float = -math.inf
     _seen: tuple[object, object] = (None, None)
-    _since: float = field(default_factory=time.monotonic)
+    _since: float = -math.inf
 
-    async def kept(self) -> None:
-        """Renew until renewing has failed for too long."""
-        until = time.monotonic() + _SAFE
-        while (left := until - time.monotonic()) > 0:
-            await asyncio.sleep(min(_RETRY, left))
-            began = time.monotonic()
-            if await self.held(until - began):
-                until = began + _SAFE
+    def left(self) -> float:
+        """Return for how many seconds more this operator may write; not positive: it may not."""
+        return self._until - self.clock()
 
-    async def held(self, within: float = _SAFE) -> bool:
-        """Take or renew the lease; return whether it is ours now."""
+    async def take(self) -> None:
+        """Wait until the lease is held."""
+        while not await self._tried(self._taken):
+            await asyncio.sleep(RETRY)
+
+    async def keep(self) -> None:
+        """Renew the lease until `LeaseTakenError`."""
+        confident = True
+        while True:
+            await asyncio.sleep(RETRY)
+            await self._tried(self._renewed)
+            if confident != (self.left() > 0):
+                confident = not confident
+                news = "is renewed again" if confident else "could not be renewed: nothing is written until it is"
+                _LOG.warning("lease %s/%s %s", self.place.namespace, self.place.name, news)
+
+    async def _tried(self, attempt: Callable[[], Awaitable[bool]]) -> bool:
+        """Return whether the attempt succeeded. A try that hangs leaves time for another one."""
+        began = self.clock()
         try:
-            async with asyncio.timeout(max(within, 0.0)):
-                return await self._taken()
+            async with asyncio.timeout(CONFIDENCE / 2 if self.left() > 0 else CONFIDENCE):
+                succeeded = await attempt()
+        except LeaseTakenError:
+            self._until = -math.inf
+            raise
         except (HoldfastError, TimeoutError):
             return False
+        if succeeded:
+            self._until = began + CONFIDENCE
+        return succeeded
 
     async def _taken(self) -> bool:
         namespace, name, who = self.place.namespace, self.place.name, self.place.who
         tree = await self.cluster.get(LEASE, namespace, name)
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         if tree is None:
             metadata = {"name": name, "namespace": namespace}
-            tree = {"apiVersion": LEASE.api, "kind": LEASE.name, "metadata": metadata, "spec": self._spec({}, now)}
-            await self.cluster.create(LEASE, namespace, tree)
+            tree = {"apiVersion": LEASE.api, "kind": LEASE.name, "metadata": metadata, "spec": self._spec({})}
+            self._held = await self.cluster.create(LEASE, namespace, tree)
             self.story = f"{who} acts; there was no lease"
             return True
         spec = tree.get("spec") or {}
         holder = spec.get("holderIdentity")
         if (holder, spec.get("renewTime")) != self._seen:
-            self._seen, self._since = (holder, spec.get("renewTime")), time.monotonic()
-        silent = time.monotonic() - self._since
-        if holder and holder != who and silent < _SECONDS:
+            self._seen, self._since = (holder, spec.get("renewTime")), self.clock()
+        silent = self.clock() - self._since
+        if holder and holder != who and silent < DURATION:
             return False
-        try:
-            written = await self.cluster.replace(LEASE, namespace, {**tree, "spec": self._spec(spec, now)})
-        except ConflictError:
-            return False
-        if holder != who:
-            self.story = (
-                f"{who} acts; {holder or 'nobody'} held the lease before, and did not renew it for {silent:.0f} s"
-            )
-        elif not self.story:
+        self._held = await self.cluster.replace(LEASE, namespace, {**tree, "spec": self._spec(spec)})
+        self.story = f"{who} acts; {holder or 'nobody'} held the lease before, and did not renew it for {silent:.0f} s"
+        if holder == who:
             self.story = f"{who} acts; it was started again, and held the lease before"
-        return written is not None
+        return self._held is not None
 
-    def _spec(self, before: dict[str, Any], now: str) -> dict[str, Any]:
+    async def _renewed(self) -> bool:
+        """Renew over the version that was written last; what somebody else changed but the holder is put up with."""
+        assert self._held is not None  # noqa: S101 - it was taken
+        try:
+            renewed = {**self._held, "spec": self._spec(self._held["spec"])}
+            written = await self.cluster.replace(LEASE, self.place.namespace, renewed)
+        except ConflictError:
+            self._held = await self._still_ours(self._held)
+            return await self._renewed()
+        if written is None:
+            message = "it was deleted, so another operator may hold a new one"
+            raise LeaseTakenError(message)
+        self._held = written
+        return True
+
+    async def _still_ours(self, before: Tree) -> Tree:
+        """Return the lease after a conflict: a renewal of ours may have had no answer."""
+        tree = await self.cluster.get(LEASE, self.place.namespace, self.place.name) or {"metadata": {}}
+        spec = tree.get("spec") or {}
+        held = ("holderIdentity", "acquireTime", "leaseTransitions")
+        same = all(spec.get(name) == before["spec"].get(name) for name in held)
+        if not same or tree["metadata"].get("uid") != before["metadata"]["uid"]:
+            message = f"{spec.get('holderIdentity') or 'nobody'} holds it now"
+            raise LeaseTakenError(message)
+        return tree
+
+    def _spec(self, before: Tree) -> Tree:
         same = before.get("holderIdentity") == self.place.who
+        now = datetime.fromtimestamp(self.time_of_day(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {
             "holderIdentity": self.place.who,
-            "leaseDurationSeconds": int(_SECONDS),
+            "leaseDurationSeconds": int(DURATION),
             "acquireTime": before.get("acquireTime", now) if same else now,
             "renewTime": now,
             "leaseTransitions": int(before.get("leaseTransitions") or 0) + (0 if same else 1),
         }
+
+
+Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+
+async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[], None]) -> Lease:
+    """Wait until the lease is held; from then on a thread keeps it, however busy the operator is.
+
+    The thread has an event loop and a connection of its own, which `connected` opens. It calls `lost` when another
+    operator holds the lease, as its last act. (An operator that hangs answers no probe, and the kubelet ends it.)
+    """
+    loop = asyncio.get_running_loop()
+    taken: asyncio.Future[Lease] = loop.create_future()
+
+    async def keep() -> None:
+        async with connected() as cluster:
+            lease = Lease(cluster, place, time.monotonic)
+            await lease.take()
+            loop.call_soon_threadsafe(taken.set_result, lease)
+            await lease.keep()
+
+    def kept() -> None:
+        try:
+            asyncio.run(keep())
+        except LeaseTakenError as error:
+            _LOG.error("lease %s/%s: %s, so this operator ends", place.namespace, place.name, error)
+        except Exception:  # noqa: BLE001 - whatever it was, the lease is not renewed any more
+            _LOG.exception("lease %s/%s is not renewed any more, so this operator ends", place.namespace, place.name)
+        lost()
+
+    threading.Thread(target=kept, name="lease", daemon=True).start()
+    return await taken

@@ -1,0 +1,223 @@
+"""The lease on a clock of its own: who may write when, whatever becomes of the calls that renew it."""
+
+import asyncio
+import copy
+import selectors
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from holdfast_operator.act.lease import CONFIDENCE, DURATION, RETRY, Lease, LeaseCandidate, LeaseTakenError
+from holdfast_operator.cluster import POD, ApiKind, Cluster, ClusterUnreachableError, ConflictError, NotLeadingError
+
+Tree = dict[str, Any]
+
+
+class _Clock(selectors.DefaultSelector):
+    """A selector that does not wait: what a loop would wait for has passed."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += timeout or 0.0
+        return super().select(0)
+
+
+def lived(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a story in which waiting takes no time."""
+    clock = _Clock()
+    loop = asyncio.SelectorEventLoop(clock)
+    loop.time = lambda: clock.now  # type: ignore[method-assign]
+    try:
+        loop.run_until_complete(story())
+    finally:
+        loop.close()
+
+
+@dataclass
+class Server:
+    """One lease; the calls of an operator can be cut off, before or after they do something."""
+
+    lease: Tree | None = None
+    version: int = 0
+    cut: set[str] = field(default_factory=set)
+    hanging: set[str] = field(default_factory=set)
+    deaf: set[str] = field(default_factory=set)
+    """Whose next answer is lost."""
+
+    def client(self, who: str) -> Cluster:
+        return cast("Cluster", _Client(self, who))
+
+    def write(self, tree: Tree) -> Tree:
+        self.version += 1
+        self.lease = copy.deepcopy(tree)
+        self.lease["metadata"] |= {"resourceVersion": str(self.version), "uid": tree["metadata"].get("uid", "u")}
+        return copy.deepcopy(self.lease)
+
+
+@dataclass
+class _Client:
+    server: Server
+    who: str
+
+    async def get(self, _: ApiKind, _namespace: str, _name: str) -> Tree | None:
+        await self._arrives()
+        return copy.deepcopy(self.server.lease)
+
+    async def create(self, _: ApiKind, _namespace: str, tree: Tree) -> Tree:
+        await self._arrives()
+        if self.server.lease is not None:
+            raise ConflictError(name_of(tree))
+        return self._answer(self.server.write(tree))
+
+    async def replace(self, _: ApiKind, _namespace: str, tree: Tree) -> Tree | None:
+        await self._arrives()
+        if self.server.lease is None:
+            return None
+        if self.server.lease["metadata"]["resourceVersion"] != tree["metadata"]["resourceVersion"]:
+            raise ConflictError(name_of(tree))
+        return self._answer(self.server.write(tree))
+
+    async def _arrives(self) -> None:
+        await asyncio.sleep(0.01)
+        if self.who in self.server.hanging:
+            await asyncio.sleep(1_000)
+        if self.who in self.server.cut:
+            raise ClusterUnreachableError(self.who)
+
+    def _answer(self, tree: Tree) -> Tree:
+        if self.who in self.server.deaf:
+            self.server.deaf.remove(self.who)
+            raise ClusterUnreachableError(self.who)
+        return tree
+
+
+def name_of(tree: Tree) -> str:
+    return str(tree["metadata"]["name"])
+
+
+def candidate(server: Server, who: str) -> Lease:
+    place = LeaseCandidate("operators", "lease", who)
+    clock = asyncio.get_running_loop().time
+    return Lease(server.client(who), place, clock, lambda: 1_800_000_000.0 + clock())
+
+
+async def leader(server: Server, who: str) -> tuple[Lease, "asyncio.Task[None]"]:
+    lease = candidate(server, who)
+    await lease.take()
+    return lease, asyncio.create_task(lease.keep())
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> float:
+    """Return how long it took."""
+    began = asyncio.get_running_loop().time()
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.1)
+    return asyncio.get_running_loop().time() - began
+
+
+@pytest.mark.parametrize("how", ["cut", "hanging"])
+def test_a_leader_that_is_cut_off_stops_writing_and_goes_on_when_it_is_back_and_nobody_led_meanwhile(how: str) -> None:
+    async def story() -> None:
+        server = Server()
+        lease, keeping = await leader(server, "first")
+        await asyncio.sleep(100)
+        assert lease.left() > CONFIDENCE - RETRY - 0.1
+        getattr(server, how).add("first")
+        assert await until(lambda: lease.left() <= 0, 60) < CONFIDENCE + 0.2
+        await asyncio.sleep(300)
+        assert lease.left() <= 0
+        getattr(server, how).clear()
+        assert await until(lambda: lease.left() > 0, 60) < CONFIDENCE + 2 * RETRY
+        assert not keeping.done()
+        assert server.lease is not None
+        assert server.lease["spec"]["leaseTransitions"] == 1
+        keeping.cancel()
+
+    lived(story)
+
+
+def test_a_call_that_hangs_leaves_time_for_another_before_writing_stops() -> None:
+    async def story() -> None:
+        server = Server()
+        lease, keeping = await leader(server, "first")
+        await asyncio.sleep(RETRY + 0.5)
+        server.hanging.add("first")
+        await asyncio.sleep(RETRY + 0.5)
+        server.hanging.clear()  # a new connection would work
+        while not keeping.done() and asyncio.get_running_loop().time() < 60:
+            assert lease.left() > 0
+            await asyncio.sleep(0.1)
+        keeping.cancel()
+
+    lived(story)
+
+
+def test_two_operators_never_write_at_once_and_the_one_that_was_cut_off_ends() -> None:
+    async def story() -> None:
+        server = Server()
+        first, keeping = await leader(server, "first")
+        second = candidate(server, "second")
+        taking = asyncio.create_task(second.take())
+        await asyncio.sleep(60)
+        assert not taking.done()
+        server.cut.add("first")
+        began = asyncio.get_running_loop().time()
+        while not taking.done():
+            assert not (first.left() > 0 and second.left() > 0)
+            await asyncio.sleep(0.1)
+        assert DURATION - RETRY < asyncio.get_running_loop().time() - began < DURATION + 2 * RETRY
+        assert first.left() <= 0 < second.left()
+        assert "first held the lease before, and did not renew it for 1" in second.story
+        server.cut.clear()
+        with pytest.raises(LeaseTakenError, match="second holds it now"):
+            await keeping
+        assert first.left() <= 0
+
+    lived(story)
+
+
+def test_what_may_not_be_written_is_refused_before_it_is_sent() -> None:
+    async def story() -> None:
+        cluster = Cluster(cast("Any", None), left=lambda: 0.0)
+        with pytest.raises(NotLeadingError):
+            await cluster.delete(POD, "apps", "driver")
+
+    lived(story)
+
+
+def test_a_renewal_whose_answer_was_lost_and_an_edit_of_the_lease_do_not_end_the_leader() -> None:
+    async def story() -> None:
+        server = Server()
+        lease, keeping = await leader(server, "first")
+        server.deaf.add("first")
+        await asyncio.sleep(2 * RETRY + 1)
+        assert lease.left() > CONFIDENCE - 2 * RETRY
+        assert server.lease is not None
+        server.write({**server.lease, "metadata": {**server.lease["metadata"], "labels": {"edited": "yes"}}})
+        await asyncio.sleep(60)
+        assert lease.left() > 0
+        assert server.lease["metadata"]["labels"] == {"edited": "yes"}
+        keeping.cancel()
+
+    lived(story)
+
+
+def test_a_leader_whose_lease_another_held_or_somebody_deleted_ends_though_it_names_the_leader_again() -> None:
+    async def story() -> None:
+        server = Server()
+        _, keeping = await leader(server, "first")
+        assert server.lease is not None
+        spec = {**server.lease["spec"], "leaseTransitions": 3}
+        server.write({**server.lease, "spec": spec})
+        with pytest.raises(LeaseTakenError):
+            await keeping
+        _, keeping = await leader(server, "first")
+        server.lease = None
+        with pytest.raises(LeaseTakenError):
+            await keeping
+
+    lived(story)
