@@ -4,11 +4,13 @@ import asyncio
 from typing import Any
 
 import aiohttp
+import pytest
 
 from holdfast.protocol.report import REPORT_KEY, DriverReport
 from holdfast_operator.cluster import APP, POD
 from holdfast_operator.decide.decision import LookAgain, NextLook
 from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.main import until_one_ends
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.monitoring import (
@@ -17,6 +19,7 @@ from holdfast_operator.service.monitoring import (
     Health,
     Metrics,
     WatchSigns,
+    WatchSilentError,
     health_server,
     late_looks,
     silent_watches,
@@ -56,6 +59,28 @@ def test_an_app_at_rest_whose_last_write_the_watch_told_of_before_its_answer_cam
         now += 60
         signs.heard(APP, None)  # a bookmark: nothing else comes for this app
         assert silent_watches(signs) is None
+
+
+def test_the_first_part_of_an_operator_that_ends_ends_it_and_the_log_says_which(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    others: list[str] = []
+
+    async def lives() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            others.append("ended")
+
+    async def story(signs: WatchSigns) -> None:
+        await until_one_ends({"looks": lives(), "signs of life": signs.run()})
+
+    signs = WatchSigns(iter([0.0, 121.0, 121.0]).__next__)
+    signs.expect([(APP, None)])
+    with pytest.raises(WatchSilentError, match="the watch of streamapps has been silent for 121 s"):
+        asyncio.run(story(signs))
+    assert others == ["ended"]
+    assert "the operator ends, as its signs of life ended: " in caplog.text
 
 
 def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> None:
