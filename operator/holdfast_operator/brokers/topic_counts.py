@@ -138,7 +138,7 @@ class TopicCounts:
         self._answers[system] = answer
         wanted = self._wanted.get(system, {})
         changed = [topic for topic in topics if _of(last, topic) != _of(answer, topic)]
-        for key in {key for topic in changed for key in wanted.get(topic, ())}:
+        for key in sorted({key for topic in changed for key in wanted.get(topic, ())}):
             self.changed(key)
 
     def _answered(self, system: _System, key: AppKey, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:

@@ -247,7 +247,7 @@ async def _listed(world: SnapshotSources, key: AppKey, driver: str | None) -> Ma
 async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mapping[str, PodState]:
     """Return the pods with the state of their nodes. A lost node is verified with the API server."""
     nodes = world.cache.nodes
-    for name in {pod.node for pod in pods.values() if pod.node is not None and nodes.lost(pod.node)}:
+    for name in sorted({pod.node for pod in pods.values() if pod.node is not None and nodes.lost(pod.node)}):
         nodes.saw(name, await world.cluster.get(NODE, None, name))
     return {name: world.cache.placed(pod) for name, pod in pods.items()}
 
