@@ -1,0 +1,50 @@
+"""Lives on the command line: many in all processors' time, or the one of HOLDFAST_SEED with all that happens in it."""
+
+import argparse
+import functools
+import multiprocessing
+import os
+import sys
+import time
+
+from tests.simulation.happenings import NOT_YET_HELD
+from tests.simulation.lives import lived, minimised, planned
+
+
+def _failed(leave_out: frozenset[str], seed: int) -> tuple[int, tuple[str, ...], int]:
+    end = lived(planned(seed, leave_out))
+    return seed, end.broken, len(end.killed_by_probe)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--lives", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--all", action="store_true", help="with what production does not hold yet")
+    given = parser.parse_args()
+    leave_out = frozenset[str]() if given.all else NOT_YET_HELD
+    if alone := os.environ.get("HOLDFAST_SEED"):
+        plan = planned(int(alone), leave_out)
+        end = lived(plan, traced=True)
+        if end.broken:
+            plan = minimised(plan)
+            end = lived(plan, traced=True)
+        print("\n".join(end.trace))  # noqa: T201
+        print(*plan.happenings, *end.broken, f"{end.seconds:.0f} s; by the probe: {end.killed_by_probe}", sep="\n")  # noqa: T201
+        return bool(end.broken)
+    began, failures, killed = time.monotonic(), 0, 0
+    seeds = range(given.first, given.first + given.lives)
+    with multiprocessing.Pool(given.workers) as pool:
+        for seed, broken, by_probe in pool.imap_unordered(functools.partial(_failed, leave_out), seeds, 8):
+            killed += by_probe
+            if broken:
+                failures += 1
+                print(f"HOLDFAST_SEED={seed}: {broken[0]}", flush=True)  # noqa: T201
+    minutes = (time.monotonic() - began) / 60
+    print(f"{given.lives} lives, {given.lives / minutes:.0f} a minute; {failures} failed; probes killed {killed}")  # noqa: T201
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

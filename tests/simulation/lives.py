@@ -1,0 +1,224 @@
+"""A life from a seed: some apps, some tens of happenings, then peace; at its end all is well, or says what is not.
+
+    HOLDFAST_SEED=17 python -m tests.simulation      lives the life of seed 17 alone and shows all of it
+
+`minimised` leaves out of a failing life what it fails without. Must not know what a happening does.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.protocol.names import app_id, attempt_name
+from tests.simulation.happenings import HAPPENINGS, NAMES, NOT_YET_HELD, Happening, make
+from tests.simulation.objects import MAPS, Tree
+from tests.simulation.operators import OperatorPod
+from tests.simulation.virtual_loop import StuckError, VirtualLoop
+from tests.simulation.world import NAMESPACE, World
+
+PEACE = 900.0
+"""Seconds without trouble after which all has to be well."""
+_LOOK = 5.0
+_CONTENT = 3
+"""So many looks have to find it well, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifePlan:
+    """All that happens in a life."""
+
+    seed: int
+    happenings: tuple[Happening, ...]
+    until: float
+    """When the last trouble is over."""
+    operators: int = 1
+    """Two have no lease here, and act side by side all the time: worse than with one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeEnd:
+    """How it ended."""
+
+    broken: tuple[str, ...]
+    trace: tuple[str, ...]
+    seconds: float
+    """How long it was."""
+    killed_by_probe: tuple[str, ...]
+
+
+def planned(seed: int, leave_out: Iterable[str] = NOT_YET_HELD) -> LifePlan:
+    """The life of a seed."""
+    pick = random.Random(f"plan {seed}")  # noqa: S311 - to be repeated
+    kinds = [what for what in HAPPENINGS if what not in set(leave_out)]
+    chosen = pick.sample(kinds, pick.randint(3, len(kinds)))
+    length = pick.choice((60.0, 120.0, 240.0))
+    happenings = [
+        Happening(round(pick.uniform(1, length), 3), pick.choice(chosen), pick.getrandbits(32))
+        for _ in range(pick.randint(5, 30))
+    ]
+    operators = pick.choice((1, 1, 1, 2))
+    return LifePlan(seed, tuple(sorted(happenings, key=lambda one: one.at)), length + 160.0, operators)
+
+
+def lived(plan: LifePlan, *, traced: bool = False) -> LifeEnd:
+    """Live it."""
+    pick = random.Random(f"world {plan.seed}")  # noqa: S311 - to be repeated
+    world = World(pick, trace=[] if traced else None)
+
+    async def life() -> None:
+        world.begin(plan.operators)
+        for name in NAMES[: pick.randint(1, 2)]:
+            world.after(pick.uniform(0.1, 5.0), _make, world, name)
+        for happening in plan.happenings:
+            world.after(happening.at, happening.happen, world)
+        last = max((happening.at for happening in plan.happenings), default=0.0)
+        await asyncio.sleep(last)
+        await _peace(world, plan.until)
+
+    return _ended(world, life())
+
+
+def history(script: Callable[[World], Awaitable[None]]) -> tuple[World, LifeEnd]:
+    """A life that is written down: whatever happens is in the script."""
+    pick = random.Random("history")  # noqa: S311 - to be repeated
+    world = World(pick, trace=[])
+
+    async def life() -> None:
+        world.begin()
+        await script(world)
+
+    return world, _ended(world, life())
+
+
+def _ended(world: World, life: Coroutine[Any, Any, None]) -> LifeEnd:
+    """Run a life to its end, and clean up behind it."""
+    loop = VirtualLoop(world.pick)
+    asyncio.set_event_loop(loop)
+    logging.disable(logging.CRITICAL)
+    try:
+        loop.run_until_complete(life)
+    except StuckError as stuck:
+        world.broken.append(str(stuck))
+    finally:
+        seconds = loop.time()
+        _clean(world, loop)
+        logging.disable(logging.NOTSET)
+    crashes = [f"{operator.name} crashed: {error!r}" for operator in world.operators for error in operator.crashes]
+    why = tuple(why for operator in world.operators for why in operator.why)
+    return LifeEnd((*world.broken, *crashes), tuple(world.trace or ()), seconds, why)
+
+
+def minimised(plan: LifePlan) -> LifePlan:
+    """The same life without what it fails without."""
+    happenings = list(plan.happenings)
+    size = max(1, len(happenings) // 2)
+    while size:
+        at = 0
+        while at < len(happenings):
+            fewer = happenings[:at] + happenings[at + size :]
+            shorter = replace(plan, happenings=tuple(fewer))
+            if lived(shorter).broken:
+                happenings = fewer
+            else:
+                at += size
+        size //= 2
+    return replace(plan, happenings=tuple(happenings))
+
+
+async def _peace(world: World, until: float) -> None:
+    """Wait until all is well for good."""
+    loop, content = asyncio.get_running_loop(), 0
+    while True:
+        wrong = [against for against in (unsettled(world, name) for name in NAMES) if against]
+        wrong += [f"{one.name} is ill" for one in world.operators if _ill(one)]
+        content = 0 if wrong else content + 1
+        if world.broken or content >= _CONTENT:
+            return
+        if loop.time() > until + PEACE:
+            for what in wrong:
+                world.break_rule(f"never well: {what}")
+            return
+        await asyncio.sleep(_LOOK)
+
+
+def unsettled(world: World, name: str) -> str | None:
+    """What is not well with an app and its remains; None: all is as it says, and what it says is an end."""
+    app = world.app(name)
+    if app is None:
+        return None if name in world.abandoned else _left(world, name)
+    state, reason, message = _ready(app)
+    if "deletionTimestamp" in app["metadata"]:
+        return f"{name} is not gone: {state} {reason}: {message}"
+    if (app.get("status") or {}).get("observedGeneration") != app["metadata"]["generation"]:
+        return f"{name} was not looked at since generation {app['metadata']['generation']}: {state} {reason}"
+    drivers = [pod["metadata"]["name"] for pod in world.pods_of(name, "driver")]
+    if reason == "Running" and state == "True":
+        return None if _runs(world, app, drivers) else f"{name} is Running, and its drivers are {drivers}"
+    if reason in _ENDS and _ENDS[reason](world, app) and not (reason == "Suspended" and drivers):
+        return None
+    return f"{name}: Ready={state} {reason}: {message}"
+
+
+def _left(world: World, name: str) -> str | None:
+    """What an app that is gone has left."""
+    left = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor")]
+    left += [claim for run in map(str, range(1, 6)) for claim in world.claims_of(app_id(name, run))]
+    return f"{name} is gone, and left {left[0]['metadata']['name']}" if left else None
+
+
+def _runs(world: World, app: Tree, drivers: list[str]) -> bool:
+    """Whether its one driver lives and is not fenced."""
+    living = world.drivers.living.get(app["status"].get("driverUid"))
+    return living is not None and living.claimed and drivers == [living.process.name]
+
+
+def _broken_image(_: World, app: Tree) -> bool:
+    return bool(app["spec"]["runtime"].get("image") == "registry/missing")
+
+
+def _orders_missing(world: World, app: Tree) -> bool:
+    """Whether somebody has deleted the ConfigMap that the driver's pod waits for."""
+    name, status = app["metadata"]["name"], app["status"]
+    orders = attempt_name(name, status.get("runId", "1"), status.get("attempt") or 1)
+    return world.objects.get(MAPS, NAMESPACE, orders) is None
+
+
+_ENDS: dict[str, Callable[[World, Tree], bool]] = {
+    "Suspended": lambda _world, app: app["spec"].get("suspend") is True,
+    "DriverRefused": lambda _world, _app: True,
+    "ImageUnavailable": _broken_image,
+    "StartTimeout": lambda world, app: _broken_image(world, app) or _orders_missing(world, app),
+    "InvalidSpec": lambda _world, app: app["spec"]["steps"][0]["from"] == ["nobody"],
+}
+"""Reasons that a person has to end -> whether there is cause."""
+
+
+def _ready(app: Tree) -> tuple[str, str, str]:
+    conditions = (app.get("status") or {}).get("conditions") or ()
+    ready = next((one for one in conditions if one["type"] == "Ready"), None)
+    return ("Unknown", "", "") if ready is None else (ready["status"], ready["reason"], ready["message"])
+
+
+def _ill(operator: OperatorPod) -> bool:
+    return operator.process is None or not operator.process.alive or bool(operator.process.problems())
+
+
+def _make(world: World, name: str) -> None:
+    if world.app(name) is None:
+        make(world, name)
+
+
+def _clean(world: World, loop: VirtualLoop) -> None:
+    for operator in world.operators:
+        operator.ended = lambda _who, _why: None
+        if operator.process is not None:
+            operator.process.kill()
+    while tasks := asyncio.all_tasks(loop):
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(tasks, timeout=1))
+    loop.close()
+    asyncio.set_event_loop(None)

@@ -1,0 +1,146 @@
+"""One operator's process: the production wiring on a simulated connection, its probe, and the kubelet that ends it.
+
+Killed, it does nothing more; what it had sent may still arrive. It is started again as its kubelet would. The one place
+where a lease would be waited for and kept is `OperatorProcess.run`; there is none yet, so two act side by side.
+"""
+
+import asyncio
+import pickle
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from kubernetes.aio.client import ApiClient
+
+from holdfast.errors import HoldfastError
+from holdfast_operator.act.actions import EventWriter
+from holdfast_operator.brokers.topic_counts import AskBrokers
+from holdfast_operator.cluster import Cluster
+from holdfast_operator.examine.sandbox import answered
+from holdfast_operator.manifests.driver_pod import Installation
+from holdfast_operator.manifests.pod_policy import PodPolicy
+from holdfast_operator.service.monitoring import Metrics
+from holdfast_operator.service.watches import wait_for_crd
+from holdfast_operator.wiring import OperatorOptions, OperatorParts, wired
+from tests.simulation.network import Client, Network
+from tests.simulation.watching import Watching
+
+PROBE_EVERY, PROBE_FAILURES = 10.0, 6
+_RESTART = 2.0
+_LONGEST_RESTART = 300.0
+_MOST_ANSWERS = 5_000
+_ANSWERS: dict[bytes, bytes] = {}
+
+
+class SpecReaderHere:
+    """Answers questions about specs in this process, each only once."""
+
+    async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:  # noqa: ARG002
+        asked = pickle.dumps((question, *arguments))
+        answer = _ANSWERS.get(asked)
+        if answer is None:
+            if len(_ANSWERS) >= _MOST_ANSWERS:
+                _ANSWERS.clear()
+            answer = _ANSWERS[asked] = answered(asked)
+        return pickle.loads(answer), len(answer)  # noqa: S301 - from this process
+
+
+@dataclass(eq=False, slots=True)
+class OperatorProcess:
+    """A process from its start to its end."""
+
+    client: Client
+    options: OperatorOptions
+    pick: random.Random
+    task: "asyncio.Task[None] | None" = None
+    parts: OperatorParts | None = None
+    watching: Watching | None = None
+    alive: bool = True
+    failures: int = 0
+    """Probes that failed one after the other."""
+
+    async def run(self) -> None:
+        cluster = Cluster(cast("ApiClient", self.client))
+        metrics = Metrics()
+        events = EventWriter(cluster, self.client.who, self.options.clock)
+        await wait_for_crd(cluster)
+        parts = wired(self.options, cluster, events, metrics, SpecReaderHere())
+        self.watching = Watching(self.client, parts.handlers, self.pick, self.alive)
+        self.parts = parts
+        run = getattr(getattr(parts.handlers, "signs", None), "run", None)
+        ends = [] if run is None else [run()]
+        await asyncio.gather(parts.looks.run(), parts.topics.run(self.options.topics_every), self.watching.run(), *ends)
+
+    def problems(self) -> list[str]:
+        """What its health probe would say."""
+        if self.parts is None:
+            return []
+        return [wrong for check in self.parts.health_checks() if (wrong := check()) is not None]
+
+    def kill(self) -> None:
+        """As by a power cut."""
+        self.alive = False
+        if self.watching is not None:
+            self.watching.alive = False
+        if self.task is not None:
+            self.task.cancel()
+
+
+@dataclass(eq=False, slots=True)
+class OperatorPod:
+    """The pod of an operator: its process is started again whenever it ends."""
+
+    name: str
+    network: Network
+    ask: AskBrokers
+    clock: Callable[[], int]
+    pick: random.Random
+    ended: Callable[[str, str], None]
+    """Told of each end of a process, and why."""
+    process: OperatorProcess | None = None
+    killed_by_probe: int = 0
+    why: list[str] = field(default_factory=list)
+    """What the probe that killed it said."""
+    crashes: list[BaseException] = field(default_factory=list)
+    _wait: float = _RESTART
+
+    def start(self) -> None:
+        options = OperatorOptions(
+            PodPolicy(Installation("registry/holdfast:1")), ask=self.ask, clock=self.clock, jitter=self.pick.random
+        )
+        process = OperatorProcess(Client(self.network, self.name), options, self.pick)
+        self.process = process
+        loop = asyncio.get_running_loop()
+        process.task = loop.create_task(process.run())
+        process.task.add_done_callback(lambda task: self._done(process, task))
+        loop.call_later(PROBE_EVERY, self._probe, process)
+
+    def kill(self, why: str) -> None:
+        """End the process; it comes again."""
+        process = self.process
+        if process is None or not process.alive:
+            return
+        process.kill()
+        self.ended(self.name, why)
+        asyncio.get_running_loop().call_later(self.pick.uniform(0.5, self._wait), self.start)
+
+    def _done(self, process: OperatorProcess, task: "asyncio.Task[None]") -> None:
+        if not process.alive or task.cancelled():
+            return
+        error = task.exception()
+        if not isinstance(error, HoldfastError):  # such a one ends it on purpose
+            self.crashes.append(error or AssertionError("an operator ended without an error"))
+        self.kill(f"it ended: {error!r}")
+
+    def _probe(self, process: OperatorProcess) -> None:
+        if not process.alive:
+            return
+        problems = process.problems()
+        process.failures = process.failures + 1 if problems else 0
+        if process.failures >= PROBE_FAILURES:
+            self.killed_by_probe += 1
+            self.why += problems
+            self.kill("; ".join(problems))
+            return
+        asyncio.get_running_loop().call_later(PROBE_EVERY, self._probe, process)

@@ -1,0 +1,187 @@
+"""The whole of a life: servers, nodes, drivers, brokers, operators and tenants, and what must never be.
+
+Built from one seed; `tenants` and `faults` move it, and each change is checked as it is made. Must not decide what
+happens when.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.errors import WorldChangeError
+from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL
+from tests.simulation.drivers import Drivers
+from tests.simulation.machines import Machine, Machines
+from tests.simulation.network import Network
+from tests.simulation.objects import (
+    APPS,
+    CLAIMS,
+    CLASSES,
+    PODS,
+    Change,
+    Objects,
+    Tree,
+    owners,
+    whole_numbers,
+)
+from tests.simulation.operators import OperatorPod
+from tests.simulation.server import ApiServer
+
+EPOCH = 1_800_000_000_000
+NAMESPACE = "apps"
+
+
+@dataclass(eq=False, slots=True)
+class Brokers:
+    """Kafka, as far as an operator asks it."""
+
+    topics: dict[str, int] = field(default_factory=lambda: {"clicks": 4, "out": 4})
+    up: bool = True
+
+    def ask(
+        self, _system: str, bootstrap: str, _config: Mapping[str, str], topics: Collection[str]
+    ) -> dict[str, int | None]:
+        if not self.up:
+            message = f"the brokers at {bootstrap} do not answer"
+            raise WorldChangeError(message)
+        return {topic: self.topics.get(topic) for topic in topics}
+
+
+@dataclass(eq=False)
+class World:
+    """Everything there is."""
+
+    pick: random.Random
+    operators: list[OperatorPod] = field(default_factory=list)
+    foreign: set[str] = field(default_factory=set)
+    """Uids of objects that no operator may delete."""
+    trace: list[str] | None = None
+    """What happened, if somebody wants to know."""
+    broken: list[str] = field(default_factory=list)
+    abandoned: set[str] = field(default_factory=set)
+    """Apps that went without their finalizer: what they left is nobody's."""
+    brokers: Brokers = field(default_factory=Brokers)
+
+    def __post_init__(self) -> None:
+        self.objects = Objects(self.clock, checked=_checked)
+        self.servers = [ApiServer(self.objects), ApiServer(self.objects)]
+        self.servers[1].served = self.servers[0].served
+        self.servers[1].forbidden = self.servers[0].forbidden
+        self.network = Network(self.servers, self.pick)
+        self.machines = Machines(
+            self.objects, self.pick, [Machine(name, clock_error=self.pick.randint(-3000, 3000)) for name in "abc"]
+        )
+        self.drivers = Drivers(self.objects, self.machines, self.pick, self.clock)
+
+    def begin(self, operators: int = 1) -> None:
+        """Start all that is not an app."""
+        for server in self.servers:
+            server.start()
+        self.objects.listeners.append(self._changed)
+        self.machines.begin()
+        self.drivers.begin()
+        self.drivers.taken_up = self._check_fences
+        annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+        self.objects.create(CLASSES, None, {"metadata": {"name": "disk", "annotations": annotations}}, "admin")
+        for number in range(operators):
+            error = self.pick.randint(-2000, 2000)
+            clock = lambda error=error: self.clock() + error  # noqa: E731
+            pod = OperatorPod(
+                f"operator-{number}",
+                self.network,
+                self.brokers.ask,
+                clock,
+                self.pick,
+                lambda who, why: self.note(f"{who} ends: {why}"),
+            )
+            self.operators.append(pod)
+            pod.start()
+
+    def clock(self) -> int:
+        return EPOCH + int(asyncio.get_running_loop().time() * 1000)
+
+    def note(self, what: str) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{asyncio.get_running_loop().time():9.3f} {what}")
+
+    def after(self, seconds: float, act: Callable[..., Any], *arguments: Any) -> None:
+        asyncio.get_running_loop().call_later(seconds, act, *arguments)
+
+    def break_rule(self, what: str) -> None:
+        """Something must never be, and is."""
+        self.note(f"BROKEN: {what}")
+        self.broken.append(f"at {asyncio.get_running_loop().time():.3f} s: {what}")
+
+    def app(self, name: str) -> Tree | None:
+        return self.objects.get(APPS, NAMESPACE, name)
+
+    def pods_of(self, app: str, role: str) -> list[Tree]:
+        """Its pods of this role that are not over."""
+        pods = self.objects.all(PODS, NAMESPACE, {APP_LABEL: app, ROLE_LABEL: role})
+        return [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+
+    def claims_of(self, app_id: str) -> list[Tree]:
+        return self.objects.all(CLAIMS, NAMESPACE, {SPARK_APP_LABEL: app_id})
+
+    def _changed(self, change: Change) -> None:
+        if self.trace is not None and change.kind != "events":
+            self.note(f"{change.by}: {_shown(change)}")
+        operator = change.by.startswith("operator")
+        if change.kind == APPS and change.type == "DELETED" and not operator:
+            self.abandoned.add(change.tree["metadata"]["name"])
+        if operator and change.kind == APPS and change.before is not None:
+            self._check_status(change)
+        deleted = change.type == "DELETED" or "deletionTimestamp" in change.tree["metadata"]
+        if operator and deleted and change.tree["metadata"]["uid"] in self.foreign:
+            self.break_rule(f"{change.by} deletes {change.kind} {change.tree['metadata']['name']}, which is not ours")
+        if change.kind == PODS and change.type == "ADDED" and operator:
+            self._check_drivers(change.tree)
+
+    def _check_status(self, change: Change) -> None:
+        """A status never goes back."""
+        before, after = (change.before or {}).get("status") or {}, change.tree.get("status") or {}
+        if before.get("runId") != after.get("runId"):
+            return
+        for number in ("attempt", "restarts"):
+            was, now = before.get(number), after.get(number)
+            if was is not None and (now is None or now < was):
+                self.break_rule(f"{change.tree['metadata']['name']}: {number} went from {was} back to {now}")
+
+    def _check_drivers(self, pod: Tree) -> None:
+        """A driver is made only when no other of the app is alive."""
+        labels, uids = pod["metadata"].get("labels") or {}, {owner["uid"] for owner in owners(pod)}
+        if labels.get(ROLE_LABEL) != "driver":
+            return
+        for other in self.pods_of(labels[APP_LABEL], "driver"):
+            same = uids & {owner["uid"] for owner in owners(other)}
+            if same and other["metadata"]["uid"] != pod["metadata"]["uid"]:
+                self.break_rule(f"{pod['metadata']['name']} is made while {other['metadata']['name']} is alive")
+
+    def _check_fences(self) -> None:
+        """At most one driver of a run is alive and unfenced."""
+        runs: dict[Any, str] = {}
+        for driver in self.drivers.living.values():
+            if driver.claimed and driver.process.alive:
+                if driver.run in runs:
+                    self.break_rule(f"{driver.process.name} and {runs[driver.run]} are alive and unfenced")
+                runs[driver.run] = driver.process.name
+
+
+def _checked(kind: str, tree: Tree) -> str | None:
+    return whole_numbers(tree.get("status")) if kind == APPS else None
+
+
+def _shown(change: Change) -> str:
+    metadata = change.tree["metadata"]
+    text = f"{change.type} {change.kind} {metadata['name']} {metadata['resourceVersion']}"
+    status = change.tree.get("status") or {}
+    if change.kind == PODS:
+        text += f" {status.get('phase')}{' going' if 'deletionTimestamp' in metadata else ''}"
+    if change.kind == APPS:
+        ready: Tree = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
+        text += (
+            f" attempt {status.get('attempt')} ended {status.get('ended')} {ready.get('status')} {ready.get('reason')}"
+        )
+    return text
