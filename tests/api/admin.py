@@ -1,5 +1,6 @@
 """Why: what tests do and ask as the cluster's admin, in plain trees. Must not be used by the operator."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -73,6 +74,11 @@ class Admin:
         names = [one["name"] for one in tree["columnDefinitions"]]
         return [dict(zip(names, row["cells"], strict=True)) for row in tree.get("rows") or []]
 
+    def events_of_watch(self, path: str) -> list[Tree]:
+        """What a watch tells until the server ends it, a second later."""
+        answer = self._session.get(f"{self._url}{path}&timeoutSeconds=1", timeout=_WAIT)
+        return [json.loads(line) for line in answer.text.splitlines()]
+
     def get(self, path: str) -> Tree:
         """The object, or the list."""
         return self.call("GET", path)
@@ -104,7 +110,14 @@ class RefusedError(Exception):
 
     def __init__(self, status: int, text: str) -> None:
         self.status = status
+        self._text = text
         super().__init__(f"{status}: {text[:2000]}")
+
+    @property
+    def answer(self) -> Tree:
+        """What it said, as an object."""
+        said: Tree = json.loads(self._text)
+        return said
 
 
 def default_storage(admin: Admin) -> None:
