@@ -1,0 +1,173 @@
+"""What the simulation has found: each a history that is written down, with what must not come of it."""
+
+import asyncio
+import json
+from typing import Any
+
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, report_name
+from holdfast.protocol.report import REPORT_KEY
+from tests.simulation.happenings import make
+from tests.simulation.lives import history, unsettled
+from tests.simulation.objects import APPS, MAPS, PODS, SETS, DeleteCondition, Tree
+from tests.simulation.world import NAMESPACE, World
+
+_STARTED = 60.0
+"""Seconds after which an app runs."""
+
+
+async def well(world: World, seconds: float = 600.0) -> None:
+    """Wait until all is well; else it is broken."""
+    for _ in range(int(seconds / 5)):
+        await asyncio.sleep(5)
+        if unsettled(world, "ads") is None:
+            return
+    world.break_rule(f"never well: {unsettled(world, 'ads')}")
+
+
+def forge(world: World, **said: Any) -> None:
+    """A pod of the app writes a report of its own."""
+    data = {REPORT_KEY: json.dumps({"at": world.clock(), "tasks": 4, **said})}
+    world.objects.patch(MAPS, NAMESPACE, report_name("ads", "1"), {"data": data}, "tenant")
+
+
+def driver(world: World) -> Any:
+    (driver,) = world.drivers.living.values()
+    return driver
+
+
+def test_an_operator_lives_though_nothing_happens_to_its_apps() -> None:
+    """Issue 40, 0a: a write of which the watch told before its answer came was waited for for ever."""
+
+    async def script(world: World) -> None:
+        world.network.answers_after = 0.5
+        make(world, "ads", suspend=True)
+        await asyncio.sleep(900)
+        await well(world)
+
+    world, end = history(script)
+    assert end.broken == ()
+    assert world.operators[0].killed_by_probe == 0, end.killed_by_probe
+
+
+def test_a_driver_that_is_deleted_behind_dead_watches_is_replaced() -> None:
+    """Issue 40, 1: after a list nobody was told what had vanished before it."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        process = world.operators[0].process
+        assert process is not None
+        process.client.kill_streams()
+        world.objects.delete(PODS, NAMESPACE, driver(world).process.name, "tenant", DeleteCondition(grace=0))
+        await asyncio.sleep(20)
+        for server in world.servers:
+            server.compact()
+        await asyncio.sleep(400)
+        await well(world)
+
+    assert history(script)[1].broken == ()
+
+
+def test_an_app_that_is_deleted_behind_dead_watches_goes() -> None:
+    """Issue 40, 1: its driver had vanished before the list, and its deletion waited for that."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        process = world.operators[0].process
+        assert process is not None
+        process.client.kill_streams()
+        world.objects.delete(PODS, NAMESPACE, driver(world).process.name, "tenant", DeleteCondition(grace=0))
+        await asyncio.sleep(20)
+        for server in world.servers:
+            server.compact()
+        await asyncio.sleep(400)
+        world.objects.delete(APPS, NAMESPACE, "ads", "tenant")
+        await well(world)
+
+    assert history(script)[1].broken == ()
+
+
+def test_apps_are_watched_again_when_their_kind_was_withdrawn_and_is_served_again() -> None:
+    """Issue 40, 2: the watch of a kind ended for good, and the operator lived on and said that all is well."""
+
+    async def script(world: World) -> None:
+        await asyncio.sleep(30)
+        world.servers[0].served.remove(APPS)
+        for server in world.servers:
+            server.withdraw(APPS)
+        await asyncio.sleep(60)
+        world.servers[0].served.add(APPS)
+        make(world, "ads")
+        await well(world, 900)
+
+    assert history(script)[1].broken == ()
+
+
+def test_pods_are_watched_again_after_the_right_to_was_taken_and_given_back() -> None:
+    """Issue 40, 2: a watch that is refused for longer than kopf tries ended for good."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(250)
+        world.servers[0].forbidden.add(PODS)
+        await asyncio.sleep(200)
+        world.servers[0].forbidden.clear()
+        await asyncio.sleep(300)
+        world.drivers.fail(driver(world), 1)
+        await well(world, 900)
+
+    assert history(script)[1].broken == ()
+
+
+def test_a_forged_report_of_the_largest_number_does_not_stop_an_app() -> None:
+    """Issue 40, 4: no attempt could follow, as no status can hold its number."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        forge(world, attempt=2**63 - 1)
+        world.drivers.fail(driver(world), 1)
+        await well(world)
+
+    assert history(script)[1].broken == ()
+
+
+def test_an_attempt_that_a_forged_report_numbered_is_fenced_by_the_next() -> None:
+    """Issue 40, 4: from ten digits on, nobody saw the claim of an attempt, and an older one went on beside it."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        forge(world, attempt=10**10)
+        world.drivers.fail(driver(world), 1)
+        await well(world)
+        world.machines.lose(driver(world).process.node, power=False)
+        await asyncio.sleep(200)
+        for node in world.machines.nodes:
+            world.machines.bring_back(node)
+        await well(world)
+
+    assert history(script)[1].broken == ()
+
+
+def test_a_pod_with_the_labels_of_an_app_does_not_choose_what_is_deleted() -> None:
+    """Issue 40, 3: the set that it belonged to was deleted as one of the app's."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        spec = {"replicas": 0, "template": {"metadata": {}, "spec": {}}}
+        foreign = world.objects.create(SETS, NAMESPACE, {"metadata": {"name": "database"}, "spec": spec}, "tenant")
+        world.foreign.add(foreign["metadata"]["uid"])
+        owner: Tree = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "database", "controller": True}
+        labels = {APP_LABEL: "ads", ROLE_LABEL: "executor", ATTEMPT_LABEL: "1"}
+        above = {**owner, "uid": foreign["metadata"]["uid"]}
+        metadata = {"name": "database-0", "labels": labels, "ownerReferences": [above]}
+        pod = {"metadata": metadata, "spec": {"containers": [{"name": "database", "image": "database"}]}}
+        world.objects.create(PODS, NAMESPACE, pod, "tenant")
+        await asyncio.sleep(30)
+        world.drivers.fail(driver(world), 1)
+        await asyncio.sleep(120)
+
+    assert history(script)[1].broken == ()
