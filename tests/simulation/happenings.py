@@ -263,7 +263,5 @@ HAPPENINGS: dict[str, Happens] = {
     "a topic grows": _topics_grow,
     "a topic is lost": _topic_lost,
 }
-NOT_YET_HELD = frozenset(
-    {"a server is started again", "all servers are started again", "watches die silently", "history is compacted"}
-)
-"""What production does not hold yet: the scripted histories of `test_found` show why. Empty it as they pass."""
+NOT_YET_HELD = frozenset[str]()
+"""What production does not hold yet."""

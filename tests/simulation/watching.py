@@ -98,8 +98,8 @@ class Watching:
             places |= {(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]) for tree in page["items"]}
             if after:
                 self._heard(watched)
-            elif listed := getattr(self.handlers, "listed", None):
-                listed(watched.kind, None, page["metadata"]["resourceVersion"], places)
+            else:
+                self.handlers.listed(watched.kind, None, page["metadata"]["resourceVersion"], places)
             for tree in page["items"]:
                 self._tell(watched, None, tree)
             if not after:
@@ -182,9 +182,8 @@ class Watching:
         raise AssertionError
 
     def _heard(self, watched: WatchedKind) -> None:
-        """Tell of a sign of life, whoever wants to know."""
-        if heard := getattr(self.handlers, "heard", None):
-            heard(watched.kind, None)
+        """Tell of a sign of life."""
+        self.handlers.heard(watched.kind, None)
 
     def _tell(self, watched: WatchedKind, change: str | None, tree: Any) -> None:
         """Hand an event to the worker of its object."""
