@@ -94,10 +94,10 @@ class Drivers:
 
     def _started(self, process: PodProcess) -> None:
         if process.is_driver:
-            self._after(self.pick.uniform(0.3, 3.0), self._wake, process)
+            self._after(self.pick.uniform(0.2, 2.0), self._wake, process)
 
     def _told_to_end(self, process: PodProcess) -> None:
-        self._after(self.pick.uniform(0.5, 8.0) if process.is_driver else 0.5, self._drained, process)
+        self._after(self.pick.choice((0.3, 1.0, 3.0, 8.0)) if process.is_driver else 0.5, self._drained, process)
 
     def _drained(self, process: PodProcess) -> None:
         if not process.alive:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.protocol.names import assignment_name, attempt_name, report_name
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, assignment_name, attempt_name, report_name
 from holdfast.protocol.report import REPORT_KEY
 from tests.operator.apps import TREE
-from tests.simulation.objects import APPS, MAPS, PODS, DeleteCondition, RefusedCallError, Tree
+from tests.simulation.objects import APPS, MAPS, PODS, SETS, DeleteCondition, RefusedCallError, Tree
 from tests.simulation.world import NAMESPACE, World
 
 NAMES = ("ads", "bids")
@@ -235,6 +235,44 @@ def _forge_report(world: World, pick: random.Random) -> None:
         world.objects.patch(MAPS, NAMESPACE, report, {"data": {REPORT_KEY: said}}, "tenant")
 
 
+def _forge_number(world: World, pick: random.Random) -> None:
+    """A pod of the app says that a far later attempt runs."""
+    name = _name(pick)
+    status = (world.app(name) or {}).get("status") or {}
+    report = report_name(name, status.get("runId", "1"))
+    if world.objects.get(MAPS, NAMESPACE, report) is not None:
+        said = {"attempt": pick.choice((2**63 - 1, 2**62, 10**10)), "at": world.clock(), "tasks": 4}
+        world.objects.patch(MAPS, NAMESPACE, report, {"data": {REPORT_KEY: json.dumps(said)}}, "tenant")
+
+
+def _foreign_set(world: World, pick: random.Random) -> None:
+    """A pod of somebody's StatefulSet bears the labels of an app."""
+    name, number = _name(pick), pick.getrandbits(16)
+    spec = {"replicas": 0, "template": {"metadata": {}, "spec": {}}}
+    made = world.objects.create(SETS, NAMESPACE, {"metadata": {"name": f"db-{number}"}, "spec": spec}, "tenant")
+    world.foreign.add(made["metadata"]["uid"])
+    owner: Tree = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": f"db-{number}", "controller": True}
+    labels = {APP_LABEL: name, ROLE_LABEL: "executor", ATTEMPT_LABEL: str(pick.randint(1, 3))}
+    above = {**owner, "uid": made["metadata"]["uid"]}
+    metadata = {"name": f"db-{number}-0", "labels": labels, "ownerReferences": [above]}
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "db", "image": "db"}]}}
+    world.objects.create(PODS, NAMESPACE, pod, "tenant")
+    world.after(60.0, _remove_set, world, f"db-{number}")
+
+
+def _remove_set(world: World, name: str) -> None:
+    if world.objects.get(SETS, NAMESPACE, name) is not None:
+        world.objects.delete(SETS, NAMESPACE, name, "tenant")
+
+
+def _take_right(world: World, pick: random.Random) -> None:
+    kind = pick.choice((APPS, PODS, MAPS))
+    world.servers[0].forbidden.add(kind)
+    for server in world.servers:
+        server.withdraw(kind)
+    world.after(pick.choice((5.0, 30.0, 120.0)), world.servers[0].forbidden.discard, kind)
+
+
 HAPPENINGS: dict[str, Happens] = {
     "a tenant makes an app": _make,
     "a tenant edits an app": _edit,
@@ -262,6 +300,9 @@ HAPPENINGS: dict[str, Happens] = {
     "brokers are away": _brokers_away,
     "a topic grows": _topics_grow,
     "a topic is lost": _topic_lost,
+    "a pod forges an attempt's number": _forge_number,
+    "a foreign pod bears an app's labels": _foreign_set,
+    "a right is taken for a while": _take_right,
 }
-NOT_YET_HELD = frozenset[str]()
-"""What production does not hold yet."""
+DEAFENING = frozenset({"watches die silently", "a right is taken for a while", "all servers are started again"})
+"""After which an operator may be ended by its probe: only a new one hears again."""

@@ -225,7 +225,7 @@ class Machines:
         for name in _claims(pod):
             self._bind(namespace, name, node)
         self.objects.patch(PODS, namespace, pod["metadata"]["name"], {"spec": {"nodeName": node.name}}, "scheduler")
-        self._after(self.pick.uniform(0.3, 3.0), self._run, uid)
+        self._after(self.pick.uniform(0.2, 1.5), self._run, uid)
 
     def _bind(self, namespace: str, name: str, node: Machine) -> None:
         """A volume on the node's disk, for a claim that has none."""

@@ -1,10 +1,11 @@
 """One operator's process: the production wiring on a simulated connection, its probe, and the kubelet that ends it.
 
-Killed, it does nothing more; what it had sent may still arrive. It is started again as its kubelet would. The one place
-where a lease would be waited for and kept is `OperatorProcess.run`; there is none yet, so two act side by side.
+Killed, it does nothing more; what it had sent may still arrive. It is started again as its kubelet would. Two operators
+share a lease, or have none and act side by side.
 """
 
 import asyncio
+import math
 import pickle
 import random
 from collections.abc import Callable
@@ -15,9 +16,11 @@ from kubernetes.aio.client import ApiClient
 
 from holdfast.errors import HoldfastError
 from holdfast_operator.act.actions import EventWriter
+from holdfast_operator.act.lease import Lease, LeaseCandidate
 from holdfast_operator.brokers.topic_counts import AskBrokers
 from holdfast_operator.cluster import Cluster
 from holdfast_operator.examine.sandbox import answered
+from holdfast_operator.main import until_one_ends
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.service.monitoring import Metrics
@@ -61,16 +64,32 @@ class OperatorProcess:
     """Probes that failed one after the other."""
 
     async def run(self) -> None:
-        cluster = Cluster(cast("ApiClient", self.client))
+        keeps, left = {}, lambda: math.inf
+        if self.options.lease is not None:
+            lease = await self._leading(*self.options.lease.split("/"))
+            keeps, left = {"lease": lease.keep()}, lease.left
+        cluster = Cluster(cast("ApiClient", self.client), left=left)
         metrics = Metrics()
         events = EventWriter(cluster, self.client.who, self.options.clock)
         await wait_for_crd(cluster)
         parts = wired(self.options, cluster, events, metrics, SpecReaderHere())
         self.watching = Watching(self.client, parts.handlers, self.pick, self.alive)
         self.parts = parts
-        run = getattr(getattr(parts.handlers, "signs", None), "run", None)
-        ends = [] if run is None else [run()]
-        await asyncio.gather(parts.looks.run(), parts.topics.run(self.options.topics_every), self.watching.run(), *ends)
+        await until_one_ends(
+            {
+                "watches": self.watching.run(),
+                "signs of life": parts.handlers.signs.run(),
+                "looks": parts.looks.run(),
+                "topics": parts.topics.run(self.options.topics_every),
+                **keeps,
+            }
+        )
+
+    async def _leading(self, namespace: str, name: str) -> Lease:
+        cluster, candidate = Cluster(cast("ApiClient", self.client)), LeaseCandidate(namespace, name, self.client.who)
+        lease = Lease(cluster, candidate, asyncio.get_running_loop().time, lambda: self.options.clock() / 1000)
+        await lease.take()
+        return lease
 
     def problems(self) -> list[str]:
         """What its health probe would say."""
@@ -96,6 +115,7 @@ class OperatorPod:
     ask: AskBrokers
     clock: Callable[[], int]
     pick: random.Random
+    lease: str | None
     ended: Callable[[str, str], None]
     """Told of each end of a process, and why."""
     process: OperatorProcess | None = None
@@ -107,7 +127,11 @@ class OperatorPod:
 
     def start(self) -> None:
         options = OperatorOptions(
-            PodPolicy(Installation("registry/holdfast:1")), ask=self.ask, clock=self.clock, jitter=self.pick.random
+            PodPolicy(Installation("registry/holdfast:1")),
+            lease=self.lease,
+            ask=self.ask,
+            clock=self.clock,
+            jitter=self.pick.random,
         )
         process = OperatorProcess(Client(self.network, self.name), options, self.pick)
         self.process = process

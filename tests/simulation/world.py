@@ -75,7 +75,7 @@ class World:
         )
         self.drivers = Drivers(self.objects, self.machines, self.pick, self.clock)
 
-    def begin(self, operators: int = 1) -> None:
+    def begin(self, operators: int = 1, lease: str | None = None) -> None:
         """Start all that is not an app."""
         for server in self.servers:
             server.start()
@@ -94,6 +94,7 @@ class World:
                 self.brokers.ask,
                 clock,
                 self.pick,
+                lease,
                 lambda who, why: self.note(f"{who} ends: {why}"),
             )
             self.operators.append(pod)
