@@ -187,7 +187,7 @@ class Reason(StrEnum):
     # An app on a cluster: what keeps it from starting
     CHECKPOINT_MISSING = "CheckpointMissing", "On a cluster, spec.runtime.checkpoint.location is needed."
     SYSTEM_NOT_REACHABLE = "SystemNotReachable", "The embedded log is on one host; pods of a cluster can't share it."
-    OBJECT_MISSING = "ObjectMissing", "A Secret or claim that the pods need does not exist."
+    OBJECT_MISSING = "ObjectMissing", "A Secret, ConfigMap or claim that the pods need does not exist."
     STORAGE_CLASS_MISSING = (
         "StorageClassMissing",
         "The cluster has no storage class of the name that the app's volume claims need, or no default.",

@@ -167,3 +167,13 @@ def test_a_driver_that_runs_without_a_word_is_replaced_and_that_is_no_failure_of
 def test_a_pending_driver_does_not_hang_however_long_it_waits() -> None:
     waits = seen(app(started()), driver=driver(phase=PodPhase.PENDING), silence=10 * LIMITS.hung)
     assert decided(waits).actions == ()
+
+
+def test_a_driver_whose_orders_were_deleted_before_it_began_is_replaced() -> None:
+    pending = seen(app(started()), driver=driver(phase=PodPhase.PENDING, node="n"), orders_gone=True)
+    ends = decided(pending)
+    assert ends.actions == (EndPod(driver().name, driver().uid),)
+    gone = decided(seen(app(ends.status)))
+    assert (gone.status.ended, gone.status.failures) == ("Lost", 0)
+    begun = seen(app(started()), driver=driver(), report=report(), orders_gone=True)
+    assert decided(begun).actions == ()

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.protocol.names import app_id, attempt_name
+from holdfast.protocol.names import app_id
 from tests.simulation.happenings import DEAFENING, HAPPENINGS, NAMES, Happening, make
-from tests.simulation.objects import MAPS, Tree
+from tests.simulation.objects import Tree
 from tests.simulation.operators import OperatorPod
 from tests.simulation.virtual_loop import StuckError, VirtualLoop
 from tests.simulation.world import NAMESPACE, World
@@ -184,18 +184,11 @@ def _broken_image(_: World, app: Tree) -> bool:
     return bool(app["spec"]["runtime"].get("image") == "registry/missing")
 
 
-def _orders_missing(world: World, app: Tree) -> bool:
-    """Whether somebody has deleted the ConfigMap that the driver's pod waits for."""
-    name, status = app["metadata"]["name"], app["status"]
-    orders = attempt_name(name, status.get("runId", "1"), status.get("attempt") or 1)
-    return world.objects.get(MAPS, NAMESPACE, orders) is None
-
-
 _ENDS: dict[str, Callable[[World, Tree], bool]] = {
     "Suspended": lambda _world, app: app["spec"].get("suspend") is True,
     "DriverRefused": lambda _world, _app: True,
     "ImageUnavailable": _broken_image,
-    "StartTimeout": lambda world, app: _broken_image(world, app) or _orders_missing(world, app),
+    "StartTimeout": _broken_image,
     "InvalidSpec": lambda _world, app: app["spec"]["steps"][0]["from"] == ["nobody"],
 }
 """Reasons that a person has to end -> whether there is cause."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, report_name
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, attempt_name, report_name
 from holdfast.protocol.report import REPORT_KEY
 from tests.simulation.happenings import make
 from tests.simulation.lives import history, unsettled
@@ -126,6 +126,20 @@ def test_pods_are_watched_again_after_the_right_to_was_taken_and_given_back() ->
         await asyncio.sleep(300)
         world.drivers.fail(driver(world), 1)
         await well(world, 900)
+
+    assert history(script)[1].broken == ()
+
+
+def test_a_driver_whose_orders_are_deleted_before_it_begins_is_replaced() -> None:
+    """Its pod waited for the volume for ever, and nobody made the ConfigMap again."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        orders = attempt_name("ads", "1", 1)
+        while world.objects.get(MAPS, NAMESPACE, orders) is None:
+            await asyncio.sleep(0.01)
+        world.objects.delete(MAPS, NAMESPACE, orders, "tenant", DeleteCondition())
+        await well(world)
 
     assert history(script)[1].broken == ()
 

@@ -112,6 +112,8 @@ class Snapshot:
     storage_class: Observed[str] = ""
     """The class of the app's claims; None: there is no such; empty: it has no claims."""
     report: Observed[DriverReport] = None
+    orders_gone: bool = False
+    """Whether the ConfigMap is gone without which the driver, which has not begun, can't begin."""
     silence: int = 0
     """For how many milliseconds nothing new has been heard of the driver, while it was looked at."""
     seats: ExecutorLocations | Unknown | None = None

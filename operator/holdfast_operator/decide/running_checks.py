@@ -171,7 +171,7 @@ def _slow_start(living: LivingDriver) -> AppFinding | None:
     if works or living.age <= living.limits.start:
         return None
     where = "is not running" if living.pod.phase is not PodPhase.RUNNING else "runs but has not committed a batch yet"
-    message = f"after {time_span(living.age)} the driver {where}{living.waits}; see kubectl describe and logs"
+    message = f"after {time_span(living.limits.start)} the driver {where}{living.waits}; see kubectl describe and logs"
     return AppFinding(Reason.START_TIMEOUT, message)
 
 
@@ -179,7 +179,7 @@ def _silent(living: LivingDriver) -> AppFinding | None:
     if living.report is None or living.now - living.report.at <= living.limits.silence:
         return None
     return AppFinding(
-        Reason.NO_REPORT, f"the driver has said nothing for {time_span(living.now - living.report.at)}; see its log"
+        Reason.NO_REPORT, f"the driver has said nothing for over {time_span(living.limits.silence)}; see its log"
     )
 
 

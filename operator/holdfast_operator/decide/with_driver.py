@@ -3,6 +3,8 @@
 Must not start a driver: `rules.starts` does.
 """
 
+from collections.abc import Mapping
+
 from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.moments import stamp, time_span
 from holdfast.protocol.names import app_id
@@ -37,11 +39,13 @@ from holdfast_operator.decide.executors import executor_effects, executors, wait
 from holdfast_operator.decide.facts import AppFinding, Case
 from holdfast_operator.decide.running_checks import STUCK_REASONS, LivingDriver, reason_to_end, unhealthy
 
-_REPLACED = AttemptEnding(
-    AttemptOutcome.LOST,
-    Reason.NO_REPORT,
-    "the driver ran without a word and was ended; the next attempt starts at once",
-)
+_REPLACED: Mapping[str, AttemptEnding] = {
+    reason.value: AttemptEnding(
+        AttemptOutcome.LOST, reason, f"the driver {why} and was ended; the next attempt starts at once"
+    )
+    for reason, why in ((Reason.NO_REPORT, "ran without a word"), (Reason.OBJECT_MISSING, "lacked its ConfigMap"))
+}
+"""Why a driver was replaced, as `draining` has it -> how its attempt ended."""
 _DOUBLINGS = 20
 _JITTER = 0.2
 
@@ -64,8 +68,8 @@ def driver_over(case: Case) -> Decision | None:
     driver = case.seen.driver
     if not isinstance(driver, PodState) or not driver.over or case.status.ended is not None:
         return None
-    if case.status.draining == Reason.NO_REPORT:
-        return _ended(case, _REPLACED, driver.uid)
+    if (replaced := _REPLACED.get(case.status.draining or "")) is not None:
+        return _ended(case, replaced, driver.uid)
     return _ended(case, ending_of(driver, draining=case.status.draining is not None), driver.uid)
 
 
@@ -76,8 +80,8 @@ def driver_gone(case: Case) -> Decision | None:
     if case.status.draining == Reason.NODE_LOST:
         message = "the driver was given up with its node; the next attempt starts at once"
         return _ended(case, AttemptEnding(AttemptOutcome.LOST, Reason.NODE_LOST, message))
-    if case.status.draining == Reason.NO_REPORT:
-        return _ended(case, _REPLACED)
+    if (replaced := _REPLACED.get(case.status.draining or "")) is not None:
+        return _ended(case, replaced)
     if case.status.draining is not None:
         return _ended(case, AttemptEnding(AttemptOutcome.DRAINED, Reason.DRAINING, "the attempt was drained"))
     message = "the driver's pod was deleted by somebody else; the next attempt starts at once"
@@ -91,8 +95,8 @@ def driver_runs(case: Case) -> Decision | None:
         return None
     if given_up(case, driver, None):
         return _lost(case, driver)
-    if driver.phase is PodPhase.RUNNING and case.seen.silence >= case.limits.hung and case.status.draining is None:
-        return _hung(case, driver)
+    if case.status.draining is None and (unable := _unable(case, driver)) is not None:
+        return _replaced(case, driver, unable)
     wish, begun = reason_to_end(case), case.status.draining
     if begun is None and wish is None:
         return _living(case, driver)
@@ -117,13 +121,23 @@ def _lost(case: Case, driver: PodState) -> Decision:
     return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
 
 
-def _hung(case: Case, driver: PodState) -> Decision:
-    """End a driver that hangs; if it does not end by itself, the kubelet kills it, and its attempt is fenced."""
-    message = f"{driver.name} runs but has said nothing for {time_span(case.seen.silence)}: it is replaced"
-    said = not_ready(Reason.NO_REPORT, message, moving=True)
-    said |= {"DriverRunning": (True, Reason.NO_REPORT, message)}
-    told = (OperatorEvent(Reason.NO_REPORT, message, warning=True),)
-    ends, why = (EndPod(driver.name, driver.uid),), Reason.NO_REPORT.value
+def _unable(case: Case, driver: PodState) -> AppFinding | None:
+    """Return why this driver will never go on by itself; None: it may."""
+    if driver.phase is PodPhase.RUNNING and case.seen.silence >= case.limits.hung:
+        message = f"{driver.name} runs but has said nothing for {time_span(case.seen.silence)}: it is replaced"
+        return AppFinding(Reason.NO_REPORT, message)
+    if driver.phase is PodPhase.PENDING and case.seen.orders_gone:
+        message = f"ConfigMap {driver.name} was deleted before its driver began: it is replaced"
+        return AppFinding(Reason.OBJECT_MISSING, message)
+    return None
+
+
+def _replaced(case: Case, driver: PodState, unable: AppFinding) -> Decision:
+    """End a driver; if it does not end by itself, the kubelet kills it, and its attempt is fenced."""
+    said = not_ready(unable.reason, unable.message, moving=True)
+    said |= {"DriverRunning": (driver.phase is PodPhase.RUNNING, unable.reason, unable.message)}
+    told = (OperatorEvent(unable.reason, unable.message, warning=True),)
+    ends, why = (EndPod(driver.name, driver.uid),), unable.reason.value
     return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
 
 

@@ -27,7 +27,7 @@ from holdfast.protocol.names import (
     executor_set_in,
     report_name,
 )
-from holdfast.protocol.pods import PodState, pod_state
+from holdfast.protocol.pods import PodPhase, PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
 from holdfast_operator.cluster import (
@@ -178,6 +178,7 @@ async def _with_spec(
     secrets = await _secrets(world, key, spec)
     return replace(
         seen,
+        orders_gone=await _orders_gone(world, key, seen.driver),
         record=await _tried(world.records.read(key, run, since=_news(seen.report), live=live)),
         running=await _running(world, key, seen.app, fingerprint),
         counts=_counts(world, key, spec, secrets),
@@ -255,6 +256,13 @@ async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mappi
 def _news(report: Observed[DriverReport]) -> object:
     """Return the parts of a report that change with the record: a driver writes the record before it reports them."""
     return (report.attempt, report.begun, report.assignment) if isinstance(report, DriverReport) else None
+
+
+async def _orders_gone(world: SnapshotSources, key: AppKey, driver: Observed[PodState]) -> bool:
+    """Return whether the ConfigMap that a driver waits for is gone; its pod would wait for it for ever."""
+    if not isinstance(driver, PodState) or driver.phase is not PodPhase.PENDING or driver.node is None:
+        return False
+    return await _tried(world.cluster.get(CONFIG_MAP, key.namespace, driver.name)) is None
 
 
 async def _running(world: SnapshotSources, key: AppKey, app: AppObject, fingerprint: str | None) -> Observed[StreamApp]:

@@ -99,7 +99,7 @@ class LookQueue:
                     if key is not None:
                         self._busy.add(key)
                         running.add(loop.create_task(self._one(key)))
-                wait = min(1.0, max(0.0, self._heap[0][0] - loop.time())) if self._heap else 1.0
+                wait = max(0.0, self._heap[0][0] - loop.time()) if self._heap else _LONGEST_WAIT
                 if len(running) >= self.workers:
                     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 else:
