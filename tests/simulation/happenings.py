@@ -273,6 +273,12 @@ def _take_right(world: World, pick: random.Random) -> None:
     world.after(pick.choice((5.0, 30.0, 120.0)), world.servers[0].forbidden.discard, kind)
 
 
+def _hang(world: World, pick: random.Random) -> None:
+    """A driver does nothing more, not even what it is told."""
+    if living := list(world.drivers.living.values()):
+        pick.choice(living).hangs = True
+
+
 HAPPENINGS: dict[str, Happens] = {
     "a tenant makes an app": _make,
     "a tenant edits an app": _edit,
@@ -303,6 +309,7 @@ HAPPENINGS: dict[str, Happens] = {
     "a pod forges an attempt's number": _forge_number,
     "a foreign pod bears an app's labels": _foreign_set,
     "a right is taken for a while": _take_right,
+    "a driver hangs": _hang,
 }
 DEAFENING = frozenset({"watches die silently", "a right is taken for a while", "all servers are started again"})
 """After which an operator may be ended by its probe: only a new one hears again."""

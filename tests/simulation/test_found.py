@@ -144,6 +144,38 @@ def test_a_driver_whose_orders_are_deleted_before_it_begins_is_replaced() -> Non
     assert history(script)[1].broken == ()
 
 
+def test_a_driver_that_hangs_is_replaced() -> None:
+    """It was said to give no report, for good."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        driver(world).hangs = True
+        await asyncio.sleep(300)
+        await well(world, 900)
+
+    assert history(script)[1].broken == ()
+
+
+def test_no_driver_is_replaced_because_the_api_servers_were_away() -> None:
+    """None of them could say anything in that time."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        before = driver(world).process.name
+        world.servers[0].forbidden |= {APPS, PODS, MAPS}
+        driver(world).hangs = True
+        await asyncio.sleep(3600)
+        world.servers[0].forbidden.clear()
+        await asyncio.sleep(60)
+        driver(world).hangs = False
+        await well(world)
+        assert driver(world).process.name == before
+
+    assert history(script)[1].broken == ()
+
+
 def test_a_forged_report_of_the_largest_number_does_not_stop_an_app() -> None:
     """No attempt could follow, as no status can hold its number."""
 
