@@ -64,10 +64,13 @@ class OperatorProcess:
     """Probes that failed one after the other."""
 
     async def run(self) -> None:
-        keeps, left = {}, lambda: math.inf
-        if self.options.lease is not None:
+        if self.options.lease is None:
+            await self._operate(lambda: math.inf)
+        else:
             lease = await self._leading(*self.options.lease.split("/"))
-            keeps, left = {"lease": lease.keep()}, lease.left
+            await until_one_ends({"lease": lease.keep(), "operator": self._operate(lease.left)})
+
+    async def _operate(self, left: Callable[[], float]) -> None:
         cluster = Cluster(cast("ApiClient", self.client), left=left)
         metrics = Metrics()
         events = EventWriter(cluster, self.client.who, self.options.clock)
@@ -81,7 +84,6 @@ class OperatorProcess:
                 "signs of life": parts.handlers.signs.run(),
                 "looks": parts.looks.run(),
                 "topics": parts.topics.run(self.options.topics_every),
-                **keeps,
             }
         )
 
