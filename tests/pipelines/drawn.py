@@ -110,6 +110,16 @@ def _aggregate(draft: Draft, node: Node) -> Node:
     return Node(draft.step(windows, select=["k", "v", "n"]), node.key, ordered=False)
 
 
+def _updates(draft: Draft, node: Node) -> None:
+    """Results that are written with each row that changes them."""
+    settings: Tree = {"by": ["k", "v"], "compute": [draft.draw.choice([*COMPUTES])], "emit": "Update"}
+    if node.timed and draft.draw.random() < 0.7:
+        settings["window"] = draft.length()
+        if draft.draw.random() < 0.3:
+            settings |= {"window": "1m", "slide": "30s"}
+    draft.output(replace(node, name=draft.step(node, aggregate=settings)))
+
+
 def _join(draft: Draft, node: Node) -> Node:
     other = _taken(draft)
     joins = node.joins + other.joins + 1
@@ -215,7 +225,7 @@ def _taken(draft: Draft) -> Node:
 
 
 def drawn_app(draw: random.Random, *, timers: bool = False) -> Tree:
-    """An app; with timers, if it may have any: then it can't be edited or grow, by which their order may change."""
+    """An app; with timers and updates, if it may have any: then it can't be edited or grow, as both may change."""
     draft = Draft(draw, draw.randint(1, 4))
     node = draft.source()
     for _ in range(draw.randint(3, MOST_VERBS)):
@@ -223,6 +233,8 @@ def drawn_app(draw: random.Random, *, timers: bool = False) -> Tree:
             draft.open.append(node)
         if draw.random() < 0.15:
             draft.output(node)
+        if timers and draw.random() < 0.1:
+            _updates(draft, node)
         if timers and draw.random() < 0.1:
             draft.open.append(node)
             node = _quiet(draft)

@@ -169,7 +169,7 @@ def _aggregated(settings: Tree, rows: Sequence[Row], state: dict[Any, Any], *, o
     for (k, v, window), held in list(state.items()):
         if settings.get("emit", "Final") == "Update":
             if set(held) & set(rows):
-                yield Row(k, v, compute([row.n for row in held]), 0)
+                yield Row(k, v, compute([row.n for row in held]), window or 0)
         elif over:
             del state[k, v, window]
             for some in _sessions(_length(settings["session"]), held) if "session" in settings else [held]:
