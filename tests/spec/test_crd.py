@@ -88,7 +88,7 @@ def test_a_rule_left_out_of_the_limits_is_noticed(tmp_path: Path) -> None:
 def test_kubectl_shows_what_matters() -> None:
     (version,) = crd()["spec"]["versions"]
     names = [column["name"] for column in version["additionalPrinterColumns"]]
-    assert names == ["Ready", "Reason", "Tasks", "Placed", "Partitions", "Restarts", "Age"]
+    assert names == ["Ready", "Reason", "Tasks", "Placed", "Partitions", "Restarts", "Attempt", "Message", "Age"]
     assert crd()["spec"]["names"]["shortNames"] == ["sapp"]
     assert version["subresources"] == {"status": {}}
 

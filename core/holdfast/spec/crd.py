@@ -52,7 +52,7 @@ def crd() -> dict[str, Any]:
     }
 
 
-def _columns() -> list[dict[str, str]]:
+def _columns() -> list[dict[str, Any]]:
     return [
         {"name": "Ready", "type": "string", "jsonPath": f"{_CONDITION}.status"},
         {"name": "Reason", "type": "string", "jsonPath": f"{_CONDITION}.reason"},
@@ -60,6 +60,8 @@ def _columns() -> list[dict[str, str]]:
         {"name": "Placed", "type": "string", "jsonPath": ".status.placed"},
         {"name": "Partitions", "type": "integer", "jsonPath": ".status.partitions"},
         {"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts"},
+        {"name": "Attempt", "type": "integer", "jsonPath": ".status.attempt", "priority": 1},
+        {"name": "Message", "type": "string", "jsonPath": f"{_CONDITION}.message", "priority": 1},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ]
 
