@@ -30,6 +30,21 @@ def tell_late(world: World) -> None:
         server.lag = 0.05
 
 
+async def vanish_unheard(world: World) -> None:
+    """An app's driver is deleted while no watch lives, and the next watch begins after that."""
+    tell_late(world)
+    make(world, "ads")
+    await asyncio.sleep(_STARTED)
+    process = world.operators[0].process
+    assert process is not None
+    process.client.kill_streams()
+    world.objects.delete(PODS, NAMESPACE, driver(world).process.name, "tenant", DeleteCondition(grace=0))
+    await asyncio.sleep(20)
+    for server in world.servers:
+        server.compact()
+    await asyncio.sleep(400)
+
+
 def forge(world: World, **said: Any) -> None:
     """A pod of the app writes a report of its own."""
     data = {REPORT_KEY: json.dumps({"at": world.clock(), "tasks": 4, **said})}
@@ -59,17 +74,7 @@ def test_a_driver_that_is_deleted_behind_dead_watches_is_replaced() -> None:
     """After a list nobody was told what had vanished before it."""
 
     async def script(world: World) -> None:
-        tell_late(world)
-        make(world, "ads")
-        await asyncio.sleep(_STARTED)
-        process = world.operators[0].process
-        assert process is not None
-        process.client.kill_streams()
-        world.objects.delete(PODS, NAMESPACE, driver(world).process.name, "tenant", DeleteCondition(grace=0))
-        await asyncio.sleep(20)
-        for server in world.servers:
-            server.compact()
-        await asyncio.sleep(400)
+        await vanish_unheard(world)
         await well(world)
 
     assert history(script)[1].broken == ()
@@ -79,17 +84,7 @@ def test_an_app_that_is_deleted_behind_dead_watches_goes() -> None:
     """Its driver had vanished before the list, and its deletion waited for that."""
 
     async def script(world: World) -> None:
-        tell_late(world)
-        make(world, "ads")
-        await asyncio.sleep(_STARTED)
-        process = world.operators[0].process
-        assert process is not None
-        process.client.kill_streams()
-        world.objects.delete(PODS, NAMESPACE, driver(world).process.name, "tenant", DeleteCondition(grace=0))
-        await asyncio.sleep(20)
-        for server in world.servers:
-            server.compact()
-        await asyncio.sleep(400)
+        await vanish_unheard(world)
         world.objects.delete(APPS, NAMESPACE, "ads", "tenant")
         await well(world)
 
