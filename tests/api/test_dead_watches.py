@@ -11,6 +11,8 @@ from tests.api.plane import Plane
 from tests.api.proxy import Proxy
 from tests.waiting import wait_until
 
+# Connections of this process are cut when the server dies, and one may be collected before its client has closed it.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/streamapps.holdfast.dev"
 
 
