@@ -102,12 +102,12 @@ def _aggregate(draft: Draft, node: Node) -> Node:
     settings: Tree = {"by": ["k", "v"], "compute": [draft.draw.choice([*COMPUTES])]}
     if kind == "all":
         totals = draft.step(node, aggregate=settings | {"emit": "Final"})
-        return Node(totals, node.key, ordered=False, timed=node.timed)
+        return replace(node, name=totals, ordered=False)
     if not node.timed:
         return node
     settings |= {"window": "1m", "slide": "30s"} if kind == "slide" else {kind: draft.length()}
-    windows = Node(draft.step(node, aggregate=settings), node.key)
-    return Node(draft.step(windows, select=["k", "v", "n"]), node.key, ordered=False)
+    windows = replace(node, name=draft.step(node, aggregate=settings))
+    return replace(node, name=draft.step(windows, select=["k", "v", "n"]), ordered=False)
 
 
 def _updates(draft: Draft, node: Node) -> None:
