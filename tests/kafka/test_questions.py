@@ -67,13 +67,13 @@ def test_a_refusal_that_another_client_would_hear_too_is_heard_once(monkeypatch:
 
 @pytest.mark.parametrize(("answer", "why"), [
     (KafkaError.FENCED_LEADER_EPOCH, "no answer about clicks/0 from a:1,b:1: .*FENCED_LEADER_EPOCH"),
-    (SILENCE, "nothing about clicks/0 came from a:1,b:1 in 0.1 s"),
-    (BLANK, "nothing about clicks/0 came from a:1,b:1 in 0.1 s"),
+    (SILENCE, "nothing about clicks/0 came from a:1,b:1 in 0.5 s"),
+    (BLANK, "nothing about clicks/0 came from a:1,b:1 in 0.5 s"),
 ])  # fmt: skip
 def test_the_last_fault_is_raised_in_time_with_the_brokers_and_the_partition(
     answer: AdminAnswer, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions, admins = asked(monkeypatch, answer, patience=0.1)
+    questions, admins = asked(monkeypatch, answer, patience=0.5)
     with pytest.raises(KafkaBusyError, match=why):
         end(questions)
     assert len(admins.configs) > 1
@@ -81,7 +81,7 @@ def test_the_last_fault_is_raised_in_time_with_the_brokers_and_the_partition(
 
 def test_brokers_that_are_slow_get_more_time_from_question_to_question(monkeypatch: pytest.MonkeyPatch) -> None:
     questions, admins = asked(monkeypatch, SILENCE, patience=0.2)
-    for _ in range(2):
+    for _ in range(5):  # each try gets twice the time of the one before, and each question has one at least
         with pytest.raises(KafkaBusyError):
             end(questions)
     assert admins.timeouts[0] == 0.01
