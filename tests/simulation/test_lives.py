@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.lives import lived, planned
 
 SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
-LIVES = int(os.environ.get("HOLDFAST_SIMULATED", "240"))
+LIVES = int(os.environ.get("HOLDFAST_SIMULATED", "120"))
 _PARTS = 4
 
 
