@@ -412,3 +412,37 @@ def test_a_table_with_other_columns_under_another_name_is_loaded_anew() -> None:
         driver.feed("clicks", [CLICK])
         driver.run_until_idle()
         assert sorted(row["name"] or "" for row in driver.rows("looked-up")) == ["", "o"], "of before, and of now"
+
+
+def test_streams_that_have_grown_apart_in_a_run_can_not_be_brought_together_by_an_edit(tmp_path: Path) -> None:
+    """The repartition becomes as wide as the table, and its new partitions stay with their parent."""
+    log = {"system": "here", "partitions": 3}
+    streams = [
+        {"name": "in", "key": ["v"], "schema": "k STRING, v STRING", **log},
+        {"name": "side", "key": ["k"], "schema": "k STRING, n BIGINT", **log},
+        {"name": "out", **log},
+    ]
+
+    def app(distribution: str) -> dict[str, Any]:
+        looked_up = {"table": distribution.lower(), "on": ["k"], "select": ["k", "n"]}
+        spec = {
+            "systems": [{"name": "here", "log": {}}],
+            "streams": streams,
+            "tables": [{"name": distribution.lower(), "sources": ["side"], "key": ["k"], "distribution": distribution}],
+            "steps": [
+                {"name": "by-k", "from": ["in"], "repartition": {"by": ["k"]}},
+                {"name": "found", "from": ["by-k"], "lookup": looked_up},
+                {"name": "written", "from": ["found"], "to": "out"},
+            ],
+            "planning": {"intermediatePartitions": 1},
+        }
+        metadata = {"name": "apart"}
+        return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": metadata, "spec": spec}
+
+    with TestDriver(app("Broadcast"), tmp_path) as driver:
+        driver.feed("side", [{"k": f"k{n}", "n": n} for n in range(9)])
+        driver.feed("in", [{"k": f"k{n}", "v": f"v{n}"} for n in range(9)])
+        driver.run_until_idle()
+        assert sorted(row["n"] for row in driver.rows("out")) == list(range(9))
+        with pytest.raises(UserActionError, match=r"lookup found needs .* their streams have grown apart in this run"):
+            driver.restart(app("Partitioned"))

@@ -3,7 +3,7 @@
 Must not group or assign tasks itself: `holdfast.tasks` and `holdfast.placement` do, and it converts their results.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.placement.assignment import MovedTask, assign, moved_tasks
@@ -95,12 +95,39 @@ def plan_tasks(
         return TaskPlan(problems=(Problem(Reason.INVALID_EXPRESSION, str(error)),))
     except ExpansionRefusedError as error:
         return TaskPlan(problems=tuple(Problem(one.reason, one.message, stream=one.stream) for one in error.refusals))
+    if record is not None and not rules.by_stream_partition:
+        split = tuple(_split_sets(graph, reaching, tasks, own))
+        if split:
+            return TaskPlan(problems=split)
     known = None if record is None else {part for parts in record.grouping.values() for part in parts}
     planned = tuple(
         PlannedTask(name, inputs, () if known is None else tuple(part for part in inputs if part not in known))
         for name, inputs in tasks.items()
     )
     return TaskPlan(planned, _producers(graph, spreads, reaching, tasks))
+
+
+def _split_sets(graph: Graph, reaching: Reaching, tasks: Tasks, counts: Mapping[str, int]) -> Iterator[Problem]:
+    """A problem for each step in which streams meet whose partitions of one number are in different tasks.
+
+    Those of a stream that has grown stay with their parents, so equal counts are not enough for streams that an edit of
+    the app brings together in the middle of a run.
+    """
+    task_of = {part: task for task, parts in tasks.items() for part in parts}
+    for step in graph.order:
+        met = dict[int, StreamPartition]()
+        streams = [name for name in reaching.set_of(step) or () if name in counts]
+        for part in partitions_of({name: counts[name] for name in streams}):
+            other = met.setdefault(part.partition, part)
+            if task_of[other] != task_of[part]:
+                verb = graph.steps[step].verb
+                message = (
+                    f"{verb} {step} needs {part} and {other} in one task, but their streams have grown apart in this "
+                    f"run: {task_of[part]} has the one and {task_of[other]} the other. Put the change back, or set a "
+                    f"new spec.runId to start with empty state"
+                )
+                yield Problem(Reason.STATE_MISFIT, message, step=step)
+                break
 
 
 def task_rules(spec: AppSpec, graph: Graph, reaching: Reaching, *, stateful: bool) -> TaskRules:
