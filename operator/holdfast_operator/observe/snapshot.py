@@ -82,19 +82,19 @@ class StorageClasses:
             return ""
         if not self.allowed:
             return named
-        await self._refresh(live=live)
-        if isinstance(self._classes, Unknown):
-            return named or Unknown(f"{self._classes.why}; or name one in spec.state.storageClass")
-        if named is None:
-            return default_of(self._classes)
-        return named if any(one["metadata"]["name"] == named for one in self._classes) else None
-
-    async def _refresh(self, *, live: bool) -> None:
-        kept = _KEPT_BEFORE_A_START if live or not self._classes or isinstance(self._classes, Unknown) else _KEPT
+        kept = _KEPT if isinstance(self._answer(named), str) and not live else _KEPT_BEFORE_A_START
         clock = asyncio.get_running_loop().time
         if clock() - self._asked >= kept:
             self._classes = await _tried(self.cluster.find(STORAGE_CLASS, None, {}))
             self._asked = clock()
+        return self._answer(named)
+
+    def _answer(self, named: str | None) -> str | Unknown | None:
+        if isinstance(self._classes, Unknown):
+            return named or Unknown(f"{self._classes.why}; or name one in spec.state.storageClass")
+        if named is None:
+            return default_of(self._classes)
+        return named if any(storage_class["metadata"]["name"] == named for storage_class in self._classes) else None
 
 
 @dataclass(frozen=True, slots=True)
