@@ -70,7 +70,7 @@ def test_a_release_is_installed_tested_upgraded_and_goes_without_the_apps(site: 
     assert site.crd()["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert size_of_release(site) < 200_000
     assert "Succeeded" in site.run("test", RELEASE, "--timeout", "60s")
-    assert hooks_left(site) == []
+    wait_until(lambda: hooks_left(site) == [], 20, "what the test was run with goes")
     site.admin.create(APPS.format(TEAM), tree())
     wait_until(lambda: "observedGeneration" in (app(site).get("status") or {}), 30, "the operator looks at the app")
 
@@ -90,7 +90,7 @@ def test_a_release_is_installed_tested_upgraded_and_goes_without_the_apps(site: 
     site.run("uninstall", RELEASE, *WAIT)
     assert app(site)["metadata"]["uid"] == uid
     assert site.admin.get(ROLES) == {}
-    assert site.admin.items(f"/api/v1/namespaces/{SYSTEM}/pods") == []
+    wait_until(lambda: site.admin.items(f"/api/v1/namespaces/{SYSTEM}/pods") == [], 20, "the operator's pods go")
     site.run("install", RELEASE, str(CHART), *site.settings)
     assert "Age" in [one["name"] for one in site.crd()["spec"]["versions"][0]["additionalPrinterColumns"]]
 
