@@ -354,6 +354,18 @@ def test_a_growth_of_a_broadcast_side_input_that_hides_which_value_is_newer_is_r
         assert priced(driver, *(f"p{at}" for at in range(16))) == [100 + at for at in range(16)]
 
 
+def test_an_edit_that_would_grow_a_broadcast_side_input_so_is_refused_before_it_grows() -> None:
+    wider = app("Broadcast")
+    next(stream for stream in wider["spec"]["streams"] if stream["name"] == "products")["partitions"] = 3
+    with TestDriver(app("Broadcast")) as driver:
+        driver.feed("products", products({f"p{at}": at for at in range(16)}))
+        driver.run_until_idle()
+        with pytest.raises(UserActionError, match=r"NotAMultiple: products grew from 2 to 3 partitions"):
+            driver.restart(wider)
+        driver.restart(app("Broadcast"))
+        assert priced(driver, *(f"p{at}" for at in range(16))) == [*range(16)]
+
+
 @both
 @pytest.mark.parametrize("slots", [1, 2])
 def test_two_sources_feed_one_table(kind: str, slots: int) -> None:

@@ -31,6 +31,7 @@ def records(draw: st.DrawFn, run_ids: st.SearchStrategy[str] = RUN_IDS) -> Place
             child: ParentEnd(StreamPartition(child.stream, child.partition + 1), offset)
             for child, offset in children.items()
         },
+        side_counts=draw(st.dictionaries(NAMES, st.integers(1, 10**6), max_size=2)),
         state=KeptState(
             draw(st.dictionaries(NAMES, NAMES, max_size=3)),
             draw(st.frozensets(NAMES, max_size=3)),

@@ -127,6 +127,12 @@ def test_an_unreadable_order_is_refused_by_field(children: object, named: str) -
         parse_record({**PLAIN, "childAfter": children})
 
 
+@pytest.mark.parametrize("count", [0, -1, True, "4", None])
+def test_a_count_of_a_side_input_that_is_none_is_refused_by_field(count: object) -> None:
+    with pytest.raises(RecordInvalidError, match=r"^sideCounts.rates must be a whole number, 1 or more; found"):
+        parse_record({**PLAIN, "sideCounts": {"rates": count}})
+
+
 # Refusals
 
 
@@ -179,6 +185,8 @@ OLD = b'{"app":"app","checksum":"0","format":1,"generation":7,"runId":"1","shard
         (stored(document(childAfter={"clicks": [[1], [0], [-1]]})), "childAfter.clicks/1.offset"),
         (stored(document(childAfter={"clicks": [[1], [1], [0]]})), "childAfter.clicks/1.parent"),
         (stored(document(state={"count": 1})), "a column of texts holds something else"),
+        (stored(document(sideCounts={"rates": 0})), "sideCounts.rates must be a whole number, 1 or more; found 0"),
+        (stored(document(sideCounts={"rates": "4"})), "a column of numbers holds something else"),
         (stored(document(givenUp="count")), "a column of texts holds something else"),
     ],
 )

@@ -1,5 +1,6 @@
 """An app that survived a growth stays valid, and a growth that can't be followed is refused with its numbers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,6 +131,14 @@ def test_a_source_that_only_feeds_what_keeps_nothing_grows_by_any_number_under_a
     assert reasons(result) == []
     reads = {str(part): task.name for task in result.tasks for part in task.inputs}
     assert [reads[f"a/{number}"] for number in range(count)] == [f"partition-{number % 4}" for number in range(count)]
+
+
+@pytest.mark.parametrize(("count", "refused"), [(6, [Reason.NOT_A_MULTIPLE]), (3, [Reason.PARTITIONS_SHRANK]), (8, [])])
+def test_a_side_input_that_is_in_no_task_grows_by_a_multiple_only(count: int, refused: list[Reason]) -> None:
+    table = {**SIDE_TABLE, "distribution": "Broadcast"}
+    record = replace(record_of(a=4), side_counts={"side": 4, "gone": 2})
+    streams = [stream("a", 4), stream("side", count)]
+    assert reasons(plan_of(streams, [LOOKED_UP], PlanningFacts(record=record), tables=[table])) == refused
 
 
 @pytest.mark.parametrize("keeping", KEPT_BY)

@@ -5,8 +5,8 @@ The value is a line `holdfast-record 2 sha256=<64 digits>` and, compressed by gz
     {"app": "ad-clicks", "runId": "1", "tasks": ["partition-0", ...], "grouped": 2,
      "places": [["claim-0", "exec-0"], ...], "placeOf": [0, ...],
      "inputs": {"clicks": [[task, ...], [partition, ...]]},
-     "childAfter": {"clicks": [[child, ...], [parent, ...], [offset, ...]]}, "state": {"count": "..."}, "givenUp": [],
-     "madeBy": {"spec.steps[count]": {"aggregate.window": "..."}}}
+     "childAfter": {"clicks": [[child, ...], [parent, ...], [offset, ...]]}, "sideCounts": {"rates": 4},
+     "state": {"count": "..."}, "givenUp": [], "madeBy": {"spec.steps[count]": {"aggregate.window": "..."}}}
 
 The first `grouped` tasks are those of the grouping. `placeOf` has for each task a row of `places`: location and
 processor. Numbers of tasks and partitions are differences to the number before: nearly all are 0 or 1, which is why
@@ -214,6 +214,7 @@ def _document(app: str, record: PlacementRecord) -> dict[str, Any]:
             for stream, rows in children.items()
             for child, parent, offsets in [zip(*rows, strict=True)]
         },
+        "sideCounts": dict(record.side_counts),
         "state": dict(record.state.now),
         "givenUp": sorted(record.state.given_up),
         "madeBy": {path: dict(made) for path, made in record.state.made_by.items()},
@@ -232,10 +233,11 @@ def _record(document: Mapping[str, Any]) -> PlacementRecord:
         for stream, (children, parents, offsets) in document["childAfter"].items()
         for child, parent, offset in zip(_numbers(children), _numbers(parents), _whole(offsets), strict=True)
     }
+    sides = document.get("sideCounts", {})
     kept = KeptState(
         _by_name(document["state"]),
         frozenset(_texts(document["givenUp"])),
-        # Earlier builds did not keep it: what they kept is compared, and this is there from the next attempt on.
+        # Earlier builds kept neither it nor `sideCounts`: what they kept is compared, the next attempt keeps all.
         {path: _by_name(made) for path, made in document.get("madeBy", {}).items()},
     )
     return PlacementRecord(
@@ -244,6 +246,7 @@ def _record(document: Mapping[str, Any]) -> PlacementRecord:
         {task: location for task, (location, _) in place_of.items() if location is not None},
         {task: processor for task, (_, processor) in place_of.items() if processor is not None},
         child_after,
+        dict(zip(sides, _whole(list(sides.values())), strict=True)),
         kept,
     )
 

@@ -15,12 +15,14 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.grouping import (
+    ExpansionRefusal,
     ExpansionRefusedError,
     ExpansionRules,
     GroupingInput,
     ParentMappingError,
     Tasks,
     group,
+    growth_refusals,
 )
 from holdfast.tasks.partitions import StreamPartition, partitions_of
 from holdfast.tasks.record import PlacementRecord
@@ -94,7 +96,9 @@ def plan_tasks(
     except ParentMappingError as error:
         return TaskPlan(problems=(Problem(Reason.INVALID_EXPRESSION, str(error)),))
     except ExpansionRefusedError as error:
-        return TaskPlan(problems=tuple(Problem(one.reason, one.message, stream=one.stream) for one in error.refusals))
+        return TaskPlan(problems=_problems(error.refusals))
+    if record is not None and (refusals := growth_refusals(record.side_counts, _sides(graph, counts), rules.expansion)):
+        return TaskPlan(problems=_problems(refusals))
     if record is not None and not rules.by_stream_partition:
         split = tuple(_split_sets(graph, reaching, tasks, own))
         if split:
@@ -169,6 +173,16 @@ def _read(graph: Graph, counts: Mapping[str, DecidedCount]) -> tuple[dict[str, i
     shared = {name for name in made if graph.steps[name].broadcast is not None}
     own = {name: counts[name].actual for name in (read | made) - shared if name in counts}
     return own, {name: counts[name].actual for name in shared if name in counts}
+
+
+def _sides(graph: Graph, counts: Mapping[str, DecidedCount]) -> dict[str, int]:
+    """The counts of side inputs of Broadcast tables."""
+    tables = [table for table in graph.tables.values() if table.distribution == "Broadcast"]
+    return {name: counts[name].actual for table in tables for name in table.sources or () if name in counts}
+
+
+def _problems(refusals: tuple[ExpansionRefusal, ...]) -> tuple[Problem, ...]:
+    return tuple(Problem(one.reason, one.message, stream=one.stream) for one in refusals)
 
 
 def _producers(

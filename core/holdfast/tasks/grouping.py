@@ -139,10 +139,8 @@ def keep_with_recorded_tasks(
     """Return partition -> task, with every recorded partition and its children at the recorded task."""
     task_of = {partition: task for task, partitions in recorded.items() for partition in partitions}
     previous, current = counts_of(task_of), counts_of(base)
-    shared = sorted(set(previous) & set(current))
-    refusals = [refusal for stream in shared if (refusal := growth_refusal(stream, previous, current, expansion))]
-    if refusals:
-        raise ExpansionRefusedError(tuple(refusals))
+    if refusals := growth_refusals(previous, current, expansion):
+        raise ExpansionRefusedError(refusals)
     parent_of = expansion.mapping()
     kept, vanished, tasks = dict(base), dict[str, ExpansionRefusal](), set(base.values())
     for partition in base:
@@ -166,7 +164,15 @@ def keep_with_recorded_tasks(
     return kept
 
 
-def growth_refusal(
+def growth_refusals(
+    previous: Mapping[str, int], current: Mapping[str, int], expansion: ExpansionRules
+) -> tuple[ExpansionRefusal, ...]:
+    """Return for which of the streams that were there before nobody knows where their keys went."""
+    streams = sorted(previous.keys() & current.keys())
+    return tuple(found for name in streams if (found := _growth_refusal(name, previous, current, expansion)))
+
+
+def _growth_refusal(
     stream: str, previous: Mapping[str, int], current: Mapping[str, int], expansion: ExpansionRules
 ) -> ExpansionRefusal | None:
     """Return why nobody knows where the keys of a stream went as it grew, or shrank; None: they stay in order."""

@@ -12,7 +12,17 @@ from holdfast.spec.kept_state import KeptState
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
-_FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter", "state", "givenUp", "madeBy")
+_FIELDS = (
+    "runId",
+    "grouping",
+    "taskLocation",
+    "taskProcessor",
+    "childAfter",
+    "sideCounts",
+    "state",
+    "givenUp",
+    "madeBy",
+)
 
 
 class RecordInvalidError(UserActionError):
@@ -38,6 +48,8 @@ class PlacementRecord:
     task_processor: Mapping[str, str]
     child_after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
     """Child partition -> how much of its parent comes first, so that rows of one key stay in order."""
+    side_counts: Mapping[str, int] = field(default_factory=dict)
+    """Side input that is in no task, since its table is Broadcast -> number of its partitions."""
     state: KeptState = field(default_factory=KeptState)
     """The state that the steps keep, by name; empty if the release that wrote the record did not store it."""
 
@@ -51,6 +63,7 @@ class PlacementRecord:
             self,
             grouping={task: tuple(sorted(map(of, parts))) for task, parts in self.grouping.items()},
             child_after={of(child): replace(end, parent=of(end.parent)) for child, end in self.child_after.items()},
+            side_counts={names.called.get(stream, stream): count for stream, count in self.side_counts.items()},
         )
 
     def built_for(self) -> dict[str, int]:
@@ -88,6 +101,7 @@ def parse_record(tree: object) -> PlacementRecord:
         task_location=_texts(fields.get("taskLocation", {}), "taskLocation"),
         task_processor=_texts(fields.get("taskProcessor", {}), "taskProcessor"),
         child_after=dict(_child_and_end(child, end) for child, end in children.items()),
+        side_counts=_counts(fields.get("sideCounts", {}), "sideCounts"),
         state=_state(fields),
     )
     check_record(record)
@@ -97,6 +111,10 @@ def parse_record(tree: object) -> PlacementRecord:
 def check_record(record: PlacementRecord) -> None:
     """Raise `RecordInvalidError` if partitions are in several tasks, or the order of parent and child is none."""
     _refuse_doubles(record.grouping)
+    for stream, count in record.side_counts.items():
+        if count < 1:
+            message = f"sideCounts.{stream} must be a whole number, 1 or more; found {count}"
+            raise RecordInvalidError(message)
     for child, end in record.child_after.items():
         if end.offset < 0:
             message = f"childAfter.{child}.offset must be a whole number, 0 or more; found {end.offset!r}"
@@ -118,6 +136,8 @@ def record_tree(record: PlacementRecord) -> dict[str, object]:
         tree["childAfter"] = {
             str(child): {"parent": str(end.parent), "offset": end.offset} for child, end in record.child_after.items()
         }
+    if record.side_counts:
+        tree["sideCounts"] = dict(record.side_counts)
     if record.state.now:
         tree["state"] = dict(record.state.now)
     if record.state.given_up:
@@ -179,6 +199,16 @@ def _texts(tree: object, name: str) -> dict[str, str]:
             raise RecordInvalidError(message)
         texts[key] = value
     return texts
+
+
+def _counts(tree: object, name: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for key, value in _mapping(tree, name).items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            message = f"{name}.{key} must be a whole number, 1 or more; found {value!r}"
+            raise RecordInvalidError(message)
+        counts[key] = value
+    return counts
 
 
 def _child_and_end(name: str, tree: object) -> tuple[StreamPartition, ParentEnd]:

@@ -41,6 +41,8 @@ class RunPlacement:
     grouping: Mapping[str, tuple[StreamPartition, ...]]
     placement: Placement
     child_after: Mapping[StreamPartition, ParentEnd]
+    side_counts: Mapping[str, int] = field(default_factory=dict)
+    """Side input of a Broadcast table -> its partitions."""
     state: KeptState = field(default_factory=KeptState)
     """The state that steps keep."""
 
@@ -48,7 +50,9 @@ class RunPlacement:
         """Return the placement record of this run."""
         processor_of = self.placement.assignment.processor_of()
         locations = {task: self.placement.locations[processor] for task, processor in processor_of.items()}
-        return PlacementRecord(run, self.grouping, locations, processor_of, self.child_after, self.state)
+        return PlacementRecord(
+            run, self.grouping, locations, processor_of, self.child_after, self.side_counts, self.state
+        )
 
 
 class Coordinator(Protocol):

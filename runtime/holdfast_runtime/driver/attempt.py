@@ -23,11 +23,9 @@ from holdfast.spec.kept_state import KeptState
 from holdfast.spec.kept_streams import StreamNames, kept_app
 from holdfast.spec.values import millis
 from holdfast.tasks.grouping import (
-    ExpansionRefusal,
     ExpansionRefusedError,
-    ExpansionRules,
     child_after,
-    growth_refusal,
+    growth_refusals,
     new_partitions,
     parents_of_new,
 )
@@ -186,7 +184,13 @@ class Attempt:
         """Record where tasks run, before their first batch there."""
         before = KeptState() if self._record is None else self._record.state
         self._coordinator.ran(
-            RunPlacement(self.tasks, placement, self._child_after, before.after(self.app.spec, self.plan.made_by))
+            RunPlacement(
+                self.tasks,
+                placement,
+                self._child_after,
+                counts_of(self._shared),
+                before.after(self.app.spec, self.plan.made_by),
+            )
         )
 
     def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
@@ -221,7 +225,7 @@ class Attempt:
             read = {partition for inputs in self.tasks.values() for partition in inputs}
             of_tasks = child_after(self._record, parents_of_new(self._record, read, rules), ends)
         known = frozenset(one for one in last.positions if one in self._shared)
-        if refusals := _refusals(counts_of(known), counts_of(self._shared), rules):
+        if refusals := growth_refusals(counts_of(known), counts_of(self._shared), rules):
             raise ExpansionRefusedError(refusals)
         waiting = {one: ParentEnd(new.parent, new.end or 0) for one, new in last.noticed.items() if one in known}
         fresh = new_partitions(counts_of(known), self._shared, rules)
@@ -234,12 +238,6 @@ def _shared(app: StreamApp, found: Plan) -> frozenset[StreamPartition]:
     counts = {one.name: one.count.actual for one in found.streams if one.count is not None}
     streams = {source: counts[source] for table in tables for source in table.sources or () if source in counts}
     return frozenset(partitions_of(streams))
-
-
-def _refusals(before: PartitionCounts, now: PartitionCounts, rules: ExpansionRules) -> tuple[ExpansionRefusal, ...]:
-    """Return the growths of side inputs that no task owns after which nobody knows which value of a key is newer."""
-    grown = sorted(before.keys() & now.keys())
-    return tuple(found for name in grown if (found := growth_refusal(name, before, now, rules)) is not None)
 
 
 def _problems(found: Plan) -> str:
@@ -284,14 +282,10 @@ class Growth:
             message = f"{self._said(grown)}; to continue, set spec.onPartitionGrowth to Restart or Live"
             raise UserActionError(message, code="GrowthHaltedError")
         found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
-        shared = {one.stream for one in _shared(self.app, self.plan)}
-        grown_shared = {name: now for name, now in grown.items() if name in shared}
-        refusals = _refusals(self._planned, grown_shared, self.plan.expansion)
-        if found.valid and not refusals:
+        if found.valid:
             return True
         self._refused = grown
-        said = [f"{one.reason}: {one.message}" for one in found.problems]
-        why = "; ".join([*said, *(f"{one.reason}: {one.message}" for one in refusals)])
+        why = _problems(found)
         self.listen(GrowthRefused(f"{self._said(grown)}, and the app continues with the partitions it had: {why}"))
         return False
 
