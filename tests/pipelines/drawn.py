@@ -59,15 +59,15 @@ class Draft:
         """Add a stream."""
         self.streams.append({"name": name, "system": "here", "partitions": self.partitions, **more})
 
-    def raw(self) -> Node:
+    def raw(self, key: str = "") -> Node:
         """Add an input, with the time of its rows as a column."""
-        name, key = f"in-{len(self.streams)}", self.draw.choice("kv")
+        name, key = f"in-{len(self.streams)}", key or self.draw.choice("kv")
         self.stream(name, key=[key], schema=SCHEMA, eventTime={"column": "ts"}, bounded=True)
         return Node(name, key)
 
-    def source(self) -> Node:
+    def source(self, key: str = "") -> Node:
         """Add an input."""
-        raw = self.raw()
+        raw = self.raw(key)
         return Node(self.step(raw, select=["k", "v", "n"]), raw.key)
 
     def output(self, node: Node) -> None:
@@ -151,13 +151,7 @@ def _merge(draft: Draft, node: Node) -> Node:
 
 
 def _lookup(draft: Draft, node: Node) -> Node:
-    number = len(draft.tables)
-    draft.stream(f"side-{number}", key=[node.key], schema="k STRING, v STRING, n BIGINT")
-    table: Tree = {"name": f"table-{number}", "sources": [f"side-{number}"], "key": [node.key]}
-    if draft.draw.random() < 0.4:
-        table["distribution"] = "Broadcast"
-    if draft.draw.random() < 0.3:
-        table["persistent"] = False
+    table = (_written if draft.draw.random() < 0.3 else _fed)(draft, node.key)
     draft.tables.append(table)
     columns = ["k", "left.v" if node.key == "k" else "v", "right.n"]
     if node.key == "v":
@@ -169,6 +163,28 @@ def _lookup(draft: Draft, node: Node) -> Node:
         "select": columns,
     }
     return replace(node, name=draft.step(node, lookup=settings))
+
+
+def _fed(draft: Draft, key: str) -> Tree:
+    """A table with a side input of its own."""
+    number = len(draft.tables)
+    draft.stream(f"side-{number}", key=[key], schema="k STRING, v STRING, n BIGINT")
+    table: Tree = {"name": f"table-{number}", "sources": [f"side-{number}"], "key": [key]}
+    if draft.draw.random() < 0.4:
+        table["distribution"] = "Broadcast"
+    if draft.draw.random() < 0.3:
+        table["persistent"] = False
+    return table
+
+
+def _written(draft: Draft, key: str) -> Tree:
+    """A table that steps write, of which the rows of a key come in one order: from one partition."""
+    name = f"table-{len(draft.tables)}"
+    node = draft.source(key)
+    for _ in range(draft.draw.randrange(3)):
+        node = draft.draw.choice((_filter, _select, _apply))(draft, node)
+    draft.output(replace(node, name=draft.step(node, toTable=name)))
+    return {"name": name, "key": [key]}
 
 
 def _process(draft: Draft, node: Node) -> Node:

@@ -69,30 +69,49 @@ class Oracle:
 
     def __init__(self) -> None:
         self.written = defaultdict[str, list[Row]](list)
+        self.late = 0
         self._state = defaultdict[str, dict[Any, Any]](dict)
         self._fed = defaultdict[str, list[Row]](list)
-        self._tables: dict[str, Mapping[Any, Row]] = {}
+        self._tables = defaultdict[str, dict[Any, Row]](dict)
 
-    def turn(self, tree: Tree, fed: Mapping[str, Sequence[Row]], *, over: bool = False, ended: bool = False) -> None:
-        """Go on by what was fed; `over`: all windows are over, and nothing finds a partner any more."""
+    def turn(
+        self,
+        tree: Tree,
+        fed: Mapping[str, Sequence[Row]],
+        *,
+        over: bool = False,
+        ended: bool = False,
+        late: bool = False,
+    ) -> None:
+        """Go on by what was fed.
+
+        `over`: all windows are over, and nothing finds a partner any more; `late`: they were before these rows came.
+        """
         topics = {stream["name"]: stream.get("topic", stream["name"]) for stream in tree["streams"]}
         for name, rows in fed.items():
             self._fed[topics[name]] += rows
         for table in tree.get("tables", ()):
-            rows = [row for source in table.get("sources", ()) for row in self._fed[topics[source]]]
-            self._tables[table["name"]] = {getattr(row, table["key"][0]): row for row in rows}
+            if "sources" in table:
+                rows = [row for source in table["sources"] for row in self._fed[topics[source]]]
+                self._tables[table["name"]] = {getattr(row, table["key"][0]): row for row in rows}
         out: dict[str, Iterable[Row]] = dict(fed)
-        passed = dict.fromkeys(topics, over)
+        passed = dict.fromkeys(topics, over or late)
         waiting = list(tree["steps"])
         while waiting:
             step = waiting.pop(0)
             if any(name not in out and name not in topics for name in step["from"]):
                 waiting.append(step)
                 continue
-            given = [sorted(out.get(name, ()), key=lambda row: row.at) for name in step["from"]]
+            given: list[Sequence[Row]] = [sorted(out.get(name, ()), key=lambda row: row.at) for name in step["from"]]
             # Results over all rows come at the end, so that behind them no event time passes before.
             passed[step["name"]] = ended or (all(passed[name] for name in step["from"]) and not over_all_rows(step))
+            if late and passed[step["name"]] and (_keeps_for_a_time(step) or "process" in step):
+                self.late += sum(map(len, given))
+                given = given if "process" in step else [() for _ in given]
             out[step["name"]] = self._step(step, given, over=passed[step["name"]])
+            if "toTable" in step:
+                (key,) = next(table["key"] for table in tree["tables"] if table["name"] == step["toTable"])
+                self._tables[step["toTable"]] |= {getattr(row, key): row for row in given[0]}
             if "to" in step:
                 self.written[topics[step["to"]]] += given[0]
 
@@ -159,6 +178,12 @@ def over_all_rows(step: Tree) -> bool:
     """Whether its results come at the end alone, so that no event time passes it before."""
     settings = step.get("aggregate", {"window": ""})
     return "window" not in settings and "session" not in settings and settings.get("emit") == "Final"
+
+
+def _keeps_for_a_time(step: Tree) -> bool:
+    """Whether it forgets what event time has passed, so that it has nothing for a row that comes late."""
+    lengths = {"window", "session", "within"}
+    return "join" in step or any(lengths & step.get(verb, {}).keys() for verb in ("aggregate", "deduplicate"))
 
 
 def _aggregated(settings: Tree, rows: Sequence[Row], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
