@@ -181,6 +181,7 @@ class Reason(StrEnum):
     COMPLETED = "Completed", "All inputs have ended and everything is written."
     DELETING = "Deleting", "The app is being deleted: its attempt is drained, then what it had is released."
     SPEC_CHANGED = "SpecChanged", "The spec differs from what the attempt runs; the next attempt takes it up."
+    TRYING = "Trying", "A pod like those of the next attempt is tried before the running attempt is drained for it."
     PARTITIONS_GREW = "PartitionsGrew", "An input has more partitions; the next attempt reads them."
     GROWTH_HALTED = "GrowthHalted", "An input has grown, and spec.onPartitionGrowth says to stop then."
 
@@ -220,6 +221,8 @@ class Reason(StrEnum):
     )
     ENDED_BY_ITSELF = "EndedByItself", "The driver of an app without end ended without an error."
     WAITING_TO_RESTART = "WaitingToRestart", "The last attempt failed; the next one starts after a wait."
+    TRIAL_FAILED = "TrialFailed", "A pod like those of the next attempt could not run, so the attempt was not drained."
+    ROLLED_BACK = "RolledBack", "An attempt of the newest spec never came up, so the app runs the spec that ran before."
     RESTART_NEVER = "RestartNever", "The last attempt failed, and spec.restart.policy allows no other."
     EXECUTORS_MISSING = "ExecutorsMissing", "Fewer executors run than the app asks for; the others wait for something."
     LOCATION_MISSING = "LocationMissing", "An executor has no location, so it can't be given tasks."

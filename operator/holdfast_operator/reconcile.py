@@ -13,6 +13,7 @@ done. Must not hold the knowledge of any step.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.decide.decision import (
@@ -21,12 +22,14 @@ from holdfast_operator.decide.decision import (
     LookAgain,
     NextLook,
     StartDriver,
+    TryPods,
     WaitForChange,
 )
-from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject, DecisionLimits, Snapshot
+from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject, DecisionLimits, ParsedSpec, Snapshot
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
 from holdfast_operator.observe.snapshot import SnapshotSources, find_app, gather
+from holdfast_operator.observe.spec_in_force import spec_that_ran
 from holdfast_operator.service.monitoring import Metrics
 
 _EXAMINED = 60_000
@@ -34,6 +37,11 @@ _EXAMINED = 60_000
 
 _CHECKED = 60_000
 """Milliseconds between two checks that the pods of an app which is not well still exist."""
+
+
+Tree = dict[str, Any]
+AppVersion = tuple[str, int]
+"""Uid and generation of an app."""
 
 
 @dataclass(slots=True)
@@ -52,8 +60,8 @@ class Reconciler:
     """Returns the time of day in milliseconds."""
     jitter: Callable[[], float]
     """Returns a number from 0 to 1, by which restarts are spread."""
-    _refused: dict[AppKey, tuple[str, AppFinding]] = field(default_factory=dict)
-    """App -> its uid, and why the API server refused its attempt."""
+    _refused: dict[AppKey, tuple[AppVersion, AppFinding]] = field(default_factory=dict)
+    """App -> its version, and why the API server refused its attempt or trial."""
 
     async def reconcile(self, key: AppKey) -> NextLook:
         """Look at one app and do what has to be done; return when to look again."""
@@ -90,22 +98,40 @@ class Reconciler:
         if tree is None:
             self._refused.pop(key, None)
             return None
-        spec = await self.examiner.spec(key, tree)
-        uid, refused = self._refused.get(key, ("", None))
-        known = refused if uid == tree["metadata"]["uid"] else None
+        tree, spec = await self._in_force(key, tree)
+        known = self._refusal(key, tree)
         seen = await gather(self.world, tree, spec, known, self.clock(), live=live)
         judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
         return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
+
+    async def _in_force(self, key: AppKey, tree: Tree) -> tuple[Tree, ParsedSpec]:
+        """Return the app and its spec; after a rollback, with the spec that ran."""
+        ran = await spec_that_ran(self.world, tree)
+        if ran is not None:
+            spec = await self.examiner.spec(key, ran.tree, ran.attempt)
+            if spec.fingerprint == ran.fingerprint:
+                return ran.tree, spec
+        return tree, await self.examiner.spec(key, tree)
+
+    def _refusal(self, key: AppKey, tree: Tree) -> AppFinding | None:
+        """Return why the API server refused what was last created for this generation of the app."""
+        version, refused = self._refused.get(key, (None, None))
+        return refused if version == _version(tree["metadata"]) else None
 
     async def _act(self, app: AppObject, decision: Decision) -> None:
         for action in decision.actions:
             refused = await self.hands.act(action, app)
             self.at(type(action).__name__)
             if refused is not None:
-                self._refused[AppKey(app.namespace, app.name)] = app.uid, refused
+                self._refused[AppKey(app.namespace, app.name)] = (app.uid, app.generation), refused
                 self.metrics.refused(refused.reason)
-            elif isinstance(action, StartDriver):
+            elif isinstance(action, StartDriver | TryPods):
                 self._refused.pop(AppKey(app.namespace, app.name), None)
+            if isinstance(action, StartDriver) and refused is None:
                 self.metrics.launched()
-            elif isinstance(action, HandOver):
+            if isinstance(action, HandOver):
                 self.metrics.moved(action.moved)
+
+
+def _version(metadata: Tree) -> AppVersion:
+    return str(metadata["uid"]), int(metadata.get("generation") or 0)

@@ -15,6 +15,7 @@ from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.protocol.attempt import read_orders
+from holdfast.protocol.names import TRIAL_LABEL
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.record import PlacementRecord
@@ -47,6 +48,8 @@ class Kubelet:
         """Uid of a driver that has a StatefulSet -> what its pods are made from."""
         self.healthy = True
         """Whether drivers report."""
+        self.trials = 0
+        """The exit code of pods that try what the next attempt needs."""
         self.node = "node-a"
         """Where new pods run."""
         self.silent: frozenset[str] = frozenset()
@@ -112,6 +115,8 @@ class Kubelet:
             target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
             self._admin.create(f"{PODS.format(self._namespace)}/{name}/binding", binding)
+        elif phase == "Pending" and TRIAL_LABEL in pod["metadata"]["labels"]:
+            self.end(name, self.trials, "No module named holdfast_runtime" if self.trials else "")
         elif phase == "Pending":
             self._status(name, "Running", {"running": {"startedAt": _now()}})
         elif phase == "Running" and _is_driver(pod) and self._executors(pod) and self.healthy:

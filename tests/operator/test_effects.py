@@ -10,15 +10,17 @@ import pytest
 
 from holdfast.protocol.names import SPARK_APP_LABEL, app_id, assignment_name, attempt_name, executor_set
 from holdfast.reasons import Reason
+from holdfast.spec.parse import parse_app
 from holdfast_operator.act.actions import ActionRunner
-from holdfast_operator.cluster import ApiKind, Cluster, ConflictError
-from holdfast_operator.decide.decision import Action, CollectAttempts, GiveUpClaim, GiveUpRunClaims, HandOver
+from holdfast_operator.cluster import ApiKind, Cluster, ClusterRefusedError, ConflictError
+from holdfast_operator.decide.decision import Action, CollectAttempts, GiveUpClaim, GiveUpRunClaims, HandOver, TryPods
 from holdfast_operator.decide.facts import AppFinding, AppKey
+from holdfast_operator.manifests.trial_pod import pod_digests
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.placement import PlacementRecords
 from holdfast_operator.observe.snapshot import SnapshotSources, StorageClasses
 from holdfast_operator.reconcile import Reconciler
-from tests.operator.apps import LIMITS, POLICY, UID, app
+from tests.operator.apps import LIMITS, POLICY, UID, app, tree
 from tests.operator.test_seating import handed
 
 OWNED = {"ownerReferences": [{"uid": UID}]}
@@ -83,7 +85,21 @@ def test_what_was_refused_to_an_app_is_forgotten_with_it() -> None:
     )
     hands, unused = ActionRunner(cluster, cache, POLICY.release), cast("Any", None)
     key = AppKey("apps", "ads")
-    refused = {key: (UID, AppFinding(Reason.CREATE_REFUSED, "quota"))}
+    refused = {key: ((UID, 1), AppFinding(Reason.CREATE_REFUSED, "quota"))}
     reconciler = Reconciler(world, unused, hands, unused, LIMITS, unused, print, int, float, refused)
     asyncio.run(reconciler.reconcile(key))
     assert refused == {}
+
+
+def test_a_refused_trial_is_told_apart_from_a_refused_attempt() -> None:
+    class Refusing(NotedCalls):
+        async def create(self, *_: object) -> dict[str, Any]:
+            message = "create Pod: exceeded quota"
+            raise ClusterRefusedError(message)
+
+    spec = parse_app(tree())
+    tries = TryPods(spec, pod_digests(spec, POLICY.release))
+    hands = ActionRunner(Refusing().client(), WatchCache(), POLICY.release)
+    refused = asyncio.run(hands.act(tries, app()))
+    assert refused == AppFinding(Reason.TRIAL_FAILED, "create Pod: exceeded quota")
+    assert asyncio.run(hands.act(TryPods(spec, ("another",)), app())) is None

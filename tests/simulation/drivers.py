@@ -32,6 +32,8 @@ from tests.simulation.objects import MAPS, PODS, SETS, DeleteCondition, Objects,
 RunPlace = tuple[str, str, str]
 """Namespace, app and run: where its files are."""
 _REPORTS = 15.0, 25.0
+CRASHING_IMAGE = "registry/crashing"
+"""With it a driver ends before it takes up its run, though its image can be pulled and imported."""
 
 
 @dataclass(eq=False, slots=True)
@@ -107,6 +109,9 @@ class Drivers:
             self._after(30.0, self.machines.end, process, 137, "")
             return
         message = json.dumps({"ended": "drained"}) if process.is_driver else ""
+        if process.is_trial:
+            self.machines.end(process, 143, "")
+            return
         if driver is not None:
             self._end(driver, 0, message)
         else:
@@ -133,6 +138,9 @@ class Drivers:
         maps = self.objects.get(MAPS, process.namespace, process.name)
         if not process.node.reachable or maps is None:
             self._after(2.0, self._wake, process)
+            return
+        if told(maps, SPARK_KEY)["spark.kubernetes.container.image"] == CRASHING_IMAGE:
+            self.machines.end(process, 1, json.dumps({"failed": "bug", "message": "no such module"}))
             return
         driver = Driver(process, read_orders(maps["data"][ORDERS_KEY]), maps["data"][APP_KEY])
         self.living[process.uid] = driver

@@ -14,6 +14,8 @@ from typing import Any
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, assignment_name, attempt_name, report_name
 from holdfast.protocol.report import REPORT_KEY
 from tests.operator.apps import TREE
+from tests.simulation.drivers import CRASHING_IMAGE
+from tests.simulation.machines import MISSING_IMAGE
 from tests.simulation.objects import APPS, MAPS, PODS, SETS, DeleteCondition, RefusedCallError, Tree
 from tests.simulation.world import NAMESPACE, World
 
@@ -81,7 +83,25 @@ def _new_run(world: World, pick: random.Random) -> None:
 
 
 def _break_image(world: World, pick: random.Random) -> None:
-    edit(world, _name(pick), runtime={"image": pick.choice(("registry/missing", "registry/other", None))})
+    edit(world, _name(pick), runtime={"image": pick.choice((MISSING_IMAGE, CRASHING_IMAGE, "registry/other", None))})
+
+
+def _mistype_image(world: World, pick: random.Random) -> None:
+    edit(world, _name(pick), runtime={"image": MISSING_IMAGE})
+
+
+def _fail_trial(world: World, pick: random.Random) -> None:
+    """A trial ends badly, by its node or by itself; or somebody deletes it."""
+    name = _name(pick)
+    trials = world.trials_of(name)
+    if not trials:
+        return
+    pod = pick.choice(trials)
+    process = world.machines.processes.get(pod["metadata"]["uid"])
+    if process is not None and process.alive and pick.random() < 0.5:
+        world.machines.end(process, 1, "ModuleNotFoundError")
+    else:
+        world.objects.delete(PODS, NAMESPACE, pod["metadata"]["name"], "tenant")
 
 
 def _suspend(world: World, pick: random.Random) -> None:
@@ -107,7 +127,8 @@ def _remove_finalizer(world: World, pick: random.Random) -> None:
 def _lose_status(world: World, pick: random.Random) -> None:
     """As after a restore from a backup, or by an edit."""
     name = _name(pick)
-    lost: Any = pick.choice(({"conditions": None}, {"driverUid": None}, {"ended": None}, {"draining": None}))
+    fields = ("conditions", "driverUid", "ended", "draining", "pods", "trial", "begun", "rollback")
+    lost: Any = {pick.choice(fields): None}
     if world.app(name) is not None:
         world.objects.patch(APPS, NAMESPACE, name, {"status": lost}, "tenant", "status")
 
@@ -284,6 +305,8 @@ HAPPENINGS: dict[str, Happens] = {
     "a tenant edits an app": _edit,
     "a tenant starts a new run": _new_run,
     "a tenant changes the image": _break_image,
+    "a tenant mistypes the image": _mistype_image,
+    "a trial fails": _fail_trial,
     "a tenant suspends or resumes an app": _suspend,
     "a tenant breaks or mends a spec": _break_spec,
     "a tenant deletes an app": _remove,

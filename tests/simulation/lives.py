@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.protocol.names import app_id
+from tests.simulation.drivers import CRASHING_IMAGE
 from tests.simulation.happenings import DEAFENING, HAPPENINGS, NAMES, Happening, make
+from tests.simulation.machines import MISSING_IMAGE
 from tests.simulation.objects import Tree
 from tests.simulation.operators import OperatorPod
 from tests.simulation.virtual_loop import StuckError, VirtualLoop
@@ -157,31 +159,45 @@ def unsettled(world: World, name: str) -> str | None:
     state, reason, message = _ready(app)
     if "deletionTimestamp" in app["metadata"]:
         return f"{name} is not gone: {state} {reason}: {message}"
-    if (app.get("status") or {}).get("observedGeneration") != app["metadata"]["generation"]:
-        return f"{name} was not looked at since generation {app['metadata']['generation']}: {state} {reason}"
+    if (behind := _behind(world, app)) is not None:
+        return f"{name}: {behind}: {state} {reason}"
     drivers = [pod["metadata"]["name"] for pod in world.pods_of(name, "driver")]
     if reason == "Running" and state == "True":
-        return None if _runs(world, app, drivers) else f"{name} is Running, and its drivers are {drivers}"
+        return None if _runs(world, app) else f"{name} is Running, and its drivers are {drivers}"
     if reason in _ENDS and _ENDS[reason](world, app) and not (reason == "Suspended" and drivers):
         return None
     return f"{name}: Ready={state} {reason}: {message}"
 
 
+def _behind(world: World, app: Tree) -> str | None:
+    """What is still to be looked at, or to be cleaned up."""
+    metadata = app["metadata"]
+    if (app.get("status") or {}).get("observedGeneration") != metadata["generation"]:
+        return f"it was not looked at since generation {metadata['generation']}"
+    trials = world.trials_of(metadata["name"])
+    return f"{trials[0]['metadata']['name']} is still there" if trials else None
+
+
 def _left(world: World, name: str) -> str | None:
     """What an app that is gone has left."""
-    left = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor")]
+    left = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor"), *world.trials_of(name)]
     left += [claim for run in map(str, range(1, 6)) for claim in world.claims_of(app_id(name, run))]
     return f"{name} is gone, and left {left[0]['metadata']['name']}" if left else None
 
 
-def _runs(world: World, app: Tree, drivers: list[str]) -> bool:
+def _runs(world: World, app: Tree) -> bool:
     """Whether its one driver lives and is not fenced."""
+    drivers = [pod["metadata"]["name"] for pod in world.pods_of(app["metadata"]["name"], "driver")]
     living = world.drivers.living.get(app["status"].get("driverUid"))
     return living is not None and living.claimed and drivers == [living.process.name]
 
 
 def _broken_image(_: World, app: Tree) -> bool:
-    return bool(app["spec"]["runtime"].get("image") == "registry/missing")
+    return bool(app["spec"]["runtime"].get("image") == MISSING_IMAGE)
+
+
+def _crashing_image(_: World, app: Tree) -> bool:
+    return bool(app["spec"]["runtime"].get("image") == CRASHING_IMAGE)
 
 
 _ENDS: dict[str, Callable[[World, Tree], bool]] = {
@@ -189,6 +205,11 @@ _ENDS: dict[str, Callable[[World, Tree], bool]] = {
     "DriverRefused": lambda _world, _app: True,
     "ImageUnavailable": _broken_image,
     "StartTimeout": _broken_image,
+    "TrialFailed": lambda world, app: _broken_image(world, app) and _runs(world, app),
+    "RolledBack": _runs,
+    "DriverFailed": _crashing_image,
+    "WaitingToRestart": _crashing_image,
+    "Starting": _crashing_image,
     "InvalidSpec": lambda _world, app: app["spec"]["steps"][0]["from"] == ["nobody"],
 }
 """Reasons that a person has to end -> whether there is cause."""

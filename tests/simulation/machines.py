@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.protocol.names import APP_ID_LABEL, ROLE_LABEL, SPARK_APP_LABEL
+from holdfast.protocol.names import APP_ID_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL
 from tests.simulation.objects import (
     CLAIMS,
     MAPS,
@@ -29,6 +29,7 @@ from tests.simulation.objects import (
 
 _GRACE_OF_NODES, _TOLERATED = 40.0, 60.0
 """Seconds until a silent node is not ready, and until its pods are told to go."""
+MISSING_IMAGE = "registry/missing"
 _PROTECTED = "kubernetes.io/pvc-protection"
 
 
@@ -47,6 +48,10 @@ class PodProcess:
     @property
     def is_driver(self) -> bool:
         return self.labels.get(ROLE_LABEL) == "driver"
+
+    @property
+    def is_trial(self) -> bool:
+        return TRIAL_LABEL in self.labels
 
 
 @dataclass(eq=False, slots=True)
@@ -74,7 +79,8 @@ class Machines:
     told_to_end: Callable[[PodProcess], None] = lambda _process: None
     processes: dict[str, PodProcess] = field(default_factory=dict)
     """Uid of the pod -> its process; also of pods that are gone while their processes go on."""
-    broken_images: set[str] = field(default_factory=set)
+    broken_images: frozenset[str] = frozenset({MISSING_IMAGE})
+    """Which no registry has."""
 
     def begin(self) -> None:
         self.objects.listeners.append(self._changed)
@@ -264,7 +270,14 @@ class Machines:
         process = PodProcess(uid, metadata["name"], metadata["namespace"], node, metadata.get("labels") or {})
         self.processes[uid] = process
         self.set_status(pod, {"phase": "Running", **_container({"running": {"startedAt": self.objects.stamp()}})})
+        if process.is_trial:
+            self._after(self.pick.uniform(0.2, 3.0), self._end_trial, process)
         self.started(process)
+
+    def _end_trial(self, process: PodProcess) -> None:
+        """What it tries can be imported."""
+        if process.alive:
+            self.end(process, 0, "")
 
     def _node_of(self, pod: Tree) -> Machine | None:
         return next((node for node in self.nodes if node.name == pod["spec"].get("nodeName")), None)

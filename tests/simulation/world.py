@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import WorldChangeError
-from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL
+from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL
 from tests.simulation.drivers import Drivers
 from tests.simulation.machines import Machine, Machines
 from tests.simulation.network import Network
@@ -123,6 +123,10 @@ class World:
         pods = self.objects.all(PODS, NAMESPACE, {APP_LABEL: app, ROLE_LABEL: role})
         return [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
 
+    def trials_of(self, app: str) -> list[Tree]:
+        """Its pods that try what the next attempt needs."""
+        return self.objects.all(PODS, NAMESPACE, {APP_LABEL: app, TRIAL_LABEL: None})
+
     def claims_of(self, app_id: str) -> list[Tree]:
         return self.objects.all(CLAIMS, NAMESPACE, {SPARK_APP_LABEL: app_id})
 
@@ -134,6 +138,7 @@ class World:
             self.abandoned.add(change.tree["metadata"]["name"])
         if operator and change.kind == APPS and change.before is not None:
             self._check_status(change)
+            self._check_drain(change)
         deleted = change.type == "DELETED" or "deletionTimestamp" in change.tree["metadata"]
         if operator and deleted and change.tree["metadata"]["uid"] in self.foreign:
             self.break_rule(f"{change.by} deletes {change.kind} {change.tree['metadata']['name']}, which is not ours")
@@ -149,6 +154,15 @@ class World:
             was, now = before.get(number), after.get(number)
             if was is not None and (now is None or now < was):
                 self.break_rule(f"{change.tree['metadata']['name']}: {number} went from {was} back to {now}")
+
+    def _check_drain(self, change: Change) -> None:
+        """An attempt that has begun is not drained for a spec whose pods can't start."""
+        before, after = (change.before or {}).get("status") or {}, change.tree.get("status") or {}
+        begun, image = before.get("begun") or {}, change.tree["spec"]["runtime"].get("image")
+        known = (begun.get("runId"), begun.get("attempt")) == (before.get("runId"), before.get("attempt"))
+        drained = before.get("draining") is None and after.get("draining") in ("SpecChanged", "PartitionsGrew")
+        if drained and known and image in self.machines.broken_images:
+            self.break_rule(f"{change.tree['metadata']['name']} is drained for {image}, which can't be pulled")
 
     def _check_drivers(self, pod: Tree) -> None:
         """A driver is made only when no other of the app is alive."""

@@ -6,7 +6,7 @@ adds `spark-s-` before and `-0` after an app id. The digest distinguishes names 
 run `c` and `a` of run `b-c`. Labels that Spark writes are here because Holdfast selects by them.
 
 Labels and owner references can be changed on any object, its name can't. So an object belongs to an app only if it has
-a name that is made here; the functions that parse names (`attempt_in`, `executor_set_in`, `is_claim_of`) say so. Must
+a name that is made here; the functions that parse names (`attempt_in`, `executor_set_in`, `trial_in`) say so. Must
 not know what the objects are for.
 """
 
@@ -76,6 +76,22 @@ def is_run_claim(app_id: str, claim: str) -> bool:
     return re.fullmatch(f".+-spark-s-{re.escape(app_id)}-0-[0-9]{{1,5}}", claim) is not None
 
 
+def trial_name(app: str, run: str, digest: str) -> str:
+    """Return the name of the pod that tries what pods are made from; `digest` is that of what is tried."""
+    return f"{app_id(app, run)}-trial-{digest}"
+
+
+def trial_in(app: str, name: str) -> str | None:
+    """Return the digest of what the pod of this name tries; None: it is no trial of this app."""
+    match = re.fullmatch(f"{_any_app_id(app)}-trial-([0-9a-f]{{{_DIGEST}}})", name)
+    return match[1] if match is not None else None
+
+
+def trial_digest(text: str) -> str:
+    """Return the digest of a text that stands in names of trials."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]
+
+
 def report_name(app: str, run: str) -> str:
     """Return the name of the ConfigMap to which the driver of a run writes its report."""
     return f"{app_id(app, run)}-report"
@@ -110,6 +126,9 @@ ATTEMPT_LABEL = "holdfast.dev/attempt"
 
 ROLE_LABEL = "spark-role"
 """On Spark's pods, from Spark: driver or executor."""
+
+TRIAL_LABEL = "holdfast.dev/trial"
+"""On a pod that tries what the next attempt's pods are made from, in place of a role; the value is its digest."""
 
 ASSIGNMENT_LABEL = "holdfast.dev/assignment"
 """On the ConfigMap from which a driver reads assignments; the value is the app's name."""

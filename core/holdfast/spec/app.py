@@ -38,6 +38,43 @@ StatusCount = Annotated[int | None, Field(ge=0, le=LAST_ATTEMPT, json_schema_ext
 """Bounded, as attempts are: a larger number that somebody writes there would be refused when one is added."""
 
 
+PodDigests = Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=2)]
+"""Of what driver and executors are made from; one if both are made from the same."""
+
+
+class PodTrial(SpecModel):
+    """A trial of what the next attempt's pods are made from, while another attempt runs."""
+
+    pods: PodDigests
+    """What is tried."""
+    generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+    """The generation of the app it is tried for."""
+    since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When it began."""
+    failed: Annotated[str, Field(max_length=4096)] = ""
+    """Why it failed; empty: it has not."""
+
+
+class BegunAttempt(SpecModel):
+    """An attempt whose driver began; what it ran is in its ConfigMap."""
+
+    run_id: Annotated[str, Field(max_length=63)]
+    """Its run."""
+    attempt: Annotated[int, Field(ge=0, le=LAST_ATTEMPT, json_schema_extra={"format": "int64"})]
+    """Its number in the run."""
+    spec_hash: Annotated[str, Field(max_length=128)]
+    """Hash of the spec that it ran."""
+
+
+class Rollback(SpecModel):
+    """A generation of the app that never came up; the spec of the last attempt that began runs in its place."""
+
+    generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+    """The generation that never came up; a newer one ends the rollback."""
+    why: Annotated[str, Field(max_length=4096)]
+    """What became of its attempt."""
+
+
 class Status(SpecModel):
     """What the operator has observed and intends."""
 
@@ -67,6 +104,14 @@ class Status(SpecModel):
     """How many input partitions are read."""
     restarts: StatusCount = None
     """How many attempts of this run failed and were followed by another."""
+    pods: PodDigests = ()
+    """Digests of what the pods of that attempt are made from, as far as a trial can tell."""
+    trial: PodTrial | None = None
+    """The last trial of other pods, if it is under way or has failed."""
+    begun: BegunAttempt | None = None
+    """The last attempt whose driver began."""
+    rollback: Rollback | None = None
+    """Set while the spec of that attempt runs in place of the newest, which never came up."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """Ready, Reconciling, Stalled and what they rest on; each has one writer."""
 

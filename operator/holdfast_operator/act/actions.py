@@ -43,6 +43,7 @@ from holdfast_operator.decide.decision import (
     OperatorEvent,
     RemoveFinalizer,
     StartDriver,
+    TryPods,
 )
 from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject
 from holdfast_operator.manifests.driver_pod import (
@@ -53,6 +54,7 @@ from holdfast_operator.manifests.driver_pod import (
     driver_pod,
 )
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
+from holdfast_operator.manifests.trial_pod import trial_pods
 from holdfast_operator.observe.cache import WatchCache
 
 Tree = dict[str, Any]
@@ -94,14 +96,15 @@ class ActionRunner:
                 await self._finalizer(app, keep=isinstance(action, AddFinalizer))
             case StartDriver():
                 return await self._start(action, app, owner)
+            case TryPods():
+                return await self._try(action, app, owner)
             case HandOver():
                 await self._hand_over(action, app, owner)
-            case EndPod():
-                await self.cluster.delete(POD, app.namespace, action.name, action.uid)
+            case EndPod() | ForceDeletePod():
+                grace = 0 if isinstance(action, ForceDeletePod) else None
+                await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace)
             case EndExecutorSet():
                 await self.cluster.delete(STATEFUL_SET, app.namespace, action.name, action.uid)
-            case ForceDeletePod():
-                await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace=0)
             case GiveUpClaim():
                 await self.cluster.delete(CLAIM, app.namespace, action.name, action.uid)
             case GiveUpRunClaims():
@@ -130,6 +133,17 @@ class ActionRunner:
                     return _anothers(kind, tree)
         except ClusterRefusedError as error:
             return AppFinding(Reason.CREATE_REFUSED, str(error))
+        return None
+
+    async def _try(self, action: TryPods, app: AppObject, owner: AppOwner) -> AppFinding | None:
+        for trial in trial_pods(action.app, owner, self.installed):
+            if trial.digest not in action.digests:
+                continue
+            try:
+                if not await self._made(POD, trial.tree, app):
+                    return AppFinding(Reason.TRIAL_FAILED, _anothers(POD, trial.tree).message)
+            except ClusterRefusedError as error:
+                return AppFinding(Reason.TRIAL_FAILED, str(error))
         return None
 
     async def _limit(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from holdfast.moments import moment, stamp
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
-from holdfast.spec.app import Condition, Status
+from holdfast.spec.app import Condition, Rollback, Status
 from holdfast_operator.decide.decision import (
     Action,
     ConditionUpdates,
@@ -107,6 +107,8 @@ def under_way(case: Case, reason: Reason, message: str) -> ConditionUpdates:
 def running_conditions(case: Case, report: DriverReport) -> ConditionUpdates:
     """Return the updates for a healthy attempt; the newest spec may still wait or be invalid."""
     judged, against = case.judged, case.judged.against
+    if (rollback := case.rolled_back) is not None:
+        return not_ready(Reason.ROLLED_BACK, rollback_message(rollback), moving=False, stalled=True)
     if against is not None and judged.may_change and judged.differs(case.status):
         message = f"attempt {report.attempt} goes on as it was; what was applied has to wait: {against.message}"
         return waiting(case, against.reason, message)
@@ -114,6 +116,14 @@ def running_conditions(case: Case, report: DriverReport) -> ConditionUpdates:
         message = f"attempt {report.attempt} goes on as it was; what was applied can't run: {against.message}"
         return not_ready(against.reason, message, moving=False, stalled=True)
     return settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
+
+
+def rollback_message(rollback: Rollback) -> str:
+    """Return what happened to the newest spec, and what to do."""
+    return (
+        f"{rollback.why}; the app runs the spec that ran before. Correct the spec: each change of it is tried anew, "
+        "once; the spec that runs is in the ConfigMap of its attempt"
+    )
 
 
 def plan_conditions(judged: StartVerdict) -> ConditionUpdates:
@@ -209,6 +219,10 @@ def decision(
 def status_with(case: Case, said: ConditionUpdates, **fields: object) -> Status:
     """Return the status with these fields, and these conditions of the current generation."""
     generation = case.seen.app.generation
+    rollback = case.rolled_back
+    if rollback is not None and "Stalled" in said and not said["Stalled"][0]:
+        # Whatever becomes of the spec that ran, the newest waits for somebody to act.
+        said = said | {"Stalled": (True, Reason.ROLLED_BACK, rollback_message(rollback))}
     conditions = updated_conditions(case.status.conditions, said, generation, case.now)
     return case.status.model_copy(update={"observed_generation": generation, "conditions": conditions, **fields})
 
@@ -229,6 +243,7 @@ _NO_FAULT = PENDING_REASONS | {
     Reason.SUSPENDED,
     Reason.COMPLETED,
     Reason.DRAINING,
+    Reason.TRYING,
     Reason.DELETING,
     Reason.WAITING_TO_RESTART,
     Reason.PREVIOUS_ATTEMPT_ALIVE,

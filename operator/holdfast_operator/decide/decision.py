@@ -60,6 +60,14 @@ class StartDriver:
 
 
 @dataclass(frozen=True, slots=True)
+class TryPods:
+    """Create the trial pods of an app that have these digests. Idempotent."""
+
+    app: StreamApp
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HandOver:
     """Hand a new assignment to the driver."""
 
@@ -134,6 +142,7 @@ Action = (
     AddFinalizer
     | RemoveFinalizer
     | StartDriver
+    | TryPods
     | HandOver
     | EndPod
     | EndExecutorSet
@@ -161,11 +170,15 @@ class Decision:
     wake: NextLook
     actions: tuple[Action, ...] = ()
     events: tuple[OperatorEvent, ...] = ()
+    goes_back: bool = False
+    """Whether it gives the newest spec up for the one that ran, as no report says that the newest began."""
 
     @property
     def rests_on_absence(self) -> bool:
-        """Return whether it would be wrong if a pod or an attempt existed that was not seen."""
-        return any(isinstance(action, StartDriver | RemoveFinalizer | GiveUpRunClaims) for action in self.actions)
+        """Return whether it would be wrong if a pod, an attempt or a report existed that was not seen."""
+        return self.goes_back or any(
+            isinstance(action, StartDriver | RemoveFinalizer | GiveUpRunClaims) for action in self.actions
+        )
 
     @property
     def wants_change(self) -> bool:

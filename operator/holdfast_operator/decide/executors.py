@@ -14,7 +14,7 @@ from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.pods import PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
-from holdfast.spec.app import Status
+from holdfast.spec.app import Status, StreamApp
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.conditions import (
     unreadable,
@@ -44,10 +44,11 @@ class ExecutorEffects:
 
 def executor_effects(case: Case, driver: PodState, report: DriverReport | None) -> ExecutorEffects:
     """Give tasks to executors that are up; report and wait for missing ones, and give up those on lost nodes."""
-    if case.judged.app is None or not driver.works:
+    app = running_app(case)
+    if app is None or not driver.works:
         return ExecutorEffects({})
     mine, seats = executors(case.seen, driver.attempt), case.seen.seats
-    wanted, up = case.judged.app.spec.runtime.executors.count, sum(pod.works for pod in mine)
+    wanted, up = app.spec.runtime.executors.count, sum(pod.works for pod in mine)
     since = missing_since(case.status)
     hands = new_assignment(case, driver, report)
     hands_over: tuple[Action, ...] = () if hands is None else (hands,)
@@ -64,6 +65,11 @@ def executor_effects(case: Case, driver: PodState, report: DriverReport | None) 
         return ExecutorEffects({}, wake, (*hands_over, *ends), told)
     said = {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{waiting_executor(mine)}")}
     return ExecutorEffects(said, wake, (*hands_over, *ends), told)
+
+
+def running_app(case: Case) -> StreamApp | None:
+    """Return the app as the attempt runs it: an attempt may go on though the spec has changed."""
+    return case.seen.running if isinstance(case.seen.running, StreamApp) else case.judged.app
 
 
 def waiting_executor(executors: tuple[PodState, ...]) -> str:
@@ -97,7 +103,8 @@ def new_assignment(case: Case, driver: PodState, report: DriverReport | None) ->
     if not isinstance(seats, ExecutorLocations) or not seats.places or plan is None or not plan.valid:
         return None
     last, record = _last(seats, attempt), case.seen.record
-    if not _due(case, seats, last, attempt):
+    # A plan of another spec has other tasks.
+    if (last is None and case.judged.differs(case.status)) or not _due(case, seats, last, attempt):
         return None
     tasks: list[str] = [task.name for task in plan.tasks]
     locations: Mapping[str, str] = {}
@@ -124,7 +131,7 @@ def _last(seats: ExecutorLocations, attempt: int) -> VersionedAssignment | None:
 def _due(case: Case, seats: ExecutorLocations, last: VersionedAssignment | None, attempt: int) -> bool:
     if last is not None and dict(last.processors) == dict(seats.places):
         return False
-    app, now = case.judged.app, case.now
+    app, now = running_app(case), case.now
     if app is not None and len(seats.places) >= app.spec.runtime.executors.count:
         return True
     if last is not None and not last.processors.keys() <= seats.places.keys():

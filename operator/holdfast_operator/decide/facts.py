@@ -14,7 +14,7 @@ from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.pods import PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
-from holdfast.spec.app import Status, StreamApp
+from holdfast.spec.app import Rollback, Status, StreamApp
 from holdfast.spec.diff import fingerprint
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.runtime import Restart
@@ -100,6 +100,8 @@ class Snapshot:
     """Executors of all attempts."""
     others: tuple[PodState, ...] | Unknown = ()
     """Drivers of other attempts."""
+    trials: tuple[PodState, ...] = ()
+    """Pods that try what the next attempt's pods are made from."""
     strangers: tuple[PodState, ...] = ()
     """Drivers of an earlier app of this name: not ours to end."""
     running: Observed[StreamApp] = None
@@ -122,7 +124,7 @@ class Snapshot:
     """The highest attempt of the spec's run that left a trace. The status is not enough: it can be lost (a backup has
     none), and an earlier run can be resumed."""
     refused: AppFinding | None = None
-    """Why the API server refused to create the attempt in the status at the last try."""
+    """Why the API server refused to create the attempt in the status, or the trial in it, at the last try."""
 
     @property
     def grounds(self) -> Grounds:
@@ -179,6 +181,8 @@ class StartVerdict:
     """None: it may start."""
     fingerprint: str | None = None
     """Fingerprint of a valid spec."""
+    pods: tuple[str, ...] = ()
+    """Digests of what an attempt's pods would be made from, as far as a trial can tell."""
 
     @property
     def may_change(self) -> bool:
@@ -208,6 +212,10 @@ class DecisionLimits:
     """A driver that has reported nothing for this long is not healthy."""
     quiet: int = 90_000
     """A driver that has reported nothing for this long is looked at by the API server: the watches may be dead."""
+    trial: int = 180_000
+    """A trial pod that has not ended well after this has failed."""
+    trial_again: int = 600_000
+    """A trial that failed is repeated after this, as its cause may be gone."""
     hung: int = 600_000
     """A running driver of which nothing has been heard for this long is replaced."""
     triggers: int = 30
@@ -239,6 +247,22 @@ class Case:
     def status(self) -> Status:
         """Return the app's status as written by the operator."""
         return self.seen.app.status
+
+    @property
+    def begun(self) -> bool:
+        """Return whether the driver of the attempt in the status has said that it began."""
+        report, begun = self.seen.report, self.status.begun
+        if begun is not None and (begun.run_id, begun.attempt) == (self.status.run_id, self.status.attempt):
+            return True
+        return isinstance(report, DriverReport) and report.attempt == self.status.attempt and report.begun
+
+    @property
+    def rolled_back(self) -> Rollback | None:
+        """Return the rollback if the spec that is judged is the one that ran before, in place of the newest."""
+        rollback, begun = self.status.rollback, self.status.begun
+        if rollback is None or begun is None or rollback.generation != self.seen.app.generation:
+            return None
+        return rollback if self.judged.fingerprint == begun.spec_hash else None
 
     @property
     def restart(self) -> Restart:

@@ -1,6 +1,6 @@
 """The decision about an app: the rules in order, and those for an app without a driver.
 
-    deleted? -> finalizer? -> pods unreadable? -> leftovers of other attempts?
+    deleted? -> finalizer? -> rollback over? -> pods unreadable? -> leftovers of other attempts?
              -> driver there? (ending, over, running) -> driver gone? -> may another attempt start?
 
 `RULES` is the operator's behaviour. Pure: the time comes in as an argument, nothing is read or done. Every action is
@@ -44,15 +44,25 @@ from holdfast_operator.decide.decision import (
     WaitForChange,
     actions_to_end,
 )
-from holdfast_operator.decide.facts import PENDING_REASONS, Case, DecisionLimits, Snapshot, StartVerdict, Unknown
+from holdfast_operator.decide.facts import (
+    PENDING_REASONS,
+    AppFinding,
+    Case,
+    DecisionLimits,
+    Snapshot,
+    StartVerdict,
+    Unknown,
+)
 from holdfast_operator.decide.running_checks import growth_halts
+from holdfast_operator.decide.trials import stale_trials
 
 
 def decide(seen: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimits) -> Decision:
     """Return the decision of the first rule that applies."""
     case = Case(seen, judged, now, limits)
     decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
-    return replace(decided, events=(*decided.events, *condition_events(case.status, decided)))
+    actions = (*decided.actions, *stale_trials(case, decided))
+    return replace(decided, actions=actions, events=(*decided.events, *condition_events(case.status, decided)))
 
 
 def _deleted(case: Case) -> Decision | None:
@@ -82,6 +92,16 @@ def _unguarded(case: Case) -> Decision | None:
         return None
     # A running app can lose it too: `kubectl replace` removes it.
     return Decision(case.status, LookAgain(0), (AddFinalizer(),))
+
+
+def _goes_forward(case: Case) -> Decision | None:
+    """The app was changed after a rollback, or the spec that ran is gone: the newest spec is what counts."""
+    rollback = case.status.rollback
+    if rollback is None or case.rolled_back is not None:
+        return None
+    changed = rollback.generation != case.seen.app.generation
+    fields = {"rollback": None} if changed else {"rollback": None, "begun": None}
+    return Decision(case.status.model_copy(update=fields), LookAgain(0))
 
 
 def _blind(case: Case) -> Decision | None:
@@ -231,8 +251,9 @@ def _next_number(case: Case) -> int:
     status, app = case.status, case.judged.app
     if _intended(case) and status.attempt is not None:
         return status.attempt
-    same_run = app is not None and status.run_id == app.spec.run_id
-    return max(status.attempt or 0 if same_run else 0, case.seen.highest) + 1
+    run = None if app is None else app.spec.run_id
+    begun = status.begun.attempt if status.begun is not None and status.begun.run_id == run else 0
+    return max(status.attempt or 0 if status.run_id == run else 0, begun, case.seen.highest) + 1
 
 
 def starts(case: Case) -> Decision:
@@ -247,8 +268,7 @@ def starts(case: Case) -> Decision:
     )
     said = plan_conditions(case.judged) | starting
     said |= {"DriverRunning": (False, Reason.STARTING, message)}
-    if case.seen.refused is not None:
-        why = case.seen.refused
+    if (why := _refused(case)) is not None:
         said |= waiting(case, why.reason, why.message)
     counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
     storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
@@ -265,12 +285,14 @@ def starts(case: Case) -> Decision:
     return decision(
         case,
         said,
-        LookAgain(case.limits.soon if case.seen.refused is None else case.limits.look),
+        LookAgain(case.limits.soon if why is None else case.limits.look),
         tuple(actions),
         tuple(events),
         run_id=app.spec.run_id,
         attempt=number,
         spec_hash=case.judged.fingerprint,
+        pods=case.judged.pods,
+        trial=None,
         driver_uid=None,
         draining=None,
         ended=None,
@@ -278,6 +300,12 @@ def starts(case: Case) -> Decision:
         restarts=0 if new_run else status.restarts or 0,
         failures=0 if new_run else status.failures or 0,
     )
+
+
+def _refused(case: Case) -> AppFinding | None:
+    """Return why the attempt could not be created at the last try."""
+    refused = case.seen.refused
+    return None if refused is None or refused.reason is Reason.TRIAL_FAILED else refused
 
 
 def _left_behind(case: Case) -> tuple[OperatorEvent, ...]:
@@ -304,6 +332,7 @@ def _needs_topics(case: Case) -> bool:
 RULES: tuple[Callable[[Case], Decision | None], ...] = (
     _deleted,
     _unguarded,
+    _goes_forward,
     _blind,
     _leftovers,
     with_driver.driver_ends,

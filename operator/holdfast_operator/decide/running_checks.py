@@ -66,18 +66,13 @@ def _changed(case: Case, app: StreamApp) -> AppFinding | None:
     return AppFinding(Reason.SPEC_CHANGED, f"{one_line(', '.join(named[:_SHOWN]))}{more} changed: {cost}")
 
 
-def _begun(case: Case) -> bool:
-    """Return whether the record is this attempt's; until its driver has begun, it is the previous attempt's."""
-    report = case.seen.report
-    return isinstance(report, DriverReport) and report.attempt == case.status.attempt and report.begun
-
-
 def _halted(case: Case, _: StreamApp) -> AppFinding | None:
-    return growth_halts(case) if _begun(case) else None
+    # Until the driver has begun, the record is the previous attempt's.
+    return growth_halts(case) if case.begun else None
 
 
 def _grown(case: Case, app: StreamApp) -> AppFinding | None:
-    if app.spec.on_partition_growth != "Restart" or case.judged.against is not None or not _begun(case):
+    if app.spec.on_partition_growth != "Restart" or case.judged.against is not None or not case.begun:
         return None
     told = _growth(case)
     return AppFinding(Reason.PARTITIONS_GREW, f"{told} partitions") if told else None
@@ -129,6 +124,11 @@ class LivingDriver:
 def unhealthy(living: LivingDriver) -> AppFinding | None:
     """Return what is wrong with the driver; None: it is starting in time or running well."""
     return next((found for ask in HEALTH_CHECKS if (found := ask(living)) is not None), None)
+
+
+def obstacle(living: LivingDriver) -> AppFinding | None:
+    """Return what keeps the pod from starting, with the cure; None: nothing that is known."""
+    return next((found for ask in (_image, _container, _unschedulable) if (found := ask(living)) is not None), None)
 
 
 def _node_lost(living: LivingDriver) -> AppFinding | None:

@@ -4,6 +4,7 @@ Must not start a driver: `rules.starts` does.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.moments import stamp, time_span
@@ -11,6 +12,7 @@ from holdfast.protocol.names import app_id
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
+from holdfast.spec.app import BegunAttempt
 from holdfast.spec.values import millis
 from holdfast_operator.decide.attempt_endings import FAILURES, AttemptEnding, AttemptOutcome, ending_of
 from holdfast_operator.decide.conditions import (
@@ -37,7 +39,9 @@ from holdfast_operator.decide.decision import (
 )
 from holdfast_operator.decide.executors import executor_effects, executors, waiting_executor
 from holdfast_operator.decide.facts import AppFinding, Case
+from holdfast_operator.decide.going_back import rollback_after, rollback_from, stuck_before_start
 from holdfast_operator.decide.running_checks import STUCK_REASONS, LivingDriver, reason_to_end, unhealthy
+from holdfast_operator.decide.trials import trial_before
 
 _REPLACED: Mapping[str, AttemptEnding] = {
     reason.value: AttemptEnding(
@@ -95,18 +99,40 @@ def driver_runs(case: Case) -> Decision | None:
         return None
     if given_up(case, driver, None):
         return _lost(case, driver)
-    if case.status.draining is None and (unable := _unable(case, driver)) is not None:
+    wish = reason_to_end(case)
+    if case.status.draining is not None:
+        return _drains(case, driver, wish)
+    return _unfit(case, driver) or _wished(case, driver, wish)
+
+
+def _unfit(case: Case, driver: PodState) -> Decision | None:
+    """End a driver that will not go on, or has not started where another spec would."""
+    if (unable := _unable(case, driver)) is not None:
         return _replaced(case, driver, unable)
-    wish, begun = reason_to_end(case), case.status.draining
-    if begun is None and wish is None:
+    if (stuck := stuck_before_start(case, driver)) is None:
+        return None
+    ends = _replaced(case, driver, stuck)
+    status = ends.status.model_copy(update={"rollback": rollback_from(case, stuck)})
+    return replace(ends, status=status, goes_back=True)
+
+
+def _wished(case: Case, driver: PodState, wish: AppFinding | None) -> Decision:
+    """Drain an attempt that has to end, but not before what the next one needs has been tried."""
+    if wish is None:
         return _living(case, driver)
+    trial = trial_before(case, wish)
+    return _drains(case, driver, wish) if trial is None else trial.beside(_living(case, driver, trial.said))
+
+
+def _drains(case: Case, driver: PodState, wish: AppFinding | None) -> Decision:
     # A drain that has begun is completed, even if its reason is gone: the spec may have been changed back.
+    begun = case.status.draining
     why = begun if begun is not None else str(wish.reason if wish else "")
     said = not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
     said |= {"DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
     told = () if wish is None or begun is not None else (OperatorEvent(wish.reason, wish.message),)
-    ends = (EndPod(driver.name, driver.uid),)
-    return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
+    fields: dict[str, object] = {"driver_uid": driver.uid, "draining": why, "trial": None}
+    return decision(case, said, LookAgain(case.limits.soon), (EndPod(driver.name, driver.uid),), told, **fields)
 
 
 def _lost(case: Case, driver: PodState) -> Decision:
@@ -141,7 +167,8 @@ def _replaced(case: Case, driver: PodState, unable: AppFinding) -> Decision:
     return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
 
 
-def _living(case: Case, driver: PodState) -> Decision:
+def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = None) -> Decision:
+    """Return what is done about a driver that goes on. `of_trial`: what a trial beside it says."""
     report = case.seen.report
     mine = report if isinstance(report, DriverReport) and report.attempt == driver.attempt else None
     interval = millis(case.judged.app.spec.runtime.trigger.interval) if case.judged.app is not None else 0
@@ -166,7 +193,10 @@ def _living(case: Case, driver: PodState) -> Decision:
     well = applied and mine is not None and case.now - mine.at <= case.limits.quiet
     wake = LookAgain(case.limits.look, well=well) if healthy else LookAgain(soon)
     seated = executor_effects(case, driver, mine)
-    fields: dict[str, object] = {"driver_uid": driver.uid}
+    said |= of_trial or {}
+    fields: dict[str, object] = {"driver_uid": driver.uid, "trial": None}
+    if case.begun:
+        fields["begun"] = _begun(case)
     if mine is not None:
         fields |= {"tasks": mine.tasks, "partitions": mine.partitions, "placed": f"{mine.placed}/{mine.tasks}"}
     if proven and case.status.failures:
@@ -177,6 +207,12 @@ def _living(case: Case, driver: PodState) -> Decision:
     # Each run numbers its attempts from one, so its first one may find those of the run before.
     collects = (CollectAttempts(attempt, run),) if fresh and (attempt > 1 or _of_other_runs(case, run)) else ()
     return Decision(status, _before_lost(case, seated.wake or wake), (*seated.actions, *collects), seated.events)
+
+
+def _begun(case: Case) -> BegunAttempt:
+    """Return the attempt in the status as one that began, so that a later one can go back to its spec."""
+    status = case.status
+    return BegunAttempt(run_id=status.run_id or "1", attempt=status.attempt or 0, spec_hash=status.spec_hash or "")
 
 
 def _of_other_runs(case: Case, run: str) -> bool:
@@ -196,10 +232,12 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
     """Return a decision that records how the attempt ended. The next look decides what follows."""
     failed = ending.outcome in FAILURES
     again = failed or ending.outcome is AttemptOutcome.LOST
-    failures = min(LAST_ATTEMPT, (case.status.failures or 0) + (1 if failed else 0))
+    rollback = rollback_after(case, ending)
+    goes_back = rollback is not None
+    failures = 0 if goes_back else min(LAST_ATTEMPT, (case.status.failures or 0) + (1 if failed else 0))
     said = not_ready(ending.reason, ending.message, moving=True)
     warning = ending.outcome not in (AttemptOutcome.COMPLETED, AttemptOutcome.DRAINED)
-    return decision(
+    ended = decision(
         case,
         {**said, "DriverRunning": (False, ending.reason, ending.message)},
         LookAgain(0),
@@ -207,10 +245,14 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
         driver_uid=uid or case.status.driver_uid,
         ended=ending.outcome.value,
         draining=None,
+        trial=None,
+        begun=_begun(case) if case.begun else case.status.begun,
+        rollback=rollback or case.status.rollback,
         failures=failures,
-        restarts=min(LAST_ATTEMPT, (case.status.restarts or 0) + (1 if again else 0)),
-        retry_at=stamp(case.now + _wait(case, failures)) if failed else None,
+        restarts=min(LAST_ATTEMPT, (case.status.restarts or 0) + (1 if again or goes_back else 0)),
+        retry_at=stamp(case.now + _wait(case, failures)) if failed and not goes_back else None,
     )
+    return replace(ended, goes_back=goes_back)
 
 
 def _wait(case: Case, failures: int) -> int:

@@ -221,13 +221,13 @@ class Examiner:
     """Why a question can't be answered."""
     _asked: dict[QuestionKey, "asyncio.Task[None]"] = field(default_factory=dict)
 
-    async def spec(self, key: AppKey, tree: Mapping[str, Any]) -> ParsedSpec:
-        """Return the parsed spec of this object."""
+    async def spec(self, key: AppKey, tree: Mapping[str, Any], of_attempt: str = "") -> ParsedSpec:
+        """Return the parsed spec of this object. `of_attempt`: of whose ConfigMap, if it is not the object's own."""
         metadata = tree["metadata"]
         unread = (tree.get(UNREAD) or {}).get("spec")
         if unread is not None:
             return ParsedSpec(None, None, f"spec: it can't be read: {unread}")
-        since, named = metadata.get("generation"), {"metadata": {"name": metadata["name"]}}
+        since, named = (metadata.get("generation"), of_attempt), {"metadata": {"name": metadata["name"]}}
         kept = {name: tree[name] for name in ("apiVersion", "kind", "spec") if name in tree} | named
         answer = await self._answer(key, (metadata["uid"], "spec"), since, kept)
         return answer if isinstance(answer, ParsedSpec) else ParsedSpec(None, None, answer)
@@ -241,7 +241,9 @@ class Examiner:
         """Return whether an attempt of the current app may start."""
         if spec.app is None:
             return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, spec.wrong))
-        answer = await self._answer(key, (uid, "verdict"), (generation, grounds), spec.app, grounds, self.policy)
+        answer = await self._answer(
+            key, (uid, "verdict"), (generation, spec.fingerprint, grounds), spec.app, grounds, self.policy
+        )
         if isinstance(answer, StartVerdict):
             return replace(answer, app=spec.app, fingerprint=spec.fingerprint)
         return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, answer))

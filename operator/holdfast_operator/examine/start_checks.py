@@ -14,6 +14,7 @@ from holdfast.spec.app import StreamApp
 from holdfast_operator.decide.facts import AppFinding, Grounds, ParsedSpec, StartVerdict, Unknown
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates
+from holdfast_operator.manifests.trial_pod import pod_digests
 
 _SHOWN_PROBLEMS = 10
 
@@ -36,7 +37,8 @@ def judge(seen: Grounds, spec: ParsedSpec, policy: PodPolicy) -> StartVerdict:
         planned = plan(app, PlanningFacts(topics=seen.counts, record=seen.record))
     case = _Case(seen, app, planned, policy)
     against = next((found for ask in START_CHECKS if (found := ask(case)) is not None), None)
-    return StartVerdict(app, planned, against, spec.fingerprint)
+    pods = pod_digests(app, policy.release) if against is None else ()
+    return StartVerdict(app, planned, against, spec.fingerprint, pods)
 
 
 def _no_embedded_log(case: _Case) -> AppFinding | None:

@@ -50,7 +50,8 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DRAIN = 120
 _LONGEST_DRAIN = 3600
 _NODES = 50
-_POD_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_POD"
+POD_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_POD"
+APP_VOLUME = "holdfast-app"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
         "resources": _resources(driver.cores, driver.memory),
         "securityContext": _container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": "holdfast-app", "mountPath": _FOLDER, "readOnly": True}, *_secret_mounts(app)],
+        "volumeMounts": [{"name": APP_VOLUME, "mountPath": _FOLDER, "readOnly": True}, *_secret_mounts(app)],
     }
     pod: Tree = {
         "apiVersion": "v1",
@@ -119,7 +120,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": drain_seconds(app),
             "containers": [container],
-            "volumes": [{"name": "holdfast-app", "configMap": {"name": name}}, *_secret_volumes(app)],
+            "volumes": [{"name": APP_VOLUME, "configMap": {"name": name}}, *_secret_volumes(app)],
         },
     }
     return with_node_tolerations(merged(pod, driver.pod_template), release.lost_after)
@@ -193,7 +194,7 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
                     "securityContext": _container_security(),
                     # Spark passes it to the driver, which knows executors by pod, whatever number Spark gives them.
                     "env": [
-                        {"name": _POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                        {"name": POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                     ],
                     "volumeMounts": _secret_mounts(app),
                 }

@@ -40,7 +40,7 @@ _MAIN_FIELDS = {
     "args": "the runtime starts itself",
     "image": "is given by spec.runtime.image",
 }
-_RESERVED = "HOLDFAST_"
+RESERVED = "HOLDFAST_"
 
 
 class TemplateRefusedError(UserActionError):
@@ -125,7 +125,7 @@ def _refused_in_main(spec: Mapping[str, Any], main: str) -> Iterator[tuple[str, 
             yield f"spec.containers[{main}].env", "(is a list of objects)"
             continue
         for variable in variables:
-            if isinstance(variable, dict) and str(variable.get("name", "")).startswith(_RESERVED):
+            if isinstance(variable, dict) and str(variable.get("name", "")).startswith(RESERVED):
                 yield f"spec.containers[{main}].env[{variable['name']}]", "(the name is Holdfast's)"
 
 

@@ -26,6 +26,7 @@ from holdfast.protocol.names import (
     attempt_name,
     executor_set_in,
     report_name,
+    trial_in,
 )
 from holdfast.protocol.pods import PodPhase, PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
@@ -157,12 +158,14 @@ def with_pods(app: AppObject, pods: Mapping[str, PodState]) -> Snapshot:
             drivers[pod.name] = driver
         else:
             strangers.append(driver)
+    trials = [pod for pod in pods.values() if trial_in(app.name, pod.name) and pod.owner == app.uid]
     executors = [replace(pod, role="executor") for pod in pods.values() if executor_set_in(app.name, pod.name)]
     return Snapshot(
         app,
         driver=None if current is None else drivers.pop(current, None),
         executors=tuple(executors),
         others=tuple(drivers.values()),
+        trials=tuple(trials),
         strangers=tuple(strangers),
     )
 
@@ -176,15 +179,17 @@ async def _with_spec(
     if isinstance(last, Unknown):
         raise ClusterUnreachableError(last.why)  # without it an attempt number could be used twice
     secrets = await _secrets(world, key, spec)
+    running = await _running(world, key, seen.app, fingerprint)
+    at_work = running if isinstance(running, StreamApp) else spec
     return replace(
         seen,
         orders_gone=await _orders_gone(world, key, seen.driver),
         record=await _tried(world.records.read(key, run, since=_news(seen.report), live=live)),
-        running=await _running(world, key, seen.app, fingerprint),
+        running=running,
         counts=_counts(world, key, spec, secrets),
         missing=await _missing(world, key, spec, secrets),
         storage_class=await world.storage.of(spec, live=live),
-        seats=await _tried(_seats(world, key, spec, seen)),
+        seats=await _tried(_seats(world, key, at_work, seen)),
         highest=_highest(seen, run, last),
     )
 

@@ -1,0 +1,149 @@
+"""The trial before a drain: pods like those of the next attempt are tried while the running attempt goes on.
+
+    spec changed, or an input grew
+      made from what runs already?                   -> drain
+      a trial pod ended well                         -> drain
+      it failed, was refused, or takes too long      -> the attempt goes on, and the status says why
+      else                                           -> wait for it
+
+An attempt that has not begun is drained without a trial: it has nothing to lose. What failed is in the status with its
+digests, so that no restarted operator tries it again and again; each new generation is tried, and the same one slowly.
+Must not decide whether the attempt has to end.
+"""
+
+from dataclasses import dataclass, replace
+
+from holdfast.moments import moment, stamp, time_span
+from holdfast.one_line import one_line
+from holdfast.protocol.names import trial_in
+from holdfast.protocol.pods import PodPhase, PodState
+from holdfast.reasons import Reason
+from holdfast.spec.app import PodTrial
+from holdfast_operator.decide.attempt_endings import AttemptOutcome, ending_of
+from holdfast_operator.decide.conditions import not_ready
+from holdfast_operator.decide.decision import Action, ConditionUpdates, Decision, EndPod, LookAgain, TryPods
+from holdfast_operator.decide.facts import AppFinding, Case
+from holdfast_operator.decide.running_checks import LivingDriver, obstacle
+
+_FOR_ANOTHER_ATTEMPT = frozenset({Reason.SPEC_CHANGED, Reason.PARTITIONS_GREW})
+"""Reasons to end an attempt after which another one starts at once."""
+_LONGEST = 1000
+_LOST = AttemptOutcome.LOST
+"""Its node, or somebody else, ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEffects:
+    """What follows from a trial that keeps the attempt from being drained."""
+
+    trial: PodTrial
+    said: ConditionUpdates
+    wake: LookAgain
+    actions: tuple[Action, ...] = ()
+
+    def beside(self, living: Decision) -> Decision:
+        """Return the decision about the living attempt, and about the trial beside it."""
+        wake = LookAgain(min(living.wake.after, self.wake.after)) if isinstance(living.wake, LookAgain) else self.wake
+        status = living.status.model_copy(update={"trial": self.trial})
+        return replace(living, status=status, wake=wake, actions=(*living.actions, *self.actions))
+
+
+def trial_before(case: Case, wish: AppFinding) -> TrialEffects | None:
+    """Return what is done about a trial before the attempt is drained for this reason; None: drain it."""
+    digests = tuple(digest for digest in case.judged.pods if digest not in case.status.pods)
+    if wish.reason not in _FOR_ANOTHER_ATTEMPT or not digests or not case.begun:
+        return None
+    trial, pods = _trial(case, digests), _pods(case)
+    if all(_passed(pods.get(digest)) for digest in digests):
+        return None
+    why = (trial.failed or _failure(case, trial, pods)) if trial == case.status.trial else None
+    return _going_on(case, trial, pods) if why is None else _failed(case, trial, why)
+
+
+def stale_trials(case: Case, decided: Decision) -> tuple[EndPod, ...]:
+    """Return actions that end the trial pods which nobody waits for any more."""
+    trial = None if case.seen.app.deleting_since is not None else decided.status.trial
+    wanted = () if trial is None or trial.failed else trial.pods
+    pods = _pods(case).items()
+    return tuple(
+        EndPod(pod.name, pod.uid) for digest, pod in pods if digest not in wanted and pod.deleting_since is None
+    )
+
+
+def _trial(case: Case, digests: tuple[str, ...]) -> PodTrial:
+    """Return the trial in the status, or a new one if that is of something else, or long ago."""
+    last, generation = case.status.trial, case.seen.app.generation
+    if last is not None and (last.pods, last.generation) == (digests, generation) and _left(case, last) > 0:
+        return last
+    return PodTrial(pods=digests, generation=generation, since=stamp(case.now))
+
+
+def _left(case: Case, trial: PodTrial) -> int:
+    """Return for how many milliseconds it is not begun anew."""
+    return (moment(trial.since) or 0) + case.limits.trial_again - case.now
+
+
+def _pods(case: Case) -> dict[str, PodState]:
+    """Return digest -> the pod that tries it."""
+    named = ((trial_in(case.seen.app.name, pod.name), pod) for pod in case.seen.trials)
+    return {digest: pod for digest, pod in named if digest is not None}
+
+
+def _passed(pod: PodState | None) -> bool:
+    return pod is not None and pod.phase is PodPhase.SUCCEEDED
+
+
+def _failure(case: Case, trial: PodTrial, pods: dict[str, PodState]) -> str | None:
+    """Return why the trial has failed; None: it has not."""
+    refused = case.seen.refused
+    if refused is not None and refused.reason is Reason.TRIAL_FAILED:
+        return refused.message
+    tried = [pods[digest] for digest in trial.pods if digest in pods]
+    for pod in tried:
+        if _fell(pod) and pod.deleting_since is None and ending_of(pod, draining=False).outcome is not _LOST:
+            return _end_of(pod)
+    if case.now - (moment(trial.since) or 0) < case.limits.trial:
+        return None
+    waiting = "; ".join(_state_of(case, pod) for pod in tried if not _passed(pod)) or "its pod vanishes again and again"
+    return f"it has not ended within {time_span(case.limits.trial)}: {waiting}"
+
+
+def _fell(pod: PodState) -> bool:
+    return pod.over and not _passed(pod)
+
+
+def _end_of(pod: PodState) -> str:
+    end = pod.ended
+    how = "failed" if end is None else f"ended with exit code {end.exit_code}"
+    told = (end.message or end.reason) if end is not None else (pod.message or pod.reason)
+    return f"pod {pod.name} {how}: {told}"
+
+
+def _state_of(case: Case, pod: PodState) -> str:
+    found = obstacle(LivingDriver(pod, None, 0, case.now, case.limits))
+    if found is not None:
+        return found.message
+    waits = ": ".join(filter(None, pod.waiting or ()))
+    return f"pod {pod.name} is {pod.phase.value}" + (f" ({waits})" if waits else "")
+
+
+def _going_on(case: Case, trial: PodTrial, pods: dict[str, PodState]) -> TrialEffects:
+    states = "; ".join(_state_of(case, pods[digest]) for digest in trial.pods if digest in pods)
+    message = f"attempt {case.status.attempt} goes on until a pod of what was applied has been tried"
+    said = not_ready(Reason.TRYING, f"{message}{states and f': {states}'}", moving=True)
+    fell = tuple(EndPod(pod.name, pod.uid) for pod in pods.values() if _fell(pod) and pod.deleting_since is None)
+    missing = tuple(digest for digest in trial.pods if digest not in pods)
+    app = case.judged.app
+    actions = (TryPods(app, missing),) if app is not None and missing else ()
+    return TrialEffects(trial, said, LookAgain(case.limits.soon), (*fell, *actions))
+
+
+def _failed(case: Case, trial: PodTrial, why: str) -> TrialEffects:
+    failed = trial.model_copy(update={"failed": one_line(why, _LONGEST)})
+    message = (
+        f"attempt {case.status.attempt} goes on as it was; a pod of what was applied can't run: {failed.failed}. "
+        "Correct the spec, or what the pod lacks; or suspend the app and resume it, which tries nothing. "
+        f"It is tried again after each change, and after {time_span(case.limits.trial_again)}"
+    )
+    said = not_ready(Reason.TRIAL_FAILED, message, moving=False, stalled=True)
+    return TrialEffects(failed, said, LookAgain(max(1, min(case.limits.look, _left(case, failed)))))

@@ -1,0 +1,48 @@
+"""The spec that ran, put in place of the newest one which never came up, as long as nobody changes the app.
+
+It comes from the ConfigMap of the last attempt that began. Whoever may write ConfigMaps may write another one there, so
+the caller compares its fingerprint with the status. Must not decide when to go back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.bounded_json import load
+from holdfast.protocol.names import attempt_name
+from holdfast_operator.cluster import CONFIG_MAP
+from holdfast_operator.manifests.driver_pod import APP_KEY
+from holdfast_operator.observe.snapshot import SnapshotSources, app_object
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecThatRan:
+    """The app with the spec that an attempt ran."""
+
+    tree: Tree
+    attempt: str
+    """Name of the attempt's ConfigMap."""
+    fingerprint: str
+    """Of the spec that this attempt ran, from the status."""
+
+
+async def spec_that_ran(world: SnapshotSources, tree: Tree) -> SpecThatRan | None:
+    """Return the app as it ran before its newest spec; None: the newest counts, or nothing else is there."""
+    app = app_object(tree)
+    rollback, begun = app.status.rollback, app.status.begun
+    if rollback is None or begun is None or rollback.generation != app.generation:
+        return None
+    name = attempt_name(app.name, begun.run_id, begun.attempt)
+    kept = await world.cluster.get(CONFIG_MAP, app.namespace, name)
+    spec = None if kept is None else _spec_in(kept)
+    return None if spec is None else SpecThatRan({**tree, "spec": spec}, name, begun.spec_hash)
+
+
+def _spec_in(config_map: Mapping[str, Any]) -> object:
+    try:
+        told = load(str((config_map.get("data") or {}).get(APP_KEY)))
+    except ValueError:
+        return None
+    return told.get("spec") if isinstance(told, dict) else None
