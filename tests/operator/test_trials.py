@@ -11,7 +11,7 @@ from holdfast.protocol.pods import ContainerEnd, PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast_operator.decide.decision import Decision, EndPod, LookAgain, TryPods
-from holdfast_operator.decide.facts import AppFinding
+from holdfast_operator.decide.facts import AppFinding, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, UID, app, condition, decided, driver, message, report, seen, started
 
 MINUTE = 60_000
@@ -153,12 +153,23 @@ def test_what_failed_is_not_tried_again_by_an_operator_that_begins_anew() -> Non
     assert decision.events == ()
 
 
+def test_what_failed_is_remembered_while_an_operator_that_begins_anew_asks_brokers() -> None:
+    status = failed(look(running()).status)
+    asks = look(status, counts=Unknown("the brokers are being asked", asked=False))
+    assert asks.status.trial == status.trial
+    assert look(asks.status).actions == ()
+    assert look(status, generation=3, counts=Unknown("no broker answers")).status.trial is None
+
+
 def test_what_failed_is_tried_again_after_each_change_and_slowly() -> None:
     status = failed(look(running()).status)
     later, edited = look(status, now=NOW + LIMITS.trial_again + 1000), look(status, generation=3)
-    for decision in (later, edited):
+    for decision, why in ((later, "TrialFailed"), (edited, "Trying")):
         assert isinstance(decision.actions[0], TryPods)
-        assert condition(decision, "Ready")[1] == "Trying"
+        assert condition(decision, "Ready")[1] == why
+    assert later.events == (), "what is repeated is no news"
+    passed = look(later.status, tried(later.status, phase=PodPhase.SUCCEEDED), now=NOW + LIMITS.trial_again + 5000)
+    assert passed.status.draining == "SpecChanged"
 
 
 def test_a_new_trial_waits_until_the_pod_of_the_one_that_failed_is_gone() -> None:

@@ -53,6 +53,8 @@ class PodTrial(SpecModel):
     """When it began."""
     failed: Annotated[str, Field(max_length=4096)] = ""
     """Why it failed; empty: it has not."""
+    failed_before: Annotated[str, Field(max_length=4096)] = ""
+    """Why the one failed that it repeats; empty: it repeats none."""
 
 
 class BegunAttempt(SpecModel):

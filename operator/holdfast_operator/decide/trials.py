@@ -60,6 +60,13 @@ def trial_before(case: Case, wish: AppFinding) -> TrialEffects | None:
     return _going_on(case, trial, pods) if why is None else _failed(case, trial, why)
 
 
+def kept_trial(case: Case) -> PodTrial | None:
+    """Return the trial that is remembered while nothing has to be drained: brokers may have to be asked first."""
+    trial = case.status.trial
+    pending = case.judged.against is not None and trial is not None and trial.generation == case.seen.app.generation
+    return trial if pending else None
+
+
 def stale_trials(case: Case, decided: Decision) -> tuple[EndPod, ...]:
     """Return actions that end the trial pods which nobody waits for any more."""
     trial = None if case.seen.app.deleting_since is not None else decided.status.trial
@@ -73,9 +80,11 @@ def stale_trials(case: Case, decided: Decision) -> tuple[EndPod, ...]:
 def _trial(case: Case, digests: tuple[str, ...]) -> PodTrial:
     """Return the trial in the status, or a new one if that is of something else, or long ago."""
     last, generation = case.status.trial, case.seen.app.generation
-    if last is not None and (last.pods, last.generation) == (digests, generation) and _left(case, last) > 0:
+    same = last is not None and (last.pods, last.generation) == (digests, generation)
+    if last is not None and same and _left(case, last) > 0:
         return last
-    return PodTrial(pods=digests, generation=generation, since=stamp(case.now))
+    before = last.failed if last is not None and same else ""
+    return PodTrial(pods=digests, generation=generation, since=stamp(case.now), failed_before=before)
 
 
 def _left(case: Case, trial: PodTrial) -> int:
@@ -128,22 +137,30 @@ def _state_of(case: Case, pod: PodState) -> str:
 
 
 def _going_on(case: Case, trial: PodTrial, pods: dict[str, PodState]) -> TrialEffects:
+    fell = tuple(EndPod(pod.name, pod.uid) for pod in pods.values() if _fell(pod) and pod.deleting_since is None)
+    missing, app = tuple(digest for digest in trial.pods if digest not in pods), case.judged.app
+    tries = (TryPods(app, missing),) if app is not None and missing else ()
+    # While it is repeated, what is known is that it failed.
+    said = _trying(case, trial, pods) if not trial.failed_before else _not_passed(case, trial.failed_before)
+    return TrialEffects(trial, said, LookAgain(case.limits.soon), (*fell, *tries))
+
+
+def _trying(case: Case, trial: PodTrial, pods: dict[str, PodState]) -> ConditionUpdates:
     states = "; ".join(_state_of(case, pods[digest]) for digest in trial.pods if digest in pods)
     message = f"attempt {case.status.attempt} goes on until a pod of what was applied has been tried"
-    said = not_ready(Reason.TRYING, f"{message}{states and f': {states}'}", moving=True)
-    fell = tuple(EndPod(pod.name, pod.uid) for pod in pods.values() if _fell(pod) and pod.deleting_since is None)
-    missing = tuple(digest for digest in trial.pods if digest not in pods)
-    app = case.judged.app
-    actions = (TryPods(app, missing),) if app is not None and missing else ()
-    return TrialEffects(trial, said, LookAgain(case.limits.soon), (*fell, *actions))
+    return not_ready(Reason.TRYING, f"{message}{states and f': {states}'}", moving=True)
 
 
 def _failed(case: Case, trial: PodTrial, why: str) -> TrialEffects:
-    failed = trial.model_copy(update={"failed": one_line(why, _LONGEST)})
+    failed = trial.model_copy(update={"failed": one_line(why, _LONGEST), "failed_before": ""})
+    wake = LookAgain(max(1, min(case.limits.look, _left(case, failed))))
+    return TrialEffects(failed, _not_passed(case, failed.failed), wake)
+
+
+def _not_passed(case: Case, why: str) -> ConditionUpdates:
     message = (
-        f"attempt {case.status.attempt} goes on as it was; a pod of what was applied can't run: {failed.failed}. "
+        f"attempt {case.status.attempt} goes on as it was; a pod of what was applied can't run: {why}. "
         "Correct the spec, or what the pod lacks; or suspend the app and resume it, which tries nothing. "
-        f"It is tried again after each change, and after {time_span(case.limits.trial_again)}"
+        f"It is tried again after each change, and every {time_span(case.limits.trial_again)}"
     )
-    said = not_ready(Reason.TRIAL_FAILED, message, moving=False, stalled=True)
-    return TrialEffects(failed, said, LookAgain(max(1, min(case.limits.look, _left(case, failed)))))
+    return not_ready(Reason.TRIAL_FAILED, message, moving=False, stalled=True)

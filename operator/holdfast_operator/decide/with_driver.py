@@ -41,7 +41,7 @@ from holdfast_operator.decide.executors import executor_effects, executors, wait
 from holdfast_operator.decide.facts import AppFinding, Case
 from holdfast_operator.decide.going_back import rollback_after, rollback_from, stuck_before_start
 from holdfast_operator.decide.running_checks import STUCK_REASONS, LivingDriver, reason_to_end, unhealthy
-from holdfast_operator.decide.trials import trial_before
+from holdfast_operator.decide.trials import kept_trial, trial_before
 
 _REPLACED: Mapping[str, AttemptEnding] = {
     reason.value: AttemptEnding(
@@ -194,7 +194,7 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
     wake = LookAgain(case.limits.look, well=well) if healthy else LookAgain(soon)
     seated = executor_effects(case, driver, mine)
     said |= of_trial or {}
-    fields: dict[str, object] = {"driver_uid": driver.uid, "trial": None}
+    fields: dict[str, object] = {"driver_uid": driver.uid, "trial": kept_trial(case)}
     if case.begun:
         fields["begun"] = _begun(case)
     if mine is not None:
