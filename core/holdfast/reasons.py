@@ -225,6 +225,7 @@ class Reason(StrEnum):
     ROLLED_BACK = "RolledBack", "An attempt of the newest spec never came up, so the app runs the spec that ran before."
     RESTART_NEVER = "RestartNever", "The last attempt failed, and spec.restart.policy allows no other."
     EXECUTORS_MISSING = "ExecutorsMissing", "Fewer executors run than the app asks for; the others wait for something."
+    EXECUTOR_LOST = "ExecutorLost", "An executor ended though its attempt goes on; the message says how."
     LOCATION_MISSING = "LocationMissing", "An executor has no location, so it can't be given tasks."
     CLAIM_GIVEN_UP = (
         "ClaimGivenUp",

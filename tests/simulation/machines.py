@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.protocol.names import APP_ID_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL
+from holdfast.protocol.pods import MAIN
 from tests.simulation.objects import (
     CLAIMS,
     MAPS,
@@ -130,7 +131,9 @@ class Machines:
         if pod is None:
             return
         terminated = {"exitCode": code, "reason": "Error" if code else "Completed", "message": message}
-        self.set_status(pod, {"phase": "Failed" if code else "Succeeded", **_container({"terminated": terminated})})
+        terminated["finishedAt"] = self.objects.stamp()
+        ended = _container(pod, {"terminated": terminated})
+        self.set_status(pod, {"phase": "Failed" if code else "Succeeded", **ended})
         if "deletionTimestamp" in pod["metadata"]:
             self._after(self.pick.uniform(0.05, 1.0), self.remove, process.uid)
 
@@ -252,7 +255,7 @@ class Machines:
             return
         if pod["status"].get("phase") != "Pending":
             if pod["status"].get("phase") == "Running":
-                self.set_status(pod, {"phase": "Failed", **_container({"terminated": {"exitCode": 137}})})
+                self.set_status(pod, {"phase": "Failed", **_container(pod, {"terminated": {"exitCode": 137}})})
             return
         if "deletionTimestamp" in pod["metadata"]:
             self.remove(uid)
@@ -260,7 +263,7 @@ class Machines:
         metadata, image = pod["metadata"], pod["spec"]["containers"][0].get("image")
         if image in self.broken_images:
             waiting = {"waiting": {"reason": "ImagePullBackOff", "message": f"Back-off pulling image {image}"}}
-            self.set_status(pod, _container(waiting))
+            self.set_status(pod, _container(pod, waiting))
             self._after(10.0, self._run, uid)
             return
         maps = [one["configMap"]["name"] for one in pod["spec"].get("volumes") or () if "configMap" in one]
@@ -269,7 +272,7 @@ class Machines:
             return
         process = PodProcess(uid, metadata["name"], metadata["namespace"], node, metadata.get("labels") or {})
         self.processes[uid] = process
-        self.set_status(pod, {"phase": "Running", **_container({"running": {"startedAt": self.objects.stamp()}})})
+        self.set_status(pod, {"phase": "Running", **_container(pod, {"running": {"startedAt": self.objects.stamp()}})})
         if process.is_trial:
             self._after(self.pick.uniform(0.2, 3.0), self._end_trial, process)
         self.started(process)
@@ -400,5 +403,6 @@ def _claims(pod: Tree) -> list[str]:
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
 
 
-def _container(state: Tree) -> Tree:
-    return {"containerStatuses": [{"name": "main", "state": state}]}
+def _container(pod: Tree, state: Tree) -> Tree:
+    role = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL)
+    return {"containerStatuses": [{"name": MAIN["driver" if role == "driver" else "executors"], "state": state}]}

@@ -34,6 +34,7 @@ class ContainerEnd:
     exit_code: int
     reason: str = ""
     message: str = ""
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,13 @@ class PodState:
     waiting: tuple[str, str] | None = None
     """Reason and message of a container that waits to start."""
     ended: ContainerEnd | None = None
+    executor_end: ContainerEnd | None = None
+    """How the executor in it ended last; it may have been started again since."""
+
+    @property
+    def evicted(self) -> bool:
+        """Whether its node took its place for something else."""
+        return self.reason in _EVICTIONS
 
     @property
     def over(self) -> bool:
@@ -101,6 +109,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,11}")
 _MOST_TEXT, _MOST_LAST_WORDS = 1_000, 8_192
 """Characters that are read of a text. The last words of a container are up to 4096 bytes, and may be JSON."""
 _LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})
+_EVICTIONS = frozenset({"Evicted", "Preempting", "Preempted"})
 
 
 def pod_state(tree: object) -> PodState:
@@ -127,7 +136,8 @@ def pod_state(tree: object) -> PodState:
         started=next(_started(containers), None),
         claim=next(_claims(_list(spec.get("volumes"))), None),
         waiting=next(_waiting(containers), None),
-        ended=next(_ended(containers), None),
+        ended=next(_ended(containers, "state"), None),
+        executor_end=_executor_end(containers),
     )
 
 
@@ -188,12 +198,18 @@ def _claims(volumes: list[Any]) -> Iterator[str]:
             yield claim
 
 
-def _ended(containers: list[dict[str, Any]]) -> Iterator[ContainerEnd]:
+def _ended(containers: list[dict[str, Any]], state: str) -> Iterator[ContainerEnd]:
     for one in containers:
-        ended = _object(_object(one.get("state")).get("terminated"))
-        code = _number(ended.get("exitCode"))
+        ended = _object(_object(one.get(state)).get("terminated"))
+        code, at = _number(ended.get("exitCode")), moment(_text(ended.get("finishedAt")) or None)
         if code is not None:
-            yield ContainerEnd(code, _text(ended.get("reason")), _text(ended.get("message"), _MOST_LAST_WORDS))
+            yield ContainerEnd(code, _text(ended.get("reason")), _text(ended.get("message"), _MOST_LAST_WORDS), at)
+
+
+def _executor_end(containers: list[dict[str, Any]]) -> ContainerEnd | None:
+    """Return the last end of the executor's container: the kubelet starts it again within seconds."""
+    executor = [one for one in containers if one.get("name") == MAIN["executors"]]
+    return next((end for state in ("state", "lastState") for end in _ended(executor, state)), None)
 
 
 def _object(value: object) -> dict[str, Any]:

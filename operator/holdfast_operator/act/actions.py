@@ -6,10 +6,12 @@ operator or Spark gave it for this app. An event that can't be written does no h
 decide, nor read anything but the objects of the action.
 """
 
+import contextlib
+import hashlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,7 +57,7 @@ from holdfast_operator.manifests.driver_pod import (
 )
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
 from holdfast_operator.manifests.trial_pod import trial_pods
-from holdfast_operator.observe.cache import WatchCache
+from holdfast_operator.observe.cache import RecentValues, WatchCache
 
 Tree = dict[str, Any]
 
@@ -211,6 +213,9 @@ _LONGEST = 1000
 """Maximum bytes of a note; the API server takes 1024."""
 
 
+_REMEMBERED = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class EventWriter:
     """Writes events."""
@@ -219,20 +224,24 @@ class EventWriter:
     who: str
     clock: Callable[[], int]
     """Returns the time of day in milliseconds."""
+    _written: RecentValues[str, bool] = field(default_factory=lambda: RecentValues(_REMEMBERED))
+    """Names of events that exist, so that not every look tries to write them again."""
 
     async def say(self, app: AppObject, told: OperatorEvent) -> None:
-        """Write an event about this app."""
+        """Write an event about this app, unless it is about something that already has its event."""
         of = {"apiVersion": API_VERSION, "kind": KIND, "namespace": app.namespace, "name": app.name, "uid": app.uid}
-        await self.tell(of, told.reason.value, told.message, warning=told.warning)
+        await self.tell(of, told.reason.value, told.message, warning=told.warning, about=told.about)
 
-    async def tell(self, of: Mapping[str, str], reason: str, message: str, *, warning: bool) -> None:
+    async def tell(self, of: Mapping[str, str], reason: str, message: str, *, warning: bool, about: str = "") -> None:
         """Write and log an event about the object that `of` names."""
-        namespace, name = of["namespace"], of["name"]
-        _LOG.info("%s/%s: %s: %s", namespace, name, reason, message)
+        namespace, name = of["namespace"], _event_name(of, about)
+        if self._written.get(name, None):
+            return
+        _LOG.info("%s/%s: %s: %s", namespace, of["name"], reason, message)
         tree = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{name}.{secrets.token_hex(8)}", "namespace": namespace},
+            "metadata": {"name": name, "namespace": namespace},
             "eventTime": datetime.fromtimestamp(self.clock() / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": "holdfast.dev/operator",
             "reportingInstance": self.who,
@@ -243,6 +252,19 @@ class EventWriter:
             "regarding": dict(of),
         }
         try:
-            await self.cluster.create(EVENT, namespace, tree)
+            await self._create(namespace, tree)
         except HoldfastError as error:
-            _LOG.warning("%s/%s: the event %s could not be written: %s", namespace, name, reason, error)
+            _LOG.warning("%s/%s: the event %s could not be written: %s", namespace, of["name"], reason, error)
+        else:
+            self._written.put(name, None, value=True)
+
+    async def _create(self, namespace: str, tree: Tree) -> None:
+        # On a conflict it is there: this operator wrote it before it was started again, or another one did.
+        with contextlib.suppress(ConflictError):
+            await self.cluster.create(EVENT, namespace, tree)
+
+
+def _event_name(of: Mapping[str, str], about: str) -> str:
+    """Return a new name, or the one that the event about this always has."""
+    digest = hashlib.sha256(f"{of.get('uid')}/{about}".encode()).hexdigest()[:16]
+    return f"{of['name']}.{digest if about else secrets.token_hex(8)}"

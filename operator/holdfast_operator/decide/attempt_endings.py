@@ -90,7 +90,7 @@ def _node_lost(last: _EndedDriver) -> AttemptEnding | None:
 
 
 def _evicted(last: _EndedDriver) -> AttemptEnding | None:
-    if last.pod.phase is PodPhase.SUCCEEDED or last.pod.reason not in ("Evicted", "Preempting", "Preempted"):
+    if last.pod.phase is PodPhase.SUCCEEDED or not last.pod.evicted:
         return None
     return AttemptEnding(
         AttemptOutcome.LOST, Reason.EVICTED, f"node {last.pod.node} evicted the driver: {last.pod.message}"

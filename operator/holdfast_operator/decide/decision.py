@@ -160,6 +160,8 @@ class OperatorEvent:
     reason: Reason
     message: str
     warning: bool = False
+    about: str = ""
+    """What happened, as a key: events about the same are written once, however many looks decide on them."""
 
 
 @dataclass(frozen=True, slots=True)

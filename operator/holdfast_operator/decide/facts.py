@@ -226,6 +226,8 @@ class DecisionLimits:
     """Executors get tasks when all are up, or when no other has come up for this long."""
     missing: int = 60_000
     """How long to wait for a missing executor before its tasks go to others."""
+    recent: int = 600_000
+    """The end of an executor is told within this time: later its event may be gone, and would be told again."""
     look: int = 30_000
     """Interval of looks while only the environment can change."""
     soon: int = 2_000

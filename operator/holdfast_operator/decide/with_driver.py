@@ -37,6 +37,7 @@ from holdfast_operator.decide.decision import (
     actions_to_end,
     given_up,
 )
+from holdfast_operator.decide.executor_deaths import death_events, until_next_death
 from holdfast_operator.decide.executors import executor_effects, executors, waiting_executor
 from holdfast_operator.decide.facts import AppFinding, Case
 from holdfast_operator.decide.going_back import rollback_after, rollback_from, stuck_before_start
@@ -172,7 +173,8 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
     report = case.seen.report
     mine = report if isinstance(report, DriverReport) and report.attempt == driver.attempt else None
     interval = millis(case.judged.app.spec.runtime.trigger.interval) if case.judged.app is not None else 0
-    waits = waiting_executor(executors(case.seen, driver.attempt))
+    own = executors(case.seen, driver.attempt)
+    waits = waiting_executor(own)
     found = unhealthy(LivingDriver(driver, mine, interval, case.now, case.limits, waits))
     running = driver.phase is PodPhase.RUNNING
     shown = AppFinding(Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}") if found is None else found
@@ -206,7 +208,10 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
     attempt, run = case.status.attempt or 0, app_id(case.seen.app.name, case.status.run_id or "1")
     # Each run numbers its attempts from one, so its first one may find those of the run before.
     collects = (CollectAttempts(attempt, run),) if fresh and (attempt > 1 or _of_other_runs(case, run)) else ()
-    return Decision(status, _before_lost(case, seated.wake or wake), (*seated.actions, *collects), seated.events)
+    wake, deaths = _before_lost(case, seated.wake or wake), death_events(own, case.now, case.limits)
+    if (left := until_next_death(own, case.now, case.limits)) is not None:
+        wake = LookAgain(min(wake.after, left))
+    return Decision(status, wake, (*seated.actions, *collects), (*seated.events, *deaths))
 
 
 def _begun(case: Case) -> BegunAttempt:
