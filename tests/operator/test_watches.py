@@ -1,8 +1,10 @@
 """What watches tell: after each list the cache has what the list has, in whatever order events come."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import kopf
@@ -19,7 +21,7 @@ from holdfast_operator.observe.known_versions import CompleteList, Place
 from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.monitoring import WatchSigns
 from holdfast_operator.service.watch_handlers import WatchHandlers
-from holdfast_operator.service.watches import WatchResponses, watch_session, watched_place
+from holdfast_operator.service.watches import RetryWaits, WatchResponses, watch_session, watched_place
 from tests.kafka.broker import free_ports
 
 KEY, OTHER = AppKey("apps", "ads"), AppKey("more", "ads")
@@ -156,6 +158,9 @@ def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() ->
         def heard(self, kind: ApiKind, namespace: str | None) -> None:
             told.append((kind, namespace))
 
+        def refused(self, kind: ApiKind, namespace: str | None) -> None:
+            told.append(("refused", kind, namespace))
+
         def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Any) -> None:
             told.append((kind, namespace, version, sorted(places)))
 
@@ -187,7 +192,13 @@ def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() ->
 
     asyncio.run(story())
     place, all_places = (POD, "apps"), [("apps", "a"), ("apps", "b"), ("apps", "c")]
-    assert told == [place, (*place, "7", all_places), place, "accepted", place]
+    assert told == [place, (*place, "7", all_places), place, "accepted", place, ("refused", POD, "refused")]
+
+
+def test_a_watch_that_failed_is_tried_again_every_ten_seconds_for_ever() -> None:
+    waits = list(itertools.islice(RetryWaits(), 5000))
+    assert waits == sorted(waits)
+    assert waits[-1] == 10
 
 
 def test_the_silence_of_a_driver_counts_only_while_its_app_is_looked_at() -> None:
@@ -197,3 +208,17 @@ def test_the_silence_of_a_driver_counts_only_while_its_app_is_looked_at() -> Non
     assert cache.silence(KEY, "first", 3_660_000) == 120_000
     assert cache.silence(KEY, "second", 3_670_000) == 0
     assert cache.silence(KEY, "second", 3_600_000) == 0, "the clock was put back"
+
+
+def test_a_refused_watch_is_no_silent_one_but_drivers_can_not_be_heard_by_it() -> None:
+    times = iter((0.0, 100.0, 200.0))
+    signs, cache = WatchSigns(lambda: next(times)), WatchCache()
+    signs.expect([(POD, "apps")])
+    told = replace(handlers(), cache=cache, signs=signs)
+    told.refused(POD, "apps")
+    assert signs.silent() == []
+    assert [cache.silence(key, "first", at) for at in (0, 60_000) for key in (KEY, OTHER)] == [0, 0, 60_000, 60_000]
+    told.refused(POD, "apps")
+    assert [cache.silence(key, "first", 70_000) for key in (KEY, OTHER)] == [0, 70_000]
+    told.refused(POD, None)
+    assert cache.silence(OTHER, "first", 80_000) == 0

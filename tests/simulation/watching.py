@@ -15,6 +15,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +24,13 @@ import aiohttp
 from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, ApiKind
 from holdfast_operator.service.watch_handlers import WatchHandlers
+from holdfast_operator.service.watches import RetryWaits
 from tests.simulation.network import TICK, Client, Stream
 from tests.simulation.objects import RefusedCallError
 from tests.simulation.server import Watch, WatchEvent, selector
 
 _SERVER_ENDS, _CLIENT_ENDS, _AGAIN, _CHUNK = 300.0, 330.0, 0.1, 10
-_BACKOFFS = (1, 1, 2, 3, 5, 8, 13, 21)
+_FORBIDDEN = 403
 _TIMEOUT = 60.0
 Handler = Callable[..., Awaitable[None]]
 
@@ -93,7 +95,7 @@ class Watching:
         places: set[tuple[str, str]] = set()
         after = ""
         while True:
-            page = await self._get(watched.kind.path(None), query + ([("continue", after)] if after else []))
+            page = await self._get(watched, query + ([("continue", after)] if after else []))
             after = page["metadata"].get("continue", "")
             places |= {(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]) for tree in page["items"]}
             if after:
@@ -111,29 +113,27 @@ class Watching:
                 self._tell(kind, change, tree)
         return str(page["metadata"]["resourceVersion"])
 
-    async def _get(self, path: str, query: list[tuple[str, str]]) -> Any:
+    async def _get(self, watched: WatchedKind, query: list[tuple[str, str]]) -> Any:
         """The answer, tried again as kopf does."""
-        for wait in (*_BACKOFFS, None):
-            try:
-                answer = await self.client.call_api("GET", path, query, None, _TIMEOUT)
+        for wait in RetryWaits():
+            with suppress(aiohttp.ClientConnectionError, TimeoutError):
+                answer = await self.client.call_api("GET", watched.kind.path(None), query, None, _TIMEOUT)
                 if answer.status == 200:
                     return json.loads(answer.text)
-                error: Exception = RefusedCallError(answer.status, "", answer.text.decode())
-                if answer.status < 500 and answer.status not in (403, 429):
-                    raise error
-            except (aiohttp.ClientConnectionError, TimeoutError) as lost:
-                error = lost
-            if wait is None:
-                # kopf swallows 429, and begins anew.
-                raise GoneError if isinstance(error, RefusedCallError) and error.status == 429 else error
+                self._refused(watched, RefusedCallError(answer.status, "", answer.text.decode()))
             await asyncio.sleep(wait)
         raise AssertionError
+
+    def _refused(self, watched: WatchedKind, error: RefusedCallError) -> None:
+        """Raise what ends the watch of this kind."""
+        if error.status == _FORBIDDEN:
+            self.handlers.refused(watched.kind, None)
+        elif error.status < 500 and error.status != 429:
+            raise error
 
     async def _stream(self, watched: WatchedKind, since: str) -> str:
         """Watch until that ends; return from where to go on."""
         stream = await self._opened(watched, since)
-        if stream is None:
-            return since
         last, gone = [since], [False]
 
         def heard(event: WatchEvent) -> None:
@@ -166,19 +166,17 @@ class Watching:
             raise GoneError
         return last[0]
 
-    async def _opened(self, watched: WatchedKind, since: str) -> Stream | None:
+    async def _opened(self, watched: WatchedKind, since: str) -> Stream:
         watch = Watch(watched.kind.plural, None, selector(watched.labels), lambda _event: None)
-        for wait in (*_BACKOFFS, None):
+        for wait in RetryWaits():
             try:
                 await asyncio.sleep(self.pick.uniform(0.0005, self.client.network.slowness))
                 return self.client.watch(watch, since)
             except aiohttp.ClientConnectionError:
-                if wait is None:
-                    return None
+                pass
             except RefusedCallError as refused:
-                if wait is None or refused.status not in (403, 429, 500):
-                    raise
-            await asyncio.sleep(wait or 0.0)
+                self._refused(watched, refused)
+            await asyncio.sleep(wait)
         raise AssertionError
 
     def _heard(self, watched: WatchedKind) -> None:

@@ -162,6 +162,11 @@ class WatchCache:
         self._silences[key] = _Silence(news, now, before.length + passed)
         return before.length + passed
 
+    def deaf(self, namespace: str | None) -> None:
+        """Count silences in this namespace (None: in all) from the next look: drivers could not be heard until now."""
+        for key in [key for key in self._silences if namespace in (None, key.namespace)]:
+            del self._silences[key]
+
     def first_report(self, tree: Tree) -> None:
         """Record a report unless one is already known."""
         if _place_of(tree) not in self.reports:

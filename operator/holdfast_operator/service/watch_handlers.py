@@ -35,6 +35,11 @@ class WatchHandlers:
         """
         self.signs.heard(kind, namespace)
 
+    def refused(self, kind: ApiKind, namespace: str | None) -> None:
+        """Record that the right to this watch is missing: the API server answers, but nobody can be heard."""
+        self.signs.heard(kind, namespace)
+        self.cache.deaf(namespace)
+
     def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Collection[Place]) -> None:
         """Handle a complete list, of all its pages: watched objects that it does not have are deleted.
 

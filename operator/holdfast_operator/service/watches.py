@@ -2,7 +2,8 @@
 
 kopf parses whatever a watch sends, and users control its content. So its HTTP session removes from every response what
 can't be parsed safely. The session also tells the handlers what kopf does not: which objects a list has, so that what
-was deleted while no watch lived is found, and that a watch lives.
+was deleted while no watch lived is found, and that a watch lives. One that is refused is asked for until the right to
+it is back: a new process would be refused too, and the watches of other namespaces need this one meanwhile.
 
 Only kopf's plain events are used: its other handlers, with progress, finalizers and annotations, would be a second
 state machine in the same objects. kopf discovers kinds only when it starts. If it started before the CRD is served,
@@ -12,7 +13,7 @@ it would never watch apps, so its start waits for the CRD. Must not install the 
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -31,6 +32,16 @@ _SERVER_ENDS, _CLIENT_ENDS = 300, 330
 """Seconds after which server and client end a watch. The client's limit is longer: it only ends dead connections."""
 _CHUNK = 10
 """Objects per page of a list, as each may have one or two megabytes."""
+_FORBIDDEN = 403
+
+
+class RetryWaits:
+    """Seconds between tries of a request of a watch, without end: kopf gives up a watch after the last of its own."""
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (1, 1, 2, 3, 5, 8)
+        while True:
+            yield 10
 
 
 def registry(handlers: WatchHandlers, *, nodes: bool) -> kopf.OperatorRegistry:
@@ -64,6 +75,7 @@ def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.persistence.diffbase_storage = _NoDiffs()
     settings.watching.server_timeout = _SERVER_ENDS
     settings.watching.client_timeout = _CLIENT_ENDS
+    settings.networking.error_backoffs = RetryWaits()
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -114,6 +126,10 @@ class WatchResponses:
     def heard(self, place: WatchPlace) -> None:
         """Handle a sign of life."""
         self.handlers.heard(*place)
+
+    def refused(self, place: WatchPlace) -> None:
+        """Handle a watch that may not be."""
+        self.handlers.refused(*place)
 
     def page(self, place: WatchPlace, tree: Any, *, first: bool) -> None:
         """Handle a page of a list; the last one completes it."""
@@ -166,6 +182,8 @@ class _Response(aiohttp.ClientResponse):
         self.content = _Content(self.content, self._heard)  # type: ignore[assignment] # it has what kopf and aiohttp call
         if "watch" in self.url.query:
             self._heard()  # it was accepted: from now on it will tell
+        if self.status == _FORBIDDEN and (place := watched_place(self.url.path)) is not None:
+            self.listener.refused(place)
         return self
 
     async def json(self, **options: Any) -> Any:
