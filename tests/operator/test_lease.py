@@ -221,3 +221,21 @@ def test_a_leader_whose_lease_another_held_or_somebody_deleted_ends_though_it_na
             await keeping
 
     lived(story)
+
+
+def test_an_operator_that_may_not_have_the_lease_says_so_once_and_leads_when_it_may(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        server = Server(cut={"first"})
+        leading = asyncio.create_task(leader(server, "first"))
+        await asyncio.sleep(600)
+        assert [record.message for record in caplog.records] == ["lease operators/lease: first; it is tried again"]
+        server.cut.clear()
+        lease, keeping = await leading
+        server.cut.add("first")
+        await until(lambda: lease.left() <= 0, 60)
+        assert len([record for record in caplog.records if "tried again" in record.message]) == 2
+        keeping.cancel()
+
+    lived(story)

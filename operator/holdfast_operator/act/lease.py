@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.errors import HoldfastError, WorldChangeError
+from holdfast.one_line import one_line
 from holdfast_operator.cluster import LEASE, Cluster, ConflictError
 
 Tree = dict[str, Any]
@@ -58,6 +59,8 @@ class Lease:
     _until: float = -math.inf
     _seen: tuple[object, object] = (None, None)
     _since: float = -math.inf
+    _trouble: str = ""
+    """Why the last try failed."""
 
     def left(self) -> float:
         """Return for how many seconds more this operator may write; not positive: it may not."""
@@ -88,11 +91,19 @@ class Lease:
         except LeaseTakenError:
             self._until = -math.inf
             raise
-        except (HoldfastError, TimeoutError):
+        except (HoldfastError, TimeoutError) as error:
+            self._failed(one_line(str(error) or type(error).__name__))
             return False
+        self._trouble = ""
         if succeeded:
             self._until = began + CONFIDENCE
         return succeeded
+
+    def _failed(self, trouble: str) -> None:
+        """Log what is wrong, once: who has no right to the lease would otherwise wait for it without a word."""
+        if trouble != self._trouble:
+            _LOG.warning("lease %s/%s: %s; it is tried again", self.place.namespace, self.place.name, trouble)
+        self._trouble = trouble
 
     async def _taken(self) -> bool:
         namespace, name, who = self.place.namespace, self.place.name, self.place.who
