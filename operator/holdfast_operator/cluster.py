@@ -26,6 +26,7 @@ CallListener = Callable[[str, str, int], None]
 _TIMEOUT = 15.0
 _PAGE = 500
 _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
+_NAMESPACE_ENDS = "NamespaceTerminating"
 _READS = ("get", "list")
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
@@ -86,6 +87,10 @@ class ConflictError(RetrySoonError):
 
 class ClusterRefusedError(WorldChangeError):
     """The API server refused the request: rights, quota, admission, or an invalid field."""
+
+
+class NamespaceEndsError(WorldChangeError):
+    """Nothing can be made in this namespace any more, as it is being deleted."""
 
 
 class Cluster:
@@ -192,7 +197,8 @@ class Cluster:
             return None
         answer = _tree(bounded_objects(text, ObjectDepth.LIST if verb == "list" else ObjectDepth.OBJECT))
         if response.status >= _WRONG:
-            raise _error(verb, kind, response.status, str(answer.get("message") or text[:500].decode(errors="replace")))
+            said = str(answer.get("message") or text[:500].decode(errors="replace"))
+            raise _error(verb, kind, response.status, said, ends=_namespace_ends(answer))
         return answer
 
 
@@ -204,10 +210,18 @@ def _tree(text: bytes) -> Tree:
     return tree if isinstance(tree, dict) else {}
 
 
-def _error(verb: str, kind: ApiKind, status: int, said: str) -> HoldfastError:
+def _namespace_ends(answer: Tree) -> bool:
+    """Return whether this is why the API server refuses."""
+    details = answer.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    named = causes if isinstance(causes, list) else []
+    return any(isinstance(cause, dict) and cause.get("reason") == _NAMESPACE_ENDS for cause in named)
+
+
+def _error(verb: str, kind: ApiKind, status: int, said: str, *, ends: bool = False) -> HoldfastError:
     message = f"{verb} {kind.name}: {one_line(said)}"  # it quotes what it refuses, and so do webhooks
     if status == _CONFLICT:
         return ConflictError(message)
     if status == _TOO_MANY or status >= _SERVER:
         return ClusterUnreachableError(message)
-    return ClusterRefusedError(message)
+    return NamespaceEndsError(message) if ends else ClusterRefusedError(message)

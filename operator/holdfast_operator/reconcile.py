@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from holdfast.reasons import Reason
 from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.decide.decision import (
     Decision,
@@ -60,6 +61,8 @@ class Reconciler:
     """Returns the time of day in milliseconds."""
     jitter: Callable[[], float]
     """Returns a number from 0 to 1, by which restarts are spread."""
+    changed: Callable[[AppKey], None]
+    """Requests a look."""
     _refused: dict[AppKey, tuple[AppVersion, AppFinding]] = field(default_factory=dict)
     """App -> its version, and why the API server refused its attempt or trial."""
 
@@ -114,9 +117,20 @@ class Reconciler:
         return tree, await self.examiner.spec(key, tree)
 
     def _refusal(self, key: AppKey, tree: Tree) -> AppFinding | None:
-        """Return why the API server refused what was last created for this generation of the app."""
-        version, refused = self._refused.get(key, (None, None))
-        return refused if version == _version(tree["metadata"]) else None
+        """Return why the API server refused what was last created for this generation of the app, or for any."""
+        version, refused = self._refused.get(key, (("", 0), None))
+        now = _version(tree["metadata"])
+        if refused is not None and refused.reason is Reason.DELETING:
+            return refused if version[0] == now[0] else None
+        return refused if version == now else None
+
+    def _tell_neighbours(self, namespace: str, refused: AppFinding) -> None:
+        """Look at the other apps of a namespace that is being deleted; one at rest would not hear of it in time."""
+        for key, uid in self.world.cache.apps_in(namespace).items():
+            version, known = self._refused.get(key, (("", 0), None))
+            if version[0] != uid or known is None or known.reason is not Reason.DELETING:
+                self._refused[key] = (uid, 0), refused
+                self.changed(key)
 
     async def _act(self, app: AppObject, decision: Decision) -> None:
         for action in decision.actions:
@@ -125,6 +139,8 @@ class Reconciler:
             if refused is not None:
                 self._refused[AppKey(app.namespace, app.name)] = (app.uid, app.generation), refused
                 self.metrics.refused(refused.reason)
+                if refused.reason is Reason.DELETING:
+                    self._tell_neighbours(app.namespace, refused)
             elif isinstance(action, StartDriver | TryPods):
                 self._refused.pop(AppKey(app.namespace, app.name), None)
             if isinstance(action, StartDriver) and refused is None:

@@ -114,7 +114,8 @@ def wired(
     storage = StorageClasses(cluster, options.storage_classes)
     world = SnapshotSources(cluster, cache, topics.counts, PlacementRecords(cluster), storage, examiner.told)
     hands = ActionRunner(cluster, cache, options.policy.release, options.network)
-    reconciler = Reconciler(world, examiner, hands, events, limits, metrics, options.at, options.clock, options.jitter)
+    tools = world, examiner, hands, events, limits, metrics
+    reconciler = Reconciler(*tools, options.at, options.clock, options.jitter, changed)
     looks = LookQueue(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
     signs = WatchSigns(asyncio.get_running_loop().time)
     signs.expect(options.watches())

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from holdfast_operator.decide.decision import (
     CollectAttempts,
     GiveUpRunClaims,
     LookAgain,
+    RemoveFinalizer,
     StartDriver,
     WaitForChange,
 )
@@ -372,6 +374,16 @@ def test_what_the_api_server_refuses_is_said_and_tried_again() -> None:
     assert condition(decision, "Ready") == ("False", "CreateRefused")
     assert isinstance(decision.actions[0], StartDriver)
     assert decision.wake == LookAgain(LIMITS.look)
+
+
+def test_in_a_namespace_that_is_deleted_an_app_is_held_up_no_more_and_nothing_starts() -> None:
+    refused = AppFinding(Reason.DELETING, "namespace apps is being terminated")
+    decision = decided(seen(app(started()), driver=driver(), report=report(), refused=refused))
+    assert decision.actions == (RemoveFinalizer(),)
+    assert condition(decision, "Ready") == ("False", "Deleting")
+    going = decided(seen(replace(app(started()), finalizer=False), refused=refused))
+    assert going.actions == ()
+    assert isinstance(going.wake, WaitForChange)
 
 
 def test_a_setting_that_no_client_is_given_is_said_before_brokers_are_asked() -> None:

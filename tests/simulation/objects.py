@@ -34,9 +34,9 @@ _GRACE = 30
 class RefusedCallError(Exception):
     """What a call is refused with."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, cause: str = "") -> None:
         super().__init__(message)
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.cause = status, reason, cause
 
 
 def _missing(kind: str, name: str) -> RefusedCallError:

@@ -64,6 +64,8 @@ class ApiServer:
     lag: float = 0.002
     """Seconds after which its watches tell of a change."""
     up: bool = True
+    ending: bool = False
+    """Whether the namespace is being deleted, in which all is."""
     forbidden: set[str] = field(default_factory=set)
     """Kinds that nobody may read or write for now."""
     watches: list[Watch] = field(default_factory=list)
@@ -104,7 +106,8 @@ class ApiServer:
         try:
             return self._answered(method, path, dict(query), body, by)
         except RefusedCallError as refused:
-            said = {"kind": "Status", "status": "Failure", "reason": refused.reason, "message": str(refused)}
+            said: Tree = {"kind": "Status", "status": "Failure", "reason": refused.reason, "message": str(refused)}
+            said["details"] = {"causes": [{"reason": refused.cause}] if refused.cause else []}
             return refused.status, json.dumps({**said, "code": refused.status}).encode()
 
     def watch(self, watch: Watch, since: str) -> None:
@@ -166,6 +169,9 @@ class ApiServer:
         if not name:
             if method == "GET":
                 return 200, self._list(kind, namespace, query)
+            if self.ending:
+                message = f"unable to create new content in namespace {namespace} because it is being terminated"
+                raise RefusedCallError(403, "Forbidden", message, "NamespaceTerminating")
             return 201, self.objects.text(self.objects.create(kind, namespace, _through_json(body), by))
         match method:
             case "GET":

@@ -222,3 +222,24 @@ def test_a_pod_with_the_labels_of_an_app_does_not_choose_what_is_deleted() -> No
         await asyncio.sleep(120)
 
     assert history(script)[1].broken == ()
+
+
+def test_apps_of_a_namespace_that_is_deleted_go_though_the_operators_rights_in_it_went_before_them() -> None:
+    """Its Role was in the namespace: whichever went first, the Role or the apps, decided whether the namespace hung."""
+    left: list[str] = []
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        make(world, "calm", suspend=True)
+        await asyncio.sleep(_STARTED)
+        for server in world.servers:
+            server.ending = True
+        world.objects.delete(PODS, NAMESPACE, driver(world).process.name, "tenant", DeleteCondition(grace=0))
+        await asyncio.sleep(10)  # Kubernetes ends all pods before it deletes anything else
+        world.servers[0].forbidden |= {APPS, PODS, MAPS}
+        for name in ("ads", "calm"):
+            world.objects.delete(APPS, NAMESPACE, name, "tenant")
+        left.extend(name for name in ("ads", "calm") if world.app(name) is not None)
+
+    history(script)
+    assert left == []

@@ -31,6 +31,7 @@ from holdfast_operator.cluster import (
     Cluster,
     ClusterRefusedError,
     ConflictError,
+    NamespaceEndsError,
 )
 from holdfast_operator.decide.decision import (
     Action,
@@ -92,6 +93,12 @@ class ActionRunner:
 
     async def act(self, action: Action, app: AppObject) -> AppFinding | None:
         """Execute an action. Return a finding if an object can't be created for good; raise on any other error."""
+        try:
+            return await self._done(action, app)
+        except NamespaceEndsError as error:
+            return AppFinding(Reason.DELETING, str(error))
+
+    async def _done(self, action: Action, app: AppObject) -> AppFinding | None:
         owner = AppOwner(app.name, app.namespace, app.uid)
         match action:
             case AddFinalizer() | RemoveFinalizer():

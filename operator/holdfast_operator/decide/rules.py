@@ -1,6 +1,6 @@
 """The decision about an app: the rules in order, and those for an app without a driver.
 
-    deleted? -> finalizer? -> rollback over? -> pods unreadable? -> leftovers of other attempts?
+    namespace deleted? -> deleted? -> finalizer? -> rollback over? -> pods unreadable? -> others' leftovers?
              -> driver there? (ending, over, running) -> driver gone? -> may another attempt start?
 
 `RULES` is the operator's behaviour. Pure: the time comes in as an argument, nothing is read or done. Every action is
@@ -63,6 +63,16 @@ def decide(seen: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimit
     decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
     actions = (*decided.actions, *stale_trials(case, decided))
     return replace(decided, actions=actions, events=(*decided.events, *condition_events(case.status, decided)))
+
+
+def _goes_with_its_namespace(case: Case) -> Decision | None:
+    """The namespace is being deleted: hold nothing up, as the right to remove the finalizer may go before the app."""
+    refused, app = case.seen.refused, case.seen.app
+    if refused is None or refused.reason is not Reason.DELETING:
+        return None
+    # No app of this name can be made there before all pods are gone.
+    said = not_ready(refused.reason, refused.message, moving=True)
+    return decision(case, said, WaitForChange("the object goes"), (RemoveFinalizer(),) if app.finalizer else ())
 
 
 def _deleted(case: Case) -> Decision | None:
@@ -330,6 +340,7 @@ def _needs_topics(case: Case) -> bool:
 
 
 RULES: tuple[Callable[[Case], Decision | None], ...] = (
+    _goes_with_its_namespace,
     _deleted,
     _unguarded,
     _goes_forward,

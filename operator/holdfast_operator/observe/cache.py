@@ -76,6 +76,11 @@ class WatchCache:
         known = self._apps.get(key)
         return None if known is None or known.text is None else json.loads(known.text)
 
+    def apps_in(self, namespace: str) -> dict[AppKey, str]:
+        """Return the cached apps of a namespace, with their uids."""
+        trees = {key: self.app(key) for key in self._apps if key.namespace == namespace}
+        return {key: str(tree["metadata"]["uid"]) for key, tree in trees.items() if tree is not None}
+
     def readiness(self) -> Iterable[tuple[str, str]]:
         """Return status and reason of each app's condition Ready."""
         return (known.ready for known in self._apps.values())

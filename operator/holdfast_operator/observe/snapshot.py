@@ -134,7 +134,7 @@ async def gather(
     started = _attempt(app.name, status) if status.driver_uid else None
     pods = await _tried(_listed(world, key, started) if live else _watched(world, key, started))
     if isinstance(pods, Unknown):
-        return Snapshot(app, driver=pods, executors=pods, others=pods)
+        return Snapshot(app, driver=pods, executors=pods, others=pods, refused=refused)
     report = await _tried(_report(world, key, status.run_id, live=live))
     seen = replace(with_pods(app, pods), report=report, refused=refused)
     if isinstance(seen.driver, PodState):
