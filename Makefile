@@ -99,6 +99,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/nexmark
 	$(BIN)/python bench/operator
 	$(BIN)/python bench/operator/hostile.py
+	$(BIN)/python bench/troubles
 
 .PHONY: bench-cluster
 bench-cluster: $(STAMP)  ## benchmarks on the cluster of `make cluster` (an hour or two)

@@ -112,6 +112,10 @@ class Player:
         self.lives[name] = Life(applied=time.monotonic())
         await self._call("POST", _APPS, app(name))
 
+    async def edit(self, name: str, spec: Tree) -> None:
+        """Merge this into the spec of an app."""
+        await self._call("PATCH", f"{_APPS}/{name}", {"spec": spec})
+
     async def end(self, name: str) -> None:
         """The driver of this app fails."""
         life = self.lives[name]

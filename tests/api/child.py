@@ -1,6 +1,6 @@
 """Why: an operator in a process of its own, forked from one that has imported it, which dies where it is told to.
 
-`run(namespace, die)`:
+`run(namespace, die)`, or several namespaces with commas between them:
 DIE is `POINT:N` (at the N-th time it comes by this point), `any:N` (by any point) or `after:SECONDS`; `busy:SECONDS`
 is no death: its loop does nothing for so long, in the middle of its first look. Topics are what a test says they are,
 in the file TOPICS of the environment: brokers are another test's matter. Must not change what an operator does.
@@ -58,7 +58,7 @@ def run(namespace: str, when: str) -> None:
         threading.Timer(float(number), die).start()
     options = OperatorOptions(
         PodPolicy(Installation("image")),
-        (namespace,),
+        tuple(namespace.split(",")),
         lease=os.environ["LEASE"] or None,
         topics_every=0.2,
         nodes=False,

@@ -110,6 +110,16 @@ class Plane:
         process.wait(_END)
         self._start_api()
 
+    def kill_etcd(self) -> None:
+        """As by the kernel, out of memory: what it had written is there."""
+        self._processes[0].kill()
+        self._processes[0].wait(_END)
+
+    def restart_etcd(self) -> None:
+        """After `kill_etcd`, with its data."""
+        self._start_etcd()
+        self._processes[0] = self._processes.pop()
+
     def _start_etcd(self) -> None:
         client, peer = self._etcd_urls
         self._run(

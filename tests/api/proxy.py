@@ -17,11 +17,13 @@ class _Pair:
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.ends = client, server
-        self.silent = False
+        self.silent, self.passing = False, threading.Event()
+        self.passing.set()
         for source, target in ((client, server), (server, client)):
             threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
 
     def close(self) -> None:
+        self.passing.set()
         for end in self.ends:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -30,8 +32,10 @@ class _Pair:
     def _forward(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(_SIZE):
+                self.passing.wait()
                 if not self.silent:
                     target.sendall(data)
+        self.passing.wait()
         if not self.silent:
             self.close()
 
@@ -39,12 +43,13 @@ class _Pair:
 class Proxy:
     """`with Proxy(port) as proxy: ... proxy.port`."""
 
-    def __init__(self, server: int) -> None:
-        self._server = server
+    def __init__(self, server: int, source: str = "127.0.0.1") -> None:
+        """`source`: the address by which the server knows who comes through this proxy."""
+        self._server, self._source = server, source
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._pairs: list[_Pair] = []
-        self._open = True
+        self._open = self._passes = True
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -79,6 +84,18 @@ class Proxy:
         self.drop()
         self._open = True
 
+    def hold(self) -> None:
+        """As a partition of the network: nothing passes, also of new connections, and no end notices."""
+        self._passes = False
+        for pair in self._pairs:
+            pair.passing.clear()
+
+    def release(self) -> None:
+        """After `hold`: all that was under way arrives now."""
+        self._passes = True
+        for pair in self._pairs:
+            pair.passing.set()
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
@@ -86,6 +103,12 @@ class Proxy:
                 try:
                     if not self._open:
                         raise ConnectionRefusedError
-                    self._pairs.append(_Pair(client, socket.create_connection(("127.0.0.1", self._server))))
+                    self._pairs.append(self._pair(client))
                 except OSError:
                     client.close()
+
+    def _pair(self, client: socket.socket) -> _Pair:
+        pair = _Pair(client, socket.create_connection(("127.0.0.1", self._server), source_address=(self._source, 0)))
+        if not self._passes:
+            pair.passing.clear()
+        return pair

@@ -1,0 +1,34 @@
+"""Why: what must hold in a trouble, whether it did, and the figures that go with it. Must not measure anything."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.waiting import wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A row of the table."""
+
+    event: str
+    """What happened."""
+    text: str
+    """What must hold; empty: this row only gives a figure."""
+    held: bool
+    figure: str = ""
+
+
+def figure(event: str, text: str) -> Promise:
+    """A figure of which nothing is promised."""
+    return Promise(event, "", held=True, figure=text)
+
+
+def within(event: str, text: str, limit: float, reached: Callable[[], bool], began: float | None = None) -> Promise:
+    """What must be reached in so many seconds from `began`, or from now."""
+    began = time.monotonic() if began is None else began
+    try:
+        wait_until(reached, limit, text)
+    except TimeoutError:
+        return Promise(event, text, held=False, figure=f"not in {limit:g} s")
+    return Promise(event, text, held=True, figure=f"{time.monotonic() - began:.1f} s")
