@@ -46,12 +46,13 @@ def trouble(directory: Path) -> Iterator[Promise]:
 
 
 def _cut(site: Site, proxy: Proxy, port: int) -> Iterator[Promise]:
-    event, began, before = "the leader is cut off, two apps edited", time.monotonic(), attempts(site)
+    event, before = "the leader is cut off, two apps edited", attempts(site)
     for number in range(_UNDER_WAY):  # what it does about these is cut in the middle
         patch = {"spec": {"restart": {"resetAfter": f"{number + 1}s"}}}
         site.admin.patch(f"{APPS.format(site.namespace)}/{APP_NAMES[number % len(APP_NAMES)]}", patch)
     site.apply(APP_NAMES[0], runtime=IMAGE)
     proxy.hold()
+    began = time.monotonic()
     site.apply(APP_NAMES[1], runtime=IMAGE)
     yield within(event, "the other operator holds the lease", _HAND_OVER, lambda: _holder(site) == "second", began)
     edited = APP_NAMES[:2]
@@ -60,7 +61,7 @@ def _cut(site: Site, proxy: Proxy, port: int) -> Iterator[Promise]:
     )
     wait_until(lambda: time.monotonic() - began > _CUT, _CUT + 1, "it has been cut off for long")
     wanted = {name: number + (name in edited) for name, number in before.items()}
-    yield Promise(event, "these have one attempt more, the others none", attempts(site) == wanted, f"{attempts(site)}")
+    yield Promise(event, "these have one attempt more, the others none", attempts(site) == wanted)
     yield figure(event, f"probe of the one cut off: {health(port)[:2]}")
 
 
@@ -72,7 +73,7 @@ def _comes_back(site: Site, proxy: Proxy, first: Any, port: int) -> Iterator[Pro
     late = [call for call in _calls(site) if _at(call) > took and call["verb"] in _WRITES]
     done = [call for call in late if call["responseStatus"]["code"] < 300]
     yield figure(event, f"its writes that arrived since the other leads: {_words(late) or 'none'}")
-    yield Promise(event, "none of these was carried out", not done, _words(done))
+    yield Promise(event, "none of these succeeds", not done, _words(done))
     started = len(_calls(site))
     yield within(event, "it is started again, and its probe is well", 30, lambda: first.pid is not None and well(port))
     wait_until(lambda: time.monotonic() - back > _FOLLOWS, _FOLLOWS + 10, "it has followed for a while")
