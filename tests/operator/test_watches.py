@@ -211,12 +211,13 @@ def test_the_silence_of_a_driver_counts_only_while_its_app_is_looked_at() -> Non
 
 
 def test_a_refused_watch_is_no_silent_one_but_drivers_can_not_be_heard_by_it() -> None:
-    times = iter((0.0, 100.0, 200.0))
+    times = itertools.chain((0.0, 100.0), itertools.repeat(200.0))
     signs, cache = WatchSigns(lambda: next(times)), WatchCache()
-    signs.expect([(POD, "apps")])
+    signs.expect([(POD, "apps"), (POD, None)])
     told = replace(handlers(), cache=cache, signs=signs)
     told.refused(POD, "apps")
-    assert signs.silent() == []
+    told.refused(POD, None)
+    assert signs.silent() == ["the watch of pods has been silent for 200 s"], "nothing else is watched there"
     assert [cache.silence(key, "first", at) for at in (0, 60_000) for key in (KEY, OTHER)] == [0, 0, 60_000, 60_000]
     told.refused(POD, "apps")
     assert [cache.silence(key, "first", 70_000) for key in (KEY, OTHER)] == [0, 70_000]

@@ -36,8 +36,12 @@ class WatchHandlers:
         self.signs.heard(kind, namespace)
 
     def refused(self, kind: ApiKind, namespace: str | None) -> None:
-        """Record that the right to this watch is missing: the API server answers, but nobody can be heard."""
-        self.signs.heard(kind, namespace)
+        """Record that the right to this watch is missing: the API server answers, but nobody can be heard.
+
+        In one of the namespaces that are watched by name this is no silence: the others must be looked after.
+        """
+        if namespace is not None:
+            self.signs.heard(kind, namespace)
         self.cache.deaf(namespace)
 
     def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Collection[Place]) -> None:
