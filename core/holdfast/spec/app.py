@@ -49,7 +49,7 @@ class PodTrial(SpecModel):
     """What is tried."""
     generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
     """The generation of the app it is tried for."""
-    since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    since: Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
     """When it began."""
     failed: Annotated[str, Field(max_length=4096)] = ""
     """Why it failed; empty: it has not."""

@@ -1,9 +1,10 @@
 """Going back: when an attempt of a new spec never came up, the spec that ran before is run again, once.
 
-The attempt never said that it began: drivers write the placement record, then say so, then commit. The next number
-fences what may be left of it. The status names the last attempt that began, whose ConfigMap has its spec;
-`observe.spec_in_force` puts that in place of the newest until the app is changed. "Once" follows: an attempt of the
-spec that ran has no other to go back to. Must not read specs.
+A driver that has not said that it began has written nothing, or died within moments after: then the placement record
+has what it did, and the spec that ran is planned against that. The next number fences what may be left of it. The
+status names the last attempt that began, whose ConfigMap has its spec; `observe.spec_in_force` puts that in place of
+the newest until the app is changed. "Once" follows: an attempt of the spec that ran has no other to go back to. Must
+not read specs.
 """
 
 from holdfast.moments import time_span
