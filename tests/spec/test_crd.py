@@ -1,5 +1,6 @@
 """The definition: what the API server thinks of it, what it costs, how large it is, whether it is fresh."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from holdfast.spec.rules import RULES
 from holdfast.spec.transitions import transition_rules
 from holdfast_cli.output.yaml_text import to_yaml
 from holdfast_cli.plan.builtin_commands import crd_text
-from tests.crd.harness import CRD, Question, ask
+from tests.crd.harness import CRD, Answer, Question, ask
 from tests.operator.apps import tree
 
 LARGEST = 128 * 1024
@@ -72,6 +73,135 @@ def test_a_table_that_is_not_there_is_named_beside_those_that_are() -> None:
     app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
     (answer,) = ask([Question("app", app)]).answers.values()
     assert any('toTable and lookup name tables that exist: {"seen":"user"}' in error for error in answer.errors)
+
+
+def test_a_step_is_named_that_asks_for_a_table_of_an_app_without_tables() -> None:
+    app = tree()
+    app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "on": ["k"]}})
+    (answer,) = ask([Question("app", app)]).answers.values()
+    assert any('toTable and lookup name tables that exist: {"seen":"user"}' in error for error in answer.errors)
+
+
+NAMED_LISTS = ("systems", "streams", "tables", "steps")
+
+
+def test_every_rule_about_systems_streams_tables_or_steps_says_which_of_them_break_it() -> None:
+    nameless = [(path, rule["message"]) for path, rule in _rules() if _about_items(path, rule) and not _names(rule)]
+    assert nameless == []
+
+
+def _rules() -> Iterator[tuple[str, dict[str, str]]]:
+    return ((path, rule) for path, node in _nodes(_schema(), "") for rule in node.get("x-kubernetes-validations", ()))
+
+
+def _about_items(path: str, rule: dict[str, str]) -> bool:
+    """By where it stands, or by what it asks."""
+    return "[]" in path or re.search(rf"\.({'|'.join(NAMED_LISTS)})\b", rule["rule"]) is not None
+
+
+def _names(rule: dict[str, str]) -> bool:
+    return re.search(r"(self|item|each)\.name\b", rule.get("messageExpression", "")) is not None
+
+
+AGGREGATE = {"by": ["k"], "compute": ["count(*) AS n"]}
+JOIN = {"on": ["k"], "type": "Inner"}
+STEP_RULES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"join": {**JOIN, "within": "1m", "before": "1m"}},
+        "join: * step odd: a join has within, or before, after or both",
+    ),
+    ({"join": {"within": "1m"}}, "join: * step odd: on is required, and given once"),
+    ({"lookup": {"table": "users"}}, "lookup: * step odd: on is required, and given once"),
+    (
+        {"aggregate": {**AGGREGATE, "window": "1m", "session": "1m"}},
+        "aggregate: * step odd: window and session exclude",
+    ),
+    ({"aggregate": {**AGGREGATE, "session": "1m", "emit": "Update"}}, "aggregate: * step odd: a session has no emit"),
+    ({"aggregate": {**AGGREGATE, "window": "0s"}}, "aggregate.window: * step odd: must be longer than nothing"),
+    ({"deduplicate": {"by": ["k"], "within": "0s"}}, "deduplicate.within: * step odd: must be longer than nothing"),
+    ({"filter": "true", "deadLetter": "gone"}, 'deadLetter names a stream that exists: {"odd":"gone"}'),
+    ({"merge": {}, "name": "clicks"}, 'streams and steps share one space of names: {"clicks":"a stream is called so"}'),
+    ({"to": "made"}, 'a stream of a generator can\'t be written to: {"odd":"made"}'),
+    ({"toTable": "fed"}, 'a table has side inputs, files or writers: one of them: {"odd":"fed"}'),
+    ({"to": "side"}, 'takes no dead letters: {"odd":"it reads or writes one"}'),
+    ({"process": {"function": "f:g", "by": ["k"]}, "was": "written"}, 'belongs to one step: {"written":"odd"}'),
+]
+
+
+OTHER_RULES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "systems",
+        {"kafka": {"bootstrapServers": "k:1", "config": {"sasl.password": "x"}}},
+        "kafka: * system odd: a secret",
+    ),
+    ("streams", {"eventTime": {"column": "t", "idleAfter": "0s"}}, "eventTime.idleAfter: * stream odd: must be longer"),
+    ("streams", {"system": "dice", "retention": "1h"}, 'for streams of a Kafka system: {"odd":"dice"}'),
+    (
+        "streams",
+        {"onDecodeError": "DeadLetter", "deadLetter": "gone"},
+        'deadLetter names a stream that exists: {"odd":"g',
+    ),
+    ("streams", {"onDecodeError": "DeadLetter", "deadLetter": "made"}, 'can\'t be written to: {"odd":"made"}'),
+    ("streams", {"onDecodeError": "DeadLetter", "deadLetter": "side"}, 'takes no dead letters: {"odd":"side"}'),
+    ("streams", {"was": "clicks"}, 'belongs to one stream, and to no step: {"clicks":"odd"}'),
+    ("streams", {"was": "written"}, 'belongs to one stream, and to no step: {"written":"odd"}'),
+    ("tables", {"sources": ["gone"]}, 'sources name streams that exist: {"odd":["gone"]}'),
+    ("tables", {"sources": ["side"], "maxAge": "0s"}, "maxAge: * table odd: must be longer than nothing"),
+]
+
+
+BREACHES = [*(("steps", step, sentence) for step, sentence in STEP_RULES), *OTHER_RULES]
+
+
+@pytest.fixture(scope="module")
+def breaches() -> dict[str, Answer]:
+    """What the API server says of all of them at once."""
+    return ask([Question(sentence, _with(items, fields)) for items, fields, sentence in BREACHES]).answers
+
+
+def _with(items: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """An app with an odd item."""
+    usual: dict[str, dict[str, Any]] = {
+        "steps": {"from": ["clicks"]},
+        "streams": {"system": "events"},
+        "tables": {"key": ["k"]},
+    }
+    app = _with_everything()
+    app["spec"][items].append({"name": "odd", **usual.get(items, {}), **fields})
+    return app
+
+
+@pytest.mark.parametrize("sentence", [sentence for *_, sentence in BREACHES])
+def test_the_api_server_says_which_step_stream_table_or_system_breaks_a_rule(
+    sentence: str, breaches: dict[str, Answer]
+) -> None:
+    assert any(_is_like(error, sentence) for error in breaches[sentence].errors), breaches[sentence].errors
+
+
+def test_the_api_server_says_which_steps_state_can_not_follow_a_change_and_which_keep_an_app_in_one_piece() -> None:
+    before, after, apart = _with_everything(), _with_everything(), _with_everything()
+    for app, window in ((before, "1m"), (after, "2m"), (apart, "1m")):
+        app["spec"]["steps"].append({"name": "sums", "from": ["clicks"], "aggregate": {**AGGREGATE, "window": window}})
+    apart["spec"]["grouping"] = "ByStreamPartition"
+    answers = ask([Question("changed", after, before), Question("apart", apart)]).answers
+    changed = 'and it alone starts from nothing: {"sums":"aggregate.window"}'
+    assert any(changed in error for error in answers["changed"].errors), answers["changed"].errors
+    stateless = 'ByStreamPartition is for apps without state: {"sums":"it keeps state"}'
+    assert any(stateless in error for error in answers["apart"].errors), answers["apart"].errors
+
+
+def _with_everything() -> dict[str, Any]:
+    """An app with a system, a stream and a table of each kind that rules ask for."""
+    app = tree()
+    app["spec"]["systems"].append({"name": "dice", "generator": {"function": "f:g"}})
+    app["spec"]["streams"] += [{"name": "made", "system": "dice"}, {"name": "side", "system": "events", "key": ["k"]}]
+    app["spec"]["tables"] = [{"name": "fed", "sources": ["side"], "key": ["k"]}, {"name": "users", "key": ["k"]}]
+    return app
+
+
+def _is_like(error: str, pattern: str) -> bool:
+    """`*` stands for anything."""
+    return re.search(".*".join(map(re.escape, pattern.split("*"))), error) is not None
 
 
 def test_a_rule_left_out_of_the_limits_is_noticed(tmp_path: Path) -> None:

@@ -7,17 +7,22 @@ refused rather than dropped. Must not write files.
 """
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
 
 from holdfast.spec.app import API_VERSION, KIND, Metadata, Status, StreamApp
 from holdfast.spec.rule_checks import FieldPath
-from holdfast.spec.rules import RULES, Rule
-from holdfast.spec.transitions import transition_rules
+from holdfast.spec.rules import RULES, Rule, naming
+from holdfast.spec.transitions import cel_name, transition_rules
 
+Tree = dict[str, Any]
 PLURAL = "streamapps"
 GROUP, VERSION = API_VERSION.split("/")
+_RULES = "x-kubernetes-validations"
+_SELF = re.compile(r"\bself\b")
 _CONDITION = '.status.conditions[?(@.type=="Ready")]'
 
 
@@ -74,7 +79,10 @@ def _schema() -> dict[str, Any]:
         if rule.cel is not None:
             _attach(spec, rule.at, rule.cel, rule.message, _naming(rule))
     for transition in transition_rules():
-        _attach(spec, (), transition.cel, transition.message)
+        _attach(spec, (), transition.cel, transition.message, transition.naming)
+    for name, node in spec["properties"].items():
+        if "x-kubernetes-list-map-keys" in node:
+            _lift_rules(name, node["items"])
     return {
         "type": "object",
         "description": whole["description"],
@@ -101,14 +109,17 @@ def _name_rule() -> dict[str, str]:
 
 def _naming(rule: Rule) -> str | None:
     """CEL for the sentence with the names of what breaks it: the API server's path has numbers only."""
-    if rule.offenders is not None:
-        return rule.offenders.naming(rule.message)
+    if rule.offenders:
+        return naming(rule.message, rule.offenders)
     match rule.at:
         case (str(items), "*"):
-            sentence = json.dumps(rule.message)  # which may have quotes: a text of CEL is written as one of JSON
-            return f"'{items.removesuffix('s')} ' + self.name + ': ' + {sentence}"
+            return _named(items, rule.message)
         case _:
             return None
+
+
+def _named(items: str, sentence: str) -> str:
+    return f"'{items.removesuffix('s')} ' + self.name + ': ' + {json.dumps(sentence)}"
 
 
 def _attach(spec: dict[str, Any], at: FieldPath, cel: str, message: str, naming: str | None = None) -> None:
@@ -116,7 +127,32 @@ def _attach(spec: dict[str, Any], at: FieldPath, cel: str, message: str, naming:
     for part in at:
         node = node["items"] if part == "*" else node["properties"][part]
     rule = {"rule": cel, "message": message} | ({} if naming is None else {"messageExpression": naming})
-    node.setdefault("x-kubernetes-validations", []).append(rule)
+    node.setdefault(_RULES, []).append(rule)
+
+
+def _lift_rules(items: str, node: Tree) -> None:
+    """Move the rules inside an item of a named list up to the item, which alone knows its name."""
+    lifted = [_lifted(items, path, rule) for path, rule in _rules_inside(node, ())]
+    node[_RULES] = [*node.get(_RULES, ()), *lifted]
+
+
+def _rules_inside(node: Tree, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Tree]]:
+    """Take out the rules of the fields below this node."""
+    for name, child in node.get("properties", {}).items():
+        yield from (((*path, name), rule) for rule in child.pop(_RULES, ()))
+        yield from _rules_inside(child, (*path, name))
+
+
+def _lifted(items: str, path: tuple[str, ...], rule: Tree) -> Tree:
+    """The rule of a field as a rule of its item. The error still points to the field."""
+    fields = [".".join(("self", *map(cel_name, path[: n + 1]))) for n in range(len(path))]
+    given = " && ".join(f"has({field})" for field in fields)
+    return {
+        "rule": f"!({given}) || ({re.sub(_SELF, fields[-1], rule['rule'])})",
+        "message": rule["message"],
+        "messageExpression": _named(items, rule["message"]),
+        "fieldPath": f".{'.'.join(path)}",
+    }
 
 
 def _also_as_true(node: dict[str, Any]) -> None:

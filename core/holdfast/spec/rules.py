@@ -4,8 +4,9 @@ Each rule is written twice, side by side: as CEL for the API server and as a fun
 one verdict. Must not look at anything but the one object.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from holdfast.spec import rule_checks
 from holdfast.spec.rule_checks import Broken, FieldPath
@@ -24,8 +25,8 @@ class Rule:
     """The rule for the API server; None where its schema says it already (unique names)."""
     broken: Callable[[object], Iterator[Broken]]
     """The rule for files."""
-    offenders: "Offenders | None" = None
-    """For a rule over the whole spec: what the API server adds to the sentence."""
+    offenders: tuple["Offenders", ...] = ()
+    """For a rule over the whole spec: what the API server adds to the sentence, the first of these that there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,26 @@ class Offenders:
     broken: str
     """CEL over an `item`."""
     names: str
-    known: tuple[str, ...]
-    """Lists whose names `broken` asks for, as in a rule of `_with_names`."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Name -> CEL of a map that `broken` asks, as in a rule of `_with_names`."""
 
-    def naming(self, sentence: str) -> str:
-        """CEL for the sentence with the items. A map, written inside: the limits admit neither a list nor `+` here."""
+    @property
+    def found(self) -> str:
+        """CEL for the items. A map: the limits of the API server admit neither a list nor `+` here."""
         items = f"self.{self.items}.transformMapEntry(i, item, {self.broken}, {{item.name: {self.names}}})"
-        text = f"'{sentence}: %s'.format([{items}])"
-        for field in reversed(self.known):
-            text = f"[{_names(field)}].map({field}, {text})[0]"
-        return text
+        for name, lookup in reversed(tuple(self.known.items())):
+            items = f"[{lookup}].map({name}, {items})[0]"
+        return items
+
+
+def naming(sentence: str, offenders: tuple[Offenders, ...]) -> str:
+    """CEL for the sentence with the items that break its rule."""
+    first, *others = offenders
+    text = json.dumps(f"{sentence}: %s")  # which may have quotes: a text of CEL is written as one of JSON
+    if not others:
+        return f"{text}.format([{first.found}])"
+    rest = naming(sentence, tuple(others))
+    return f"[{first.found}].map(found, found.size() > 0 ? {text}.format([found]) : {rest})[0]"
 
 
 _ONE_ON = "on is required, and given once (kubectl sends an unquoted `on` as `true`)"
@@ -72,6 +83,21 @@ def _with_names(field: str, rule: str, *, only: str = "") -> str:
 def _names(field: str, only: str = "") -> str:
     chosen = f"{only}, " if only else ""
     return f"self.{field}.transformMapEntry(i, each, {chosen}{{each.name: true}})"
+
+
+def _known(*fields: str, only: str = "") -> dict[str, str]:
+    """What `Offenders` know of these lists."""
+    return {field: _names(field, only) for field in fields}
+
+
+def _former(field: str) -> str:
+    """A map: former name -> name of the item that was called so."""
+    return f"self.{field}.transformMapEntry(i, each, has(each.was), {{each.was: each.name}})"
+
+
+_SIDE_INPUT = "self.tables.exists(table, has(table.sources) && each.name in table.sources)"
+_FED = "has(each.sources) || has(each.files)"
+_GENERATED = _known("systems", only="has(each.generator)") | _known("streams", only="each.system in systems")
 
 
 RULES: tuple[Rule, ...] = (
@@ -192,13 +218,14 @@ RULES: tuple[Rule, ...] = (
         message="streams and steps share one space of names",
         cel=_with_names("streams", "!self.steps.exists(step, step.name in streams)"),
         broken=rule_checks.streams_apart_from_steps,
+        offenders=(Offenders("steps", "item.name in streams", "'a stream is called so'", _known("streams")),),
     ),
     Rule(
         at=(),
         message="streams name systems that exist",
         cel=_with_names("systems", "self.streams.all(stream, stream.system in systems)"),
         broken=rule_checks.known_systems,
-        offenders=Offenders("streams", "!(item.system in systems)", "item.system", ("systems",)),
+        offenders=(Offenders("streams", "!(item.system in systems)", "item.system", _known("systems")),),
     ),
     Rule(
         at=(),
@@ -209,6 +236,14 @@ RULES: tuple[Rule, ...] = (
             only="!has(each.kafka)",
         ),
         broken=rule_checks.retention_in_kafka,
+        offenders=(
+            Offenders(
+                "streams",
+                "has(item.retention) && item.system in systems",
+                "item.system",
+                _known("systems", only="!has(each.kafka)"),
+            ),
+        ),
     ),
     Rule(
         at=(),
@@ -218,8 +253,13 @@ RULES: tuple[Rule, ...] = (
             _with_names("steps", "self.steps.all(step, step.from.all(name, name in streams || name in steps))"),
         ),
         broken=rule_checks.known_inputs,
-        offenders=Offenders(
-            "steps", "item.from.exists(name, !(name in streams) && !(name in steps))", "item.from", ("streams", "steps")
+        offenders=(
+            Offenders(
+                "steps",
+                "item.from.exists(name, !(name in streams) && !(name in steps))",
+                "item.from",
+                _known("streams", "steps"),
+            ),
         ),
     ),
     Rule(
@@ -227,7 +267,7 @@ RULES: tuple[Rule, ...] = (
         message="to names a stream that exists",
         cel=_with_names("streams", "self.steps.all(step, !has(step.to) || step.to in streams)"),
         broken=rule_checks.known_targets,
-        offenders=Offenders("steps", "has(item.to) && !(item.to in streams)", "item.to", ("streams",)),
+        offenders=(Offenders("steps", "has(item.to) && !(item.to in streams)", "item.to", _known("streams")),),
     ),
     Rule(
         at=(),
@@ -240,11 +280,13 @@ RULES: tuple[Rule, ...] = (
         )
         + " : !self.steps.exists(step, has(step.toTable) || has(step.lookup))",
         broken=rule_checks.known_tables,
-        offenders=Offenders(
-            "steps",
-            "(has(item.toTable) && !(item.toTable in tables)) || (has(item.lookup) && !(item.lookup.table in tables))",
-            "has(item.toTable) ? item.toTable : item.lookup.table",
-            ("tables",),
+        offenders=(
+            Offenders(
+                "steps",
+                "has(item.toTable) ? !(item.toTable in tables) : has(item.lookup) && !(item.lookup.table in tables)",
+                "has(item.toTable) ? item.toTable : item.lookup.table",
+                {"tables": f"(has(self.tables) ? {_names('tables')} : {{}})"},
+            ),
         ),
     ),
     Rule(
@@ -256,6 +298,14 @@ RULES: tuple[Rule, ...] = (
             "self.tables.all(table, !has(table.sources) || table.sources.all(name, name in streams))",
         ),
         broken=rule_checks.known_sources,
+        offenders=(
+            Offenders(
+                "tables",
+                "has(item.sources) && item.sources.exists(name, !(name in streams))",
+                "item.sources",
+                _known("streams"),
+            ),
+        ),
     ),
     Rule(
         at=(),
@@ -266,6 +316,12 @@ RULES: tuple[Rule, ...] = (
             " && self.steps.all(step, !has(step.deadLetter) || step.deadLetter in streams)",
         ),
         broken=rule_checks.known_dead_letters,
+        offenders=tuple(
+            Offenders(
+                items, "has(item.deadLetter) && !(item.deadLetter in streams)", "item.deadLetter", _known("streams")
+            )
+            for items in ("streams", "steps")
+        ),
     ),
     Rule(
         at=(),
@@ -276,9 +332,24 @@ RULES: tuple[Rule, ...] = (
             "!self.steps.exists(step, step.from.exists(name, name in streams) || (has(step.to) && step.to in streams)"
             " || (has(step.deadLetter) && step.deadLetter in streams))"
             " && !self.streams.exists(stream, has(stream.deadLetter) && stream.deadLetter in streams)",
-            only="self.tables.exists(table, has(table.sources) && each.name in table.sources)",
+            only=_SIDE_INPUT,
         ),
         broken=rule_checks.side_inputs_apart,
+        offenders=(
+            Offenders(
+                "steps",
+                "item.from.exists(name, name in streams) || (has(item.to) && item.to in streams)"
+                " || (has(item.deadLetter) && item.deadLetter in streams)",
+                "'it reads or writes one'",
+                _known("streams", only=_SIDE_INPUT),
+            ),
+            Offenders(
+                "streams",
+                "has(item.deadLetter) && item.deadLetter in streams",
+                "item.deadLetter",
+                _known("streams", only=_SIDE_INPUT),
+            ),
+        ),
     ),
     Rule(
         at=(),
@@ -287,9 +358,14 @@ RULES: tuple[Rule, ...] = (
         + _with_names(
             "tables",
             "!self.steps.exists(step, has(step.toTable) && step.toTable in tables)",
-            only="has(each.sources) || has(each.files)",
+            only=_FED,
         ),
         broken=rule_checks.one_feed,
+        offenders=(
+            Offenders(
+                "steps", "has(item.toTable) && item.toTable in tables", "item.toTable", _known("tables", only=_FED)
+            ),
+        ),
     ),
     Rule(
         at=(),
@@ -306,22 +382,48 @@ RULES: tuple[Rule, ...] = (
             only="has(each.generator)",
         ),
         broken=rule_checks.generators_are_read_only,
+        offenders=(
+            Offenders(
+                "steps",
+                "(has(item.to) && item.to in streams) || (has(item.deadLetter) && item.deadLetter in streams)",
+                "has(item.to) ? item.to : item.deadLetter",
+                _GENERATED,
+            ),
+            Offenders("streams", "has(item.deadLetter) && item.deadLetter in streams", "item.deadLetter", _GENERATED),
+        ),
     ),
     Rule(
         at=(),
         message="the state under one name belongs to one step",
         # Two steps that were the same one are two entries of one key, which is an error of its own.
-        cel="[self.steps.transformMapEntry(i, each, has(each.was), {each.was: each.name})].all(former, "
+        cel=f"[{_former('steps')}].all(former, "
         "!self.steps.exists(step, step.name in former && former[step.name] != step.name))",
         broken=rule_checks.former_names,
+        offenders=(
+            Offenders(
+                "steps",
+                "item.name in former && former[item.name] != item.name",
+                "former[item.name]",
+                {"former": _former("steps")},
+            ),
+        ),
     ),
     Rule(
         at=(),
         message="the name by which a run knows a stream belongs to one stream, and to no step",
-        cel="[self.streams.transformMapEntry(i, each, has(each.was), {each.was: each.name})].all(former, "
+        cel=f"[{_former('streams')}].all(former, "
         "!self.streams.exists(stream, stream.name in former && former[stream.name] != stream.name)"
         " && !self.steps.exists(step, step.name in former))",
         broken=rule_checks.former_streams,
+        offenders=(
+            Offenders(
+                "streams",
+                "item.name in former && former[item.name] != item.name",
+                "former[item.name]",
+                {"former": _former("streams")},
+            ),
+            Offenders("steps", "item.name in former", "former[item.name]", {"former": _former("streams")}),
+        ),
     ),
     Rule(
         at=(),
@@ -330,5 +432,8 @@ RULES: tuple[Rule, ...] = (
         + " || ".join(f"has(step.{verb})" for verb in STATEFUL_VERBS)
         + ")",
         broken=rule_checks.stateless_grouping,
+        offenders=(
+            Offenders("steps", " || ".join(f"has(item.{verb})" for verb in STATEFUL_VERBS), "'it keeps state'"),
+        ),
     ),
 )

@@ -5,6 +5,7 @@ items of a named list are compared by name, and their coming and going is the li
 particular field.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,13 @@ class TransitionRule:
     """Its path as people write it, e.g. `spec.streams[].key`."""
     cel: str
     """The rule, over the spec and its former self."""
+    changed: str = ""
+    """CEL for a map of the items that have changed; empty for a field of the spec itself, which needs no name."""
+
+    @property
+    def naming(self) -> str | None:
+        """CEL for the sentence with the items that have changed."""
+        return f"{json.dumps(f'{self.message}: %s')}.format([{self.changed}])" if self.changed else None
 
     @property
     def message(self) -> str:
@@ -69,7 +77,7 @@ class _Place:
 
     def into(self, name: str, field: FieldInfo) -> "_Place":
         """The place of the fields of an object."""
-        inside = (*self.inside, _escaped(name))
+        inside = (*self.inside, cel_name(name))
         asked = self.asked if field.is_required() else (*self.asked, len(inside))
         # Absent with a default: its fields have theirs. Absent without one: there is nothing to compare.
         known = len(inside) if field.default is None else self.known
@@ -81,7 +89,7 @@ class _Place:
 
     def given(self, root: str, name: str, *, optional: bool) -> str:
         """Whether a field is written down; empty if always."""
-        path = (*self.inside, _escaped(name))
+        path = (*self.inside, cel_name(name))
         asked = [n for n in self.asked if n > self.known] + [len(path)] * optional
         return " && ".join(_has(root, path[:n]) for n in asked)
 
@@ -133,12 +141,15 @@ def _rule(place: _Place, name: str, value: _Value) -> TransitionRule:
     old, new = f"{_OLD}.{place.items_of}", f"{_NEW}.{place.items_of}"
     absent = f" || !has({new}) || !has({old})" if place.list_may_be_absent else ""
     have = place.both_have("each")
-    only, unless = (f"{have}, ", f"!({have}) || ") if have else ("", "")
+    only, unless, both = (f"{have}, ", f"!({have}) || ", f"{have} && ") if have else ("", "", "")
     # The former items go into a map once; looking each up in the list would exceed the API server's limits.
+    former = f"[{old}.transformMapEntry(i, each, {only}{{each.name: {value.of('each')}}})]"
+    field, differs = shown.partition("[].")[2], f"{both}each.name in was && was[each.name] != {value.of('each')}"
     return TransitionRule(
         shown,
-        f"{_NEW_RUN}{absent} || [{old}.transformMapEntry(i, each, {only}{{each.name: {value.of('each')}}})].all(was,"
+        f"{_NEW_RUN}{absent} || {former}.all(was,"
         f" {new}.all(each, {unless}!(each.name in was) || was[each.name] == {value.of('each')}))",
+        f"{former}.map(was, {new}.transformMapEntry(i, each, {differs}, {{each.name: '{field}'}}))[0]",
     )
 
 
@@ -157,7 +168,7 @@ def _presence(place: _Place, name: str) -> _Value:
 
 def _value(place: _Place, names: tuple[str, ...], field: FieldInfo) -> _Value:
     path = ".".join(("ROOT", *place.inside))
-    first, *others = (f"{path}.{_escaped(name)}" for name in names)
+    first, *others = (f"{path}.{cel_name(name)}" for name in names)
     if others:
         return _Value(f"(has({first}) ? {first} : {others[0]})")
     given = place.given("ROOT", names[0], optional=not field.is_required())
@@ -176,6 +187,6 @@ def _has(root: str, path: tuple[str, ...]) -> str:
     return f"has({'.'.join((root, *path))})"
 
 
-def _escaped(name: str) -> str:
+def cel_name(name: str) -> str:
     """The name of a field, as CEL wants it where it is a word of CEL."""
     return f"__{name}__" if name in _CEL_WORDS else name
