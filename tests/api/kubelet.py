@@ -115,7 +115,7 @@ class Kubelet:
             target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
             self._admin.create(f"{PODS.format(self._namespace)}/{name}/binding", binding)
-        elif phase == "Pending" and TRIAL_LABEL in pod["metadata"]["labels"]:
+        elif phase == "Pending" and TRIAL_LABEL in (pod["metadata"].get("labels") or {}):
             self.end(name, self.trials, "No module named holdfast_runtime" if self.trials else "")
         elif phase == "Pending":
             self._status(name, "Running", {"running": {"startedAt": _now()}})
