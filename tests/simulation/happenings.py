@@ -4,6 +4,7 @@ Each is a function of the world and of its own random numbers, so that a life ca
 happened. Must not check anything.
 """
 
+import base64
 import copy
 import json
 import random
@@ -11,15 +12,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, assignment_name, attempt_name, report_name
+from holdfast.protocol.names import (
+    APP_LABEL,
+    ATTEMPT_LABEL,
+    ROLE_LABEL,
+    assignment_name,
+    attempt_name,
+    policy_name,
+    report_name,
+)
 from holdfast.protocol.report import REPORT_KEY
 from tests.operator.apps import TREE
 from tests.simulation.drivers import CRASHING_IMAGE
 from tests.simulation.machines import MISSING_IMAGE
-from tests.simulation.objects import APPS, MAPS, PODS, SETS, DeleteCondition, RefusedCallError, Tree
+from tests.simulation.objects import (
+    APPS,
+    CLASSES,
+    MAPS,
+    PODS,
+    POLICIES,
+    SECRETS,
+    SETS,
+    DeleteCondition,
+    RefusedCallError,
+    Tree,
+)
 from tests.simulation.world import NAMESPACE, World
 
 NAMES = ("ads", "bids")
+LOGIN = "kafka-login"
 Happens = Callable[[World, random.Random], None]
 
 
@@ -287,7 +308,7 @@ def _remove_set(world: World, name: str) -> None:
 
 
 def _take_right(world: World, pick: random.Random) -> None:
-    kind = pick.choice((APPS, PODS, MAPS))
+    kind = pick.choice((APPS, PODS, MAPS, SECRETS, POLICIES, CLASSES))
     world.servers[0].forbidden.add(kind)
     for server in world.servers:
         server.withdraw(kind)
@@ -298,6 +319,72 @@ def _hang(world: World, pick: random.Random) -> None:
     """A driver does nothing more, not even what it is told."""
     if living := list(world.drivers.living.values()):
         pick.choice(living).hangs = True
+
+
+def _bound(world: World, pick: random.Random) -> None:
+    """The app's input has an end, or none."""
+    name, bounded = _name(pick), pick.random() < 0.7
+    app = world.app(name)
+    if app is not None:
+        first, *others = app["spec"]["streams"]
+        completion = pick.choice(("Release", "Keep", None))
+        edit(world, name, streams=[{**first, "bounded": bounded}, *others], state={"onCompletion": completion})
+
+
+def _log_in(world: World, pick: random.Random) -> None:
+    """The app's brokers want a login, which is in a Secret, or want none any more."""
+    kafka: Tree = {"bootstrapServers": "kafka:9092"} | ({"secretName": LOGIN} if pick.random() < 0.7 else {})
+    edit(world, _name(pick), systems=[{"name": "events", "kafka": kafka}])
+
+
+def _change_login(world: World, pick: random.Random) -> None:
+    """The Secret is made, changed or deleted."""
+    there, password = world.objects.get(SECRETS, NAMESPACE, LOGIN), base64.b64encode(pick.randbytes(8)).decode()
+    if there is None:
+        made = {"metadata": {"name": LOGIN}, "data": {"sasl.password": password}}
+        world.objects.create(SECRETS, NAMESPACE, made, "tenant")
+    elif pick.random() < 0.5:
+        world.objects.patch(SECRETS, NAMESPACE, LOGIN, {"data": {"sasl.password": password}}, "tenant")
+    else:
+        world.objects.delete(SECRETS, NAMESPACE, LOGIN, "tenant")
+
+
+def _spoil_policy(world: World, pick: random.Random) -> None:
+    """A NetworkPolicy of an app is opened or deleted."""
+    app = world.app(_name(pick))
+    name = "" if app is None else policy_name(app["metadata"]["name"], app["metadata"]["uid"])
+    if world.objects.get(POLICIES, NAMESPACE, name) is None:
+        return
+    if pick.random() < 0.5:
+        world.objects.patch(POLICIES, NAMESPACE, name, {"spec": {"egress": [{}]}}, "tenant")
+    else:
+        world.objects.delete(POLICIES, NAMESPACE, name, "tenant")
+
+
+def _foreign_policy(world: World, pick: random.Random) -> None:
+    """Somebody's own NetworkPolicy has the name of an app's, for a while."""
+    app = world.app(_name(pick))
+    name = "" if app is None else policy_name(app["metadata"]["name"], app["metadata"]["uid"])
+    if app is None or world.objects.get(POLICIES, NAMESPACE, name) is not None:
+        return
+    made = world.objects.create(POLICIES, NAMESPACE, {"metadata": {"name": name}, "spec": {}}, "tenant")
+    world.foreign.add(made["metadata"]["uid"])
+    world.after(pick.uniform(1, 60), _remove_policy, world, made["metadata"]["uid"])
+
+
+def _remove_policy(world: World, uid: str) -> None:
+    there = world.objects.of(uid)
+    if there is not None:
+        world.objects.delete(POLICIES, NAMESPACE, there["metadata"]["name"], "tenant")
+
+
+def _class_away(world: World, pick: random.Random) -> None:
+    """The only storage class is gone for a while."""
+    there = world.objects.get(CLASSES, None, "disk")
+    if there is not None:
+        world.objects.delete(CLASSES, None, "disk", "admin")
+        metadata = {name: there["metadata"][name] for name in ("name", "annotations")}
+        world.after(pick.uniform(1, 60), world.objects.create, CLASSES, None, {"metadata": metadata}, "admin")
 
 
 HAPPENINGS: dict[str, Happens] = {
@@ -333,6 +420,12 @@ HAPPENINGS: dict[str, Happens] = {
     "a foreign pod bears an app's labels": _foreign_set,
     "a right is taken for a while": _take_right,
     "a driver hangs": _hang,
+    "a tenant gives an input an end": _bound,
+    "a tenant names a Secret": _log_in,
+    "a Secret changes": _change_login,
+    "a NetworkPolicy is opened or deleted": _spoil_policy,
+    "a foreign NetworkPolicy has an app's name": _foreign_policy,
+    "the storage class is away": _class_away,
 }
 DEAFENING = frozenset({"watches die silently", "a right is taken for a while", "all servers are started again"})
 """After which an operator may be ended by its probe: only a new one hears again."""

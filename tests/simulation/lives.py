@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.protocol.names import app_id
+from holdfast.protocol.names import APP_LABEL, app_id
 from tests.simulation.drivers import CRASHING_IMAGE
 from tests.simulation.happenings import DEAFENING, HAPPENINGS, NAMES, Happening, make
 from tests.simulation.machines import MISSING_IMAGE
-from tests.simulation.objects import Tree
+from tests.simulation.objects import POLICIES, SECRETS, Tree
 from tests.simulation.operators import OperatorPod
 from tests.simulation.virtual_loop import StuckError, VirtualLoop
 from tests.simulation.world import NAMESPACE, World
@@ -182,6 +182,7 @@ def _left(world: World, name: str) -> str | None:
     """What an app that is gone has left."""
     left = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor"), *world.trials_of(name)]
     left += [claim for run in map(str, range(1, 6)) for claim in world.claims_of(app_id(name, run))]
+    left += world.objects.all(POLICIES, NAMESPACE, {APP_LABEL: name})
     return f"{name} is gone, and left {left[0]['metadata']['name']}" if left else None
 
 
@@ -190,6 +191,25 @@ def _runs(world: World, app: Tree) -> bool:
     drivers = [pod["metadata"]["name"] for pod in world.pods_of(app["metadata"]["name"], "driver")]
     living = world.drivers.living.get(app["status"].get("driverUid"))
     return living is not None and living.claimed and drivers == [living.process.name]
+
+
+def _unstartable(world: World, app: Tree) -> bool:
+    return _broken_image(world, app) or _without_login(world, app)
+
+
+def _without_login(world: World, app: Tree) -> bool:
+    """Whether a Secret that it names is not there."""
+    names = [one.get("kafka", {}).get("secretName") for one in app["spec"]["systems"]]
+    return any(name is not None and world.objects.get(SECRETS, NAMESPACE, name) is None for name in names)
+
+
+def _completed(world: World, app: Tree) -> bool:
+    """Whether its input has an end, nothing of it runs, and its claims are released if it says so."""
+    name, spec = app["metadata"]["name"], app["spec"]
+    releases = spec.get("state", {}).get("onCompletion", "Release") == "Release"
+    claims = world.claims_of(app_id(name, app["status"]["runId"])) if releases else []
+    pods = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor")]
+    return any(stream.get("bounded") for stream in spec["streams"]) and not pods and not claims
 
 
 def _broken_image(_: World, app: Tree) -> bool:
@@ -204,12 +224,14 @@ _ENDS: dict[str, Callable[[World, Tree], bool]] = {
     "Suspended": lambda _world, app: app["spec"].get("suspend") is True,
     "DriverRefused": lambda _world, _app: True,
     "ImageUnavailable": _broken_image,
-    "StartTimeout": _broken_image,
+    "StartTimeout": _unstartable,
     "TrialFailed": lambda world, app: _broken_image(world, app) and _runs(world, app),
     "RolledBack": _runs,
     "DriverFailed": _crashing_image,
     "WaitingToRestart": _crashing_image,
     "Starting": _crashing_image,
+    "ObjectMissing": _without_login,
+    "Completed": _completed,
     "InvalidSpec": lambda _world, app: app["spec"]["steps"][0]["from"] == ["nobody"],
 }
 """Reasons that a person has to end -> whether there is cause."""

@@ -18,6 +18,8 @@ from tests.simulation.objects import (
     MAPS,
     NODES,
     PODS,
+    POLICIES,
+    SECRETS,
     SETS,
     VOLUMES,
     Change,
@@ -266,8 +268,7 @@ class Machines:
             self.set_status(pod, _container(pod, waiting))
             self._after(10.0, self._run, uid)
             return
-        maps = [one["configMap"]["name"] for one in pod["spec"].get("volumes") or () if "configMap" in one]
-        if any(self.objects.get(MAPS, metadata["namespace"], name) is None for name in maps):
+        if any(self.objects.get(kind, metadata["namespace"], name) is None for kind, name in _mounted(pod)):
             self._after(3.0, self._run, uid)
             return
         process = PodProcess(uid, metadata["name"], metadata["namespace"], node, metadata.get("labels") or {})
@@ -313,7 +314,7 @@ class Machines:
         """What belonged to an object that is gone goes too."""
         if uid in self.objects.uids:
             return
-        for kind in (PODS, MAPS, SETS, CLAIMS):
+        for kind in (PODS, MAPS, SETS, CLAIMS, POLICIES):
             for tree in self.objects.all(kind):
                 above = list(owners(tree))
                 if above and all(owner["uid"] not in self.objects.uids for owner in above):
@@ -401,6 +402,13 @@ def _sets(pod: Tree) -> list[str]:
 def _claims(pod: Tree) -> list[str]:
     volumes = pod["spec"].get("volumes") or ()
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
+
+
+def _mounted(pod: Tree) -> list[tuple[str, str]]:
+    """What has to be there before it can start: kinds and names."""
+    volumes = pod["spec"].get("volumes") or ()
+    maps = [(MAPS, one["configMap"]["name"]) for one in volumes if "configMap" in one]
+    return maps + [(SECRETS, one["secret"]["secretName"]) for one in volumes if "secret" in one]
 
 
 def _container(pod: Tree, state: Tree) -> Tree:

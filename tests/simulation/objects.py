@@ -16,8 +16,9 @@ ObjectPlace = tuple[str, str | None, str]
 """Plural name of the kind, namespace, name."""
 APPS, PODS, MAPS, CLAIMS, SETS = "streamapps", "pods", "configmaps", "persistentvolumeclaims", "statefulsets"
 NODES, CLASSES, VOLUMES, EVENTS, LEASES = "nodes", "storageclasses", "persistentvolumes", "events", "leases"
+SECRETS, POLICIES = "secrets", "networkpolicies"
 _WITH_STATUS = frozenset({APPS, PODS, NODES, SETS})
-_WITHOUT_GENERATION = frozenset({MAPS, "secrets", EVENTS, LEASES, NODES, CLAIMS, VOLUMES, CLASSES})
+_WITHOUT_GENERATION = frozenset({MAPS, SECRETS, EVENTS, LEASES, NODES, CLAIMS, VOLUMES, CLASSES})
 _FIXED = (
     "name",
     "namespace",

@@ -22,6 +22,7 @@ from holdfast_operator.cluster import Cluster
 from holdfast_operator.examine.sandbox import answered
 from holdfast_operator.main import until_one_ends
 from holdfast_operator.manifests.driver_pod import Installation
+from holdfast_operator.manifests.network_policy import AppNetwork
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.service.monitoring import Metrics
 from holdfast_operator.service.watches import wait_for_crd
@@ -131,6 +132,7 @@ class OperatorPod:
         options = OperatorOptions(
             PodPolicy(Installation("registry/holdfast:1")),
             lease=self.lease,
+            network=AppNetwork(),
             ask=self.ask,
             clock=self.clock,
             jitter=self.pick.random,

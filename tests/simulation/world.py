@@ -5,13 +5,14 @@ happens when.
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import WorldChangeError
-from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL
+from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL, policy_name
 from tests.simulation.drivers import Drivers
 from tests.simulation.machines import Machine, Machines
 from tests.simulation.network import Network
@@ -20,6 +21,7 @@ from tests.simulation.objects import (
     CLAIMS,
     CLASSES,
     PODS,
+    POLICIES,
     Change,
     Objects,
     Tree,
@@ -31,6 +33,8 @@ from tests.simulation.server import ApiServer
 
 EPOCH = 1_800_000_000_000
 NAMESPACE = "apps"
+_LONGEST_CALL = 60.0
+"""Seconds that may pass between two writes of one action."""
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +67,8 @@ class World:
     abandoned: set[str] = field(default_factory=set)
     """Apps that went without their finalizer: what they left is nobody's."""
     brokers: Brokers = field(default_factory=Brokers)
+    unlimited: dict[str, float] = field(default_factory=dict)
+    """Name of a NetworkPolicy that a tenant deleted -> when."""
 
     def __post_init__(self) -> None:
         self.objects = Objects(self.clock, checked=_checked)
@@ -140,10 +146,14 @@ class World:
             self._check_status(change)
             self._check_drain(change)
         deleted = change.type == "DELETED" or "deletionTimestamp" in change.tree["metadata"]
-        if operator and deleted and change.tree["metadata"]["uid"] in self.foreign:
-            self.break_rule(f"{change.by} deletes {change.kind} {change.tree['metadata']['name']}, which is not ours")
+        if change.kind == POLICIES and change.type == "DELETED":
+            self.unlimited[change.tree["metadata"]["name"]] = asyncio.get_running_loop().time()
+        if operator and (deleted or change.type == "MODIFIED") and change.tree["metadata"]["uid"] in self.foreign:
+            what = "deletes" if deleted else "changes"
+            self.break_rule(f"{change.by} {what} {change.kind} {change.tree['metadata']['name']}, which is not ours")
         if change.kind == PODS and change.type == "ADDED" and operator:
             self._check_drivers(change.tree)
+            self._check_limited(change.tree)
 
     def _check_status(self, change: Change) -> None:
         """A status never goes back."""
@@ -154,6 +164,9 @@ class World:
             was, now = before.get(number), after.get(number)
             if was is not None and (now is None or now < was):
                 self.break_rule(f"{change.tree['metadata']['name']}: {number} went from {was} back to {now}")
+        same = before.get("specHash") == after.get("specHash")
+        if same and before.get("ended") == "Completed" and after.get("ended") != "Completed":
+            self.break_rule(f"{change.tree['metadata']['name']} has completed, and starts again as it was")
 
     def _check_drain(self, change: Change) -> None:
         """An attempt that has begun is not drained for a spec whose pods can't start."""
@@ -173,6 +186,17 @@ class World:
             same = uids & {owner["uid"] for owner in owners(other)}
             if same and other["metadata"]["uid"] != pod["metadata"]["uid"]:
                 self.break_rule(f"{pod['metadata']['name']} is made while {other['metadata']['name']} is alive")
+
+    def _check_limited(self, pod: Tree) -> None:
+        """A pod is made only when the policy of its app is there, or was until a moment ago."""
+        for owner in owners(pod):
+            name = policy_name(owner["name"], owner["uid"])
+            taken = self.unlimited.get(name, -math.inf)
+            if (
+                self.objects.get(POLICIES, NAMESPACE, name) is None
+                and asyncio.get_running_loop().time() - taken > _LONGEST_CALL
+            ):
+                self.break_rule(f"{pod['metadata']['name']} is made without a NetworkPolicy")
 
     def _check_fences(self) -> None:
         """At most one driver of a run is alive and unfenced."""
