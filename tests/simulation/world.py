@@ -188,7 +188,9 @@ class World:
                 self.break_rule(f"{pod['metadata']['name']} is made while {other['metadata']['name']} is alive")
 
     def _check_limited(self, pod: Tree) -> None:
-        """A pod is made only when the policy of its app is there, or was until a moment ago."""
+        """A driver is made only when the policy of its app is there, or was until a moment ago."""
+        if TRIAL_LABEL in pod["metadata"]["labels"]:
+            return
         for owner in owners(pod):
             name = policy_name(owner["name"], owner["uid"])
             taken = self.unlimited.get(name, -math.inf)
