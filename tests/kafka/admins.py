@@ -3,18 +3,18 @@
 Must not be imported by product code, nor used where a real broker would show more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]  # it exports it unsaid
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import ConfigResource, ListOffsetsResultInfo  # type: ignore[attr-defined]  # it exports them unsaid
 
 SILENCE = None
 BLANK = ListOffsetsResultInfo(-1001, -1, -1)
 """What librdkafka answers by itself when a leader is away."""
-AdminAnswer = ListOffsetsResultInfo | int | None
+AdminAnswer = ListOffsetsResultInfo | SimpleNamespace | Mapping[str, Any] | int | None
 """An answer, the code of a refusal, or `SILENCE`."""
 
 
@@ -42,6 +42,12 @@ class _Admin:
     ) -> dict[TopicPartition, Future[Any]]:
         self._timeouts.append(request_timeout)
         return {place: self._answered() for place in asked}
+
+    def describe_topics(self, asked: TopicCollection, **_: object) -> dict[str, Future[Any]]:
+        return {name: self._answered() for name in asked.topic_names}
+
+    def describe_configs(self, asked: Sequence[ConfigResource], **_: object) -> dict[ConfigResource, Future[Any]]:
+        return {resource: self._answered() for resource in asked}
 
     def _answered(self) -> Future[Any]:
         answer: Future[Any] = Future()

@@ -107,6 +107,7 @@ class KafkaCluster:
     def ensure(self, topic: str, partitions: int, use: TopicUse, retention: str | None = None) -> None:
         """Create the topic as the spec says if it does not exist; refuse it if it differs."""
         self._made().ensure(topic, wanted(use, partitions, self.replication, retention))
+        self._asked().made(topic)
 
     def limits_of(self, topics: Iterable[str]) -> dict[str, TopicLimits]:
         """Return the current limits of topics."""

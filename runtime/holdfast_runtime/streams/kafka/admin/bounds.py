@@ -16,12 +16,14 @@ from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, TopicPa
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
 from holdfast_runtime.streams.kafka.client.errors import trouble
-from holdfast_runtime.streams.kafka.client.questions import Ask, BrokerQuestions, QuestionRefusedError
+from holdfast_runtime.streams.kafka.client.questions import NEW_TOPIC, Ask, BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 
 _FRESH = 10.0
 """Seconds for which slowly changing facts are cached."""
+_LEARNT = 60.0
+"""Seconds after which all brokers know of a new topic."""
 _PAUSE = 0.1
 """Seconds before a topic that was created again is asked for."""
 _ASK_OLDEST, _ASK_END = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -50,6 +52,11 @@ class TopicBounds:
         self._questions = BrokerQuestions(settings, timeout)
         self._lock, self._process = Lock(), os.getpid()
         self._known: dict[str, _Topic] = {}
+        self._made: dict[str, float] = {}
+
+    def made(self, topic: str) -> None:
+        """Be patient with this topic, which was found or made just now, though perhaps at another broker."""
+        self._made[topic] = time.monotonic()
 
     def bounds(self, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
         """Return the current committed offsets of each partition of these topics."""
@@ -117,7 +124,7 @@ class TopicBounds:
         # If only its id was asked for, a topic is known without its oldest offsets.
         return [topic for topic in topics if len(self._known[topic].oldest) < self._known[topic].partitions]
 
-    def _offsets(self, stale: Iterable[str], topics: Iterable[str]) -> tuple[_Offsets, _Offsets]:
+    def _offsets(self, stale: Iterable[str], topics: Collection[str]) -> tuple[_Offsets, _Offsets]:
         """Return the oldest offsets of the partitions of stale topics, and the ends of those of all."""
         oldest, ends = self._partitions(stale), self._partitions(topics)
 
@@ -137,9 +144,10 @@ class TopicBounds:
     def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in topics for number in range(self._known[topic].partitions)]
 
-    def _answers(self, topics: Iterable[str], ask: Ask[_K, Any]) -> dict[_K, Any]:
+    def _answers(self, topics: Collection[str], ask: Ask[_K, Any]) -> dict[_K, Any]:
+        made = any(time.monotonic() - self._made.get(topic, -_LEARNT) < _LEARNT for topic in topics)
         try:
-            return self._questions.answers(", ".join(topics), ask)
+            return self._questions.answers(", ".join(topics), ask, NEW_TOPIC if made else ())
         except QuestionRefusedError as refusal:
             what = f"Kafka system {self._settings.system}: no answer about {_name(refusal.part)}"
             raise trouble(refusal.code, what, refusal.text) from None

@@ -6,7 +6,7 @@ Must not change an existing topic of others; the app's own marker topic may get 
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.values import millis
 from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
-from holdfast_runtime.streams.kafka.client.questions import BrokerQuestions, QuestionRefusedError
+from holdfast_runtime.streams.kafka.client.questions import NEW_TOPIC, BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import AHEAD, BEHIND, TYPE, topic_limits
 from holdfast_runtime.streams.records import StreamMissingError
@@ -146,8 +146,10 @@ class KafkaTopics:
         except (KafkaForbiddenError, StreamMissingError):
             return TopicLimits()
 
-    def _answer(self, topic: str, ask: Callable[[AdminClient, float], "Future[_T]"]) -> _T:
-        return self._questions.answer(f"topic {topic}", ask)
+    def _answer(
+        self, topic: str, ask: Callable[[AdminClient, float], "Future[_T]"], patient_with: Collection[int] = ()
+    ) -> _T:
+        return self._questions.answer(f"topic {topic}", ask, patient_with)
 
     def _where(self, topic: str) -> str:
         return f"Kafka system {self.settings.system}: topic {topic}"
@@ -218,9 +220,12 @@ class KafkaTopics:
             raise UserActionError(message, code="TopicDiffersError")
 
     def _config(self, topic: str) -> dict[str, str]:
+        """Return the settings of a topic that is there, though perhaps not yet for the broker that is asked."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         found = self._answer(
-            topic, lambda client, seconds: client.describe_configs([resource], request_timeout=seconds)[resource]
+            topic,
+            lambda client, seconds: client.describe_configs([resource], request_timeout=seconds)[resource],
+            NEW_TOPIC,
         )
         return {key: str(one.value) for key, one in found.items()}
 

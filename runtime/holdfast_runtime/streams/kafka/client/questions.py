@@ -40,6 +40,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 K = TypeVar("K")
 V = TypeVar("V")
+NEW_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+"""Brokers learn of a new topic one after the other: who knows that it was made asks again."""
 Ask = Callable[[AdminClient, float], Mapping[K, Future[V]]]
 """Sends the requests; the number is the timeout of each in seconds."""
 
@@ -94,9 +96,11 @@ class BrokerQuestions:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def answer(self, what: str, ask: Callable[[AdminClient, float], "Future[V]"]) -> V:
+    def answer(
+        self, what: str, ask: Callable[[AdminClient, float], "Future[V]"], patient_with: Collection[int] = ()
+    ) -> V:
         """Return the answer to a question of one part."""
-        return self.answers(what, lambda client, seconds: {what: ask(client, seconds)})[what]
+        return self.answers(what, lambda client, seconds: {what: ask(client, seconds)}, patient_with)[what]
 
     def close(self) -> None:
         """End the client; the next question makes another."""

@@ -21,7 +21,7 @@ from holdfast.errors import AwayError
 from holdfast_runtime.clocks import now
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, is_passing, trouble
-from holdfast_runtime.streams.kafka.client.questions import BrokerQuestions, QuestionRefusedError
+from holdfast_runtime.streams.kafka.client.questions import NEW_TOPIC, BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.channel import Channel, deliver, open_channel
 from holdfast_runtime.streams.kafka.write.marker_notes import NoteRecord
@@ -32,8 +32,6 @@ _TAIL = 32
 _AT_ONCE = 500
 _SURELY = {"enable.idempotence": "true", "acks": "all"}
 _OLDEST, _END = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_NEW_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
-"""Brokers learn of a new topic one after the other; a writer would wait for that."""
 T = TypeVar("T")
 
 
@@ -111,7 +109,7 @@ class MarkerTopic:
             }
 
         try:
-            bounds = self._questions.answers(f"{self.topic}/{partition}", ask, _NEW_TOPIC)
+            bounds = self._questions.answers(f"{self.topic}/{partition}", ask, NEW_TOPIC)
         except QuestionRefusedError as refusal:
             raise trouble(refusal.code, f"{self._where} can't be read", refusal.text) from None
         return bounds[_OLDEST].offset, bounds[_END].offset

@@ -1,0 +1,37 @@
+"""A topic that is new is there for one broker before another: who knows that it was made asks again."""
+
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError
+
+from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
+from holdfast_runtime.streams.kafka.client import questions
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.records import StreamMissingError
+from tests.kafka.admins import AdminAnswer, Admins
+
+SETTINGS = KafkaSettings("events", "a:1,b:1", {})
+UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
+KNOWN = SimpleNamespace(topic_id="7", partitions=[SimpleNamespace()])
+
+
+def brokers(monkeypatch: pytest.MonkeyPatch, *answers: AdminAnswer) -> None:
+    monkeypatch.setattr(questions, "AdminClient", Admins(*answers))
+    monkeypatch.setattr(questions, "_FIRST_PAUSE", 0.001)
+
+
+def test_the_settings_of_a_new_topic_are_asked_for_until_the_broker_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = {"max.message.bytes": SimpleNamespace(value="1234")}
+    brokers(monkeypatch, UNKNOWN, UNKNOWN, limit)
+    assert KafkaTopics(SETTINGS).limits("clicks").record_bytes == 1234
+
+
+def test_a_topic_that_was_made_just_now_is_asked_for_until_the_broker_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers(monkeypatch, UNKNOWN, UNKNOWN, KNOWN)
+    bounds = TopicBounds(SETTINGS)
+    with pytest.raises(StreamMissingError):
+        bounds.topic_id("clicks")
+    bounds.made("clicks")
+    assert bounds.topic_id("clicks") == "7"
