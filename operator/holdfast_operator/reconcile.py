@@ -29,7 +29,7 @@ from holdfast_operator.decide.decision import (
 from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject, DecisionLimits, ParsedSpec, Snapshot
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
-from holdfast_operator.observe.snapshot import SnapshotSources, find_app, gather
+from holdfast_operator.observe.snapshot import SnapshotSources, app_object, find_app, gather
 from holdfast_operator.observe.spec_in_force import spec_that_ran
 from holdfast_operator.service.monitoring import Metrics
 
@@ -101,28 +101,27 @@ class Reconciler:
         if tree is None:
             self._refused.pop(key, None)
             return None
-        tree, spec = await self._in_force(key, tree)
-        known = self._refusal(key, tree)
-        seen = await gather(self.world, tree, spec, known, self.clock(), live=live)
+        app, spec = await self._in_force(key, tree)
+        seen = await gather(self.world, app, spec, self._refusal(key, app), self.clock(), live=live)
         judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
         return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 
-    async def _in_force(self, key: AppKey, tree: Tree) -> tuple[Tree, ParsedSpec]:
+    async def _in_force(self, key: AppKey, tree: Tree) -> tuple[AppObject, ParsedSpec]:
         """Return the app and its spec; after a rollback, with the spec that ran."""
-        ran = await spec_that_ran(self.world, tree)
+        app = app_object(tree)
+        ran = await spec_that_ran(self.world, app)
         if ran is not None:
-            spec = await self.examiner.spec(key, ran.tree, ran.attempt)
+            spec = await self.examiner.spec(key, ran.app.tree, ran.attempt)
             if spec.fingerprint == ran.fingerprint:
-                return ran.tree, spec
-        return tree, await self.examiner.spec(key, tree)
+                return ran.app, spec
+        return app, await self.examiner.spec(key, tree)
 
-    def _refusal(self, key: AppKey, tree: Tree) -> AppFinding | None:
+    def _refusal(self, key: AppKey, app: AppObject) -> AppFinding | None:
         """Return why the API server refused what was last created for this generation of the app, or for any."""
         version, refused = self._refused.get(key, (("", 0), None))
-        now = _version(tree["metadata"])
         if refused is not None and refused.reason is Reason.DELETING:
-            return refused if version[0] == now[0] else None
-        return refused if version == now else None
+            return refused if version[0] == app.uid else None
+        return refused if version == (app.uid, app.generation) else None
 
     def _tell_neighbours(self, namespace: str, refused: AppFinding) -> None:
         """Look at the other apps of a namespace that is being deleted; one at rest would not hear of it in time."""
@@ -147,7 +146,3 @@ class Reconciler:
                 self.metrics.launched()
             if isinstance(action, HandOver):
                 self.metrics.moved(action.moved)
-
-
-def _version(metadata: Tree) -> AppVersion:
-    return str(metadata["uid"]), int(metadata.get("generation") or 0)

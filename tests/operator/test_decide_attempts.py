@@ -7,7 +7,7 @@ from holdfast.errors import WorldChangeError
 from holdfast.protocol.names import app_id
 from holdfast.protocol.pods import ContainerEnd, PodPhase, PodState
 from holdfast.reasons import Reason
-from holdfast.spec.app import Status
+from holdfast.spec.app import BegunAttempt, Status
 from holdfast_operator.decide.attempt_endings import AttemptOutcome
 from holdfast_operator.decide.decision import (
     AddFinalizer,
@@ -203,6 +203,15 @@ def test_a_driver_deleted_by_somebody_else_is_replaced_at_once() -> None:
     decision = decided(seen(app(started())))
     assert (decision.status.ended, decision.events[0].reason) == (AttemptOutcome.LOST, Reason.DRIVER_DELETED)
     assert isinstance(decided(seen(app(decision.status))).actions[0], StartDriver)
+
+
+def test_an_attempt_that_has_begun_is_not_made_again_though_its_status_lost_the_driver() -> None:
+    """It got the number of one that may still live unseen, with the pods of a spec that nobody had tried."""
+    begun = BegunAttempt(run_id="1", attempt=1, spec_hash="as it was")
+    decision = decided(seen(app(after(driver_uid=None, begun=begun))))
+    assert decision.status.ended == AttemptOutcome.LOST
+    again = decided(seen(app(decision.status)))
+    assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
 
 def test_a_driver_that_says_somebody_must_act_is_not_repeated_until_somebody_does() -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -201,5 +202,21 @@ def test_a_look_that_is_needed_is_not_put_off_by_news_that_all_goes_well() -> No
         await until(lambda: seen[A] == 1 and looks.waiting == 1)
         looks.put_off(A, 3600)
         await until(lambda: seen[A] == 2)
+
+    assert live(look, story) == []
+
+
+def test_an_app_whose_status_another_operator_writes_back_again_and_again_is_looked_at_twice_a_second() -> None:
+    look, seen = counted(WaitForChange("it changes"))
+    began = time.monotonic()
+
+    async def story(looks: LookQueue) -> None:
+        for _ in range(2000):
+            looks.soon(A)
+            await asyncio.sleep(0)
+        assert 20 <= seen[A] <= 21 + 2 * (time.monotonic() - began)
+        looks.soon(B)
+        await until(lambda: seen[B] == 1)
+        await until(lambda: seen[A] > 21)
 
     assert live(look, story) == []

@@ -9,7 +9,7 @@ import pytest
 from holdfast.protocol.names import attempt_name
 from holdfast.spec.app import BegunAttempt, Rollback
 from holdfast_operator.manifests.driver_pod import APP_KEY
-from holdfast_operator.observe.snapshot import SnapshotSources
+from holdfast_operator.observe.snapshot import SnapshotSources, app_object
 from holdfast_operator.observe.spec_in_force import spec_that_ran
 from tests.operator.apps import started, tree
 
@@ -39,9 +39,9 @@ def ran(app: Tree, text: str | None = None) -> Tree | None:
     """The spec that a look judges in place of the newest."""
     maps = ConfigMaps(**{} if text is None else {attempt_name("ads", "1", 1): text})
     world = cast("SnapshotSources", type("World", (), {"cluster": maps}))
-    found = asyncio.run(spec_that_ran(world, app))
+    found = asyncio.run(spec_that_ran(world, app_object(app)))
     assert found is None or found.fingerprint == "hash-1"
-    return None if found is None else found.tree["spec"]
+    return None if found is None else found.app.tree["spec"]
 
 
 def test_the_spec_of_the_last_attempt_that_began_takes_the_place_of_the_newest() -> None:

@@ -204,12 +204,19 @@ def _without_login(world: World, app: Tree) -> bool:
 
 
 def _completed(world: World, app: Tree) -> bool:
-    """Whether its input has an end, nothing of it runs, and its claims are released if it says so."""
+    """Whether its input has an end, nothing of it runs, and its claims are released if it says so.
+
+    A spec that is not valid says nothing.
+    """
     name, spec = app["metadata"]["name"], app["spec"]
-    releases = spec.get("state", {}).get("onCompletion", "Release") == "Release"
+    releases = spec.get("state", {}).get("onCompletion", "Release") == "Release" and not _invalid(world, app)
     claims = world.claims_of(app_id(name, app["status"]["runId"])) if releases else []
     pods = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor")]
     return any(stream.get("bounded") for stream in spec["streams"]) and not pods and not claims
+
+
+def _invalid(_: World, app: Tree) -> bool:
+    return bool(app["spec"]["steps"][0]["from"] == ["nobody"])
 
 
 def _broken_image(_: World, app: Tree) -> bool:
@@ -232,7 +239,7 @@ _ENDS: dict[str, Callable[[World, Tree], bool]] = {
     "Starting": _crashing_image,
     "ObjectMissing": _without_login,
     "Completed": _completed,
-    "InvalidSpec": lambda _world, app: app["spec"]["steps"][0]["from"] == ["nobody"],
+    "InvalidSpec": _invalid,
 }
 """Reasons that a person has to end -> whether there is cause."""
 

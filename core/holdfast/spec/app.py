@@ -117,6 +117,16 @@ class Status(SpecModel):
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """Ready, Reconciling, Stalled and what they rest on; each has one writer."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the attempt in it is the last whose driver began."""
+        return self.begun is not None and (self.begun.run_id, self.begun.attempt) == (self.run_id, self.attempt)
+
+    @property
+    def had_driver(self) -> bool:
+        """Return whether the attempt in it once had a driver, which others may have made it forget."""
+        return self.driver_uid is not None or self.has_begun
+
 
 API_VERSION = "holdfast.dev/v1alpha1"
 KIND = "StreamApp"

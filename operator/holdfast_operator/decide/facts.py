@@ -253,10 +253,9 @@ class Case:
     @property
     def begun(self) -> bool:
         """Return whether the driver of the attempt in the status has said that it began."""
-        report, begun = self.seen.report, self.status.begun
-        if begun is not None and (begun.run_id, begun.attempt) == (self.status.run_id, self.status.attempt):
-            return True
-        return isinstance(report, DriverReport) and report.attempt == self.status.attempt and report.begun
+        report = self.seen.report
+        said = isinstance(report, DriverReport) and report.attempt == self.status.attempt and report.begun
+        return said or self.status.has_begun
 
     @property
     def rolled_back(self) -> Rollback | None:

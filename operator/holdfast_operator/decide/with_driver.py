@@ -80,7 +80,7 @@ def driver_over(case: Case) -> Decision | None:
 
 def driver_gone(case: Case) -> Decision | None:
     """The driver's pod has disappeared: it was drained if we asked for that, otherwise deleted by others."""
-    if case.seen.driver is not None or case.status.driver_uid is None or case.status.ended is not None:
+    if case.seen.driver is not None or not case.status.had_driver or case.status.ended is not None:
         return None
     if case.status.draining == Reason.NODE_LOST:
         message = "the driver was given up with its node; the next attempt starts at once"

@@ -126,12 +126,11 @@ async def find_app(world: SnapshotSources, key: AppKey, *, live: bool) -> Tree |
 
 
 async def gather(
-    world: SnapshotSources, tree: Tree, told: ParsedSpec, refused: AppFinding | None, now: int, *, live: bool
+    world: SnapshotSources, app: AppObject, told: ParsedSpec, refused: AppFinding | None, now: int, *, live: bool
 ) -> Snapshot:
     """Return all facts for a decision about this app. `live`: read them from the API server."""
-    app = app_object(tree)
     key, status = AppKey(app.namespace, app.name), app.status
-    started = _attempt(app.name, status) if status.driver_uid else None
+    started = _attempt(app.name, status) if status.had_driver else None
     pods = await _tried(_listed(world, key, started) if live else _watched(world, key, started))
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, others=pods, refused=refused)
@@ -211,8 +210,9 @@ def app_object(tree: Tree) -> AppObject:
 
 
 def _status(tree: object) -> Status:
+    clean = "\\" not in repr(tree)  # which escapes all that is not printable
     try:
-        return Status.model_validate(_printable(tree or {}), by_alias=True, by_name=False)
+        return Status.model_validate((tree if clean else _printable(tree)) or {}, by_alias=True, by_name=False)
     except ValidationError:
         return Status()
 

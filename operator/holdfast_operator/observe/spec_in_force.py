@@ -5,39 +5,37 @@ the caller compares its fingerprint with the status. Must not decide when to go 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.bounded_json import load
 from holdfast.protocol.names import attempt_name
 from holdfast_operator.cluster import CONFIG_MAP
+from holdfast_operator.decide.facts import AppObject
 from holdfast_operator.manifests.driver_pod import APP_KEY
-from holdfast_operator.observe.snapshot import SnapshotSources, app_object
-
-Tree = dict[str, Any]
+from holdfast_operator.observe.snapshot import SnapshotSources
 
 
 @dataclass(frozen=True, slots=True)
 class SpecThatRan:
     """The app with the spec that an attempt ran."""
 
-    tree: Tree
+    app: AppObject
     attempt: str
     """Name of the attempt's ConfigMap."""
     fingerprint: str
     """Of the spec that this attempt ran, from the status."""
 
 
-async def spec_that_ran(world: SnapshotSources, tree: Tree) -> SpecThatRan | None:
+async def spec_that_ran(world: SnapshotSources, app: AppObject) -> SpecThatRan | None:
     """Return the app as it ran before its newest spec; None: the newest counts, or nothing else is there."""
-    app = app_object(tree)
     rollback, begun = app.status.rollback, app.status.begun
     if rollback is None or begun is None or rollback.generation != app.generation:
         return None
     name = attempt_name(app.name, begun.run_id, begun.attempt)
     kept = await world.cluster.get(CONFIG_MAP, app.namespace, name)
     spec = None if kept is None else _spec_in(kept)
-    return None if spec is None else SpecThatRan({**tree, "spec": spec}, name, begun.spec_hash)
+    return None if spec is None else SpecThatRan(replace(app, tree={**app.tree, "spec": spec}), name, begun.spec_hash)
 
 
 def _spec_in(config_map: Mapping[str, Any]) -> object:

@@ -1,9 +1,10 @@
 """The queue of looks: when each app is looked at next. No app is forgotten, none is looked at twice at a time.
 
-A change requests a look at once, a decision requests a later one; the earlier counts. Changes of running apps come
-before new apps, so that launching thousands does not delay the status of the others. A report of progress postpones the
-next look, but each app is looked at regularly. A failed look is repeated after a wait that doubles. Must not know what
-a look does.
+A change requests a look at once, a decision requests a later one; the earlier counts. An app that changes all the time
+is looked at twice a second: somebody undoes what a look writes, another operator for instance. Changes of running apps
+come before new apps, so that launching thousands does not delay the status of the others. A report of progress
+postpones the next look, but each app is looked at regularly. A failed look is repeated after a wait that doubles. Must
+not know what a look does.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ _AT_LEAST_EVERY = 1800.0
 _LONGEST_LOOK = 120.0
 _AHEAD = 3600.0
 _WORKERS = 16
+_PACE, _AT_ONCE = 0.5, 20
+"""Seconds between looks at an app that changes all the time, and how many looks it gets at once before."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,8 @@ class LookQueue:
     _waits: dict[AppKey, float] = field(default_factory=dict)
     _looked: dict[AppKey, float] = field(default_factory=dict)
     """App -> start of its last look."""
+    _paced: dict[AppKey, float] = field(default_factory=dict)
+    """App -> when its looks would have begun, had each waited for its turn."""
     _well: set[AppKey] = field(default_factory=set)
     """Apps that the last look found healthy."""
     _changed: dict[AppKey, float] = field(default_factory=dict)
@@ -57,7 +62,7 @@ class LookQueue:
         if key in self._busy:
             self._again.add(key)
         else:
-            self._put(key, 0.0, _AHEAD if first else 0.0)
+            self._put(key, self._hold(key), _AHEAD if first else 0.0)
 
     def put_off(self, key: AppKey, seconds: float) -> None:
         """Postpone the next look of a healthy app by this time; a look that is already due stays due."""
@@ -69,7 +74,7 @@ class LookQueue:
 
     def forget(self, key: AppKey) -> None:
         """Remove a deleted app."""
-        for known in (self._due, self._heaped, self._waits, self._looked, self._changed):
+        for known in (self._due, self._heaped, self._waits, self._looked, self._paced, self._changed):
             known.pop(key, None)
         self._well.discard(key)
 
@@ -132,6 +137,7 @@ class LookQueue:
     async def _one(self, key: AppKey) -> None:
         clock = asyncio.get_running_loop().time
         began = self._looked[key] = clock()
+        self._paced[key] = max(self._paced.get(key, began), began) + _PACE
         changed = self._changed.pop(key, None)
         try:
             async with asyncio.timeout(_LONGEST_LOOK):
@@ -150,8 +156,13 @@ class LookQueue:
             self._busy.discard(key)
             if key in self._again:
                 self._again.discard(key)
-                self._put(key, 0.0)
+                self._put(key, self._hold(key))
             self._news.set()
+
+    def _hold(self, key: AppKey) -> float:
+        """Return for how many seconds a change has to wait."""
+        ahead = self._paced.get(key, 0.0) - asyncio.get_running_loop().time()
+        return max(0.0, ahead - _AT_ONCE * _PACE)
 
     def _waited(self, key: AppKey, error: Exception) -> None:
         wait = min(_LONGEST_WAIT, self._waits.get(key, _FIRST_WAIT / 2) * 2)
