@@ -1,13 +1,19 @@
 """`toTable` and `lookup` in whole apps: what `tests/apps` has no way to say of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.loop.fed_tables import TableStarts, table_starts
+from holdfast_runtime.segments.graph import FedTable
+from holdfast_runtime.steps.tables.kept_table import TableShape
 from holdfast_runtime.testing import TestDriver
 from tests.segments.conftest import small_session
 
@@ -147,3 +153,34 @@ def test_the_step_that_writes_a_table_may_be_renamed(tmp_path: Path) -> None:
         driver.feed("calls", calls("ann"))
         driver.run_until_idle()
         assert came(driver) == [(0, "ann", 1)]
+
+
+IN_MEMORY, HOUR = {"persistent": False}, {"maxAge": "1h"}
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [({}, HOUR), (HOUR, {}, HOUR), (IN_MEMORY, {}), (IN_MEMORY, HOUR), (HOUR, {"maxAge": "2h"}), ({}, {})],
+    ids=str,
+)
+def test_a_table_that_steps_write_keeps_its_rows_where_how_long_it_is_kept_is_edited(
+    tables: tuple[dict[str, Any], ...],
+) -> None:
+    first, *others = tables
+    with TestDriver(app(table=first)) as driver:
+        driver.feed("positions", positions(ann=1))
+        driver.run_until_idle()
+        for table in others:
+            driver.restart(app(table=table))
+        driver.feed("calls", calls("ann"))
+        driver.run_until_idle()
+        assert came(driver) == [(0, "ann", 1)]
+
+
+def test_what_steps_wrote_before_their_tables_had_generations_is_of_the_first() -> None:
+    shape = TableShape(("driver",), pa.schema([("driver", pa.string())]))
+    table = FedTable("last", (), shape, broadcast=False, bootstrap=True, anew=False, max_age=None)
+    for age in (None, 1_000):
+        starts = table_starts(Offsets(7, now=500), [replace(table, max_age=age)], [], {}, 1_499)
+        assert starts == TableStarts({"last": 0})
+    assert table_starts(Offsets(7, now=500), [replace(table, max_age=1_000)], [], {}, 1_500).generations == {"last": 8}

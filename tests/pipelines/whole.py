@@ -8,6 +8,7 @@ from tests.pipelines.oracle import join_select
 _FUNCTIONS = "tests.pipelines.functions"
 _TIMED = {"system": "here", "partitions": 2, "schema": SCHEMA, "eventTime": {"column": "ts"}, "bounded": True}
 _SIDE = {"system": "here", "partitions": 2, "schema": "k STRING, v STRING, n BIGINT"}
+_INPUTS = ("left", "right", "other", "writing")
 _RESULTS: dict[str, dict[str, Any]] = {
     "passing": {"from": ["left-rows"], "filter": "n > 20"},
     "same": {"from": ["left-rows"], "apply": {"function": f"{_FUNCTIONS}:same", "keeps": ["k", "v"]}},
@@ -21,6 +22,10 @@ _RESULTS: dict[str, dict[str, Any]] = {
     "named": {
         "from": ["both"],
         "lookup": {"table": "by-v", "on": ["v"], "type": "Inner", "select": ["left.k", "v", "right.n"]},
+    },
+    "seen": {
+        "from": ["passing"],
+        "lookup": {"table": "last", "on": ["k"], "type": "Left", "select": ["k", "left.v", "right.n"]},
     },
     "numbered": {
         "from": ["both"],
@@ -65,14 +70,14 @@ _WRITTEN = (*(name for name in _RESULTS if name != "everywhere"), *_WINDOWS)
 
 
 def _steps() -> list[dict[str, Any]]:
-    rows = [{"name": f"{name}-rows", "from": [name], "select": ["k", "v", "n"]} for name in ("left", "right", "other")]
+    rows = [{"name": f"{name}-rows", "from": [name], "select": ["k", "v", "n"]} for name in _INPUTS]
     windows = [
         one
         for name, step in _WINDOWS.items()
         for one in ({"name": f"{name}-of", **step}, {"name": name, "from": [f"{name}-of"], "select": ["k", "v", "n"]})
     ]
     written = [{"name": f"{name}-out", "from": [name], "to": f"{name}-written"} for name in _WRITTEN]
-    kept = {"name": "kept", "from": ["both"], "toTable": "last"}
+    kept = {"name": "kept", "from": ["writing-rows"], "toTable": "last"}
     return [*rows, *({"name": name, **step} for name, step in _RESULTS.items()), *windows, *written, kept]
 
 
@@ -86,6 +91,7 @@ WHOLE: dict[str, Any] = {
             {"name": "left", "key": ["k"], **_TIMED},
             {"name": "right", "key": ["k"], **_TIMED},
             {"name": "other", "key": ["v"], **_TIMED},
+            {"name": "writing", "key": ["k"], **_TIMED},
             {"name": "side-k", "key": ["k"], **_SIDE},
             {"name": "side-v", "key": ["v"], **_SIDE},
             *({"name": f"{name}-written", "system": "here", "partitions": 2} for name in _WRITTEN),

@@ -1,11 +1,11 @@
 """Tables with side inputs, as the loop sees them: which start anew, what is left to load, and what waits for that.
 
-A table has a generation: the number of the batch in which it was started. Tasks and locations drop what they hold of
-another generation, so a table starts anew everywhere at once, in a batch that reads its side inputs from there again.
-What decides it is the table of the design (`holdfast.tables.recovery`), where the state of a task is its store and its
-durable copy in one. Main inputs wait until tables with `bootstrap` hold what their side inputs held when the attempt
-began. The generation of a table of files is the number of its data set, and changes with that. Pure: bounds, positions,
-data sets and clocks are arguments. Must not know how rows are kept.
+A table has a generation: the number of the batch in which it was started, 0 of one that steps have always written.
+Tasks and locations drop what they hold of another generation, so a table starts anew everywhere at once, in a batch
+that reads its side inputs from there again. What decides it is the table of the design (`holdfast.tables.recovery`),
+where the state of a task is its store and its durable copy in one. Main inputs wait until tables with `bootstrap` hold
+what their side inputs held when the attempt began. The generation of a table of files is the number of its data set,
+and changes with that. Pure: bounds, positions, data sets and clocks are arguments. Must not know how rows are kept.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,7 +77,7 @@ def table_starts(
     for table in fed:
         own = [one for one in partitions if one.stream in table.sources]
         renewed = found[table.name].start is not SourceStart.STORED or not again.isdisjoint(table.sources)
-        generations[table.name] = before.batch + 1 if renewed else before.tables[table.name]
+        generations[table.name] = before.batch + 1 if renewed else before.tables.get(table.name, 0)
         lacks = found[table.name].incomplete and again.isdisjoint(table.sources)
         for one in own:
             stands = before.positions.get(one)
@@ -95,14 +95,16 @@ def table_starts(
 
 def _recovery(table: FedTable, before: Offsets, partitions: Iterable[StreamPartition], now: int) -> TableRecovery:
     own = frozenset(one for one in partitions if one.stream in table.sources)
-    known, lacking = table.name in before.tables, table.name in before.incomplete
+    read_before, lacking = table.name in before.tables, table.name in before.incomplete
+    # Nothing feeds a table again that steps write: what it holds counts, whatever kind of table it was before.
+    known = read_before or not table.sources
     # App, run and partitions fit: offsets are of this run, and grown side inputs leave keys with their tasks.
     store = StoreFacts("", "", table.name, own, before.now, checksums_good=True, incomplete=lacking)
     wanted = StoreRequirement("", "", table.name, own, table.max_age, now, bootstrap=table.bootstrap)
     valid = known and store_fault(store, wanted) is None
     local = LocalStore.VALID if valid else LocalStore.INVALID if known else LocalStore.ABSENT
     # Under a new name, a table has read nothing yet, even where its side inputs were read for another.
-    facts = TableFacts(table.bootstrap, not table.anew, local, read_before=known, lacking=lacking)
+    facts = TableFacts(table.bootstrap, not table.anew, local, read_before=read_before, lacking=lacking)
     return recover(facts)
 
 

@@ -74,8 +74,7 @@ def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Com
         if planned.name in needed:
             flow.add_step(flow.steps[planned.name])
     for table in spec.tables:
-        written = table.sources is None and table.files is None
-        if written and (not table.persistent or table.max_age is not None):
+        if table.sources is None and table.files is None:
             flow.fed[table.name] = flow.fed_table(table, (), flow.table_shape(table.name))
     return flow.compiled(tuple(planned.name for planned in plan.steps if planned.name not in needed))
 

@@ -90,7 +90,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class FedTable:
-    """A table with side inputs or files, or one that attempts may start anew."""
+    """A table as attempts take it up: with side inputs, with files, or written by steps."""
 
     name: str
     sources: tuple[str, ...]

@@ -116,7 +116,8 @@ class KeptTable:
         Return whether the table starts anew.
         """
         self._runs.purge()
-        if generation is None or self._table.get_many([_GENERATION]) == [b"%d" % generation]:
+        (held,) = self._table.get_many([_GENERATION])
+        if generation is None or generation == int(held or 0):
             return False
         for bucket in list(self._runs.buckets()):
             self._runs.drop(bucket)
