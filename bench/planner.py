@@ -48,7 +48,7 @@ def graph(steps: int, seed: int = 7) -> dict[str, Any]:
         elif kind < 0.7:
             step |= {
                 "from": [source, pick.choice(heads)],
-                "join": {"on": ["k"], "within": "10m", "select": ["k", "left.v", "left.ts"]},
+                "join": {"by": ["k"], "within": "10m", "select": ["k", "left.v", "left.ts"]},
             }
         elif kind < 0.8:
             step["repartition"] = {"by": ["k"]}

@@ -63,7 +63,7 @@ APP: dict[str, Any] = {
         "streams": [{**stream, "system": "here", "partitions": PARTITIONS} for stream in STREAMS],
         "tables": [BROADCAST],
         "steps": [
-            {"name": "with-product", "from": ["orders"], "lookup": {"table": "products", "on": ["key"]}},
+            {"name": "with-product", "from": ["orders"], "lookup": {"table": "products", "by": ["key"]}},
             {"name": "out", "from": ["with-product"], "to": "priced"},
         ],
         "runtime": {"trigger": {"interval": "0s", "maxRecordsPerPartition": 1_000_000}},

@@ -134,7 +134,7 @@ def deduplicate(events: Events, parts: int = CORES) -> Measurement:
 
 def lookup(sales: Sales, parts: int = CORES) -> Measurement:
     """The name of each key, from a table of the same file."""
-    step = {"name": "named", "from": ["given"], "lookup": {"table": "names", "on": ["key"]}}
+    step = {"name": "named", "from": ["given"], "lookup": {"table": "names", "by": ["key"]}}
     app = stream_app(AMOUNT, [step], parts, sales.rows // parts)
     files = {"location": f"file://{sales.directory()}/names", "format": "parquet"}
     table = {"name": "names", "files": files, "key": ["key"], "schema": "key STRING, name STRING"}
@@ -183,7 +183,7 @@ def _paid(orders: Orders, kind: str, parts: int) -> dict[str, Any]:
 
 def joined(minutes: int) -> dict[str, Any]:
     """Orders with payments."""
-    return {"on": ["id"], "within": f"{minutes}m", "select": ["id", "left.amount", "left.ts", "right.code"]}
+    return {"by": ["id"], "within": f"{minutes}m", "select": ["id", "left.amount", "left.ts", "right.code"]}
 
 
 def windows_by_function(visits: Visits, parts: int = CORES) -> Measurement:

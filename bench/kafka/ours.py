@@ -30,7 +30,7 @@ LOOKUP: list[dict[str, Any]] = [
     {
         "name": "named",
         "from": ["events"],
-        "lookup": {"table": "name-of", "on": ["key"], "select": ["key", "left.payload", "right.name"]},
+        "lookup": {"table": "name-of", "by": ["key"], "select": ["key", "left.payload", "right.name"]},
     },
     {"name": "out", "from": ["named"], "to": "made"},
 ]

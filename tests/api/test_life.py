@@ -57,7 +57,7 @@ def assignment(site: Site) -> dict[str, Any]:
 def test_a_rejected_plan_never_makes_a_pod_and_its_repair_runs(site: Site) -> None:
     timed = {"key": ["k"], "system": "events", "schema": "k STRING, t TIMESTAMP", "eventTime": {"column": "t"}}
     streams = [{"name": "clicks", **timed}, {"name": "views", **timed}, TREE["spec"]["streams"][1]]
-    join = {"name": "j", "from": ["clicks", "views"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}}
+    join = {"name": "j", "from": ["clicks", "views"], "join": {"by": ["k"], "within": "1m", "select": ["k"]}}
     steps = [join, {"name": "written", "from": ["j"], "to": "out"}]
     site.topics(clicks=4, views=6, out=4)
     with site.operator():

@@ -22,7 +22,7 @@ def test_the_api_server_and_the_model_agree_on_every_spec(site: Site) -> None:
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        ({"join": {"on": ["k"], "type": "Inner"}}, ["steps[1].join", "step odd: a join has within, or before"]),
+        ({"join": {"by": ["k"], "type": "Inner"}}, ["steps[1].join", "step odd: a join has within, or before"]),
         ({"lookup": {"table": "users"}}, ["steps[1].lookup", "step odd: on is required, and given once"]),
         (
             {"aggregate": {"by": ["k"], "compute": ["count(*) AS n"], "window": "0s"}},

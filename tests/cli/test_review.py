@@ -24,7 +24,7 @@ spec:
   - {name: out, system: events, partitions: 8}
   - {name: out2, system: events, partitions: 8}
   steps:
-  - {name: m, from: [a, q], join: {on: [k], within: 10m, select: [k]}}
+  - {name: m, from: [a, q], join: {by: [k], within: 10m, select: [k]}}
   - {name: w, from: [m], to: out}
 """
 MISMATCH = ("plan", "review.yaml", "--fix")
@@ -101,7 +101,7 @@ def test_fix_of_a_file_whose_other_document_gives_a_key_twice_names_the_key(hold
 def test_fix_says_what_the_repaired_plan_warns_of_and_the_first_did_not(holdfast: Holdfast) -> None:
     write(
         ("  steps:\n", "  planning: {maxIntermediatePartitions: 4}\n  steps:\n"),
-        ("  - {name: m, from: [a, q], join: {on: [k], within: 10m, select: [k]}}\n", ""),
+        ("  - {name: m, from: [a, q], join: {by: [k], within: 10m, select: [k]}}\n", ""),
         ("from: [m]", "from: [sums]"),
         more="  - {name: sums, from: [a], aggregate: {by: [v], compute: [count(*) AS n]}}\n",
     )
@@ -175,7 +175,7 @@ def test_the_record_of_another_run_shows_no_growth(holdfast: Holdfast) -> None:
 
 
 def test_a_stream_of_a_stateless_app_that_shrank_is_not_called_refused(holdfast: Holdfast) -> None:
-    write(("join: {on: [k], within: 10m, select: [k]}", "merge: {}"))
+    write(("join: {by: [k], within: 10m, select: [k]}", "merge: {}"))
     record_of("1", ("a", "q"), 16)
     ran = holdfast("plan", "review.yaml", "--record", "record.json")
     assert ran.code == 0, ran.out

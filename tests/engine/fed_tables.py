@@ -25,7 +25,7 @@ def app(kind: str, *, partitions: int = 2, lookup: dict[str, Any] | None = None,
             ],
             "tables": [fed],
             "steps": [
-                {"name": "priced", "from": ["orders"], "lookup": {"table": "product", "on": ["sku"]} | (lookup or {})},
+                {"name": "priced", "from": ["orders"], "lookup": {"table": "product", "by": ["sku"]} | (lookup or {})},
                 {"name": "written", "from": ["priced"], "to": "out"},
             ],
         },

@@ -24,7 +24,7 @@ def app(
     **step: Any,
 ) -> dict[str, Any]:
     """`steps` come between the join, `matched`, and the last one, which writes them."""
-    join = {"on": ["id"], "within": f"{WITHIN}s", "select": ["id", "left.n AS o", "right.n AS p"]} | (verb or {})
+    join = {"by": ["id"], "within": f"{WITHIN}s", "select": ["id", "left.n AS o", "right.n AS p"]} | (verb or {})
     join = {field: value for field, value in join.items() if value is not None}
     made: list[dict[str, Any]] = [{"name": "matched", "from": ["orders", "payments"], "join": join, **step}]
     if repartitioned:

@@ -194,7 +194,7 @@ _EDGES: dict[str, dict[str, Any]] = {
     "sessions": {"from": ["left"], "aggregate": {"by": ["k"], "session": "1s", "compute": ["count(*) AS n"]}},
     "pairs": {
         "from": ["left", "right"],
-        "join": {"on": ["k"], "within": "1s", "select": ["k", "left.n AS n", "right.n AS m"]},
+        "join": {"by": ["k"], "within": "1s", "select": ["k", "left.n AS n", "right.n AS m"]},
     },
 }
 _BY_SPARK = {

@@ -56,13 +56,13 @@ class Shape:
         steps = [*self._spread("first"), *self._spread("second"), *self._spread("marks")]
         steps.append({"name": "rows", "from": ["first-spread", "second-spread"], "merge": {}})
         picked = ["k", "left.v", "left.n", "right.n AS mark"]
-        join = {"on": ["k"], "within": f"{WITHIN}s", "type": self.kind, "select": picked}
+        join = {"by": ["k"], "within": f"{WITHIN}s", "type": self.kind, "select": picked}
         steps.append({"name": "marked", "from": ["rows", "marks-spread"], "join": join})
         steps.append({"name": "by-shop", "from": ["marked"], "repartition": {"by": ["v"]}})
         last = "by-shop"
         if self.limits:
             steps.append({"name": "everywhere", "from": ["limits"], "broadcast": {}})
-            near = {"on": ["v"], "within": f"{NEAR}s", "select": ["v", "left.k", "left.n", "left.mark"]}
+            near = {"by": ["v"], "within": f"{NEAR}s", "select": ["v", "left.k", "left.n", "left.mark"]}
             steps.append({"name": "limited", "from": ["by-shop", "everywhere"], "join": near})
             last = "limited"
         for number in range(self.draw.randint(0, 2)):

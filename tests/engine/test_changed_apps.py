@@ -63,9 +63,9 @@ APP: dict[str, Any] = {
                 "from": ["clicks"],
                 "aggregate": {"by": ["ad"], "session": "5m", "compute": ["count(*) AS n"]},
             },
-            {"name": "matched", "from": ["clicks", "shows"], "join": {"on": ["ad"], "within": "1m", "select": ["ad"]}},
+            {"name": "matched", "from": ["clicks", "shows"], "join": {"by": ["ad"], "within": "1m", "select": ["ad"]}},
             {"name": "first", "from": ["clicks"], "deduplicate": {"by": ["ad"]}},
-            {"name": "named", "from": ["clicks"], "lookup": {"table": "owner", "on": ["ad"]}},
+            {"name": "named", "from": ["clicks"], "lookup": {"table": "owner", "by": ["ad"]}},
             {"name": "named-out", "from": ["named"], "to": "looked-up"},
             {"name": "by-user", "from": ["clicks"], "repartition": {"by": ["user"]}},
             {"name": "users", "from": ["by-user"], "aggregate": {"by": ["user"], "compute": ["count(*) AS n"]}},
@@ -424,7 +424,7 @@ def test_streams_that_have_grown_apart_in_a_run_can_not_be_brought_together_by_a
     ]
 
     def app(distribution: str) -> dict[str, Any]:
-        looked_up = {"table": distribution.lower(), "on": ["k"], "select": ["k", "n"]}
+        looked_up = {"table": distribution.lower(), "by": ["k"], "select": ["k", "n"]}
         spec = {
             "systems": [{"name": "here", "log": {}}],
             "streams": streams,

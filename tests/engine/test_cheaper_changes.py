@@ -25,7 +25,7 @@ COUNT = (
 STEPS: list[Tree] = [
     {"name": "plain", "from": ["clicks"], "select": ["ad", "user", "sent"]},
     {"name": "note", "from": ["clicks"], "toTable": "last"},
-    {"name": "seen", "from": ["clicks"], "lookup": {"table": "last", "on": ["ad"], "select": ["ad", "right.n AS n"]}},
+    {"name": "seen", "from": ["clicks"], "lookup": {"table": "last", "by": ["ad"], "select": ["ad", "right.n AS n"]}},
     {
         "name": "calls",
         "from": ["clicks"],
@@ -100,7 +100,7 @@ def renamed_table(name: str, *writers: str) -> Edit:
 
 def with_key_of_two(tree: Tree) -> None:
     table(tree, "last")["key"] = ["ad", "user"]
-    step(tree, "seen")["lookup"]["on"] = ["ad", "user"]
+    step(tree, "seen")["lookup"]["by"] = ["ad", "user"]
 
 
 EMPTY, ANEW = "then it alone starts from nothing", "then it alone is loaded anew, from its side inputs"

@@ -213,7 +213,7 @@ def test_tables_that_share_a_side_input_start_anew_together(kind: str) -> None:
         driver.run_until_idle()
         spec = app(kind)
         spec["spec"]["tables"].append({**spec["spec"]["tables"][0], "name": "item"})
-        again = {"table": "item", "on": ["sku"], "select": ["sku", "n", "left.price", "right.price AS again"]}
+        again = {"table": "item", "by": ["sku"], "select": ["sku", "n", "left.price", "right.price AS again"]}
         spec["spec"]["steps"].insert(1, {"name": "twice", "from": ["priced"], "lookup": again})
         spec["spec"]["steps"][2]["from"] = ["twice"]
         driver.restart(spec)
@@ -255,7 +255,7 @@ def typed(spec: dict[str, Any], schema: str, key: list[str]) -> dict[str, Any]:
     spec["spec"]["streams"][0]["schema"] = schema
     spec["spec"]["streams"][1]["schema"] = f"{schema.replace(', price BIGINT', '')}, n BIGINT"
     spec["spec"]["tables"][0]["key"] = key
-    spec["spec"]["steps"][0]["lookup"]["on"] = key
+    spec["spec"]["steps"][0]["lookup"]["by"] = key
     return spec
 
 

@@ -14,7 +14,7 @@ BEHIND: dict[str, dict[str, Any]] = {
     "a window": {"aggregate": {"by": ["ad"], "window": "10s", "compute": ["sum(n) AS n"]}},
     "a session": {"aggregate": {"by": ["ad"], "session": "10s", "compute": ["sum(n) AS n"]}},
     "a deduplicate": {"deduplicate": {"by": ["ad"], "within": "10s"}},
-    "a join": {"join": {"on": ["ad"], "within": "10s", "select": ["ad", "n"]}},
+    "a join": {"join": {"by": ["ad"], "within": "10s", "select": ["ad", "n"]}},
 }
 
 

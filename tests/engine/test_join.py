@@ -75,7 +75,7 @@ def test_an_expression_behind_a_join_is_sparks(spark: SparkSession) -> None:
 
 def test_joins_in_a_row_and_an_aggregate_behind_them() -> None:
     """Each order has its payments, and those their refunds; what is counted has waited in two outer joins."""
-    refunds = {"on": ["id"], "within": "20s", "type": "Left", "select": ["id", "left.o", "left.p", "right.n AS r"]}
+    refunds = {"by": ["id"], "within": "20s", "type": "Left", "select": ["id", "left.o", "left.p", "right.n AS r"]}
     steps = [
         {"name": "refunded", "from": ["matched", "refunds"], "join": refunds},
         {
@@ -154,7 +154,7 @@ def test_a_stream_joined_with_itself_finds_each_pair_both_ways() -> None:
 
 
 def test_rows_of_a_broadcast_stream_meet_those_of_all_tasks() -> None:
-    spec = app({"on": ["n"], "select": ["left.id", "n"]}, partitions=4)
+    spec = app({"by": ["n"], "select": ["left.id", "n"]}, partitions=4)
     spec["spec"]["steps"][0]["from"] = ["orders", "everywhere"]
     spec["spec"]["steps"].insert(0, {"name": "everywhere", "from": ["payments"], "broadcast": {}})
     spec["spec"]["streams"][1]["partitions"] = 1

@@ -48,7 +48,7 @@ def app(verb: str, kind: str, **table: Any) -> dict[str, Any]:
             "tables": [{"name": "product", "sources": ["products"], "key": ["sku"], "distribution": kind} | table],
             "steps": [
                 {"name": "counted", "from": ["clicks"], **BY_THEMSELVES[verb]},
-                {"name": "priced", "from": ["counted"], "lookup": {"table": "product", "on": ["sku"]}},
+                {"name": "priced", "from": ["counted"], "lookup": {"table": "product", "by": ["sku"]}},
                 {"name": "written", "from": ["priced"], "to": "out"},
             ],
             "runtime": {"code": {"f": CODE}, "trigger": {"maxRecordsPerPartition": 2}},

@@ -32,7 +32,7 @@ def app(
     table: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Calls get the last position of their driver; `steps` in place of the one that writes it."""
-    lookup = {"table": "last-position", "on": ["driver"], "select": ["call", "driver", "lat"]} | (verb or {})
+    lookup = {"table": "last-position", "by": ["driver"], "select": ["call", "driver", "lat"]} | (verb or {})
     stream = {"system": "here", "partitions": 2, "key": ["driver"]}
     written = [{"name": "remember", "from": ["positions"], "toTable": "last-position"}] if steps is None else steps
     return {

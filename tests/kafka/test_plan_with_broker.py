@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kafka
 
 def write_app(bootstrap: str, folder: Path, **login: Any) -> str:
     stream = {"system": "events", "key": ["k"], "schema": "k STRING, ts TIMESTAMP", "eventTime": {"column": "ts"}}
-    join = {"on": ["k"], "within": "10m", "select": ["k", "left.ts"]}
+    join = {"by": ["k"], "within": "10m", "select": ["k", "left.ts"]}
     spec = {
         "systems": [{"name": "events", "kafka": {"bootstrapServers": bootstrap, **login}}],
         "streams": [

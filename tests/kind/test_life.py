@@ -36,7 +36,7 @@ def test_an_app_whose_join_cannot_work_makes_no_pod_and_its_repair_runs(
     whole = app.tree["spec"]
     rows = whole["streams"][0]
     pair = {**rows, "name": "others", "topic": other}
-    join = {"name": "both", "from": ["rows", "others"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}}
+    join = {"name": "both", "from": ["rows", "others"], "join": {"by": ["k"], "within": "1m", "select": ["k"]}}
     write = {"name": "out", "from": ["both"], "to": "numbered"}
     app.apply(streams=[*whole["streams"], pair], steps=[join, write])
     app.until("PlanValid", "False", "PartitionCountMismatch")

@@ -37,8 +37,8 @@ def app(app: App, counted: Counted) -> App:
         {"name": "by-file", "files": files, "schema": "k STRING, f BIGINT", **_SHARED},
     ]
     spec["steps"] += [
-        {"name": "topic-version", "from": ["rows"], "lookup": {"table": "by-topic", "on": ["k"]}},
-        {"name": "file-version", "from": ["topic-version"], "lookup": {"table": "by-file", "on": ["k"]}},
+        {"name": "topic-version", "from": ["rows"], "lookup": {"table": "by-topic", "by": ["k"]}},
+        {"name": "file-version", "from": ["topic-version"], "lookup": {"table": "by-file", "by": ["k"]}},
         {"name": "looked-at", "from": ["file-version"], "select": ["id", "k", "v", "f"]},
         {"name": "looked-out", "from": ["looked-at"], "to": "looked"},
     ]

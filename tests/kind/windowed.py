@@ -18,7 +18,7 @@ _ROWS = 600
 """Rows in a window, of all keys."""
 _BEFORE_END = 100
 """The rows before the end of a window that meet its sum."""
-_CLOSING = {"on": ["k"], "after": f"{_BEFORE_END}s", "type": "Left", "select": ["k", "left.id", "right.total"]}
+_CLOSING = {"by": ["k"], "after": f"{_BEFORE_END}s", "type": "Left", "select": ["k", "left.id", "right.total"]}
 _SLACK = 600
 """Rows whose time the watermark may not have reached when the load ends: partitions end at different rows."""
 

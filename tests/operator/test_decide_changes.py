@@ -23,7 +23,7 @@ def recorded(**counts: int) -> PlacementRecord:
 
 
 def test_a_rejected_plan_makes_no_pod_and_says_the_repair() -> None:
-    joined = {"name": "j", "from": ["clicks", "views"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}}
+    joined = {"name": "j", "from": ["clicks", "views"], "join": {"by": ["k"], "within": "1m", "select": ["k"]}}
     timed = {"key": ["k"], "system": "events", "schema": "k STRING, t TIMESTAMP", "eventTime": {"column": "t"}}
     streams = [{"name": "clicks", **timed}, {"name": "views", **timed}, {"name": "out", "system": "events"}]
     steps = [joined, {"name": "written", "from": ["j"], "to": "out"}]

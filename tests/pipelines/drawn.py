@@ -134,7 +134,7 @@ def _join(draft: Draft, node: Node) -> Node:
         if other.key != node.key:
             other = Node(draft.step(other, repartition={"by": [node.key]}), node.key)
     settings = {
-        "on": [node.key],
+        "by": [node.key],
         "within": draft.length(),
         "type": draft.draw.choice(kinds),
         "select": join_select(node.key),
@@ -158,7 +158,7 @@ def _lookup(draft: Draft, node: Node) -> Node:
         columns[0] = "left.k"
     settings = {
         "table": table["name"],
-        "on": [node.key],
+        "by": [node.key],
         "type": draft.draw.choice(("Left", "Inner")),
         "select": columns,
     }

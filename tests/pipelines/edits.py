@@ -61,12 +61,12 @@ FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "steps.aggregate.slide": lambda *_: ["5s", "10s", "30s"],
     "steps.aggregate.session": lambda *_: [*LENGTHS],
     "steps.aggregate.compute": lambda *_: [[one] for one in COMPUTES],
-    "steps.join.on": lambda *_: [["k"], ["v"]],
+    "steps.join.by": lambda *_: [["k"], ["v"]],
     "steps.join.within": lambda *_: [*LENGTHS],
     "steps.join.before": lambda *_: [*LENGTHS],
     "steps.join.after": lambda *_: [*LENGTHS],
     "steps.lookup.table": lambda tree, _: [table["name"] for table in tree["tables"] if "sources" in table],
-    "steps.lookup.on": lambda *_: [["k"], ["v"]],
+    "steps.lookup.by": lambda *_: [["k"], ["v"]],
     "steps.repartition.by": lambda *_: [["k"], ["v"]],
     "steps.to": lambda tree, _: [stream["name"] for stream in tree["streams"]],
     "steps.late": lambda *_: ["DeadLetter"],
@@ -249,7 +249,7 @@ def put_in(draw: random.Random, tree: Tree) -> Edit:
         columns = ["k" if key == "k" else "left.k", "v" if key == "v" else "left.v", "right.n"]
         name = _fresh(tree, "table")
         edited["tables"].append(table | {"name": name, "distribution": draw.choice(("Partitioned", "Broadcast"))})
-        verbs += [{"lookup": {"table": name, "on": [key], "select": columns}}] * 3
+        verbs += [{"lookup": {"table": name, "by": [key], "select": columns}}] * 3
     step = {"name": _fresh(tree, "put-in"), "from": [source], **draw.choice(verbs)}
     used = step.get("lookup", {}).get("table")
     if "tables" in edited:

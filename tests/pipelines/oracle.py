@@ -169,7 +169,7 @@ def _quiet(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str], *, ove
 
 def _looked_up(settings: Tree, rows: Sequence[Row], table: Mapping[Any, Row]) -> Iterator[Row]:
     for row in rows:
-        found = table.get(getattr(row, settings["on"][0]))
+        found = table.get(getattr(row, settings["by"][0]))
         if found is not None or settings.get("type", "Left") == "Left":
             yield row._replace(n=None if found is None else found.n)
 
@@ -234,7 +234,7 @@ class _Kept:
 
 
 def _joined(settings: Tree, given: Sequence[Sequence[Row]], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
-    (on,), kind = settings["on"], settings.get("type", "Inner")
+    (on,), kind = settings["by"], settings.get("type", "Inner")
     before = _length(settings.get("within") or settings.get("before") or "0s")
     after = _length(settings.get("within") or settings.get("after") or "0s")
     lefts, rights = (state.setdefault(side, []) for side in ("left", "right"))

@@ -17,15 +17,15 @@ _RESULTS: dict[str, dict[str, Any]] = {
     "ever": {"from": ["both"], "deduplicate": {"by": ["k", "v", "n"]}},
     "known": {
         "from": ["ever"],
-        "lookup": {"table": "by-k", "on": ["k"], "type": "Left", "select": ["k", "left.v", "right.n"]},
+        "lookup": {"table": "by-k", "by": ["k"], "type": "Left", "select": ["k", "left.v", "right.n"]},
     },
     "named": {
         "from": ["both"],
-        "lookup": {"table": "by-v", "on": ["v"], "type": "Inner", "select": ["left.k", "v", "right.n"]},
+        "lookup": {"table": "by-v", "by": ["v"], "type": "Inner", "select": ["left.k", "v", "right.n"]},
     },
     "seen": {
         "from": ["passing"],
-        "lookup": {"table": "last", "on": ["k"], "type": "Left", "select": ["k", "left.v", "right.n"]},
+        "lookup": {"table": "last", "by": ["k"], "type": "Left", "select": ["k", "left.v", "right.n"]},
     },
     "numbered": {
         "from": ["both"],
@@ -38,21 +38,21 @@ _RESULTS: dict[str, dict[str, Any]] = {
     },
     "matched": {
         "from": ["left-rows", "right-rows"],
-        "join": {"on": ["k"], "within": "30s", "type": "Full", "select": join_select("k")},
+        "join": {"by": ["k"], "within": "30s", "type": "Full", "select": join_select("k")},
     },
     "later": {
         "from": ["passing", "right-rows"],
-        "join": {"on": ["k"], "before": "10s", "after": "1m", "type": "Right", "select": join_select("k")},
+        "join": {"by": ["k"], "before": "10s", "after": "1m", "type": "Right", "select": join_select("k")},
     },
     "moved": {"from": ["both"], "repartition": {"by": ["v"]}},
     "met": {
         "from": ["moved", "other-rows"],
-        "join": {"on": ["v"], "within": "30s", "type": "Left", "select": join_select("v")},
+        "join": {"by": ["v"], "within": "30s", "type": "Left", "select": join_select("v")},
     },
     "everywhere": {"from": ["other-rows"], "broadcast": {}},
     "near": {
         "from": ["left-rows", "everywhere"],
-        "join": {"on": ["k"], "within": "1m", "type": "Inner", "select": join_select("k")},
+        "join": {"by": ["k"], "within": "1m", "type": "Inner", "select": join_select("k")},
     },
 }
 _WINDOWS: dict[str, dict[str, Any]] = {

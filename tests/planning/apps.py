@@ -34,12 +34,12 @@ def step(name: str, *inputs: str, **verb: Any) -> dict[str, Any]:
 def join(name: str, left: str, right: str, on: tuple[str, ...] = ("k",), **fields: Any) -> dict[str, Any]:
     """A join that lets out the left row."""
     select = [*on, *(f"left.{column} AS {column}" for column in ("k", "v", "ts") if column not in on)]
-    return step(name, left, right, join={"on": list(on), "within": "10m", "select": select, **fields})
+    return step(name, left, right, join={"by": list(on), "within": "10m", "select": select, **fields})
 
 
 def lookup(name: str, source: str, table: str) -> dict[str, Any]:
     """A look-up by k that lets out the left row."""
-    return step(name, source, lookup={"table": table, "on": ["k"], "select": ["k", "left.v AS v", "left.ts AS ts"]})
+    return step(name, source, lookup={"table": table, "by": ["k"], "select": ["k", "left.v AS v", "left.ts AS ts"]})
 
 
 def app_of(streams: list[dict[str, Any]], steps: list[dict[str, Any]], **spec: Any) -> StreamApp:

@@ -61,9 +61,9 @@ REJECTED = spec(
         {
             "name": "paid",
             "from": ["large", "payments"],
-            "join": {"on": ["k"], "within": "1h", "select": ["k", "left.v"]},
+            "join": {"by": ["k"], "within": "1h", "select": ["k", "left.v"]},
         },
-        {"name": "known", "from": ["paid"], "lookup": {"table": "persons", "on": ["k"], "select": ["k", "left.v"]}},
+        {"name": "known", "from": ["paid"], "lookup": {"table": "persons", "by": ["k"], "select": ["k", "left.v"]}},
         {"name": "moved", "from": ["known"], "repartition": {"by": ["v"]}},
         {"name": "counts", "from": ["moved"], "aggregate": {"by": ["v"], "window": "1m", "compute": ["count(*) AS n"]}},
         {"name": "out", "from": ["counts"], "to": "report"},
@@ -75,7 +75,7 @@ REJECTED = spec(
 TABLE_CIRCLE = spec(
     [stream("events"), stream("changes", schema=None, eventTime=None)],
     [
-        {"name": "seen", "from": ["events"], "lookup": {"table": "last", "on": ["k"], "select": ["k", "left.v"]}},
+        {"name": "seen", "from": ["events"], "lookup": {"table": "last", "by": ["k"], "select": ["k", "left.v"]}},
         {"name": "keep", "from": ["seen"], "toTable": "last"},
         {"name": "out", "from": ["keep"], "to": "changes"},
     ],
@@ -93,7 +93,7 @@ STEP_CIRCLE = spec(
 
 SELF_JOIN = spec(
     [stream("trades")],
-    [{"name": "both", "from": ["trades", "trades"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}}],
+    [{"name": "both", "from": ["trades", "trades"], "join": {"by": ["k"], "within": "1m", "select": ["k"]}}],
 )
 
 
@@ -104,7 +104,7 @@ def many_joins(count: int) -> dict[str, Any]:
         {
             "name": f"join{i}",
             "from": [f"left{i}", f"right{i}"],
-            "join": {"on": ["k"], "within": "1m", "select": ["k", "left.v"]},
+            "join": {"by": ["k"], "within": "1m", "select": ["k", "left.v"]},
         }
         for i in range(count)
     ]
@@ -139,7 +139,7 @@ def hostile_specs(draw: st.DrawFn) -> dict[str, Any]:
             "select": {"from": [one], "select": [draw(_texts), draw(_texts)]},
             "repartition": {"from": [one], "repartition": {"by": [draw(_texts)]}},
             "broadcast": {"from": [one], "broadcast": {}},
-            "join": {"from": [one, two], "join": {"on": [draw(_texts)], "within": "1m"}},
+            "join": {"from": [one, two], "join": {"by": [draw(_texts)], "within": "1m"}},
             "merge": {"from": list(dict.fromkeys((one, two, sources[0], sources[1]))), "merge": {}},
             "toTable": {"from": [one], "toTable": "t"},
         }

@@ -77,7 +77,7 @@ def _step(
         {"from": [source], "select": ["k", "j", "v + 1 AS v", "ts"]},
         {"from": [source], "select": ["upper(k) AS k", "j", "v", "ts"]},
         {"from": [source, other], "merge": {}},
-        {"from": [source, other], "join": {"on": by, "within": "10m", "select": [*by, *_others(by)]}},
+        {"from": [source, other], "join": {"by": by, "within": "10m", "select": [*by, *_others(by)]}},
         {"from": [source], "repartition": {"by": by}},
         {"from": [source], "broadcast": {}},
         {"from": [source], "deduplicate": {"by": by}},
@@ -86,7 +86,7 @@ def _step(
     if not any_keys:
         verbs.pop(2)
     for table in tables:
-        verbs.append({"from": [source], "lookup": {"table": table["name"], "on": ["k"], "select": kept}})
+        verbs.append({"from": [source], "lookup": {"table": table["name"], "by": ["k"], "select": kept}})
         if "sources" not in table:
             verbs.append({"from": [source], "toTable": table["name"]})
     return {"name": name, **draw(st.sampled_from(verbs))}

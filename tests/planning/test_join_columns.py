@@ -9,7 +9,7 @@ LEFT, RIGHT = ["id", "n", "ts", "xs", "st"], ["ID", "n", "rate"]
 
 
 def parts(*select: str) -> JoinParts:
-    return split_join(Join(on=("id",), within="1m", select=select or None), LEFT, RIGHT)
+    return split_join(Join(by=("id",), within="1m", select=select or None), LEFT, RIGHT)
 
 
 def test_columns_need_no_sql_whatever_they_are_called() -> None:
@@ -26,7 +26,7 @@ def test_columns_need_no_sql_whatever_they_are_called() -> None:
 
 
 def test_without_a_select_the_key_stands_once() -> None:
-    verb = Join(on=("id",), within="1m")
+    verb = Join(by=("id",), within="1m")
     assert split_join(verb, ["a", "id"], ["b", "ID"]).columns == (
         JoinColumn("both", "id", "id"),
         JoinColumn("left", "a", "a"),
@@ -80,5 +80,5 @@ def test_beside_an_expression_columns_go_through_sql_too_each_once() -> None:
 
 
 def test_names_that_are_made_up_are_nobodys() -> None:
-    found = split_join(Join(on=("id",), within="1m", select=("id || __C0 AS x",)), ["id", "__c0"], ["id"])
+    found = split_join(Join(by=("id",), within="1m", select=("id || __C0 AS x",)), ["id", "__c0"], ["id"])
     assert found.after == ("`__c1` || `__c2` AS `x`",)

@@ -51,7 +51,7 @@ def test_the_key_goes_by_the_names_of_its_unchanged_copies(verb: dict[str, Any],
     ],
 )
 def test_a_column_that_is_null_without_a_partner_is_no_key(kind: str, select: str, kept: bool) -> None:
-    verb = {"on": ["k"], "within": "1m", "type": kind, "select": [select]}
+    verb = {"by": ["k"], "within": "1m", "type": kind, "select": [select]}
     result = plan_of([stream("a"), stream("b")], [step("j", "a", "b", join=verb)])
     assert (key_at(result, "j") == "id") is kept
 

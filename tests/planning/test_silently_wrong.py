@@ -17,7 +17,7 @@ def wide(name: str, partitions: int = 8, **fields: Any) -> dict[str, Any]:
 
 
 def look(name: str, source: str, kind: str = "Inner", select: list[str] | None = None) -> dict[str, Any]:
-    return step(name, source, lookup={"table": "t", "on": ["k"], "type": kind, "select": select or ALL})
+    return step(name, source, lookup={"table": "t", "by": ["k"], "type": kind, "select": select or ALL})
 
 
 def count(name: str, source: str, by: str) -> dict[str, Any]:
@@ -96,14 +96,14 @@ def test_a_join_with_an_undeclared_side_is_partitioned_as_its_declared_side() ->
 def test_a_column_of_the_other_side_with_the_name_of_a_copy_is_no_copy() -> None:
     left = stream("l", schema="k STRING, ts TIMESTAMP")
     right = stream("r", schema="k STRING, x STRING, ts TIMESTAMP")
-    matched = {"on": ["k"], "within": "1m", "select": ["right.x AS z"]}
+    matched = {"by": ["k"], "within": "1m", "select": ["right.x AS z"]}
     steps = [step("l2", "l", select=["k", "k AS x", "ts"]), step("m", "l2", "r", join=matched), count("c", "m", "z")]
     assert only(plan_of([left, right], steps)).step == "c"
 
 
 def test_a_copy_of_the_key_on_the_right_side_is_one() -> None:
     right = stream("r", schema="k STRING, ts TIMESTAMP")
-    matched = {"on": ["k"], "within": "1m", "select": ["right.kk AS z"]}
+    matched = {"by": ["k"], "within": "1m", "select": ["right.kk AS z"]}
     steps = [step("r2", "r", select=["k", "k AS kk", "ts"]), step("m", "a", "r2", join=matched), count("c", "m", "z")]
     assert plan_of([stream("a"), right], steps).valid
 
@@ -169,10 +169,10 @@ def test_texts_of_limited_length_are_texts_where_they_are_compared() -> None:
 def test_a_look_up_behind_a_circle_of_another_table_knows_its_rows() -> None:
     tables = [{"name": "t1", "key": ["k"], "schema": "k STRING, v BIGINT"}, {"name": "t2", "key": ["k"]}]
     steps = [
-        step("z", "a", lookup={"table": "t1", "on": ["k"], "select": ["k", "left.v"]}),
+        step("z", "a", lookup={"table": "t1", "by": ["k"], "select": ["k", "left.v"]}),
         step("zw", "z", toTable="t1"),
         step("zw2", "z", toTable="t2"),
-        step("aa", "b", lookup={"table": "t2", "on": ["k"], "select": ["k", "right.v AS rv"]}),
+        step("aa", "b", lookup={"table": "t2", "by": ["k"], "select": ["k", "right.v AS rv"]}),
     ]
     assert plan_of([stream("a"), stream("b")], steps, tables=tables).valid
 

@@ -86,7 +86,7 @@ def test_a_table_that_is_named_otherwise_than_its_records_is_said_to_keep_what_i
     key: list[str] | None, table: dict[str, Any], warned: bool
 ) -> None:
     fed = {"name": "t", "sources": ["changes"], "distribution": "Broadcast", **table}
-    find = {"table": "t", "on": table["key"], "select": ["left.ts AS ts"]}
+    find = {"table": "t", "by": table["key"], "select": ["left.ts AS ts"]}
     steps = [
         step("named", "in", select=["k", "v", "ts", "k AS id"]),
         step("found", "named", lookup=find),

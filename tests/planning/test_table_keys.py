@@ -14,7 +14,7 @@ def refused(select: list[str], **table: Any) -> list[str]:
     fed = {"name": "t", "sources": ["changes"], "key": ["id"], "distribution": "Broadcast", "select": select, **table}
     steps = [
         step("named", "in", select=["k AS id", "ts"]),
-        step("found", "named", lookup={"table": "t", "on": ["id"], "select": ["left.ts AS ts"]}),
+        step("found", "named", lookup={"table": "t", "by": ["id"], "select": ["left.ts AS ts"]}),
         step("last", "found", to="out"),
     ]
     changes = stream("changes", schema=SCHEMA, eventTime=None)

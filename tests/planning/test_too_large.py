@@ -96,7 +96,7 @@ def test_of_many_mismatches_the_first_have_a_repair() -> None:
          "eventTime": {"column": "ts", "lateness": "1s"}}
         for n in range(60)
     ]  # fmt: skip
-    join = {"on": ["k"], "within": "1m", "select": ["k"]}
+    join = {"by": ["k"], "within": "1m", "select": ["k"]}
     steps = [{"name": f"s{n}", "from": [f"x{n}", f"x{n + 1}"], "join": join} for n in range(59)]
     problems = _planned(steps, *streams).problems
     assert len(problems) == 59

@@ -61,7 +61,7 @@ def test_updates_pass_through_steps_that_look_at_each_row_alone(verb: dict[str, 
 
 def test_a_look_up_passes_updates_on() -> None:
     tables = [{"name": "kept", "key": ["k"], "schema": "k STRING, name STRING"}]
-    found = step("found", "totals", lookup={"table": "kept", "on": ["k"], "select": ["k", "right.name AS name"]})
+    found = step("found", "totals", lookup={"table": "kept", "by": ["k"], "select": ["k", "right.name AS name"]})
     writes = step("writes", "in2", toTable="kept")
     streams = [stream("in"), stream("in2", schema="k STRING, name STRING", eventTime=None), OUT]
     result = plan_of(streams, [step("totals", "in", aggregate=TOTALS), writes, found], tables=tables)
@@ -100,7 +100,7 @@ def test_a_step_that_counts_rows_is_refused_behind_updates(verb: dict[str, Any],
 
 
 def test_a_join_is_refused_behind_updates() -> None:
-    join = step("both", "totals", "in", join={"on": ["k"], "within": "1m", "select": ["k", "left.v AS v"]})
+    join = step("both", "totals", "in", join={"by": ["k"], "within": "1m", "select": ["k", "left.v AS v"]})
     assert reasons(planned(join, totals=WINDOWS | {"emit": "Update"})) == [Reason.UPDATE_ROWS_NOT_ALLOWED]
     assert reasons(planned(join, totals=WINDOWS)) == []
 

@@ -133,7 +133,7 @@ def test_a_look_up_runs_behind_the_writers_of_its_table() -> None:
     steps = [
         step("late", "a", filter="v > 5e-1"),
         step("w", "late", toTable="t"),
-        step("x", "b", lookup={"table": "t", "on": ["k"], "select": ["k", "left.v"]}),
+        step("x", "b", lookup={"table": "t", "by": ["k"], "select": ["k", "left.v"]}),
         OUT,
     ]
     streams = [read("a", key=["k"]), read("b", key=["k"]), written()]

@@ -114,17 +114,17 @@ BASE: dict[str, Any] = {
             {
                 "name": "matched",
                 "from": ["valid", "impressions"],
-                "join": {"on": ["ad_id"], "within": "10m", "type": "Left", "select": ["ad_id", "right.campaign"]},
+                "join": {"by": ["ad_id"], "within": "10m", "type": "Left", "select": ["ad_id", "right.campaign"]},
             },
             {
                 "name": "paired",
                 "from": ["valid", "impressions"],
-                "join": {"on": ["ad_id"], "before": "1m", "after": "1h", "select": ["ad_id"]},
+                "join": {"by": ["ad_id"], "before": "1m", "after": "1h", "select": ["ad_id"]},
             },
             {
                 "name": "enriched",
                 "from": ["matched"],
-                "lookup": {"table": "campaign-info", "on": ["campaign"], "type": "Inner", "select": ["right.owner"]},
+                "lookup": {"table": "campaign-info", "by": ["campaign"], "type": "Inner", "select": ["right.owner"]},
             },
             {"name": "by-campaign", "from": ["matched"], "repartition": {"by": ["campaign"]}},
             {

@@ -115,8 +115,6 @@ def _of_rules() -> Iterator[Case]:
         "a stream that was itself": put("spec.streams.clicks.was", "clicks"),
         "status as the operator writes it": BASE | {"status": {"tasks": 3, "conditions": []}},
         "labels and annotations": put("metadata", {"name": "a", "labels": {"x": "y"}, "annotations": {"x": "y"}}),
-        "join on, as kubectl sends it": _as_kubectl("spec.steps.matched.join"),
-        "lookup on, as kubectl sends it": _as_kubectl("spec.steps.enriched.lookup"),
     }
     bad = {
         "a system of two kinds": put("spec.systems.files.kafka", {"bootstrapServers": "a:1"}),
@@ -198,12 +196,10 @@ def _of_rules() -> Iterator[Case]:
         "a jaas line in config": put("spec.systems.events.kafka.config", {"sasl.jaas.config": "x"}),
         "a key in config": put("spec.systems.events.kafka.config", {"ssl.key.pem": "x"}),
         "a secret in config": put("spec.systems.events.kafka.config", {"sasl.oauthbearer.client.secret": "x"}),
-        "join on both on and true": put("spec.steps.matched.join.true", ["ad_id"]),
-        "lookup on both on and true": put("spec.steps.enriched.lookup.true", ["campaign"]),
-        "join on neither": drop("spec.steps.matched.join.on"),
-        "join on true, empty": put("spec.steps.matched.join.true", [], drop("spec.steps.matched.join.on")),
-        "join on true, a text": put("spec.steps.matched.join.true", "ad_id", drop("spec.steps.matched.join.on")),
-        "join on true, null": put("spec.steps.matched.join.true", None, drop("spec.steps.matched.join.on")),
+        "join by none": drop("spec.steps.matched.join.by"),
+        "join on": _under("on", "spec.steps.matched.join"),
+        "join on, as kubectl sends it": _under("true", "spec.steps.matched.join"),
+        "lookup on, as kubectl sends it": _under("true", "spec.steps.enriched.lookup"),
     }  # fmt: skip
     yield from (Case(name, tree, good=True) for name, tree in good.items())
     yield from (Case(name, tree, good=False) for name, tree in bad.items())
@@ -263,13 +259,13 @@ def _without_tables(but: tuple[str, ...] = ()) -> dict[str, Any]:
     return tree
 
 
-def _as_kubectl(path: str) -> dict[str, Any]:
-    """YAML 1.1 reads an unquoted `on` as true; as a key of JSON that is "true"."""
+def _under(name: str, path: str) -> dict[str, Any]:
+    """Give the columns under this name: YAML 1.1 reads an unquoted `on` as true; as a key of JSON that is "true"."""
     tree: Any = deepcopy(BASE)
     node = tree
     for part in resolve(BASE, path):
         node = node[part]
-    node["true"] = node.pop("on")
+    node[name] = node.pop("by")
     return tree  # type: ignore[no-any-return]
 
 

@@ -65,7 +65,7 @@ def _one_expression(text: str, chance: Random) -> Tree:
     if place == "compute":
         return app([{"name": "s", "from": ["clicks"], "aggregate": {"by": ["k"], "compute": [f"{text} AS x"]}}])
     if place == "join":
-        join = {"on": ["k"], "within": "1m", "select": [f"{text} AS x"]}
+        join = {"by": ["k"], "within": "1m", "select": [f"{text} AS x"]}
         return app([{"name": "s", "from": ["clicks", "views"], "join": join}])
     return app(tables=[{"name": "t", "key": ["k"], "sources": ["views"], "select": ["k", f"{text} AS x"]}])
 
@@ -240,7 +240,7 @@ def _many_steps(chance: Random) -> Tree:
         [{"aggregate": {"by": ["k"], "compute": ["count(*) AS a"]}}],
         [{"process": {"function": "a:b", "by": ["nothing"]}}],
         [{"filter": "unknown > 0"}],
-        [{"toTable": "t"}, {"lookup": {"table": "t", "on": ["k"]}}],
+        [{"toTable": "t"}, {"lookup": {"table": "t", "by": ["k"]}}],
         [{"to": "out"}],
     )
     verbs = chance.choice(choices)
@@ -280,7 +280,7 @@ def _joined(chance: Random) -> Tree:
         _stream(f"x{n}", partitions=n + 1, key=["k" if n % 2 else "q"], schema="k STRING, q INT, ts TIMESTAMP")
         for n in range(count)
     ]
-    join = {"on": ["k"], "within": "1m", "select": ["k"]}
+    join = {"by": ["k"], "within": "1m", "select": ["k"]}
     steps = [
         {"name": f"s{n}", "from": [f"s{n - 1}" if n else "x0", f"x{n + 1}"], "join": join} for n in range(count - 1)
     ]
@@ -295,7 +295,7 @@ def _tables(chance: Random) -> Tree:
     for n in range(500):
         source = chance.choice(("clicks", f"w{chance.randrange(max(n, 1))}" if n else "clicks"))
         table = f"t{chance.randrange(100)}"
-        steps.append({"name": f"l{n}", "from": [source], "lookup": {"table": table, "on": ["k"], "select": ["k"]}})
+        steps.append({"name": f"l{n}", "from": [source], "lookup": {"table": table, "by": ["k"], "select": ["k"]}})
         steps.append({"name": f"w{n}", "from": [f"l{n}"], "toTable": f"t{chance.randrange(100)}"})
     return app(steps, tables=tables)
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast.spec.app import AppSpec
-from holdfast.spec.fields import items_of_list, names_in_files, object_of
+from holdfast.spec.fields import items_of_list, name_in_files, object_of
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from tests.crd.harness import Question, Verdicts, ask
 from tests.spec.base_app import BASE, resolve
@@ -57,7 +57,7 @@ def test_every_field_has_values_to_take_and_to_refuse() -> None:
 
 def _fields(model: type[BaseModel], at: str) -> Iterator[str]:
     for attribute, field in model.model_fields.items():
-        path = f"{at}.{names_in_files(attribute, field)[0]}"
+        path = f"{at}.{name_in_files(attribute, field)}"
         yield path
         inner, items = object_of(field), items_of_list(field)
         if inner is not None:

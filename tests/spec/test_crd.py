@@ -77,7 +77,7 @@ def test_a_table_that_is_not_there_is_named_beside_those_that_are() -> None:
 
 def test_a_step_is_named_that_asks_for_a_table_of_an_app_without_tables() -> None:
     app = tree()
-    app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "on": ["k"]}})
+    app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
     (answer,) = ask([Question("app", app)]).answers.values()
     assert any('toTable and lookup name tables that exist: {"seen":"user"}' in error for error in answer.errors)
 
@@ -104,7 +104,7 @@ def _names(rule: dict[str, str]) -> bool:
 
 
 AGGREGATE = {"by": ["k"], "compute": ["count(*) AS n"]}
-JOIN = {"on": ["k"], "type": "Inner"}
+JOIN = {"by": ["k"], "type": "Inner"}
 STEP_RULES: list[tuple[dict[str, Any], str]] = [
     (
         {"join": {**JOIN, "within": "1m", "before": "1m"}},

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.spec.app import AppSpec
-from holdfast.spec.fields import items_of_list, names_in_files, object_of
+from holdfast.spec.fields import items_of_list, name_in_files, object_of
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from tests.spec.base_app import BASE
 
@@ -18,7 +18,7 @@ Way = tuple[Any, ...]
 def _known_names(model: Any) -> set[str]:
     names: set[str] = set()
     for attribute, field in model.model_fields.items():
-        names |= set(names_in_files(attribute, field))
+        names.add(name_in_files(attribute, field))
         inner = object_of(field) or items_of_list(field)
         names |= _known_names(inner) if inner else set()
     return names

@@ -84,14 +84,19 @@ def _holder_of(tree: Any, path: tuple[str | int, ...]) -> None:
 
 
 def test_an_error_holds_the_value_as_the_file_has_it() -> None:
-    (error,) = _errors(put("spec.steps.matched.join.on", []))
+    (error,) = _errors(put("spec.steps.matched.join.by", []))
     assert error.value == []
-    assert error.dotted == "spec.steps[6].join.on"
+    assert error.dotted == "spec.steps[6].join.by"
 
 
-def test_an_error_under_the_name_kubectl_sends_has_its_path() -> None:
-    (error,) = _errors(put("spec.steps.matched.join.true", "ad_id", drop("spec.steps.matched.join.on")))
-    assert error.dotted == "spec.steps[6].join.true"
+@pytest.mark.parametrize("name", ["on", "true"])
+@pytest.mark.parametrize("verb", ["matched.join", "enriched.lookup"])
+def test_what_sql_calls_on_is_refused_with_its_name_here(verb: str, name: str) -> None:
+    tree = put(f"spec.steps.{verb}.{name}", ["ad_id"], drop(f"spec.steps.{verb}.by"))
+    unknown, missing = sorted(_errors(tree), key=lambda error: error.dotted.endswith(".by"))
+    assert unknown.dotted.endswith(f".{name}")
+    assert unknown.message.startswith("is called by: kubectl reads YAML 1.1")
+    assert missing.dotted.endswith(".by")
 
 
 @pytest.mark.parametrize("tree", [None, 5, "text", [], [{}], True])
@@ -122,8 +127,8 @@ def test_the_suggestion_is_the_same_at_each_run() -> None:
 
 
 def test_a_list_with_wrong_items_is_not_called_too_short() -> None:
-    (error,) = _errors(put("spec.steps.matched.join.on", [5]))
-    assert error.dotted == "spec.steps[6].join.on[0]"
+    (error,) = _errors(put("spec.steps.matched.join.by", [5]))
+    assert error.dotted == "spec.steps[6].join.by[0]"
 
 
 def test_a_verb_left_empty_is_explained() -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from holdfast.spec.app import AppSpec
-from holdfast.spec.fields import ChangeCost, change_of, items_of_list, names_in_files, object_of
+from holdfast.spec.fields import ChangeCost, change_of, items_of_list, name_in_files, object_of
 from holdfast.spec.parse import parse_app
 from holdfast.spec.transitions import transition_rules
 from tests.crd.harness import Answer, Question, ask
@@ -21,7 +21,7 @@ from tests.spec.base_app import BASE, SMALL, add, drop, put
 from tests.spec.corpus import CASES
 
 CURE = "can change only with a new spec.runId: state cannot follow"
-_JOIN = {"name": "counts", "from": ["valid", "impressions"], "join": {"on": ["ad_id"], "within": "1m"}}
+_JOIN = {"name": "counts", "from": ["valid", "impressions"], "join": {"by": ["ad_id"], "within": "1m"}}
 _SELECT = {"name": "valid", "from": ["clicks"], "select": ["1 AS x"]}
 _DEDUPLICATE = {"name": "valid", "from": ["clicks"], "deduplicate": {"by": ["x"]}}
 _KAFKA = {"name": "files", "kafka": {"bootstrapServers": "a:1"}}
@@ -46,7 +46,7 @@ def _costly(old: BaseModel, new: BaseModel, at: str) -> Iterator[str]:
     """The fields between two objects that cost a new run."""
     for attribute, field in type(old).model_fields.items():
         was, is_now = getattr(old, attribute), getattr(new, attribute)
-        path = f"{at}.{names_in_files(attribute, field)[0]}"
+        path = f"{at}.{name_in_files(attribute, field)}"
         if was == is_now:
             continue
         if items_of_list(field) is not None:
@@ -92,10 +92,6 @@ def _scenarios() -> Iterator[Pair]:
             "a system changes its kind": put("spec.systems.files", _KAFKA),
             "everything absent that has a default": SMALL | {"metadata": BASE["metadata"]},
             "a longer join": put("spec.steps.matched.join.within", "20m"),
-            "on as kubectl sends it": _renamed("spec.steps.matched.join", ["ad_id"]),
-            "on as kubectl sends it, but others": _renamed("spec.steps.matched.join", ["user"]),
-            "on of a lookup as kubectl sends it": _renamed("spec.steps.enriched.lookup", ["campaign"]),
-            "on of a lookup as kubectl sends it, but others": _renamed("spec.steps.enriched.lookup", ["user"]),
             "storage class appears nowhere": drop("spec.state.storageClass"),
             "checkpoint left out": drop("spec.runtime.checkpoint"),
             "runtime left out": drop("spec.runtime"),
@@ -136,7 +132,7 @@ def _explicit_defaults() -> Iterator[Pair]:
     for name, tree in trees.items():
         yield Pair(f"default of {name} written out", SMALL, tree)
         yield Pair(f"default of {name} left out", tree, SMALL)
-    join = put("spec.steps.matched.join", {"on": ["ad_id"], "within": "10m"})
+    join = put("spec.steps.matched.join", {"by": ["ad_id"], "within": "10m"})
     yield Pair("join.type written out", join, put("spec.steps.matched.join.type", "Inner", join))
     yield Pair("join.type left out", put("spec.steps.matched.join.type", "Inner", join), join)
     yield Pair("join.type from the default", join, put("spec.steps.matched.join.type", "Full", join))
@@ -152,10 +148,6 @@ def _from_the_corpus() -> Iterator[Pair]:
     for i in range(300):
         old, new = chance.sample(good, 2)
         yield Pair(f"{i}: {old.name} -> {new.name}", old.tree, new.tree)
-
-
-def _renamed(path: str, on: list[str]) -> dict[str, Any]:
-    return put(f"{path}.true", on, drop(f"{path}.on"))
 
 
 def _of_one_object(pair: Pair) -> Pair:
@@ -204,7 +196,7 @@ def test_there_are_pairs_of_both_kinds(refused: dict[str, frozenset[str]]) -> No
 def _costing(model: type[BaseModel], at: str) -> Iterator[str]:
     """The fields of the model that cost a new run, but for names by which items are matched."""
     for attribute, field in model.model_fields.items():
-        path = f"{at}.{names_in_files(attribute, field)[0]}"
+        path = f"{at}.{name_in_files(attribute, field)}"
         inner = _model_of(field)
         if change_of(field) is ChangeCost.NEW_RUN and not path.endswith("[].name") and not _has_defaults(field.default):
             yield path

@@ -1,7 +1,7 @@
 """The YAML writer: the same tree gives the same bytes, so that generated files can be compared.
 
-Kubernetes tools read YAML 1.1, this writes 1.2: strings that mean something else in 1.1 are quoted, or `on` would
-arrive as true. Must not read YAML; users' files are read elsewhere, with line numbers.
+Kubernetes tools read YAML 1.1, this writes 1.2: strings that mean something else in 1.1 are quoted, or `no` would
+arrive as false. Must not read YAML; users' files are read elsewhere, with line numbers.
 """
 
 import re

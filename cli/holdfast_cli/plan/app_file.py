@@ -1,6 +1,6 @@
 """StreamApp files: YAML parsed with line and column, into a `StreamApp` or into all errors with their places.
 
-Files are read as YAML 1.2, where `on` is a string. `kubectl` reads YAML 1.1, so a value that the two read
+Files are read as YAML 1.2, where `no` is a string. `kubectl` reads YAML 1.1, so a value that the two read
 differently is an error here rather than a surprise there. The YAML part only knows how to find the StreamApp among
 other documents. Must not print.
 """
@@ -142,7 +142,7 @@ class _Reading:
                 self._errors.append(FieldError(here, key, f"{key} is given twice"))
             given.add(key)
             self._places[here] = _place(key_node)
-            if key != "on":
+            if key != "on":  # which has an error of its own, that says what the field is called
                 self._check_plain(key_node, here)
             tree[key] = self._value(value_node, here)
         return tree

@@ -24,7 +24,7 @@ class JoinColumn:
     """A column of the pairs, or of rows with what was found for them."""
 
     side: JoinSide
-    """`both`: a column of `on`, of whichever side there is."""
+    """`both`: a column of `by`, of whichever side there is."""
     column: str
     """Its name there; of `both`, on the left."""
     name: str
@@ -42,7 +42,7 @@ class JoinParts:
 def split_join(verb: Join | Lookup, left: Sequence[str], right: Sequence[str]) -> JoinParts:
     """Return the parts for sides with these columns. Only for a `select` without findings."""
     rows = tuple(RowType(tuple(Column(name, UNKNOWN) for name in side)) for side in (left, right))
-    on = tuple(found for name in verb.on if (found := rows[0].find(name)) is not None)
+    on = tuple(found for name in verb.by if (found := rows[0].find(name)) is not None)
     scope = Scope.sides(rows[0], rows[1], RowType(on))
     texts = verb.select or ("*",)
     items = [(text, one) for text in texts for one in check_select([text], scope)]

@@ -46,13 +46,13 @@ def needs(graph: Graph, flow: Flow, spreads: dict[str, Spread]) -> Iterator[KeyN
         step = graph.steps[name]
         if step.join is not None:
             sides = tuple(_side(step, i, says, spreads) for i, says in enumerate(("the left side", "the right side")))
-            yield KeyNeed(step, step.join.on, sides)
+            yield KeyNeed(step, step.join.by, sides)
         elif step.lookup is not None:
             table = graph.tables[step.lookup.table]
             if table.distribution == "Partitioned":
                 yield KeyNeed(
                     step,
-                    step.lookup.on,
+                    step.lookup.by,
                     (_side(step, 0, "its input", spreads), *_feeds(graph, table.name, flow, spreads)),
                 )
         elif step.to_table is not None:

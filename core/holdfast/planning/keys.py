@@ -74,9 +74,9 @@ def follow_keys(graph: Graph, flow: Flow) -> dict[str, Spread]:
         inputs = tuple(spreads.get(source, Spread()) for source in step.inputs)
         passes = flow.passes.get(name, {})
         if step.lookup is not None and inputs[0].everywhere:
-            # Matches of broadcast rows come out where the table's row is; only the `on` columns are that row's key.
+            # Matches of broadcast rows come out where the table's row is; only the `by` columns are that row's key.
             inputs = (_fed(graph, flow, step.lookup.table, spreads),)
-            passes = {copy: _only(sources, step.lookup.on) for copy, sources in passes.items()}
+            passes = {copy: _only(sources, step.lookup.by) for copy, sources in passes.items()}
         spreads[name] = _after(step, inputs, passes)
     return spreads
 

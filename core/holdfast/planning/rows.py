@@ -207,9 +207,9 @@ def _aggregate(at: _At, verb: Aggregate, given: RowType) -> Out:
 def _table(at: _At, verb: Lookup) -> RowType:
     """The rows of the table that is looked up."""
     table = at.graph.tables[verb.table]
-    if {name.casefold() for name in verb.on} != {name.casefold() for name in table.key}:
-        on, key = ", ".join(verb.on), ", ".join(table.key)
-        message = f"on is {on}, but the key of table {verb.table} is {key}; they must be the same columns"
+    if {name.casefold() for name in verb.by} != {name.casefold() for name in table.key}:
+        by, key = ", ".join(verb.by), ", ".join(table.key)
+        message = f"by is {by}, but the key of table {verb.table} is {key}; they must be the same columns"
         at.say(Reason.LOOKUP_KEY_MISMATCH, message)
     rows = at.flow.tables.get(verb.table)
     if rows is not None:
@@ -227,9 +227,9 @@ def _table(at: _At, verb: Lookup) -> RowType:
 
 
 def _sides(at: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
-    at.note(missing_columns(verb.on, left, "on (left)"))
-    at.note(missing_columns(verb.on, right, "on (right)"))
-    both = RowType(tuple(_on_column(at, name, left, right) for name in verb.on))
+    at.note(missing_columns(verb.by, left, "by (left)"))
+    at.note(missing_columns(verb.by, right, "by (right)"))
+    both = RowType(tuple(_on_column(at, name, left, right) for name in verb.by))
     # The right side of a look-up is not an input: its columns come from the table.
     sides = (0, 1) if isinstance(verb, Join) else (0,)
     if verb.select is not None:
@@ -238,17 +238,17 @@ def _sides(at: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
         passes: Passes = copies(checked, {"": sides, "left": (0,), "right": sides[1:]})
         if isinstance(verb, Lookup) and verb.type == "Inner":
             # Only matches come out, so the table's key columns equal those of the row.
-            keys = {name.casefold() for name in verb.on}
+            keys = {name.casefold() for name in verb.by}
             for one in checked:
                 if one.name is not None and one.source is not None and one.source[0] == "right":
                     passes[one.name] = frozenset((0, c) for c in (one.source[1],) if c.casefold() in keys)
         return selected(checked), passes
-    keys = {name.casefold() for name in verb.on}
+    keys = {name.casefold() for name in verb.by}
     lefts = [column for column in left.columns if column.name.casefold() not in keys]
     again = {column.name.casefold() for column in lefts}
     others = [column for column in right.columns if column.name.casefold() not in keys]
     if twice := [column.name for column in others if column.name.casefold() in again]:
-        parts = [*verb.on, *(f"left.{c.name}" for c in lefts)]
+        parts = [*verb.by, *(f"left.{c.name}" for c in lefts)]
         parts += [f"right.{c.name}" + (f" AS right_{c.name}" if c.name in twice else "") for c in others]
         message = f"{', '.join(twice)} stands on both sides; choose and rename, e.g. select: [{', '.join(parts)}]"
         at.say(Reason.AMBIGUOUS_COLUMN, message)

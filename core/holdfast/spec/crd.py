@@ -74,7 +74,6 @@ def _columns() -> list[dict[str, Any]]:
 def _schema() -> dict[str, Any]:
     whole = structural(StreamApp)
     spec = whole["properties"]["spec"]
-    _also_as_true(spec)
     for rule in RULES:
         if rule.cel is not None:
             _attach(spec, rule.at, rule.cel, rule.message, _naming(rule))
@@ -153,16 +152,6 @@ def _lifted(items: str, path: tuple[str, ...], rule: Tree) -> Tree:
         "messageExpression": _named(items, rule["message"]),
         "fieldPath": f".{'.'.join(path)}",
     }
-
-
-def _also_as_true(node: dict[str, Any]) -> None:
-    """Let every field `on` be called `true`: YAML 1.1 makes that of an unquoted `on`, and so kubectl sends it."""
-    fields = node.get("properties", {})
-    for child in (*fields.values(), *filter(None, (node.get("items"),))):
-        _also_as_true(child)
-    if "on" in fields:
-        fields["true"] = fields["on"] | {"description": "What kubectl makes of an unquoted `on`."}
-        node["required"] = [name for name in node["required"] if name != "on"]
 
 
 def _listed_by_type(status: dict[str, Any]) -> dict[str, Any]:

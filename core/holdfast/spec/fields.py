@@ -9,7 +9,7 @@ from enum import IntEnum
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
@@ -42,11 +42,9 @@ class ChangeCost(IntEnum):
         }[self]
 
 
-def names_in_files(attribute: str, field: FieldInfo) -> tuple[str, ...]:
-    """What a field may be called in a file, its own name first."""
-    if isinstance(field.validation_alias, AliasChoices):
-        return tuple(str(choice) for choice in field.validation_alias.choices)
-    return (field.alias or attribute,)
+def name_in_files(attribute: str, field: FieldInfo) -> str:
+    """What a field is called in a file."""
+    return field.alias or attribute
 
 
 def change_of(field: FieldInfo) -> ChangeCost:
@@ -107,7 +105,7 @@ class SpecModel(BaseModel):
         # The API server takes null as "not given"; a file must mean the same to `holdfast plan`.
         if not isinstance(tree, dict) or None not in tree.values():
             return tree
-        known = {name for attribute, field in cls.model_fields.items() for name in names_in_files(attribute, field)}
+        known = {name_in_files(attribute, field) for attribute, field in cls.model_fields.items()}
         return {name: value for name, value in tree.items() if value is not None or name not in known}
 
     @field_validator("*", mode="before")

@@ -31,8 +31,7 @@ def kept_by(step: "Step") -> str | None:
     verb = step.join or step.aggregate or step.deduplicate or step.process or step.repartition
     if verb is None:
         return None
-    columns = step.join.on if step.join is not None else getattr(verb, "by", ())
-    return f"{step.verb} by {', '.join(columns)}"
+    return f"{step.verb} by {', '.join(verb.by)}"
 
 
 def state_name(step: "Step") -> str:

@@ -7,7 +7,7 @@ read files.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from holdfast.errors import UserActionError
 from holdfast.one_line import printable
 from holdfast.spec.app import StreamApp
-from holdfast.spec.fields import items_of_list, names_in_files, object_of
+from holdfast.spec.fields import items_of_list, name_in_files, object_of
 from holdfast.spec.rule_checks import FieldPath
 from holdfast.spec.rules import RULES
 from holdfast.spec.values import IN_WORDS
@@ -27,6 +27,8 @@ _MAX_SHOWN = 60
 _MAX_MESSAGE = 600
 MOST_ERRORS = 200
 """What nobody reads to the end must not take minutes to find."""
+_ON = {"on", "true"}
+"""What people call the columns of a join, as SQL does, and what kubectl makes of it."""
 _KINDS = {
     "string_type": "must be text; put it in quotes",
     "tuple_type": "must be a list",
@@ -48,7 +50,7 @@ class FieldError:
 
     @property
     def dotted(self) -> str:
-        """The path as people write it: `spec.steps[2].join.on`."""
+        """The path as people write it: `spec.steps[2].join.by`."""
         text = "".join(f"[{part}]" if isinstance(part, int) else f".{_line(str(part))}" for part in self.path)
         return text.removeprefix(".") or "(the whole file)"
 
@@ -108,9 +110,6 @@ def _field_errors(error: ValidationError) -> Iterator[FieldError]:
     paths = [detail["loc"] for detail in details]
     for detail in details:
         path = detail["loc"]
-        # A second name of a field beside the first: a rule says so.
-        if detail["type"] == "extra_forbidden" and path[-1] in _names_at(path[:-1], every=True):
-            continue
         # A list whose items are wrong is also counted as too short, by the number of its good items.
         if detail["type"] == "too_short" and any(other[: len(path)] == path and other != path for other in paths):
             continue
@@ -130,8 +129,7 @@ def _message(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     value = FieldError((), _as_read(detail["input"]), "").shown
     if kind == "extra_forbidden":
-        name = str(detail["loc"][-1])
-        return f"there is no field {_line(name)} here{did_you_mean(name, _names_at(detail['loc'][:-1]))}"
+        return _unknown(str(detail["loc"][-1]), _names_at(detail["loc"][:-1]))
     if kind == "string_pattern_mismatch":
         pattern = str(context.get("pattern"))
         return f"{IN_WORDS.get(pattern, 'must match ' + pattern)}; found {value}"
@@ -152,16 +150,21 @@ def _message(detail: ErrorDetails) -> str:
     return f"{message}; found {value}"
 
 
-def _names_at(path: FieldPath, *, every: bool = False) -> list[str]:
-    """The fields of the model at this path, or every name they may have in files."""
+def _unknown(name: str, names: Collection[str]) -> str:
+    if name in _ON and "by" in names:
+        return "is called by: kubectl reads YAML 1.1, where an unquoted on is true, and can't change such a field"
+    return f"there is no field {_line(name)} here{did_you_mean(name, names)}"
+
+
+def _names_at(path: FieldPath) -> list[str]:
+    """The fields of the model at this path."""
     model: type[BaseModel] | None = StreamApp
     for part in path:
         if isinstance(part, int) or model is None:
             continue
-        field = next((f for n, f in model.model_fields.items() if part in names_in_files(n, f)), None)
+        field = next((f for n, f in model.model_fields.items() if part == name_in_files(n, f)), None)
         model = (object_of(field) or items_of_list(field)) if field else None
-    names = [names_in_files(name, field) for name, field in model.model_fields.items()] if model else []
-    return [name for of_field in names for name in (of_field if every else of_field[:1])]
+    return [name_in_files(attribute, field) for attribute, field in model.model_fields.items()] if model else []
 
 
 def _rule_errors(spec: object) -> Iterator[FieldError]:

@@ -67,13 +67,6 @@ def one_verb(step: object) -> Iterator[Broken]:
         yield (), f"a step has exactly one verb; found {found} (verbs: {', '.join(VERBS)}{hint})"
 
 
-def one_on(verb: object) -> Iterator[Broken]:
-    """The columns of a join or look-up are given once."""
-    fields = fields_of(verb)
-    if "on" in fields and "true" in fields:
-        yield ("true",), "this is what YAML 1.1 makes of an unquoted on, which is here too; leave one out"
-
-
 def arity(step: object) -> Iterator[Broken]:
     """A join reads two inputs, a merge any number, every other step one."""
     fields = fields_of(step)

@@ -59,9 +59,6 @@ def naming(sentence: str, offenders: tuple[Offenders, ...]) -> str:
     return f"[{first.found}].map(found, found.size() > 0 ? {text}.format([found]) : {rest})[0]"
 
 
-_ONE_ON = "on is required, and given once (kubectl sends an unquoted `on` as `true`)"
-
-
 def _exactly_one(fields: tuple[str, ...]) -> str:
     return "[" + ", ".join(f"has(self.{field})" for field in fields) + "].exists_one(given, given)"
 
@@ -156,21 +153,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("steps", "*", "join"),
-        message=_ONE_ON,
-        cel="has(self.on) != has(self.__true__)",
-        broken=rule_checks.one_on,
-    ),
-    Rule(
-        at=("steps", "*", "join"),
         message="a join has within, or before, after or both",
         cel="has(self.within) != (has(self.before) || has(self.after))",
         broken=rule_checks.join_span,
-    ),
-    Rule(
-        at=("steps", "*", "lookup"),
-        message=_ONE_ON,
-        cel="has(self.on) != has(self.__true__)",
-        broken=rule_checks.one_on,
     ),
     Rule(
         at=("steps", "*"),

@@ -5,15 +5,13 @@ Must not judge whether names resolve or a verb fits its inputs: that is for `rul
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration, millis
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]
 Expressions = Annotated[tuple[Expression, ...], Field(min_length=1, max_length=200)]
-# kubectl reads YAML 1.1, where an unquoted `on` is the boolean true: the key arrives at the API server as "true".
-On = Annotated[Columns, ChangeCost.NEW_RUN, Field(validation_alias=AliasChoices("on", "true"))]
 
 
 class Merge(SpecModel):
@@ -89,9 +87,9 @@ class Aggregate(SpecModel):
 
 
 class Join(SpecModel):
-    """Rows of two inputs with equal `on` columns whose event times are close."""
+    """Rows of two inputs with equal `by` columns whose event times are close."""
 
-    on: On
+    by: Annotated[Columns, ChangeCost.NEW_RUN]
     """Columns that must be equal; they stand on both sides under the same names."""
     within: Annotated[Duration | None, ChangeCost.RESTART] = None
     """How far apart the event times of two matching rows may be. Needed, unless `before` or `after` is there."""
@@ -102,7 +100,7 @@ class Join(SpecModel):
     type: Annotated[Literal["Inner", "Left", "Right", "Full"], ChangeCost.NEW_RUN] = "Inner"
     """Whether rows without a partner come out: of neither side, the left, the right, or both. Default: Inner."""
     select: Annotated[Expressions | None, ChangeCost.NEW_RUN] = None
-    """Which columns come out, with `left.` and `right.`. Default: `on` once, then all of both sides."""
+    """Which columns come out, with `left.` and `right.`. Default: `by` once, then all of both sides."""
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -123,12 +121,12 @@ class Lookup(SpecModel):
 
     table: Annotated[Name, ChangeCost.RESTART]
     """The table."""
-    on: On
+    by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The key columns of the table; the rows have them under the same names."""
     type: Annotated[Literal["Inner", "Left"], ChangeCost.RESTART] = "Left"
     """Left: rows without a match come out with nulls. Inner: they are dropped. Default: Left."""
     select: Annotated[Expressions | None, ChangeCost.RESTART] = None
-    """Which columns come out, with `left.` and `right.`. Default: `on` once, then all of both sides."""
+    """Which columns come out, with `left.` and `right.`. Default: `by` once, then all of both sides."""
 
 
 class Repartition(SpecModel):

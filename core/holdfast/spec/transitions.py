@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from holdfast.spec.app import AppSpec
-from holdfast.spec.fields import ChangeCost, change_of, items_of_list, kind_of, names_in_files, object_of
+from holdfast.spec.fields import ChangeCost, change_of, items_of_list, kind_of, name_in_files, object_of
 
 _CEL_WORDS = frozenset(
     (
@@ -101,8 +101,7 @@ def transition_rules() -> tuple[TransitionRule, ...]:
 
 def _rules(model: type[BaseModel], place: _Place) -> Iterator[TransitionRule]:
     for attribute, field in model.model_fields.items():
-        names = names_in_files(attribute, field)
-        name = names[0]
+        name = name_in_files(attribute, field)
         costs_run = change_of(field) is ChangeCost.NEW_RUN
         items, inner = items_of_list(field), object_of(field)
         if items is not None:
@@ -119,7 +118,7 @@ def _rules(model: type[BaseModel], place: _Place) -> Iterator[TransitionRule]:
             yield from _rules(inner, place.into(name, field))
         # Items are matched by name, so a name never changes.
         elif costs_run and not (place.items_of and name == "name" and not place.inside):
-            yield _rule(place, name, _value(place, names, field))
+            yield _rule(place, name, _value(place, name, field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +165,10 @@ def _presence(place: _Place, name: str) -> _Value:
     return _Value(f"({given})" if " && " in given else given)
 
 
-def _value(place: _Place, names: tuple[str, ...], field: FieldInfo) -> _Value:
-    path = ".".join(("ROOT", *place.inside))
-    first, *others = (f"{path}.{cel_name(name)}" for name in names)
-    if others:
-        return _Value(f"(has({first}) ? {first} : {others[0]})")
-    given = place.given("ROOT", names[0], optional=not field.is_required())
-    return _Value(f"({given} ? {first} : {_default(field)})" if given else first)
+def _value(place: _Place, name: str, field: FieldInfo) -> _Value:
+    value = ".".join(("ROOT", *place.inside, cel_name(name)))
+    given = place.given("ROOT", name, optional=not field.is_required())
+    return _Value(f"({given} ? {value} : {_default(field)})" if given else value)
 
 
 def _default(field: FieldInfo) -> str:

@@ -266,7 +266,7 @@ class _Flow:
         """Add the step itself, and a select behind it where its own has more than columns."""
         left, right = (self.nodes[at].schema for at in inputs)
         for given in inputs:
-            self._check_key(step, given, verb.on)
+            self._check_key(step, given, verb.by)
         parts = split_join(verb, tuple(left.names), tuple(right.names))
         node = self._add(step, inputs, join=JoinPlan.of(verb, parts.columns, left, right))
         return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
@@ -274,14 +274,14 @@ class _Flow:
     def _add_lookup(self, step: Step, verb: Lookup, given: int) -> GraphNode:
         """Add the step itself, behind the writers of its table, and a select behind it where it needs one."""
         rows, table = self.nodes[given].schema, self.table_shape(verb.table)
-        self._check_key(step, given, verb.on)
+        self._check_key(step, given, verb.by)
         computed = self.computed.get(verb.table)
         seen = table.columns if computed is None else computed.seen
         parts = split_join(verb, tuple(rows.names), seen)
         columns, select = (parts.columns, ()) if computed is None else _looked_up(parts.columns, computed)
         shared = self.tables[verb.table].distribution == "Broadcast"
         kept_as = verb.table if shared else table_name(verb.table)
-        plan = LookupPlan(verb.on, verb.type == "Inner", columns, rows, table, kept_as, shared)
+        plan = LookupPlan(verb.by, verb.type == "Inner", columns, rows, table, kept_as, shared)
         writers = [node.level for node in self._writers(verb.table)]
         level = max(_level(step.verb, [self.nodes[given]]), *writers, 0)
         node = GraphNode(len(self.nodes), step.name, step.verb, (given,), level, plan.schema, step, lookup=plan)

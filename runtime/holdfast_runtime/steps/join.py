@@ -73,10 +73,10 @@ class JoinStep:
         ]
         new: list[SideRows] = []
         for at, (rows, _) in enumerate(parted):
-            keyed, others = _by_key(kept_rows(rows, plan.kept(at)), len(plan.on))
+            keyed, others = _by_key(kept_rows(rows, plan.kept(at)), len(plan.by))
             if plan.outer[at]:
                 yield from self._alone(at, others)
-            new.append(SideRows.sorted(_together([*buffers[at].take_back(), keyed]), len(plan.on)))
+            new.append(SideRows.sorted(_together([*buffers[at].take_back(), keyed]), len(plan.by)))
         here, there = (plan.before, plan.after), (plan.after, plan.before)
         matches = find_hashes(new[RIGHT].hashes, new[LEFT].hashes)
         if (narrowed := by_time(new[LEFT], new[RIGHT], matches, here)) is not None:
@@ -155,9 +155,9 @@ class JoinStep:
         return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(times))
 
 
-def _by_key(rows: pa.RecordBatch, on: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def _by_key(rows: pa.RecordBatch, key_width: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return the rows whose key has no null in it, and the others."""
-    without = KeyColumns.of(rows.columns[:on], rows.num_rows).without_nulls()
+    without = KeyColumns.of(rows.columns[:key_width], rows.num_rows).without_nulls()
     if without is None:
         return rows, rows.slice(0, 0)
     return rows.filter(pa.array(without)), rows.filter(pa.array(~without))

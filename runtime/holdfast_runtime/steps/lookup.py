@@ -22,7 +22,7 @@ FOUND = "__found"
 class LookupPlan:
     """A `lookup` over rows of these columns."""
 
-    on: tuple[str, ...]
+    by: tuple[str, ...]
     inner: bool
     columns: tuple[JoinColumn, ...]
     given: pa.Schema

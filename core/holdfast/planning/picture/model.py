@@ -200,7 +200,7 @@ def _details(step: Step) -> Iterator[str]:
     elif step.join is not None:
         yield _matching(step.join)
     elif step.lookup is not None:
-        yield f"on {', '.join(step.lookup.on)}{', inner' if step.lookup.type == 'Inner' else ''}"
+        yield f"by {', '.join(step.lookup.by)}{', inner' if step.lookup.type == 'Inner' else ''}"
 
 
 def _grouping(aggregate: Aggregate) -> str:
@@ -214,7 +214,7 @@ def _grouping(aggregate: Aggregate) -> str:
 
 def _matching(join: Join) -> str:
     kind = "" if join.type == "Inner" else f", {join.type.lower()} outer"
-    return f"on {', '.join(join.on)} {join.span}{kind}"
+    return f"by {', '.join(join.by)} {join.span}{kind}"
 
 
 def _key(spread: Spread) -> str:

@@ -24,7 +24,7 @@ SIDES = ("left", "right")
 class JoinPlan:
     """A `join` over rows of these columns."""
 
-    on: tuple[str, ...]
+    by: tuple[str, ...]
     before: Micros
     """How many microseconds a right row may lie before its left one."""
     after: Micros
@@ -38,7 +38,7 @@ class JoinPlan:
     def of(cls, verb: Join, columns: tuple[JoinColumn, ...], left: pa.Schema, right: pa.Schema) -> "JoinPlan":
         """Return the plan of a verb that puts out these columns."""
         before, after = (micros(one) for one in verb.bounds)
-        return cls(verb.on, before, after, verb.type, columns, left, right)
+        return cls(verb.by, before, after, verb.type, columns, left, right)
 
     @property
     def outer(self) -> tuple[bool, bool]:
@@ -64,7 +64,7 @@ class JoinPlan:
     def kept(self, side: int) -> pa.Schema:
         """Return what is kept of the rows of a side: the key, other columns that come out by their names, the time."""
         given = (self.left, self.right)[side]
-        key = [field_of(given, column) for column in self.on]
+        key = [field_of(given, column) for column in self.by]
         mine = sorted({one.column for one in self.columns if one.side == SIDES[side]})
         others = [field_of(given, column) for column in mine]
         named = [pa.field(f"{OWN}{one.name}", one.type) for one in others if one.name not in {key.name for key in key}]
@@ -74,7 +74,7 @@ class JoinPlan:
         """Return the place of an input column among those that are kept."""
         kept = self.kept(side)
         name = field_of((self.left, self.right)[side], column).name
-        return int(kept.get_field_index(name if name in kept.names[: len(self.on)] else f"{OWN}{name}"))
+        return int(kept.get_field_index(name if name in kept.names[: len(self.by)] else f"{OWN}{name}"))
 
     def _field(self, one: JoinColumn) -> pa.Field:
         found = field_of(self.right if one.side == "right" else self.left, one.column)

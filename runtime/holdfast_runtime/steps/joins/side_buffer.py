@@ -50,7 +50,7 @@ class SideBuffer:
     """What waits of one side, during one batch of one task."""
 
     def __init__(self, table: KeyValueTable, plan: JoinPlan, side: int, horizon: int | None) -> None:
-        self._table, self._on, self._outer = table, len(plan.on), plan.outer[side]
+        self._table, self._on, self._outer = table, len(plan.by), plan.outer[side]
         self._schema = plan.kept(side)
         self._width = max((plan.before + plan.after) // 4, _LEAST_WIDTH)
         before = RunsSchema.kept_in(table)

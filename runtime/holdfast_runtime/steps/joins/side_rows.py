@@ -21,7 +21,7 @@ class SideRows:
 
     hashes: Words
     rows: pa.RecordBatch
-    on: int
+    key_width: int
     """How many columns, the first ones, are the key."""
     keys: KeyColumns
     times: Times
@@ -29,21 +29,21 @@ class SideRows:
     """Which rows have found a partner."""
 
     @classmethod
-    def of(cls, hashes: Words, rows: pa.RecordBatch, on: int) -> "SideRows":
+    def of(cls, hashes: Words, rows: pa.RecordBatch, key_width: int) -> "SideRows":
         """Return rows that are in this order already."""
-        keys = KeyColumns.of(rows.columns[:on], rows.num_rows)
+        keys = KeyColumns.of(rows.columns[:key_width], rows.num_rows)
         times = rows.column(TIME.name).to_numpy()
-        return cls(hashes, rows, on, keys, times, np.zeros(len(times), np.bool_))
+        return cls(hashes, rows, key_width, keys, times, np.zeros(len(times), np.bool_))
 
     @classmethod
-    def sorted(cls, rows: pa.RecordBatch, on: int) -> "SideRows":
+    def sorted(cls, rows: pa.RecordBatch, key_width: int) -> "SideRows":
         """Return rows in the order of their hashes."""
-        found = sort_hashes(KeyColumns.of(rows.columns[:on], rows.num_rows).hashes())
-        return cls.of(found.hashes, rows.take(pa.array(found.order)), on)
+        found = sort_hashes(KeyColumns.of(rows.columns[:key_width], rows.num_rows).hashes())
+        return cls.of(found.hashes, rows.take(pa.array(found.order)), key_width)
 
     def at(self, places: Rows) -> "SideRows":
         """Return the rows at these places, whose hashes ascend."""
-        found = SideRows.of(self.hashes[places], self.rows.take(pa.array(places)), self.on)
+        found = SideRows.of(self.hashes[places], self.rows.take(pa.array(places)), self.key_width)
         found.matched = self.matched[places]
         return found
 
