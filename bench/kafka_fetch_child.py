@@ -1,4 +1,4 @@
-"""Why: what runs inside a measured process of kafka_fetch.py: one way of reading the whole topic, several times.
+"""A measured process of kafka_fetch.py: one way of reading the whole topic, several times.
 
 Started by `fresh.measure` as `python -m bench.kafka_fetch_child REQUEST SCRATCH`. Each way counts rows in the measured
 passes, and takes a checksum of all of them in one before.

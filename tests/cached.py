@@ -1,4 +1,4 @@
-"""Why: what takes long to make is made once per machine, also where several processes of tests want it at once.
+"""What takes long to make, made once per machine, also where several processes of tests want it at once.
 
 Must not know what is made.
 """

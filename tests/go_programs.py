@@ -1,4 +1,4 @@
-"""Why: programs written in Go that tests need, compiled from their own modules, once per version of their sources.
+"""Programs written in Go that tests need, compiled from their own modules, once per version of their sources.
 
 Kept in `~/.cache/holdfast`, which may be deleted at any time. Must not start anything.
 """

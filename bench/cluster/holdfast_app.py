@@ -1,4 +1,4 @@
-"""Why: the counted app of `tests/kind`, with keys that only fill the state, as a subject.
+"""The Holdfast subject: the counted app of `tests/kind`, with keys that only fill the state.
 
 Must not measure.
 """

@@ -1,4 +1,4 @@
-"""Why: the figures, each as the few steps that make it.
+"""The measures of the cluster, each as the few steps that make its figure.
 
 The clock starts before the harm and stops at the first row that did not exist before it. Must not print.
 """

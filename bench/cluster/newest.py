@@ -1,4 +1,4 @@
-"""Why: what goes in and what has come out, as other programs see it: committed records of the output topic.
+"""The rows that go in and the committed rows that come out, as other programs see them.
 
 Rows have numbers; a figure is over when one comes out that did not exist before the harm. Marks are rows with large
 numbers that are put into partitions of one's choice. Must not know who writes the output.

@@ -1,4 +1,4 @@
-"""Why: what stands on the cluster before anything is measured, as fixtures of `tests/kind` make it, and lives on it.
+"""The stage of a measurement: fixtures of `tests/kind`, and what lives on the cluster before the clock starts.
 
 Each life has a namespace, disks and topics of its own: what one run leaves is not the start of the next. Must not
 judge.

@@ -1,4 +1,4 @@
-"""Why: the tables, and the same figures as a file, whatever of it is run and when.
+"""The tables, and the same figures as a file, whatever of it is run and when.
 
     python bench/cluster                            all of it, an hour or two
     python bench/cluster --runs 1 apply growth      some of it

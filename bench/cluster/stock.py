@@ -1,4 +1,4 @@
-"""Why: stock Structured Streaming as people run it on Kubernetes without an operator, as a subject.
+"""The stock subject: Structured Streaming as people run it on Kubernetes without an operator.
 
 A Deployment of one driver in client mode, from the same image, on the same nodes, with its checkpoint in the same
 folder. What it gets, so that it is at its best:

@@ -1,4 +1,4 @@
-"""Why: what stock Structured Streaming runs for the same result: the counted app of the tests, from Kafka to Kafka.
+"""The program of the stock subject: the counted app of the tests, from Kafka to Kafka.
 
 `spark-submit stock_app.py REQUEST` in the driver's pod, where there is nothing of this repository but this file. The
 row API of `transformWithState` keeps the numbers; the sink has no transactions, so rows are there at least once. Must

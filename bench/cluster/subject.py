@@ -1,4 +1,4 @@
-"""Why: what a measure asks of whatever it measures, and how its driver is taken away from it.
+"""The protocol of a subject: what a measure asks of it, and how its driver is taken away from it.
 
 Must not know an engine.
 """

@@ -1,4 +1,4 @@
-"""Why: engines are compared only where they answer the same; their rows are read and made comparable here."""
+"""The rows that engines write, read and made comparable: engines are compared only where they answer the same."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Why: the same input for every engine: deterministic, made once without a Python step per row.
+"""The input of every engine: deterministic, made once without a Python step per row.
 
 Must not know an engine.
 """

@@ -1,4 +1,4 @@
-"""Why: what is generated is kept between runs, and written as engines read it.
+"""Generated files, kept between runs, and written as engines read them.
 
 Files live under ~/.cache/holdfast/bench in directories named after their parameters, and may be deleted at any time.
 Modification times are set, because Spark's file source reads in their order.

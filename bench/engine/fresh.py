@@ -1,4 +1,4 @@
-"""Why: each measurement in a process of its own, so that no JVM, worker or cache of one helps or harms the next.
+"""A process of its own for each measurement, so that no JVM, worker or cache of one helps or harms the next.
 
 The parent watches the CPU time of all processes below it (driver, JVM, Python workers), also in sessions that these
 have opened, and cuts out the window the child reports: neither the start of the JVM nor the check of results is in a

@@ -1,4 +1,4 @@
-"""Why: Holdfast beside its peers: the same data, rows per batch and functions, at the settings a user gets.
+"""Holdfast beside its peers: the same data, rows per batch and functions, at the settings a user gets.
 
 Every function is one measurement in a fresh process. What Holdfast gets, and why:
 

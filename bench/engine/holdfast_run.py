@@ -1,4 +1,4 @@
-"""Why: what runs inside the process of a Holdfast measurement: one app by `run_app`, timed by the batches' ends.
+"""The process of a Holdfast measurement: one app by `run_app`, timed by the batches' ends.
 
 Started by `fresh.measure` as `python -m bench.engine.holdfast_run REQUEST SCRATCH`. Input is fed into the embedded log
 before the app starts. A batch lasts from the end of the one before to its own, so it has all that Spark does in between

@@ -1,4 +1,4 @@
-"""Why: stock Structured Streaming at its best, so that a comparison says something.
+"""Stock Structured Streaming at its best, so that a comparison says something.
 
 Every function is one measurement in a fresh process. What a peer gets, and why:
 

@@ -1,4 +1,4 @@
-"""Why: figures that can be believed: all ways in one run, in alternating order, equal results before any is printed.
+"""The report: all ways in one run, in alternating order, equal results before any figure is printed.
 
 A way is a function that takes one measurement; each takes the same data and gives the digest of its own results. Must
 not know how an engine works.

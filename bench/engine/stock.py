@@ -1,4 +1,4 @@
-"""Why: what runs inside the process of a peer: one stock Structured Streaming query, timed by Spark's own progress.
+"""The process of a peer: one stock Structured Streaming query, timed by Spark's own progress.
 
 Started by `fresh.measure` as `python -m bench.engine.stock REQUEST SCRATCH`. Which settings it gets, and why, stands in
 `peers`. Must not use anything of Holdfast.

@@ -1,4 +1,4 @@
-"""Why: the stateful function of the benchmark, once, so that no engine runs another one than the others.
+"""The stateful function of the benchmark, once, so that no engine runs another one than the others.
 
 Must not know an engine, and needs nothing but Python: it is imported by workers.
 """

@@ -1,4 +1,4 @@
-"""Why: windows of a minute as a function with state and timers: what a `process` step needs for them, without the verb.
+"""Windows of a minute as a function with state and timers: what a `process` step needs for them, without the verb.
 
 Must not know an engine, and needs nothing but Python: it is imported by workers.
 """

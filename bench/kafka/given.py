@@ -1,4 +1,4 @@
-"""Why: what is in the topics, and what must come out, the same for every engine and at each run.
+"""The records of the topics, and the rows that must come out, the same for every engine and at each run.
 
 Clicks are those of `bench.engine.data`: JSON of about 150 bytes, without keys. Events are JSON of about 100 bytes, at
 random of so many keys; each key has a name in a topic of its own. Visits,

@@ -1,4 +1,4 @@
-"""Why: what peers need from Maven Central, made once and kept under ~/.cache/holdfast, keyed by its pom.
+"""The jars that peers need from Maven Central, made once and kept under ~/.cache/holdfast, keyed by its pom.
 
 Must not know what the jars are for.
 """

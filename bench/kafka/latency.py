@@ -1,4 +1,4 @@
-"""Why: how long a row is on its way at a steady rate, from the moment it was made to the moment another program has it.
+"""Latency at a steady rate: from the moment a row is made to the moment another program has it.
 
 Clicks come with the time of their making as `ts`, so many a second in steps of ten milliseconds; a reader of committed
 records takes the time when it gets what was made of them. Engines filter and select as in `stateless`, and no row is

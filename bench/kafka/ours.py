@@ -1,4 +1,4 @@
-"""Why: what runs inside the process of a Holdfast measurement: one app on topics, timed by the ends of its batches.
+"""The process of a Holdfast measurement: one app on topics, timed by the ends of its batches.
 
 Started by `fresh.measure` as `python -m bench.kafka.ours REQUEST SCRATCH`. Must not use anything of the peers.
 """

@@ -1,4 +1,4 @@
-"""Why: figures that can be believed: all ways in one run, in alternating order, equal results before any is printed.
+"""The report: all ways in one run, in alternating order, equal results before any figure is printed.
 
 What throughput is about is rows per second of CPU: by wall, a broker on the same two cores is in every figure. Must not
 know how an engine works.

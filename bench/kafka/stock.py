@@ -1,4 +1,4 @@
-"""Why: what runs inside the process of stock Structured Streaming: one query from Kafka to Kafka.
+"""The process of stock Structured Streaming: one query from Kafka to Kafka.
 
 Started by `fresh.measure` as `python -m bench.kafka.stock REQUEST SCRATCH`. It gets the settings of
 `bench.engine.peers` (tuned), Spark's own source and sink, and producers that batch as ours do. The sink has no

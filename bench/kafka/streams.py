@@ -1,4 +1,4 @@
-"""Why: what runs inside the process of a Kafka Streams measurement: its JVM, and a look at what it has written.
+"""The process of a Kafka Streams measurement: its JVM, and a look at what it has written.
 
 Started by `fresh.measure` as `python -m bench.kafka.streams REQUEST SCRATCH`. RocksDB without the cache
 before it, two threads, batches of half a megabyte; all else as it comes. Only windows have a cache, of 256 MB: it

@@ -1,4 +1,4 @@
-"""Why: topics filled fast enough not to be what is measured, and read back to see whether all wrote the same.
+"""Topics filled fast enough not to be what is measured, and read back to see whether all wrote the same.
 
 Records come as Arrow arrays and go by the client's own calls, without a Python object for each. Must not know an
 engine.

@@ -1,4 +1,4 @@
-"""Why: each way from Kafka to Kafka, as one measurement in a fresh process, with a topic of its own to write to.
+"""The ways from Kafka to Kafka, each one measurement in a fresh process, with a topic of its own to write to.
 
 All get two cores, a heap of 2 GB and the same rows per batch where they have batches. The first half of the rows is
 not in any figure: until then JVMs compile. CPU is that of all processes of a way, and never that of the broker. Topics

@@ -1,4 +1,4 @@
-"""Why: what runs inside the process of a Flink measurement: its JVM, and a look at its answer.
+"""The process of a Flink measurement: its JVM, and a look at its answer.
 
 Started by `fresh.measure` as `python -m bench.nexmark.flink_run REQUEST SCRATCH`. RocksDB with incremental checkpoints
 every three seconds, mini-batches, object reuse: what Flink's own pages advise for such queries. A query runs twice in

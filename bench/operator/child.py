@@ -1,4 +1,4 @@
-"""Why: the operator as a process of its own, so that its CPU and memory are nobody else's.
+"""The operator as a process of its own, so that its CPU and memory are nobody else's.
 
 Everything is as in production but the brokers, which answer at once: what asking costs is another matter.
 """

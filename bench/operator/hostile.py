@@ -1,4 +1,4 @@
-"""Why: what a namespace full of hostile apps costs the apps of another one: the lag of their status.
+"""The cost of a namespace full of hostile apps for the apps of another one: the lag of their status.
 
     python bench/operator/hostile.py
 

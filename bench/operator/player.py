@@ -1,4 +1,4 @@
-"""Why: who applies apps, and plays kubelets and drivers, as cheaply as it can, since it shares the machine.
+"""Who applies apps, and plays kubelets and drivers, as cheaply as it can, since it shares the machine.
 
 A driver pod runs as soon as it is seen, and its driver reports at once, then as often as real ones do. Everything goes
 through the API server; times are those at which a watch told of it. Must not know the operator.

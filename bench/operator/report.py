@@ -1,4 +1,4 @@
-"""Why: the figures of the operator: launches, lag, memory and idle CPU, and how they grow with the number of apps.
+"""The figures of the operator: launches, lag, memory and idle CPU, and how they grow with the number of apps.
 
     python bench/operator                  all of it
     python bench/operator --apps 500       one size

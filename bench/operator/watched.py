@@ -1,4 +1,4 @@
-"""Why: what a process and those it has started took, as the kernel counts it. Must not start or end any."""
+"""What a process and those it has started took, as the kernel counts it. Must not start or end any."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Why: `python bench/troubles` like the other benchmarks, though this one is a package. Must only start it."""
+"""`python bench/troubles` like the other benchmarks, though this one is a package. Must only start it."""
 
 import sys
 from pathlib import Path

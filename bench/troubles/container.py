@@ -1,4 +1,4 @@
-"""Why: an operator that is started again when it ends, as a kubelet does it. Must not end it by itself."""
+"""An operator that is started again when it ends, as a kubelet does it. Must not end it by itself."""
 
 import threading
 from collections.abc import Callable, Iterator

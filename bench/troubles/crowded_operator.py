@@ -1,4 +1,4 @@
-"""Why: the operator of the edit storm, started as a program: memory of a forked one would be that of the tests too.
+"""The operator of the edit storm, started as a program: memory of a forked one would be that of the tests too.
 
 python -m bench.troubles.crowded_operator NAMESPACE LEASE PORT
 """

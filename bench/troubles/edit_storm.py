@@ -1,4 +1,4 @@
-"""Why: 500 running apps, and 500 edits a second for a minute, or as many as the API server takes.
+"""500 running apps, and 500 edits a second for a minute, or as many as the API server takes.
 
 The operator has the rights of the chart. It may neither end nor grow, its probe must answer, and in the end it has seen
 the newest generation of every app. Every edit changes how an app is restarted, which needs no new attempt, but every

@@ -1,4 +1,4 @@
-"""Why: etcd is killed and comes back with its data: what runs runs on, and edits that were under way are heeded.
+"""Etcd is killed and comes back with its data: what runs runs on, and edits that were under way are heeded.
 
 Once for a moment, once for longer than the operator's lease lasts. Must not lose what etcd had written.
 """

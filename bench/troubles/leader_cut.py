@@ -1,4 +1,4 @@
-"""Why: the leader of two operators is cut off from the API server: the other leads, and never do two act.
+"""The leader of two operators is cut off from the API server: the other leads, and never do two act.
 
 As a partition of the network does it: connections stay open and nothing passes; when it heals, what was under way
 arrives. The API server's audit log tells the calls of both apart by the address they come from. Must not end the one

@@ -1,4 +1,4 @@
-"""Why: a namespace is deleted with apps in it: it goes, nothing holds it up, and nothing is made anew in it.
+"""A namespace is deleted with apps in it: it goes, nothing holds it up, and nothing is made anew in it.
 
 The namespace's controller and the garbage collector are Kubernetes' own, in a real kube-controller-manager. Once with
 an operator that watches all namespaces, once with one that is away until half of it is deleted, once with one whose

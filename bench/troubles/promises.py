@@ -1,4 +1,4 @@
-"""Why: what must hold in a trouble, whether it did, and the figures that go with it. Must not measure anything."""
+"""What must hold in a trouble, whether it did, and the figures that go with it. Must not measure anything."""
 
 import time
 from collections.abc import Callable

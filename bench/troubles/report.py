@@ -1,4 +1,4 @@
-"""Why: the table of the control plane's troubles: what happened, what must hold, and how long it took.
+"""The table of the control plane's troubles: what happened, what must hold, and how long it took.
 
     python -m bench.troubles                        all of them, about twenty minutes
     python -m bench.troubles etcd leader            some of them

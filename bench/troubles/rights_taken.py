@@ -1,4 +1,4 @@
-"""Why: all bindings of the operator are deleted, and made again: it does nothing meanwhile, and then what was missed.
+"""All bindings of the operator are deleted, and made again: it does nothing meanwhile, and then what was missed.
 
 Once while its watches live on (the API server asks for rights when a watch begins), once after they were cut, for
 longer than a watch may be silent. Must not take rights from anybody else.

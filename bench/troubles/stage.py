@@ -1,4 +1,4 @@
-"""Why: what all troubles are played on: a namespace with running apps, and what is asked about them.
+"""The stage of all troubles: a namespace with running apps, and what is asked about them.
 
 Apps, kubelets and drivers are those of the tests. Must not know any trouble.
 """

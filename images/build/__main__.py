@@ -1,4 +1,4 @@
-"""Why: `python -m images.build`: all images, for people and for make. Must only read words and call."""
+"""`python -m images.build`: all images, for people and for make. Must only read words and call."""
 
 import argparse
 import sys

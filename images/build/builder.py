@@ -1,4 +1,4 @@
-"""Why: builds reach the package index as this machine does, with its certificates, and no image keeps any of that.
+"""The build of an image, which reaches the package index with this machine's certificates and keeps none of them.
 
 Stages that fetch packages stand on an image that has pip's settings and certificates on top of the base. Only what they
 make is copied on.

@@ -1,4 +1,4 @@
-"""Why: which images there are, what goes into each, and that none is built twice from the same.
+"""The images, what goes into each, and that none is built twice from the same.
 
 An image is tagged with a fingerprint of all that goes into it, and with the version of Holdfast. Must not say how an
 image is made: its Dockerfile does, which takes no more than `docker build`.

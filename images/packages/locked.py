@@ -1,4 +1,4 @@
-"""Why: an image takes the packages that its extras need, and no others: `locked.py EXTRA...` prints their lines.
+"""The locked lines of the packages that an image's extras need, and of no others: `locked.py EXTRA...` prints them.
 
 The lock says of each package which others asked for it ("via"); pyproject.toml says what each extra asks for. A word
 that is no extra is the name of a package. Runs in builds too, on nothing but Python: must not import anything else.

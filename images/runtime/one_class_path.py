@@ -1,4 +1,4 @@
-"""Why: Java's archive of classes counts only for the very class path it was made with, in order; `jars/*` has none.
+"""One class path for Java's archive of classes, which counts only for the very path it was made with.
 
 `one_class_path.py JARS` leaves one jar in the folder, which names all the others, now in `JARS/all`. What users add to
 the folder is found as ever; the archive is then passed over.

@@ -1,4 +1,4 @@
-"""Why: Java's archive has the classes that something has used: `warm_up.py MASTER` does with Spark what drivers do.
+"""A run of Spark that fills Java's archive of classes: `warm_up.py MASTER` does with Spark what drivers do.
 
 A query whose source is Python, batches handed to Python, rows through Arrow and Spark SQL. Must not need Holdfast:
 the archive would be made anew with every change of it.

@@ -1,4 +1,4 @@
-"""Why: what tests do and ask as the cluster's admin, in plain trees. Must not be used by the operator."""
+"""The cluster's admin, as tests need one: what they do and ask, in plain trees. Must not be used by the operator."""
 
 import json
 from pathlib import Path

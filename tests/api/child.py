@@ -1,4 +1,4 @@
-"""Why: an operator in a process of its own, forked from one that has imported it, which dies where it is told to.
+"""An operator in a process of its own, forked from one that has imported it, which dies where it is told to.
 
 `run(namespace, die)`, or several namespaces with commas between them:
 DIE is `POINT:N` (at the N-th time it comes by this point), `any:N` (by any point) or `after:SECONDS`; `busy:SECONDS`

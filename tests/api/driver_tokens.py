@@ -1,4 +1,4 @@
-"""Why: what kubelets and an installation give drivers: tokens of pods, and the policy that holds drivers to their app.
+"""The tokens that kubelets give drivers, and the policy of an installation that holds drivers to their app.
 
 Must not make the pods.
 """

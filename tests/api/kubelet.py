@@ -1,4 +1,4 @@
-"""Why: pods on an API server without kubelets stand still; here somebody sets their phases on the real objects.
+"""Kubelets for an API server that has none: somebody sets the phases of pods on the real objects.
 
 Drivers that run report and have executors as real ones would: by a StatefulSet that belongs to the driver's pod, makes
 executors again as often as they go, and goes with that pod, or when the driver ends well. A pod that is to end ends.

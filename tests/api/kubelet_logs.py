@@ -1,4 +1,4 @@
-"""Why: the API server asks kubelets for the logs of pods, and here is one it can ask: HTTPS on loopback, for `node-a`.
+"""A kubelet that the API server can ask for the logs of pods: HTTPS on loopback, for `node-a`.
 
 Tests say what containers write. Answers as a kubelet does: moments, tails, lines since, following until the container
 ends. Must not know apps.

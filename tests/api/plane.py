@@ -1,4 +1,4 @@
-"""Why: a real API server with a real etcd, on loopback, in a directory of its own, ready in seconds.
+"""A real API server with a real etcd, on loopback, in a directory of its own, ready in seconds.
 
 No kubelets, schedulers or controllers: nothing collects garbage, nothing runs pods; tests play them on the real
 objects. Must end only the processes it started.

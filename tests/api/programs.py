@@ -1,4 +1,4 @@
-"""Why: what Kubernetes and its etcd are compiled from, one version for all tests. Must not start anything."""
+"""Kubernetes and its etcd, compiled in one version for all tests. Must not start anything."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Why: an operator in a process of its own that watches all namespaces and all nodes, as the chart installs it.
+"""An operator in a process of its own that watches all namespaces and all nodes, as the chart installs it.
 
 Must not change what it does.
 """

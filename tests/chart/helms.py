@@ -1,4 +1,4 @@
-"""Why: both Helms that people have, compiled from their modules, and run where nothing of the machine's user is seen.
+"""Both Helms that people have, compiled from their modules, and run where nothing of the machine's user is seen.
 
 Must not know the chart.
 """

@@ -1,4 +1,4 @@
-"""Why: an API server alone makes no pods of a Deployment and runs none; here somebody does, so that Helm can wait.
+"""Deployments and nodes for an API server that has neither: somebody makes and runs their pods, so that Helm can wait.
 
 Pods are real objects, so the namespace's pod security has its say, and what they run is run for real: as a process of
 this machine, with a token of the pod's service account. Of several pods of one Deployment the old one ends first. Must

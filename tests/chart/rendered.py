@@ -1,4 +1,4 @@
-"""Why: the chart as the API server would get it, without an API server. Must not change what Helm gives."""
+"""The chart as the API server would get it, without an API server. Must not change what Helm gives."""
 
 import functools
 import tempfile

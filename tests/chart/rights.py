@@ -1,4 +1,4 @@
-"""Why: the rights that the chart gives, as a set that can be compared, and given to a user of a real API server.
+"""The rights that the chart gives, as a set that can be compared, and given to a user of a real API server.
 
 Must not know who needs which.
 """

@@ -1,4 +1,4 @@
-"""Why: `python -m tests.cluster`: the cluster for people and for make. Must only read words and call."""
+"""`python -m tests.cluster`: the cluster for people and for make. Must only read words and call."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Why: an image of one static program needs no builder: it is a layer with one file, and two small texts about it."""
+"""The image of one static program without a builder: a layer with one file, and two small texts about it."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""Why: images stand on Debian; where no registry has it, it is made from the packages this machine installs from."""
+"""The Debian image that others stand on; where no registry has it, made of the packages this machine installs from."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Why: what tests do with the cluster: ask it as its admin, give it images, and take nodes away.
+"""The cluster as tests use it: ask it as its admin, give it images, and take nodes away.
 
 Must not make it: that takes minutes, and people want to keep it between runs.
 """

@@ -1,4 +1,4 @@
-"""Why: the images that kubeadm asks for, and the pod network's, as archives made of programs compiled here."""
+"""The images that kubeadm asks for, and the pod network's, as archives made of programs compiled here."""
 
 import subprocess
 import tomllib

@@ -1,4 +1,4 @@
-"""Why: how the cluster is, as kind is told: three nodes, a folder they share, and losses that are noticed soon."""
+"""The cluster's shape, as kind is told: three nodes, a folder they share, and losses that are noticed soon."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Why: a Docker daemon, also on a machine that has none, and where root may not do all that Docker asks for.
+"""A Docker daemon, also on a machine that has none, and where root may not do all that Docker asks for.
 
 Ends only the daemon that was started here: the one that Docker's own pid file names and that works in our folder.
 """

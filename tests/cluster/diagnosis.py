@@ -1,4 +1,4 @@
-"""Why: what one wants to read after a test has failed, when the cluster may be gone: saved as files of a folder.
+"""The facts one wants to read after a test has failed, when the cluster may be gone: saved as files of a folder.
 
 Takes what it can get: what can't be had is told in its file.
 """

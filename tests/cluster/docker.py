@@ -1,4 +1,4 @@
-"""Why: what is asked of Docker, whose newer clients want a builder that Debian does not have.
+"""Calls of Docker, whose newer clients want a builder that Debian does not have.
 
 Must not know what the images are for.
 """

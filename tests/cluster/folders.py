@@ -1,4 +1,4 @@
-"""Why: where the cluster keeps what outlives a command. All of it may be deleted once the cluster is down."""
+"""The folders that outlive a command. All of them may be deleted once the cluster is down."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Why: pods run images that no registry has: they go from this machine's Docker into the nodes that run pods.
+"""The way of images into nodes: pods run images that no registry has, from this machine's Docker.
 
 An image that a node has already is not carried there again.
 """

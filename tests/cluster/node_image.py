@@ -1,4 +1,4 @@
-"""Why: an image in which a node of the cluster runs: kind's own where it can be had, else one made here.
+"""An image in which a node of the cluster runs: kind's own where it can be had, else one made here.
 
 The one made here is named after the fingerprint of all that goes into it, so that a change makes another, and nothing
 is made twice. It is kept by Docker, whose data lie in the cache; a second copy as an archive would cost 450 MB and half

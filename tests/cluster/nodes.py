@@ -1,4 +1,4 @@
-"""Why: the cluster's nodes are containers, made and deleted by kind, and used as they are only if all are well.
+"""The cluster's nodes: containers, made and deleted by kind, and used as they are only if all are well.
 
 Must not know what an image is made of.
 """

@@ -1,4 +1,4 @@
-"""Why: what the kit needs of the system, installed where it is missing and root may do so."""
+"""The packages that the kit needs of the system, installed where they are missing and root may do so."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Why: the Go programs of the cluster: those of Kubernetes, those that stand in for images, and three of our own.
+"""The Go programs of the cluster: those of Kubernetes, those that stand in for images, and three of our own.
 
 `pause` holds a pod's namespaces, `labcni` is its network, `runc-fit` asks for no more than the machine can give. Each
 is compiled once; see `tests/go_programs.py`.

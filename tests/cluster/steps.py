@@ -1,4 +1,4 @@
-"""Why: people wait for minutes: each step says that it begins, what it took, and, if it fails, its last words.
+"""Steps of long work: each says that it begins, what it took, and, if it fails, its last words.
 
 All that the programs of a step print goes into one file. Steps may run side by side.
 """

@@ -1,4 +1,4 @@
-"""Why: from nothing to a cluster on which tests can start, and back: the order of things, on one screen."""
+"""From nothing to a cluster on which tests can start, and back: the order of things, on one screen."""
 
 import fcntl
 from collections.abc import Iterator

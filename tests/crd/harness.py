@@ -1,4 +1,4 @@
-"""Why: the verdict of a real API server on the CRD and on objects, for tests: it builds and runs `crdcheck` beside it.
+"""The verdict of a real API server on the CRD and on objects, for tests: it builds and runs `crdcheck` beside it.
 
 The program is built once per version of its sources and kept in the user's cache. Must not judge anything in Python.
 """

@@ -1,4 +1,4 @@
-"""Why: a page of the documentation as blocks, so that what stands in it can be run.
+"""A page of the documentation as blocks, so that what stands in it can be run.
 
 A fence says its language (none: text), and for a file to be written its name: ```yaml title="app.yaml". The word
 `invalid` behind it says that the file is meant to break its schema. Must not run anything.

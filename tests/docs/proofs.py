@@ -1,4 +1,4 @@
-"""Why: pages that name tests as proofs of what they claim must name tests that exist. Must not run them."""
+"""The tests that pages name as proofs of what they claim, which must exist. Must not run them."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Why: the commands of a page, run in order in one folder, with what they print.
+"""The commands of a page, run in order in one folder, with what they print.
 
 A page's files are written where they stand in it, so a later block of the same name is a new version of the file. Must
 not compare: the test does, and the update writes.

@@ -1,4 +1,4 @@
-// Why: what Kafka's own client for Java does with a key is asked of that client, not of somebody's copy of its hash.
+// Kafka's own client for Java: what it does with a key is asked of it, not of somebody's copy of its hash.
 //
 // java -cp 'jars/*' JavaProducer.java BOOTSTRAP TOPIC: takes records as lines of stdin, `hexkey<TAB>hexvalue` with `-`
 // for null, and says of each, in their order, `partition<TAB>offset`. Must not choose a partitioner: the default is what

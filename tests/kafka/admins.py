@@ -1,4 +1,4 @@
-"""Why: admin clients whose answers are known, one after the other, as the product makes them.
+"""Admin clients whose answers are known, one after the other, as the product makes them.
 
 Must not be imported by product code, nor used where a real broker would show more.
 """

@@ -1,4 +1,4 @@
-"""Why: a real Kafka for tests, KRaft nodes on loopback, made from jars of Maven Central; mostly one is enough.
+"""A real Kafka for tests, KRaft nodes on loopback, made from jars of Maven Central; mostly one is enough.
 
 Called by the `broker` fixture and by tests that kill or reconfigure a broker of their own. Must not be imported by
 product code, and ends only the process it started. Leaves nothing behind, unless pytest itself is killed: then the

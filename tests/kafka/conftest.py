@@ -1,4 +1,4 @@
-"""Why: one broker for all tests of a session, because starting one takes longer than most of them."""
+"""One broker for all tests of a session, because starting one takes longer than most of them."""
 
 from collections.abc import Callable, Iterator
 

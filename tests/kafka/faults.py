@@ -1,4 +1,4 @@
-"""Why: what can happen to the processes of a run, each at a random moment of its work.
+"""Faults of the processes of a run, each at a random moment of its work.
 
     driver, executor        SIGKILL; a driver is started again
     worker, daemon, writer  SIGKILL to a Python worker, to the process that forks them, to the one that writes for them

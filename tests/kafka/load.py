@@ -1,4 +1,4 @@
-"""Why: a `Counted` app under load for as long as a test wants, and a reader that compares each record with the one due.
+"""A `Counted` app under load for as long as a test wants, and a reader that compares each record with the one due.
 
 The load is bounded, so that an app that is killed all the time keeps up. Rows are produced idempotently: a broker that
 dies in between has each once, or what the app is said to double would be the test's own.

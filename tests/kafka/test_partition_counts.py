@@ -1,4 +1,4 @@
-"""Why: what `read_counts` says to real brokers that answer, refuse, hang or are not there."""
+"""The answers of `read_counts` where real brokers answer, refuse, hang or are not there."""
 
 import functools
 import socket

@@ -1,4 +1,4 @@
-"""Why: three brokers, of which the first alone is the controller, so that the other two may both be away.
+"""Three brokers, of which the first alone is the controller, so that the other two may both be away.
 
 What a partition loses with a log or by an unclean election is then there to be seen, and the topics that nobody breaks
 are on the first. Must not be imported by product code.

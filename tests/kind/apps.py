@@ -1,4 +1,4 @@
-"""Why: the counted app on the cluster: applied as users do, looked at as users do, and harmed where its pods are."""
+"""The counted app on the cluster: applied as users do, looked at as users do, and harmed where its pods are."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Why: what happens to clusters, each as one call that returns when the harm is done and what must be mended is mended.
+"""Faults of clusters, each a call that returns when the harm is done and what must be mended is mended.
 
 Whether the app goes on is for the caller to see.
 """

@@ -1,4 +1,4 @@
-"""Why: an app under load, and what every scenario asks of it: does it flow again, is it all there?"""
+"""An app under load, and what every scenario asks of it: does it flow again, is it all there?"""
 
 import time
 from contextlib import ExitStack

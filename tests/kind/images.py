@@ -1,4 +1,4 @@
-"""Why: tests on the cluster run the images of this very tree; which those are is said in one place."""
+"""The images of this very tree, which tests on the cluster run."""
 
 from dataclasses import dataclass
 

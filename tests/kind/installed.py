@@ -1,4 +1,4 @@
-"""Why: the chart, installed by Helm as users do, and namespaces of tenants with exactly the account that it makes."""
+"""The chart, installed by Helm as users do, and namespaces of tenants with exactly the account that it makes."""
 
 import json
 from collections.abc import Iterator

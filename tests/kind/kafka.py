@@ -1,4 +1,4 @@
-"""Why: a real broker in the cluster, on the control plane's node, where no fault of a test takes its machine away.
+"""A real broker in the cluster, on the control plane's node, where no fault of a test takes its machine away.
 
 It listens at the node's own address: pods and tests reach it by the same one. What it holds outlives its pod.
 """

@@ -1,4 +1,4 @@
-"""Why: what an app's pods keep things on: a folder that all nodes share, and disks that belong to one node each.
+"""The storage of an app's pods: a folder that all nodes share, and disks that belong to one node each.
 
 The disks are volumes made in advance, as administrators make them of real disks: a claim gets one where its pod is put.
 """

@@ -1,4 +1,4 @@
-"""Why: an object store whose answers arrive damaged or refused, a proxy in front of the real one that a test arms.
+"""An object store whose answers arrive damaged or refused, a proxy in front of the real one that a test arms.
 
 `with Damaging(bucket) as spoiled: spoiled.next("GET", "delta-", cut)`; requests that no order fits pass unchanged. Must
 not change requests: the server checks their signatures.

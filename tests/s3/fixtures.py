@@ -1,4 +1,4 @@
-"""Why: one S3 server for all tests of a package that asks for it, by importing `gateway` into its `conftest`."""
+"""One S3 server for all tests of a package that asks for it, by importing `gateway` into its `conftest`."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Why: a real server that speaks S3 for tests, versitygw over a folder, whose objects can be looked at and spoilt.
+"""A real server that speaks S3 for tests, versitygw over a folder, whose objects can be looked at and spoilt.
 
 Compiled once from its Go module, see `tests/go_programs.py`. Must not be shared by processes of pytest: each starts its
 own, on a port of its own.

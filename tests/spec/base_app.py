@@ -1,4 +1,4 @@
-"""Why: one good StreamApp that uses every field, for tests to break in one place at a time."""
+"""One good StreamApp that uses every field, for tests to break in one place at a time."""
 
 import pickle
 from collections.abc import Sequence

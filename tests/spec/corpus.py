@@ -1,4 +1,4 @@
-"""Why: the good and bad specs that model and API server must agree on, each a base spec changed in one place.
+"""The good and bad specs that model and API server must agree on, each a base spec changed in one place.
 
 Left out on purpose, because they can't reach an app or can't hurt it: whole numbers written as 8.0 (the API server
 takes them, no YAML writer makes them), unknown fields of metadata (Kubernetes' own business, the model lets them be),

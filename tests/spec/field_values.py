@@ -1,4 +1,4 @@
-"""Why: for every field of the spec, values it must take and values it must refuse; the tests make specs of them.
+"""For every field of the spec, values it must take and values it must refuse; the tests make specs of them.
 
 A field of the model that has no row here fails a test.
 """

@@ -1,4 +1,4 @@
-"""Why: what a release asks before Helm goes on: whether it works (`helm test`), whether no app needs it (`helm uninstall`).
+"""What a release asks before Helm goes on: whether it works (`helm test`), whether no app needs it (`helm uninstall`).
 
 `python hooks.py test DIRECTORY URL NAMESPACE`: URL of the operator's health, DIRECTORY of the pod's token.
 `python hooks.py uninstall DIRECTORY BACK NAMESPACE...`: BACK is the command that Helm needs before the release can be

@@ -1,4 +1,4 @@
-"""Why: asks Spark itself which functions it has and which types it gives to many expressions, and writes it down.
+"""Asks Spark itself which functions it has and which types it gives to many expressions, and writes it down.
 
 The planner's typing is tested against these answers, and never runs Spark. Run it by hand after a change of the Spark
 version or of the lists below, with pyspark (the `runtime` extra) and a Java installed, from the root of the repository:

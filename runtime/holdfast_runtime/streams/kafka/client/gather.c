@@ -1,4 +1,4 @@
-/* Why: the two loops over single records that reading and writing Kafka need, outside of Python and without the GIL:
+/* The two loops over single records that reading and writing Kafka need, outside of Python and without the GIL:
  * messages of librdkafka into the buffers of Arrow columns, and such columns into messages.
  *
  * Built by hatch_build.py, called by gathering.py and sending.py. Needs no headers of librdkafka: the addresses of its
