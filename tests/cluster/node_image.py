@@ -6,6 +6,7 @@ a minute, and save half a minute where Docker's data alone are lost.
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,19 +32,25 @@ _MAKERS = (_HERE / "archive.py", _HERE / "components.py")
 
 
 def ensure_node_image() -> str:
-    """Its name."""
+    """Its name; HOLDFAST_NODE_IMAGE names another one, e.g. of an older Kubernetes."""
+    if wanted := os.environ.get("HOLDFAST_NODE_IMAGE"):
+        return wanted if docker.has(wanted) else _pulled(wanted)
     ours = f"{_OURS}:{mark(_HERE, [*NODE.rglob('*'), *_MAKERS], [*programs.OF_KUBERNETES, *programs.OTHERS])}"
     for image in (ours, _STOCK):
         if docker.has(image):
             return image
     # Kind's own image can't start pods where root is limited.
     if not limited() and docker.reaches(_STOCK):
-        with step("pull the node image") as said:
-            said.run("docker", "pull", _STOCK)
-        return _STOCK
+        return _pulled(_STOCK)
     side_by_side(_compile_kubernetes, _prepare_the_rest)
     _make(ours)
     return ours
+
+
+def _pulled(image: str) -> str:
+    with step("pull the node image") as said:
+        said.run("docker", "pull", image)
+    return image
 
 
 def drop_others(image: str) -> None:
