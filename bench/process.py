@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows

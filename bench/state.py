@@ -17,13 +17,13 @@ from pathlib import Path
 
 import lmdb
 
-from holdfast_runtime.state.background import keep_restorable
 from holdfast_runtime.state.commit import TaskCommit, commit
-from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.opening import open_store
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.restore import open_store
+from holdfast_runtime.state.durable.snapshot_process import keep_restorable
+from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.task_store import TaskStore
 
 RUNS = 7
 TASK = TaskIdentity("bench", "1", "partition-0")

@@ -31,12 +31,12 @@ from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.driver.app import RunOptions, run_app
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, Event, Progress
-from holdfast_runtime.state import table_copy
-from holdfast_runtime.state.place import TaskIdentity, boot_id
-from holdfast_runtime.state.runs import PIECE
-from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.table_copy import TableCopy
+from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.shared import table_copy
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.shared.table_copy import TableCopy
+from holdfast_runtime.state.sorted.runs import PIECE
+from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import GONE, KeptTable, TableShape
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import written_batch

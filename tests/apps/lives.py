@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS, SnapshotPolicy
-from holdfast_runtime.state.opening import RESTORE_STEPS
-from holdfast_runtime.state.shared_table import SHARED_STEPS
+from holdfast_runtime.state.durable.copy import COLLECT_STEPS, SNAPSHOT_STEPS, SnapshotPolicy
+from holdfast_runtime.state.durable.restore import RESTORE_STEPS
+from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, Crashed, Lab, TestDriver
 from tests.apps.case import Case, Rows
 

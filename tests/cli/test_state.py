@@ -15,11 +15,11 @@ from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Process
 from holdfast_runtime.checkpoint.places import DataDir, folder_name
-from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.environment import claim
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.task_store import OFFSETS, TaskStore
+from holdfast_runtime.state.durable.copy import DurableCopy
+from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.environment import claim
+from holdfast_runtime.state.store.task_store import OFFSETS, TaskStore
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -274,8 +274,8 @@ def test_an_export_has_all_rows_with_their_types(app: Holdfast) -> None:
 def at_work(place: StorePlace) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the claim and commits a batch whenever it is told."""
     code = (
-        "import sys; from pathlib import Path; from holdfast_runtime.state.place import StorePlace, TaskIdentity\n"
-        "from holdfast_runtime.state.task_store import TaskStore\n"
+        "import sys; from pathlib import Path; from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity\n"
+        "from holdfast_runtime.state.store.task_store import TaskStore\n"
         f"place = StorePlace(Path({str(place.path)!r}), TaskIdentity('visits', '1', 'partition-0'), 1 << 26)\n"
         "store = TaskStore.open(place)\n"
         "print('ready', flush=True)\n"

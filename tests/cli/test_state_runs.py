@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Deduplicate
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.timed_rows import TimedRows

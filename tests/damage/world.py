@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.testing import Lab, TestDriver
 from tests.waiting import patience
 

@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from holdfast_runtime.state import shared_table
-from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.shared import shared_table
 from holdfast_runtime.steps import join
 from holdfast_runtime.testing import Lab, TestDriver
 

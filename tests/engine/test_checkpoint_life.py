@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.life import CheckpointLife, check_outputs, take_up
-from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.streams.markers import PlacedMarker
 from holdfast_runtime.streams.records import Marker
 from tests.error_codes import has_code

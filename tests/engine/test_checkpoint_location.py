@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.places import storage_at
-from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
-from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
+from holdfast_runtime.state.durable.storage import FolderStorage
 from tests.error_codes import has_code
 
 S3A = "spark.hadoop.fs.s3a."

@@ -12,7 +12,7 @@ from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import claim_run
 from holdfast_runtime.driver.pod import DriverFolder, old_runs_of, places_of, read_folder
-from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import FolderStorage
 from tests.error_codes import has_code
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})

@@ -20,7 +20,7 @@ from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.state.task_store import OFFSETS
+from holdfast_runtime.state.store.task_store import OFFSETS
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 from holdfast_runtime.testing import Crashed, TestDriver
 from tests.engine.totals import app, orders

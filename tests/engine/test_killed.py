@@ -22,8 +22,8 @@ import pytest
 
 from holdfast.control.messages import WatermarkMessage
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.state.opening import RESTORE_STEPS
-from holdfast_runtime.state.shared_table import SHARED_STEPS
+from holdfast_runtime.state.durable.restore import RESTORE_STEPS
+from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, TestDriver
 from tests.engine import child
 from tests.forked import FORKS

@@ -8,8 +8,8 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import claim_run
+from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.state.storage import FolderStorage
 from tests.error_codes import has_code
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast_runtime.checkpoint.places import DataDir
-from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.opening import restore
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.restore import restore
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.engine.runs import APP, DEADLINE, Run, check, children, feed
 from tests.state.test_beside import at_work
 
 ROWS = 12_000
-WRITER = "holdfast_runtime.state.background"
+WRITER = "holdfast_runtime.state.durable.snapshot_process"
 
 
 def snapshots_often() -> None:

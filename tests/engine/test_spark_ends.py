@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast_runtime.checkpoint.places import DataDir
-from holdfast_runtime.state.environment import claim
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.environment import claim
 from tests.engine.runs import APP, DEADLINE, Run, check, feed, unfinished
 from tests.waiting import wait_until
 

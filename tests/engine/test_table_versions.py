@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.control.messages import EndOfStreamMessage, Position, encode
 from holdfast.control.runs import WriterRun
-from holdfast_runtime.state.shared_table import SHARED_STEPS
+from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver
 from tests.engine.fed_tables import BOTH, app, priced, products
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.testing import TestDriver
 
 CODE = """

@@ -9,8 +9,7 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.life import take_up
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
-from holdfast_runtime.state.errors import CheckpointUnavailableError, DeleteRefusedError
-from holdfast_runtime.state.object_answers import (
+from holdfast_runtime.state.durable.object_answers import (
     WAITS,
     ClientFinding,
     FailureKind,
@@ -19,8 +18,9 @@ from holdfast_runtime.state.object_answers import (
     finding_in,
     kind_of,
 )
-from holdfast_runtime.state.object_storage import ObjectStorage
-from holdfast_runtime.state.storage import Chunk
+from holdfast_runtime.state.durable.object_storage import ObjectStorage
+from holdfast_runtime.state.durable.storage import Chunk
+from holdfast_runtime.state.errors import CheckpointUnavailableError, DeleteRefusedError
 from tests.s3.damaging import Damaging, Spoil, broken_off, cut, failed, garbled, without_checksums
 from tests.s3.gateway import Gateway
 from tests.state.places import Disk, history, lose

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast_runtime.checkpoint.places import storage_at
+from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 from tests.s3.gateway import CREDENTIALS, Bucket, Gateway
 
 

@@ -13,8 +13,8 @@ from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import OldRuns, claim_run
 from holdfast_runtime.clocks import now
-from holdfast_runtime.state.object_storage import ObjectStorage
-from holdfast_runtime.state.storage import Chunk, FolderStorage, Storage
+from holdfast_runtime.state.durable.object_storage import ObjectStorage
+from holdfast_runtime.state.durable.storage import Chunk, FolderStorage, Storage
 from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
 

@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
+from holdfast_runtime.state.durable.storage import FolderStorage, Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
-from holdfast_runtime.state.storage import FolderStorage, Storage
 from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
 

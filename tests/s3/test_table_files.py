@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from holdfast_runtime.state.data_sets import DataSets
-from holdfast_runtime.state.place import TaskIdentity, boot_id
-from holdfast_runtime.state.runs import PIECE
-from holdfast_runtime.state.shared_table import SharedTable
+from holdfast_runtime.state.shared.data_sets import DataSets
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.sorted.runs import PIECE
+from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.testing import TestDriver
 from tests.engine.fed_tables import priced
 from tests.engine.file_tables import EVERY, filed

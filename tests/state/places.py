@@ -4,12 +4,12 @@ import shutil
 from pathlib import Path
 
 from holdfast_runtime.state.commit import TaskCommit, commit
-from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.opening import OpenedStore, open_store
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.durable.copy import DurableCopy
+from holdfast_runtime.state.durable.restore import OpenedStore, open_store
+from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.s3.gateway import Bucket
 
 TASK = TaskIdentity("ad-clicks", "1", "partition-0")

@@ -16,13 +16,13 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from holdfast_runtime.state.background import keep_restorable
-from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.durable.restore import restore
+from holdfast_runtime.state.durable.snapshot_process import keep_restorable
+from holdfast_runtime.state.durable.storage import Chunk, FolderStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.state.opening import restore
-from holdfast_runtime.state.place import StorePlace
-from holdfast_runtime.state.storage import Chunk, FolderStorage
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.state.places import TASK, Disk
 from tests.waiting import patience
 

@@ -17,10 +17,10 @@ import lmdb
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.state.delta import Changes, pack_delta, read_delta
-from holdfast_runtime.state.place import FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase, read_last_use
-from holdfast_runtime.state.task_store import TaskStore
-from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
+from holdfast_runtime.state.store.delta import Changes, pack_delta, read_delta
+from holdfast_runtime.state.store.directory import FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase, read_last_use
+from holdfast_runtime.state.store.task_store import TaskStore
+from holdfast_runtime.state.store.trust import DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.testing import TestDriver
 from tests.state.places import TASK, Disk
 from tests.waiting import patience

@@ -11,14 +11,14 @@ import pytest
 from holdfast.errors import HoldfastError, WorldChangeError
 from holdfast_runtime.checkpoint.places import disk_refusals
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
-from holdfast_runtime.state.background import keep_restorable
-from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.durable.snapshot_process import keep_restorable
+from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.errors import StoreDiskError, StoreFullError
 from holdfast_runtime.state.local_disk import disk_error, on_local_disk
-from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.store.directory import TaskIdentity
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.state.places import Disk, history, lose
 
 FAILING = Path("/proc/self/mem")
@@ -65,7 +65,7 @@ def test_each_file_of_a_store_that_fails_is_told_with_path_and_cure(
     if "restore" in spot:
         # Between the making of the directory and the first write to it.
         make = spoiled_after_making(disk, name, spoil)
-        monkeypatch.setattr("holdfast_runtime.state.opening.make_directory", make)
+        monkeypatch.setattr("holdfast_runtime.state.durable.restore.make_directory", make)
         lose(disk)
     else:
         spoil(disk.place.path / name)

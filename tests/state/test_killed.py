@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
-from holdfast_runtime.state.opening import RESTORE_STEPS, restore
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.durable.copy import COLLECT_STEPS, SNAPSHOT_STEPS
+from holdfast_runtime.state.durable.restore import RESTORE_STEPS, restore
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.forked import ForkedProcess, children
 from tests.s3.gateway import Gateway
 from tests.state import worker

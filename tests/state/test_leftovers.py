@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from holdfast.errors import RetrySoonError
 from holdfast_runtime.progress import Freed
-from holdfast_runtime.state.environment import claim
 from holdfast_runtime.state.leftovers import (
     REMOVAL_STEPS,
     FoundStore,
@@ -21,8 +20,9 @@ from holdfast_runtime.state.leftovers import (
     remove_stores,
     remove_tables,
 )
-from holdfast_runtime.state.place import TaskIdentity, read_sidecar
-from holdfast_runtime.state.shared_table import SharedTable
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.store.directory import TaskIdentity, read_sidecar
+from holdfast_runtime.state.store.environment import claim
 from tests.forked import ForkedProcess
 from tests.state.places import Disk
 from tests.waiting import patience
@@ -185,7 +185,7 @@ def test_whoever_opened_a_lock_file_that_was_removed_meanwhile_locks_the_new_one
             place.lock_path.unlink()
         lock(descriptor, operation)
 
-    monkeypatch.setattr("holdfast_runtime.state.environment.fcntl.lockf", locked_late)
+    monkeypatch.setattr("holdfast_runtime.state.store.environment.fcntl.lockf", locked_late)
     held = claim(place)
     assert removed == 1
     assert place.lock_path.exists()

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import RetrySoonError
 from holdfast_runtime.state.commit import TaskCommit, commit
-from holdfast_runtime.state.trust import DistrustReason
+from holdfast_runtime.state.store.trust import DistrustReason
 from tests.error_codes import has_code
 from tests.state.places import Disk
 

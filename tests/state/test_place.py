@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast_runtime.state.place import quota_for
+from holdfast_runtime.state.store.directory import quota_for
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
-from holdfast_runtime.state.runs import FAN_IN, MARKED, Runs
+from holdfast_runtime.state.sorted.runs import FAN_IN, MARKED, Runs
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TINY = (4, 1 << 20)

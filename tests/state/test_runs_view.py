@@ -17,11 +17,11 @@ from holdfast.moments import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns
 from holdfast_runtime.state.errors import StateUnreadableError
-from holdfast_runtime.state.offline import OfflineStore
-from holdfast_runtime.state.runs import ASIDE, Runs
-from holdfast_runtime.state.runs_schema import time_column
-from holdfast_runtime.state.runs_view import RunsSize, RunsView
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.sorted.runs import ASIDE, Runs
+from holdfast_runtime.state.sorted.schema import time_column
+from holdfast_runtime.state.sorted.view import RunsSize, RunsView
+from holdfast_runtime.state.store.offline import OfflineStore
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.error_codes import has_code
 from tests.state.places import Disk
 from tests.state.test_runs import TINY, MemoryTable

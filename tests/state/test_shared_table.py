@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.state import table_copy
-from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.shared_table import SHARED_STEPS, SharedTable
-from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.table_copy import TableCopy, table_storage
+from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.shared import table_copy
+from holdfast_runtime.state.shared.shared_table import SHARED_STEPS, SharedTable
+from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
+from holdfast_runtime.state.store.directory import TaskIdentity
 from tests.forked import FORKS
 from tests.waiting import patience
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from holdfast.errors import RetrySoonError, UserActionError
 from holdfast_runtime.state.commit import TaskCommit, commit
-from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
-from holdfast_runtime.state.opening import restore
-from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.task_store import StoreHead
-from holdfast_runtime.state.trust import DistrustReason
+from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.directory import TaskIdentity
+from holdfast_runtime.state.store.task_store import StoreHead
+from holdfast_runtime.state.store.trust import DistrustReason
 from tests.error_codes import has_code
 from tests.state.places import TASK, Disk, damage, history, lose, snapshot
 

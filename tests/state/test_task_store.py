@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
 from holdfast_runtime.state.errors import EpochFencedError, StoreFullError
-from holdfast_runtime.state.place import StorePlace
-from holdfast_runtime.state.table import LONGEST_PLAIN
-from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
+from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.table import LONGEST_PLAIN
+from holdfast_runtime.state.store.task_store import BatchWork, CommittedBatch, TaskStore
 from tests.error_codes import has_code
 from tests.state.places import TASK, Disk
 from tests.waiting import patience
@@ -198,7 +198,7 @@ def test_a_store_has_one_user_in_a_process_and_among_processes(tmp_path: Path) -
             TaskStore.open(place)
         script = (
             "import sys; from pathlib import Path; from tests.state.places import Disk\n"
-            "from holdfast_runtime.state.task_store import TaskStore\n"
+            "from holdfast_runtime.state.store.task_store import TaskStore\n"
             "TaskStore.open(Disk(Path(sys.argv[1])).place)"
         )
         asked = subprocess.run(
@@ -262,7 +262,7 @@ import resource, signal, sys
 from pathlib import Path
 from tests.state.places import Disk
 from holdfast_runtime.state.errors import StoreFullError
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.store.task_store import TaskStore
 with TaskStore.create(Disk(Path(sys.argv[1])).place, -1) as store:
     store.begin(0, 1); store.table("rows").put(b"a", b"kept"); store.commit()
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast_runtime.state.place import Sidecar, TaskIdentity
-from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, TrustFacts, trust
+from holdfast_runtime.state.store.directory import Sidecar, TaskIdentity
+from holdfast_runtime.state.store.trust import DistrustReason, ExpectedStore, TrustFacts, trust
 from tests.state.places import TASK
 
 GOOD = Sidecar(1, TASK, "boot")

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast_runtime.checkpoint.places import storage_at
-from holdfast_runtime.state.background import keep_restorable
 from holdfast_runtime.state.commit import TaskCommit, commit
-from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.opening import open_store
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.restore import open_store
+from holdfast_runtime.state.durable.snapshot_process import keep_restorable
+from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.forked import ForkedProcess
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps import key_table, process
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.key_state import TimerKind, index_key

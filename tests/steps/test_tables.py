@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.columns import key_columns
 from holdfast_runtime.columns.hashed_rows import as_they_are
-from holdfast_runtime.state import runs
-from holdfast_runtime.state.runs import Runs
+from holdfast_runtime.state.sorted import runs
+from holdfast_runtime.state.sorted.runs import Runs
 from holdfast_runtime.steps.lookup import LookupPlan, LookupStep
 from holdfast_runtime.steps.tables.kept_table import GONE, KeptTable, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows

@@ -14,7 +14,7 @@ from holdfast.moments import Micros
 from holdfast.spec.kept_state import kept_rows
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.state.state_rows import StepKeys, plain, row_time
-from holdfast_runtime.state.runs_view import MOMENT, ReadableTable, RunsView
+from holdfast_runtime.state.sorted.view import MOMENT, ReadableTable, RunsView
 from holdfast_runtime.streams.codecs.codec import listed
 
 _BUCKET = "bucket"

@@ -20,17 +20,17 @@ from holdfast.suggest import did_you_mean
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_runtime.checkpoint.places import DataDir, RunPlaces, folder_name
 from holdfast_runtime.slot.program import TABLES
-from holdfast_runtime.state.data_sets import DataSets
-from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.environment import last_use_at
-from holdfast_runtime.state.offline import OfflineStore, copy_store
-from holdfast_runtime.state.opening import restore
-from holdfast_runtime.state.place import StorePlace, TaskIdentity, boot_id, file_stamp, read_sidecar
-from holdfast_runtime.state.runs import PIECE
-from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.storage import FolderStorage, Storage
-from holdfast_runtime.state.table_copy import TableCopy, table_storage
-from holdfast_runtime.state.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
+from holdfast_runtime.state.durable.copy import DurableCopy
+from holdfast_runtime.state.durable.restore import restore
+from holdfast_runtime.state.durable.storage import FolderStorage, Storage
+from holdfast_runtime.state.shared.data_sets import DataSets
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
+from holdfast_runtime.state.sorted.runs import PIECE
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity, boot_id, file_stamp, read_sidecar
+from holdfast_runtime.state.store.environment import last_use_at
+from holdfast_runtime.state.store.offline import OfflineStore, copy_store
+from holdfast_runtime.state.store.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
 
 _NUMBERS = re.compile(r"(\d+)")
 _ABOVE = 3

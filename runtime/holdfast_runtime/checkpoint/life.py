@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast.attempt_number import PADDED, padded
-from holdfast_runtime.state.storage import Storage, obsolete_may_stay
+from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 from holdfast_runtime.streams.markers import PlacedMarker, outputs_ahead
 from holdfast_runtime.streams.records import Marker
 

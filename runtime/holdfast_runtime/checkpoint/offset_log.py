@@ -15,8 +15,8 @@ from zlib import crc32
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
+from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.state.storage import FolderStorage
 
 _VERSION, _SOURCE = "v1", 2
 """The first line of an entry, and the number of the line with the offsets of the only source."""

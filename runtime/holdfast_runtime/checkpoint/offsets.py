@@ -17,7 +17,7 @@ from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.clocks import BatchTime
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.state.storage import FolderStorage, Storage, obsolete_may_stay
+from holdfast_runtime.state.durable.storage import FolderStorage, Storage, obsolete_may_stay
 
 
 @dataclass(frozen=True, slots=True)

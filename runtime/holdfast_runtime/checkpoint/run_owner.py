@@ -37,7 +37,7 @@ from urllib.parse import unquote
 from holdfast.attempt_number import PADDED, padded
 from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
-from holdfast_runtime.state.storage import Storage, obsolete_may_stay
+from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 
 OWNER, LEFT, COLLECTED = "owner.json", "left.json", "collected.json"
 _CLAIM = re.compile(rf"claim-{PADDED}-[0-9a-f]{{12}}")

@@ -43,7 +43,7 @@ from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.progress import GrowthRefused, Listener
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
-from holdfast_runtime.state.place import TaskIdentity, quota_for
+from holdfast_runtime.state.store.directory import TaskIdentity, quota_for
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.data_files import DataFiles
 from holdfast_runtime.streams.markers import AttemptId, EarlierWrites

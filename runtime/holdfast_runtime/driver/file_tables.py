@@ -23,11 +23,11 @@ from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.driver.chores import RetriedChore
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
 from holdfast_runtime.segments.graph import FedTable
-from holdfast_runtime.state.data_sets import DataSet, DataSets
-from holdfast_runtime.state.place import TaskIdentity, boot_id
-from holdfast_runtime.state.runs import PIECE
-from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.durable.storage import Storage
+from holdfast_runtime.state.shared.data_sets import DataSet, DataSets
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.sorted.runs import PIECE
+from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
 from holdfast_runtime.streams.data_files import DataFile, DataFiles
 

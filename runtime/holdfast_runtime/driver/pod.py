@@ -32,7 +32,7 @@ from holdfast_runtime.progress import (
     RunEnded,
     TablesLoading,
 )
-from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import FolderStorage
 
 _LOG = logging.getLogger("holdfast")
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"

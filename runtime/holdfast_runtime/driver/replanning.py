@@ -18,11 +18,11 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.places import Places, folder_name
 from holdfast_runtime.driver.attempt import Attempt
-from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.errors import StoreDiskError
 from holdfast_runtime.state.local_disk import on_local_disk
-from holdfast_runtime.state.offline import OfflineStore
-from holdfast_runtime.state.place import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.offline import OfflineStore
 
 Inputs = Mapping[str, Sequence[StreamPartition]]
 """Task -> partitions that it reads."""

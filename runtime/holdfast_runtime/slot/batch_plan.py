@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.task_store import OFFSETS, OUTPUTS, TaskStore
+from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.task_store import OFFSETS, OUTPUTS, TaskStore
 from holdfast_runtime.streams.markers import outputs_behind
 from holdfast_runtime.streams.records import Marker, OffsetRange
 

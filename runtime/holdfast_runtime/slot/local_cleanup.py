@@ -11,9 +11,9 @@ from urllib.parse import unquote
 from holdfast_runtime.checkpoint.places import RunPlaces, folder_name
 from holdfast_runtime.progress import Freed
 from holdfast_runtime.slot.program import TABLES, Program
-from holdfast_runtime.state.durable import CrashHook, DurableCopy
+from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy
 from holdfast_runtime.state.leftovers import StoreFolder, remove_stores, remove_tables
-from holdfast_runtime.state.place import TaskIdentity
+from holdfast_runtime.state.store.directory import TaskIdentity
 
 
 class LocalCleanup:

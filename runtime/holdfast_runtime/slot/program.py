@@ -20,9 +20,9 @@ from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.places import folder_name
 from holdfast_runtime.segments.graph import PICK, SIFT, SINK_VERBS, SOURCE, SQL_VERBS, CompiledGraph, GraphNode
-from holdfast_runtime.state.durable import CrashHook, DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.place import DEFAULT_QUOTA, StorePlace, TaskIdentity
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.storage import Storage
+from holdfast_runtime.state.store.directory import DEFAULT_QUOTA, StorePlace, TaskIdentity
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, PlacedMarker
 

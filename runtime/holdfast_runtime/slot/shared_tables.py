@@ -22,12 +22,12 @@ from holdfast_runtime.slot.inputs import RangeInput
 from holdfast_runtime.slot.program import TABLES, Program
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
-from holdfast_runtime.state.data_sets import DataSets
-from holdfast_runtime.state.durable import CrashHook
-from holdfast_runtime.state.place import TaskIdentity, boot_id
-from holdfast_runtime.state.runs import PIECE
-from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.table_copy import TableCopy, table_storage
+from holdfast_runtime.state.durable.copy import CrashHook
+from holdfast_runtime.state.shared.data_sets import DataSets
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
+from holdfast_runtime.state.sorted.runs import PIECE
+from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
 from holdfast_runtime.steps.tables.kept_versions import KeptVersions
 from holdfast_runtime.streams.app_streams import RecordAccess

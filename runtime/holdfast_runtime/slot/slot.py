@@ -30,15 +30,15 @@ from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
 from holdfast_runtime.slot.task_clock import ClockInput, StoredClock, advance_clock, outgoing_messages, stopped_clock
 from holdfast_runtime.slot.worker_tools import WorkerTools
-from holdfast_runtime.state.background import keep_restorable
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
-from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.environment import mark_damaged
+from holdfast_runtime.state.durable.restore import open_store
+from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.errors import StateUnreadableError
-from holdfast_runtime.state.opening import open_store
-from holdfast_runtime.state.place import StorePlace
-from holdfast_runtime.state.table import state_view
-from holdfast_runtime.state.task_store import CONTROL, TaskStore
+from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.environment import mark_damaged
+from holdfast_runtime.state.store.table import state_view
+from holdfast_runtime.state.store.task_store import CONTROL, TaskStore
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.markers import AttemptSlot, is_written

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
+from holdfast_runtime.state.durable.copy import DurableCopy
+from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.task_store import BatchWork, CommittedBatch, TaskStore
 
 COMMIT_STEPS = ("computed", "delta written", "outputs committed", "state committed")
 

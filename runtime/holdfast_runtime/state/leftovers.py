@@ -6,7 +6,7 @@ in its own place. `leftover` decides from what can be read without opening anyth
     committed       nothing goes before the attempt has committed here, so that earlier ones are fenced off
     a gone task     goes if its durable copy is there, from which a task that comes back is restored
     another run     goes: state never crosses runs, and a user who goes back to that run restores it from its copy
-    no owner        goes: it was half made or half removed, and `opening` never trusts it
+    no owner        goes: it was half made or half removed, and `restore` never trusts it
     another app     stays, and so does all that is open in any process
 
 No task is restored from the store of another one, since new partitions join the task of their parent. Who removes a
@@ -24,9 +24,17 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.progress import Freed
-from holdfast_runtime.state.environment import claim
-from holdfast_runtime.state.place import StorePlace, TaskIdentity, boot_id, drop, drop_sidecar, read_sidecar, size_of
-from holdfast_runtime.state.shared_table import SharedTable
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.store.directory import (
+    StorePlace,
+    TaskIdentity,
+    boot_id,
+    drop,
+    drop_sidecar,
+    read_sidecar,
+    size_of,
+)
+from holdfast_runtime.state.store.environment import claim
 
 _LOG = logging.getLogger("holdfast")
 REMOVAL_STEPS = ("claimed", "disowned", "dropped", "unlocked")

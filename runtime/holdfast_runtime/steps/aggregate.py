@@ -23,7 +23,7 @@ from holdfast.moments import Micros, floor_millis, micros, row_moment
 from holdfast.spec.values import millis
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.state.runs import Runs
+from holdfast_runtime.state.sorted.runs import Runs
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.timed_rows import TimedRows

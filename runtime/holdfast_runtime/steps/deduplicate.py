@@ -19,8 +19,8 @@ from holdfast.spec.values import millis
 from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys
-from holdfast_runtime.state.runs import Runs
-from holdfast_runtime.state.runs_schema import RunsSchema, time_column
+from holdfast_runtime.state.sorted.runs import Runs
+from holdfast_runtime.state.sorted.schema import RunsSchema, time_column
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.late_rows import late_or_untimed
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column

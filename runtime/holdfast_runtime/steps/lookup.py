@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.planning.join_columns import JoinColumn
-from holdfast_runtime.state.runs import RunsTable
+from holdfast_runtime.state.sorted.runs import RunsTable
 from holdfast_runtime.steps.tables.kept_table import FoundRows, KeptTable, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 

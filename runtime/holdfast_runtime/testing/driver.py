@@ -31,8 +31,8 @@ from holdfast_runtime.loop.next_batch import batch_to, next_offsets
 from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.slot.report import TaskReport, read_reports
-from holdfast_runtime.state.durable import SnapshotPolicy
-from holdfast_runtime.state.place import drop
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.store.directory import drop
 from holdfast_runtime.steps.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError

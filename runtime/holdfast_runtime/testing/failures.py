@@ -8,9 +8,9 @@ from holdfast.errors import UserActionError
 from holdfast.suggest import near_miss
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
-from holdfast_runtime.state.opening import RESTORE_STEPS
-from holdfast_runtime.state.shared_table import SHARED_STEPS
+from holdfast_runtime.state.durable.copy import COLLECT_STEPS, SNAPSHOT_STEPS
+from holdfast_runtime.state.durable.restore import RESTORE_STEPS
+from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 
 DRIVER_STEPS = ("offsets durable", "slots done")
 """The driver's own steps in a batch: the planned offsets are durable; all slots are done, which is not noted yet."""

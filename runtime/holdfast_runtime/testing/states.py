@@ -21,12 +21,12 @@ from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.segments.graph import GraphNode
 from holdfast_runtime.slot.program import Program, clock_plan
-from holdfast_runtime.state.environment import last_use_at
-from holdfast_runtime.state.opening import restore
-from holdfast_runtime.state.place import file_stamp, read_sidecar
-from holdfast_runtime.state.runs_view import RunsView
-from holdfast_runtime.state.task_store import CONTROL, TaskStore
-from holdfast_runtime.state.trust import ExpectedStore, StoreUse, TrustFacts, trust
+from holdfast_runtime.state.durable.restore import restore
+from holdfast_runtime.state.sorted.view import RunsView
+from holdfast_runtime.state.store.directory import file_stamp, read_sidecar
+from holdfast_runtime.state.store.environment import last_use_at
+from holdfast_runtime.state.store.task_store import CONTROL, TaskStore
+from holdfast_runtime.state.store.trust import ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.key_state import BatchMoment, KeyState
 from holdfast_runtime.steps.key_table import KeyTable, row_key

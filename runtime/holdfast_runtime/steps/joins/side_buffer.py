@@ -18,8 +18,8 @@ from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.runs import ASIDE, MARKED, Runs
-from holdfast_runtime.state.runs_schema import FORMAT, RunsSchema, check_format
+from holdfast_runtime.state.sorted.runs import ASIDE, MARKED, Runs
+from holdfast_runtime.state.sorted.schema import FORMAT, RunsSchema, check_format
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
 from holdfast_runtime.steps.joins.pairing import Bounds, by_time, pairs

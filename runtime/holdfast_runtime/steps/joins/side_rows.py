@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, Words
 from holdfast_runtime.columns.sorted_hashes import sort_hashes
-from holdfast_runtime.state.runs_schema import OWN
+from holdfast_runtime.state.sorted.schema import OWN
 from holdfast_runtime.steps.joins.join_plan import TIME
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 

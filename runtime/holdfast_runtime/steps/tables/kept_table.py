@@ -13,9 +13,9 @@ from holdfast.planning.sql.plain.expressions import Plain
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Rows, Words, same_keys
 from holdfast_runtime.columns.sorted_hashes import sort_hashes
-from holdfast_runtime.state.newest_rows import DELETED, newest, served_bucket, with_newest
-from holdfast_runtime.state.runs import Runs, RunsTable
-from holdfast_runtime.state.runs_schema import OWN
+from holdfast_runtime.state.sorted.newest_rows import DELETED, newest, served_bucket, with_newest
+from holdfast_runtime.state.sorted.runs import Runs, RunsTable
+from holdfast_runtime.state.sorted.schema import OWN
 from holdfast_runtime.steps.plain_sql import computed_column
 from holdfast_runtime.steps.timed_rows import find_column
 

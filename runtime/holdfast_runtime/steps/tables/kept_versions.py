@@ -18,8 +18,8 @@ from holdfast.control.runs import NO_RUNS, WriterRuns
 from holdfast.tables.versions import PartitionVersion, Versions
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.newest_rows import VERSIONS
-from holdfast_runtime.state.runs import RunsTable
+from holdfast_runtime.state.sorted.newest_rows import VERSIONS
+from holdfast_runtime.state.sorted.runs import RunsTable
 from holdfast_runtime.steps.tables.kept_table import SET, KeptTable, TableShape
 
 _SHIFT = 32

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from holdfast.moments import Micros
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.runs_schema import FORMAT, check_format
+from holdfast_runtime.state.sorted.schema import FORMAT, check_format
 
 Times = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from holdfast.moments import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, same_keys
-from holdfast_runtime.state.runs import Runs
+from holdfast_runtime.state.sorted.runs import Runs
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, ClosingRound, Times, WindowGroups
 from holdfast_runtime.steps.windows.panes import END_OF_TIME, Panes, by_pane
 from holdfast_runtime.steps.windows.partials import Partials

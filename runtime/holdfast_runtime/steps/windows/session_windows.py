@@ -18,8 +18,8 @@ from holdfast.moments import Micros, micros
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, Rows, same_keys
-from holdfast_runtime.state.runs import Runs
-from holdfast_runtime.state.runs_schema import time_column
+from holdfast_runtime.state.sorted.runs import Runs
+from holdfast_runtime.state.sorted.schema import time_column
 from holdfast_runtime.steps.accumulators.accumulator import RowGroups
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, ClosingRound, Times, WindowGroups
 from holdfast_runtime.steps.windows.partials import Partials

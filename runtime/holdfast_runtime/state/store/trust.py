@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.moments import file_moment
-from holdfast_runtime.state.place import FORMAT, FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase
+from holdfast_runtime.state.store.directory import FORMAT, FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase
 
 _DEADLY = 2
 

@@ -19,11 +19,11 @@ import lmdb
 
 from holdfast.errors import RetrySoonError
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
-from holdfast_runtime.state.environment import DATABASES
 from holdfast_runtime.state.errors import StoreDiskError
-from holdfast_runtime.state.place import StorePlace
-from holdfast_runtime.state.table import LONGEST_PLAIN, fold_key, in_order, selected, unfold
-from holdfast_runtime.state.task_store import StoreHead
+from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.environment import DATABASES
+from holdfast_runtime.state.store.table import LONGEST_PLAIN, fold_key, in_order, selected, unfold
+from holdfast_runtime.state.store.task_store import StoreHead
 
 _TRIES = 5
 _SLACK_PAGES = 16

@@ -20,8 +20,8 @@ import lmdb
 import pyarrow as pa
 
 from holdfast_runtime.state.errors import SnapshotDamagedError
-from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.task_store import StoreHead
+from holdfast_runtime.state.store.directory import TaskIdentity
+from holdfast_runtime.state.store.task_store import StoreHead
 
 FORMAT = 1
 ENGINE = "lmdb-0.9"

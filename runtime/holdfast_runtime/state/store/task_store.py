@@ -20,8 +20,17 @@ import lmdb
 
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import check_metas
-from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.environment import (
+from holdfast_runtime.state.errors import EpochFencedError
+from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.directory import (
+    LastUse,
+    StorePlace,
+    UsePhase,
+    file_stamp,
+    make_directory,
+    write_sidecar,
+)
+from holdfast_runtime.state.store.environment import (
     Claim,
     Environment,
     WriteTransaction,
@@ -29,9 +38,7 @@ from holdfast_runtime.state.environment import (
     mark_damaged,
     typed_store_errors,
 )
-from holdfast_runtime.state.errors import EpochFencedError
-from holdfast_runtime.state.place import LastUse, StorePlace, UsePhase, file_stamp, make_directory, write_sidecar
-from holdfast_runtime.state.table import StateTable, any_long, fold_key, fold_value
+from holdfast_runtime.state.store.table import StateTable, any_long, fold_key, fold_value
 
 OFFSETS = ".offsets"
 CONTROL = ".control"
@@ -127,7 +134,7 @@ class TaskStore:
 
     @classmethod
     def open(cls, place: StorePlace, held: Claim | None = None) -> "TaskStore":
-        """Open the existing store. `opening` decides whether it can be trusted, and restores it if not."""
+        """Open the existing store. `durable.restore` decides whether it can be trusted, and restores it if not."""
         held = held or claim(place)
         try:
             return cls(place, held)

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.state.environment import Environment
-from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.environment import Environment
 
 LONGEST_PLAIN = 479
 FOLDED_LENGTH = 511

@@ -14,9 +14,9 @@ import pyarrow as pa
 from holdfast.moments import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
-from holdfast_runtime.state.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
-from holdfast_runtime.state.runs import ASIDE, Runs
-from holdfast_runtime.state.runs_schema import OWN, RunsSchema, is_time
+from holdfast_runtime.state.sorted.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
+from holdfast_runtime.state.sorted.runs import ASIDE, Runs
+from holdfast_runtime.state.sorted.schema import OWN, RunsSchema, is_time
 
 MOMENT = pa.timestamp("us", "UTC")
 """The type of the step's own times."""

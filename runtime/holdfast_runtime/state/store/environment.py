@@ -3,7 +3,7 @@
 It is opened for each batch, so opening is cheap. LMDB's own lock can't tell processes of different pods apart, because
 each pod has its own process ids. So one process at a time may open, drop or rebuild a store: the one with the claim, a
 lock that the kernel releases when its process dies. A claim never waits: the scheduler retries. LMDB's lock file only
-protects the pages of a snapshot that another process writes (`background`). LMDB and the disk report codes, while a
+protects the pages of a snapshot that another process writes (`snapshot_process`). LMDB and the disk report codes, while a
 user needs the task, the size and the cure. Must not know what a batch is, and must not swallow errors: whatever is not
 a known disk problem is raised unchanged.
 """
@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import FileDamagedError
 from holdfast_runtime.state.errors import StoreDamagedError, StoreDiskError, StoreFullError
 from holdfast_runtime.state.local_disk import NO_SPACE, disk_error
-from holdfast_runtime.state.place import LastUse, StorePlace, read_last_use, size_of, write_sidecar
+from holdfast_runtime.state.store.directory import LastUse, StorePlace, read_last_use, size_of, write_sidecar
 
 _PROBE = 1 << 20
 _DAMAGE = (

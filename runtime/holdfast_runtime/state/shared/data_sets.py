@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.shared_table import SharedTable
-from holdfast_runtime.state.storage import Storage, obsolete_may_stay
-from holdfast_runtime.state.table_copy import TableCopy, table_storage
+from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
+from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
+from holdfast_runtime.state.store.directory import TaskIdentity
 
 _SET, _WHOLE = "set-", "data-set.json"
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.state.delta import Listing, ObjectName
-from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.environment import Claim, claim, typed_store_errors
+from holdfast_runtime.state.durable.copy import DurableCopy
+from holdfast_runtime.state.durable.snapshot import UNREADABLE_SNAPSHOT, unpack_snapshot
 from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
     EpochFencedError,
@@ -23,7 +22,8 @@ from holdfast_runtime.state.errors import (
     StoreDiskError,
     StoreFullError,
 )
-from holdfast_runtime.state.place import (
+from holdfast_runtime.state.store.delta import Listing, ObjectName
+from holdfast_runtime.state.store.directory import (
     StorePlace,
     drop,
     drop_sidecar,
@@ -32,9 +32,9 @@ from holdfast_runtime.state.place import (
     read_sidecar,
     write_sidecar,
 )
-from holdfast_runtime.state.snapshot import UNREADABLE_SNAPSHOT, unpack_snapshot
-from holdfast_runtime.state.task_store import StoreHead, TaskStore
-from holdfast_runtime.state.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
+from holdfast_runtime.state.store.environment import Claim, claim, typed_store_errors
+from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.store.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 
 RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
 

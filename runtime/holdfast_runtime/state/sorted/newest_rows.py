@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import Combine, HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Words
-from holdfast_runtime.state.runs_schema import OWN
+from holdfast_runtime.state.sorted.schema import OWN
 
 
 class VersionedTable(Protocol):

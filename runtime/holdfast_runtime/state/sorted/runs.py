@@ -9,7 +9,7 @@ else, and `combine` tells what several runs say together.
     d <bucket>                   the directory of the bucket: its runs, their pieces and bounds, its merges
     p <bucket> <run> <piece>     the rows of a piece: an Arrow record batch without its schema, the hashes in front
     m <bucket> <run> <piece>     a bit for each of these rows, if rows are marked; it moves with its row
-    s                            the schema of all rows, see `runs_schema`
+    s                            the schema of all rows, see `schema`
     n                            the number of the next run
     t                            pieces that no directory names any more
 
@@ -30,8 +30,8 @@ import pyarrow as pa
 from holdfast_runtime.columns.hashed_rows import END_OF_HASHES, Combine, HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import Rows, Words
 from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
-from holdfast_runtime.state.runs_directory import BucketDirectory, RunMerge, RunPart, RunPiece, SortedRun
-from holdfast_runtime.state.runs_schema import RunsSchema
+from holdfast_runtime.state.sorted.directory import BucketDirectory, RunMerge, RunPart, RunPiece, SortedRun
+from holdfast_runtime.state.sorted.schema import RunsSchema
 
 FAN_IN = 6
 """How many runs of one level become one of the next."""

@@ -12,9 +12,9 @@ from functools import partial
 from urllib.parse import quote
 from zlib import crc32
 
-from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.shared_table import Manifest, RunFile, SharedTable, manifest_name
-from holdfast_runtime.state.storage import Storage, obsolete_may_stay
+from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
+from holdfast_runtime.state.shared.shared_table import Manifest, RunFile, SharedTable, manifest_name
+from holdfast_runtime.state.store.directory import TaskIdentity
 
 _PREFIX = "manifest-"
 _MANY_BATCHES = 100

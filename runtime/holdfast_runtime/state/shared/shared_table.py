@@ -25,9 +25,9 @@ from typing import Any
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.state.durable import CrashHook
+from holdfast_runtime.state.durable.copy import CrashHook
 from holdfast_runtime.state.local_disk import NO_SPACE, cure
-from holdfast_runtime.state.place import TaskIdentity
+from holdfast_runtime.state.store.directory import TaskIdentity
 
 SHARED_STEPS = ("lock held", "run sealed", "manifest written", "manifest renamed")
 FORMAT = 1

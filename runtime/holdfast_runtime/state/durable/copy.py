@@ -15,7 +15,10 @@ from urllib.parse import quote
 from zlib import crc32
 
 from holdfast.errors import HoldfastError, RetrySoonError
-from holdfast_runtime.state.delta import (
+from holdfast_runtime.state.durable.snapshot import snapshot_chunks
+from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
+from holdfast_runtime.state.errors import DeltaDamagedError, EpochFencedError
+from holdfast_runtime.state.store.delta import (
     Delta,
     Listing,
     fence_name,
@@ -25,11 +28,8 @@ from holdfast_runtime.state.delta import (
     read_delta,
     snapshot_name,
 )
-from holdfast_runtime.state.errors import DeltaDamagedError, EpochFencedError
-from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.snapshot import snapshot_chunks
-from holdfast_runtime.state.storage import Storage, obsolete_may_stay
-from holdfast_runtime.state.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.store.directory import TaskIdentity
+from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
 
 CrashHook = Callable[[str], None]
 SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
@@ -58,7 +58,7 @@ class SnapshotPolicy:
     latest_deltas: int = 200
     """After so many, a batch waits for its snapshot: those written beside batches have fallen behind."""
     beside: int = 32 << 20
-    """From this size of a store on, in bytes, its snapshot is written beside later batches (`background`)."""
+    """From this size of a store on, in bytes, its snapshot is written beside later batches (`snapshot_process`)."""
 
     def due(self, head: StoreHead, task: str) -> bool:
         """Whether a snapshot is due: after enough deltas, or once they outgrow the last snapshot.

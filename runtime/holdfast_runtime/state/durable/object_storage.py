@@ -16,8 +16,8 @@ from functools import cache
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from holdfast_runtime.state.object_answers import CLIENT_TRIES, ShortAnswerError, answer_error, asked_again
-from holdfast_runtime.state.storage import Chunk, obsolete_may_stay
+from holdfast_runtime.state.durable.object_answers import CLIENT_TRIES, ShortAnswerError, answer_error, asked_again
+from holdfast_runtime.state.durable.storage import Chunk, obsolete_may_stay
 
 _DELETES_AT_ONCE = 16
 """A snapshot may make a hundred objects obsolete, and each delete takes one to three round trips."""

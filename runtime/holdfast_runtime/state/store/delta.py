@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from holdfast.attempt_number import PADDED, padded
 from holdfast_runtime.state.errors import DeltaDamagedError
-from holdfast_runtime.state.place import TaskIdentity
+from holdfast_runtime.state.store.directory import TaskIdentity
 
 _NAME = re.compile(rf"(delta|snapshot)-([0-9]{{20}})-({PADDED})|(fence)-({PADDED})")
 

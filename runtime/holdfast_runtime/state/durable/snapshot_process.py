@@ -27,13 +27,13 @@ import lmdb
 
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.environment import DATABASES, typed_store_errors
+from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.snapshot import snapshot_chunks
+from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
-from holdfast_runtime.state.place import StorePlace, read_sidecar
-from holdfast_runtime.state.snapshot import snapshot_chunks
-from holdfast_runtime.state.storage import Storage
-from holdfast_runtime.state.task_store import TaskStore, stored_head
+from holdfast_runtime.state.store.directory import StorePlace, read_sidecar
+from holdfast_runtime.state.store.environment import DATABASES, typed_store_errors
+from holdfast_runtime.state.store.task_store import TaskStore, stored_head
 
 DEADLINE = 600.0
 """Seconds after which a snapshot gives up: its storage may be stuck."""

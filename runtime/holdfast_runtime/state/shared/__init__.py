@@ -1,0 +1,1 @@
+"""Tables that all tasks of a location read."""
