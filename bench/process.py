@@ -19,7 +19,7 @@ from holdfast.spec.steps import Process
 from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.process import ProcessStep
+from holdfast_runtime.steps.keyed.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 KEYS, IN_BATCH, BATCHES, WARM = 200_000, 20_000, 30, 10

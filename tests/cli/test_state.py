@@ -21,7 +21,7 @@ from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
 from holdfast_runtime.state.store.task_store import OFFSETS, TaskStore
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.process import ProcessStep
+from holdfast_runtime.steps.keyed.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.cli.conftest import Holdfast
 from tests.waiting import patience
@@ -274,7 +274,8 @@ def test_an_export_has_all_rows_with_their_types(app: Holdfast) -> None:
 def at_work(place: StorePlace) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the claim and commits a batch whenever it is told."""
     code = (
-        "import sys; from pathlib import Path; from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity\n"
+        "import sys; from pathlib import Path\n"
+        "from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity\n"
         "from holdfast_runtime.state.store.task_store import TaskStore\n"
         f"place = StorePlace(Path({str(place.path)!r}), TaskIdentity('visits', '1', 'partition-0'), 1 << 26)\n"
         "store = TaskStore.open(place)\n"

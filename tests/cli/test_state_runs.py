@@ -14,7 +14,7 @@ from pyarrow import parquet as pq
 from holdfast.spec.steps import Deduplicate
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.deduplicate import DeduplicateStep
+from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.cli.conftest import Holdfast
 from tests.cli.test_state import Made, files

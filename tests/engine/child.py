@@ -18,7 +18,7 @@ from typing import Any
 
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.shared import shared_table
-from holdfast_runtime.steps import join
+from holdfast_runtime.steps.joins import join
 from holdfast_runtime.testing import Lab, TestDriver
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast_runtime.steps import join
+from holdfast_runtime.steps.joins import join
 from holdfast_runtime.testing import Lab, SparkNeededError, TestDriver
 from holdfast_runtime.testing.failures import TASK_STEPS
 from tests.apps.lives import OFTEN, Death, outlived

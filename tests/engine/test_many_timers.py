@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.control.messages import EndOfStreamMessage, WatermarkMessage
-from holdfast_runtime.steps import process
+from holdfast_runtime.steps.keyed import process
 from holdfast_runtime.testing import TestDriver
 from tests.engine.log_apps import app_on_log
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from holdfast.errors import UserActionError
 from holdfast.planning.sql.plain.expressions import PlainColumn
 from holdfast_runtime.segments.graph import CompiledGraph, GraphNode
-from holdfast_runtime.steps.plain_sql import pick
+from holdfast_runtime.steps.plain.plain_sql import pick
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.error_codes import has_code
 from tests.planning.apps import step

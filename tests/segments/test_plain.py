@@ -10,7 +10,7 @@ from pyspark.sql.functions import expr
 from holdfast.planning.sql.plain.expressions import PlainCall, PlainColumn, PlainValue
 from holdfast.planning.sql.plain.reading import plain_filter, plain_select
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.steps.plain_sql import keeps_kinds, pick, plain_kinds, sift
+from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, pick, plain_kinds, sift
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from tests.planning.apps import step
 from tests.segments.drawn_expressions import ROWS, TIMES, computed, condition, given

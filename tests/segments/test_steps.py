@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from holdfast_runtime.steps.apply import UserFunction, apply
 from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.plain.apply import UserFunction, apply
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
 from tests.codecs.schemas import schema
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from holdfast.moments import MICROS_PER_MILLI
 from holdfast.spec.steps import Process
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.process import InheritedNames, ProcessStep
+from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
 from tests.steps.memory import MemoryTables, listed, timed
 
 GIVEN = pa.schema([("sku", pa.string()), ("shop", pa.int32()), ("cents", pa.int64())])

@@ -13,9 +13,9 @@ from holdfast.moments import MICROS_PER_MILLI
 from holdfast.planning.aggregation import AggregateCall, Aggregation
 from holdfast.spec.steps import Aggregate
 from holdfast_runtime.state.errors import StateUnreadableError
-from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.windows.aggregate import AggregateStep
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from tests.error_codes import has_code
 from tests.steps.moments import moments

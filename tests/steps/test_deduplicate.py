@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.moments import MICROS_PER_MILLI
 from holdfast.spec.steps import Deduplicate
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.deduplicate import DeduplicateStep
+from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.state.test_runs import MemoryTable
 from tests.steps.moments import moments

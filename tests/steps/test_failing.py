@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.failures import FailedRow, letters_of
+from holdfast_runtime.steps.plain.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from tests.steps.memory import timed
 from tests.steps.running import GIVEN, NOON, Running

@@ -16,10 +16,9 @@ from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.columns import key_columns
 from holdfast_runtime.columns.sorted_hashes import CHUNK
 from holdfast_runtime.state.errors import StateUnreadableError
-from holdfast_runtime.steps import join
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.join import JoinStep
-from holdfast_runtime.steps.joins import side_buffer
+from holdfast_runtime.steps.joins import join, side_buffer
+from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan, Kind
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from holdfast.moments import MICROS_PER_MILLI, micros
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.joins import side_buffer
+from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan, Kind
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables

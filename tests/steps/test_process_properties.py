@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from holdfast.spec.steps import Process
 from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
-from holdfast_runtime.steps import key_table, process
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.key_state import TimerKind, index_key
-from holdfast_runtime.steps.key_table import read_rows
-from holdfast_runtime.steps.process import ProcessStep
+from holdfast_runtime.steps.keyed import key_table, process
+from holdfast_runtime.steps.keyed.key_state import TimerKind, index_key
+from holdfast_runtime.steps.keyed.key_table import read_rows
+from holdfast_runtime.steps.keyed.process import ProcessStep
 from tests.steps.memory import MemoryTables, listed, timed
 from tests.steps.moments import moments
 from tests.steps.naive_process import NaiveProcess

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.steps.state_values import pack, supported, unpack, unsupported
+from holdfast_runtime.steps.keyed.state_values import pack, supported, unpack, unsupported
 
 zones = st.sampled_from(
     [None, UTC, timezone(timedelta(hours=-3, minutes=30)), ZoneInfo("Europe/Berlin"), ZoneInfo("UTC")]

@@ -13,10 +13,10 @@ from holdfast_runtime.columns import key_columns
 from holdfast_runtime.columns.hashed_rows import as_they_are
 from holdfast_runtime.state.sorted import runs
 from holdfast_runtime.state.sorted.runs import Runs
-from holdfast_runtime.steps.lookup import LookupPlan, LookupStep
 from holdfast_runtime.steps.tables.kept_table import GONE, KeptTable, TableShape
+from holdfast_runtime.steps.tables.lookup import LookupPlan, LookupStep
+from holdfast_runtime.steps.tables.to_table import ToTableStep
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.steps.to_table import ToTableStep
 from tests.steps.memory import MemoryTables
 
 WRITTEN = pa.schema([("value", pa.int64()), ("k", pa.string()), ("j", pa.int32())])

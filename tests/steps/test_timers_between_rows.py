@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.moments import micros
 from holdfast.spec.steps import Process
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.process import ProcessStep
+from holdfast_runtime.steps.keyed.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables, listed, timed
 from tests.steps.naive_process import NaiveProcess

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.steps.apply import UserFunction, checked_result
+from holdfast_runtime.steps.plain.apply import UserFunction, checked_result
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
 from holdfast_runtime.streams.records import FETCHED, BatchTooLargeError, OffsetRange, joined, stacked
 

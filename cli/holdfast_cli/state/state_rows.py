@@ -18,9 +18,9 @@ from holdfast.moments import Micros
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.kept_state import state_name
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_runtime.steps.key_state import TimerKind, Timers, parse_index_key
-from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyRow, key_of, read_rows, row_key
-from holdfast_runtime.steps.keys import KeyReader
+from holdfast_runtime.steps.keyed.grouped_keys import KeyReader
+from holdfast_runtime.steps.keyed.key_state import TimerKind, Timers, parse_index_key
+from holdfast_runtime.steps.keyed.key_table import TIMERS_SUFFIX, KeyRow, key_of, read_rows, row_key
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 
 _BASE64 = "base64:"

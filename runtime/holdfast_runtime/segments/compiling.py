@@ -42,13 +42,13 @@ from holdfast_runtime.segments.graph import (
     GraphNode,
     failed_schema,
 )
-from holdfast_runtime.steps.aggregate import AggregateStep
-from holdfast_runtime.steps.join import JoinStep
+from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
-from holdfast_runtime.steps.lookup import FOUND, LookupPlan
-from holdfast_runtime.steps.plain_sql import keeps_kinds, plain_kinds
+from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, plain_kinds
 from holdfast_runtime.steps.tables.kept_table import GONE, SET, TableShape
+from holdfast_runtime.steps.tables.lookup import FOUND, LookupPlan
 from holdfast_runtime.steps.timed_rows import find_column
+from holdfast_runtime.steps.windows.aggregate import AggregateStep
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.codecs import arrow_schema

@@ -15,8 +15,8 @@ from holdfast.spec.steps import Step
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
-from holdfast_runtime.steps.lookup import LookupPlan
 from holdfast_runtime.steps.tables.kept_table import TableShape
+from holdfast_runtime.steps.tables.lookup import LookupPlan
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 

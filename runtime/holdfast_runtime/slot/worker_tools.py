@@ -37,19 +37,19 @@ from holdfast_runtime.slot.row_marks import marked_rows
 from holdfast_runtime.slot.shared_tables import SharedTables
 from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.task_clock import ClockInput, held, waits
-from holdfast_runtime.steps.aggregate import AggregateStep
-from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.context import StepClock, TaskTables
-from holdfast_runtime.steps.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.failures import letters_of
-from holdfast_runtime.steps.join import JoinStep
+from holdfast_runtime.steps.joins.join import JoinStep
+from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
+from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
-from holdfast_runtime.steps.lookup import LookupStep
-from holdfast_runtime.steps.plain_sql import pick, sift
-from holdfast_runtime.steps.process import InheritedNames, ProcessStep
+from holdfast_runtime.steps.plain.apply import UserFunction, apply_apart, apply_or_name
+from holdfast_runtime.steps.plain.plain_sql import pick, sift
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
+from holdfast_runtime.steps.tables.lookup import LookupStep
+from holdfast_runtime.steps.tables.to_table import DatasetInputs, ToTableStep
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
-from holdfast_runtime.steps.to_table import DatasetInputs, ToTableStep
+from holdfast_runtime.steps.windows.aggregate import AggregateStep
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for

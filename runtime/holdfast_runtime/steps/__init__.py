@@ -1,1 +1,1 @@
-"""The steps of the graph that run in Python, one file per verb: whole batches of rows in, whole batches out."""
+"""The steps that run in Python, a folder for each kind of verb: batches of rows in, batches of rows out."""

@@ -33,7 +33,7 @@ from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.store.directory import drop
-from holdfast_runtime.steps.key_state import Timer
+from holdfast_runtime.steps.keyed.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
 from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record

@@ -28,8 +28,8 @@ from holdfast_runtime.state.store.environment import last_use_at
 from holdfast_runtime.state.store.task_store import CONTROL, TaskStore
 from holdfast_runtime.state.store.trust import ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.key_state import BatchMoment, KeyState
-from holdfast_runtime.steps.key_table import KeyTable, row_key
+from holdfast_runtime.steps.keyed.key_state import BatchMoment, KeyState
+from holdfast_runtime.steps.keyed.key_table import KeyTable, row_key
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.testing.failures import TestMisuseError

@@ -1,1 +1,1 @@
-"""Rows sorted by the hash of their key, in pieces that are merged as they grow. Knows no store: pieces are values of a table."""
+"""Rows sorted by the hash of their key, in pieces that are merged as they grow: values of a table."""

@@ -1,1 +1,1 @@
-"""The parts of the verb `join`: what it matches, its incoming rows, what waits, and what comes out."""
+"""The verb `join`: what it matches, its incoming rows, what waits, and what comes out."""

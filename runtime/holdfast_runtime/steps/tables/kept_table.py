@@ -16,7 +16,7 @@ from holdfast_runtime.columns.sorted_hashes import sort_hashes
 from holdfast_runtime.state.sorted.newest_rows import DELETED, newest, served_bucket, with_newest
 from holdfast_runtime.state.sorted.runs import Runs, RunsTable
 from holdfast_runtime.state.sorted.schema import OWN
-from holdfast_runtime.steps.plain_sql import computed_column
+from holdfast_runtime.steps.plain.plain_sql import computed_column
 from holdfast_runtime.steps.timed_rows import find_column
 
 _GENERATION = b"g"

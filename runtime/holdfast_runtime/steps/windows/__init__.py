@@ -1,1 +1,1 @@
-"""What an `aggregate` step keeps: partials of keys, in panes, sessions, or all time, and how far these were closed."""
+"""The verb `aggregate`: partials of keys, in panes, sessions, or all time, and how far these were closed."""

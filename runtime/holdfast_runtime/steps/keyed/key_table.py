@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.steps.context import StepClock, TaskTables
-from holdfast_runtime.steps.key_state import (
+from holdfast_runtime.steps.keyed.key_state import (
     LATEST,
     BatchMoment,
     DueInstant,
@@ -27,7 +27,14 @@ from holdfast_runtime.steps.key_state import (
     index_key,
     key_states,
 )
-from holdfast_runtime.steps.state_values import UnsupportedValue, pack, same_values, supported, unpack, unsupported
+from holdfast_runtime.steps.keyed.state_values import (
+    UnsupportedValue,
+    pack,
+    same_values,
+    supported,
+    unpack,
+    unsupported,
+)
 
 _NULL, _THERE = b"\x00", b"\x01"
 _LIST = Struct(">BI")

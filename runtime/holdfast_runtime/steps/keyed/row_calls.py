@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast_runtime.steps.context import UNKNOWN
-from holdfast_runtime.steps.key_calls import Function, KeyCalls, Rows
-from holdfast_runtime.steps.key_state import LATEST, BatchMoment, DueInstant, KeyState, TimerKind, waiting
-from holdfast_runtime.steps.key_table import KeyTable, LoadedKeys
-from holdfast_runtime.steps.keys import KeyGroups
+from holdfast_runtime.steps.keyed.grouped_keys import KeyGroups
+from holdfast_runtime.steps.keyed.key_calls import Function, KeyCalls, Rows
+from holdfast_runtime.steps.keyed.key_state import LATEST, BatchMoment, DueInstant, KeyState, TimerKind, waiting
+from holdfast_runtime.steps.keyed.key_table import KeyTable, LoadedKeys
 
 
 @dataclass(slots=True)

@@ -24,8 +24,9 @@ from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, row_named
-from holdfast_runtime.steps.key_calls import Function, KeyCalls
-from holdfast_runtime.steps.key_state import (
+from holdfast_runtime.steps.keyed.grouped_keys import KeyReader, key_groups
+from holdfast_runtime.steps.keyed.key_calls import Function, KeyCalls
+from holdfast_runtime.steps.keyed.key_state import (
     LATEST,
     BatchMoment,
     DueInstant,
@@ -35,11 +36,10 @@ from holdfast_runtime.steps.key_state import (
     timer,
     waiting,
 )
-from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable, key_of, row_key
-from holdfast_runtime.steps.keys import KeyReader, key_groups
-from holdfast_runtime.steps.row_calls import CallResults, RowCalls
-from holdfast_runtime.steps.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
-from holdfast_runtime.steps.state_values import UnsupportedValue
+from holdfast_runtime.steps.keyed.key_table import TIMERS_SUFFIX, KeyTable, key_of, row_key
+from holdfast_runtime.steps.keyed.row_calls import CallResults, RowCalls
+from holdfast_runtime.steps.keyed.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
+from holdfast_runtime.steps.keyed.state_values import UnsupportedValue
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_times
 from holdfast_runtime.streams.keys import holds_floats, one_zero

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
-from holdfast_runtime.steps.plain_times import MOMENT, date_format, day, month, since_1970, year
+from holdfast_runtime.steps.plain.plain_times import MOMENT, date_format, day, month, since_1970, year
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 _KELVIN = "\u212a"

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, out_of_memory, reason
-from holdfast_runtime.steps.key_state import KeyState, Timers
-from holdfast_runtime.steps.row_dicts import RowFault, result_rows, short
-from holdfast_runtime.steps.state_values import supported, unsupported
+from holdfast_runtime.steps.keyed.key_state import KeyState, Timers
+from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, short
+from holdfast_runtime.steps.keyed.state_values import supported, unsupported
 
 Rows = list[dict[str, Any]]
 Function = Callable[[Any, Rows, KeyState], Iterable[dict[str, Any]] | None]

@@ -1,0 +1,1 @@
+"""Verbs without state: `apply`, and the SQL that is computed without Spark."""
