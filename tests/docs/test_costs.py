@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from holdfast.spec.fields import change_of
-from holdfast.spec.steps import VERBS, Step
+from holdfast.spec.steps import Step, attribute_of
 from holdfast.spec.streams import Stream, Table
+from holdfast.spec.verbs import VERBS, Verb
 from tests.docs.pages import ROOT
 
 DOCS = ROOT / "docs"
@@ -36,16 +37,16 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def fields_of_verb(verb: str) -> dict[str, FieldInfo]:
+def fields_of_verb(verb: Verb) -> dict[str, FieldInfo]:
     """The verb itself and what stands in it."""
-    field = Step.model_fields[VERBS[verb]]
+    field = Step.model_fields[attribute_of(verb)]
     choices = get_args(field.annotation) if get_origin(field.annotation) is UnionType else (field.annotation,)
     models = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]
     return {verb: field, **{name: inner for model in models for name, inner in fields_of(model).items()}}
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_page_of_a_verb_says_what_changing_each_field_costs(verb: str) -> None:
+def test_a_page_of_a_verb_says_what_changing_each_field_costs(verb: Verb) -> None:
     assert said_on(DOCS / "verbs" / f"{verb}.md") == by_class(fields_of_verb(verb))
 
 

@@ -5,8 +5,6 @@ import re
 import pytest
 
 from holdfast.reasons import Reason
-from holdfast.spec.steps import VERBS
-from holdfast_runtime.segments.graph import PYTHON_VERBS, SINK_VERBS, SQL_VERBS
 from tests.docs.mentions import (
     Text,
     commands_shown_unrun,
@@ -54,8 +52,7 @@ def test_what_commands_print_is_run_where_it_is_shown() -> None:
     assert list(commands_shown_unrun()) == []
 
 
-def test_nothing_is_said_not_to_run_yet_while_every_verb_runs() -> None:
-    assert {*PYTHON_VERBS, *SQL_VERBS, *SINK_VERBS, "merge"}.issuperset(VERBS)
+def test_nothing_is_said_not_to_run_yet() -> None:
     said = re.compile(r"do(es)? not run yet|runs? .{0,60} without\s+joins", re.DOTALL)
     assert [text.where for text in pages() if said.search(text.text)] == []
 

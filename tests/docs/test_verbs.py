@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.spec.parse import parse_app
-from holdfast.spec.steps import VERBS
+from holdfast.spec.verbs import VERBS
 from holdfast_cli.plan.app_file import app_document
 from tests.docs.pages import ROOT, blocks_of
 

@@ -11,7 +11,7 @@ import pytest
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
-from holdfast.spec.steps import VERBS
+from holdfast.spec.verbs import VERBS
 from holdfast_cli.plan.app_file import app_document
 
 FOLDER = Path(__file__).parents[2] / "examples"

@@ -14,7 +14,7 @@ from itertools import compress
 
 from holdfast.planning.graph import Graph, makes_stream
 from holdfast.spec.runtime import Planning
-from holdfast.spec.steps import STATEFUL_VERBS
+from holdfast.spec.verbs import STATEFUL_VERBS
 
 MANY = 2
 

@@ -47,7 +47,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState, state_change
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.made_by import made_by
-from holdfast.spec.steps import STATEFUL_VERBS
+from holdfast.spec.verbs import STATEFUL_VERBS
 from holdfast.tasks.grouping import ExpansionRules
 from holdfast.tasks.record import PlacementRecord
 

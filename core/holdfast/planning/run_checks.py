@@ -15,8 +15,9 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.edits import COUNT, KEY, held_path, step_path, table_paths
 from holdfast.spec.kept_state import TABLE, KeptState, StateChange, state_name
-from holdfast.spec.steps import KEYED_VERBS, Step
+from holdfast.spec.steps import Step
 from holdfast.spec.streams import Table
+from holdfast.spec.verbs import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 
 _MOST_PARSED = 64_000

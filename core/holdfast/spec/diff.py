@@ -20,6 +20,7 @@ from holdfast.spec.fields import ChangeCost, change_of
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, Table
+from holdfast.spec.verbs import KEYED_VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _as_before(old: Any, new: Any) -> Any:
 
 def _given_up(removed: BaseModel) -> str:
     """What is lost with a named object that is removed or renamed."""
-    if isinstance(removed, Step) and removed.verb in ("join", "aggregate", "deduplicate", "process"):
+    if isinstance(removed, Step) and removed.verb in KEYED_VERBS:
         return f"the state of {removed.name} is given up"
     if isinstance(removed, Step) and removed.verb in ("repartition", "broadcast"):
         return f"rows not yet read from the intermediate stream of {removed.name} are given up"

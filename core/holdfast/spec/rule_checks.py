@@ -8,8 +8,8 @@ because the model reports it, and nothing here raises.
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
 from holdfast.spec.values import is_duration, millis
+from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
 from holdfast.suggest import did_you_mean
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from holdfast.spec import rule_checks
 from holdfast.spec.rule_checks import Broken, FieldPath
-from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
+from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration, millis
+from holdfast.spec.verbs import VERBS, Verb
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]
 Expressions = Annotated[tuple[Expression, ...], Field(min_length=1, max_length=200)]
@@ -184,36 +185,11 @@ class Step(SpecModel):
     as JSON."""
 
     @property
-    def verb(self) -> str:
+    def verb(self) -> Verb:
         """The one verb of this step, as written in files."""
-        return next(verb for verb, attribute in VERBS.items() if getattr(self, attribute) is not None)
+        return next(verb for verb in VERBS if getattr(self, attribute_of(verb)) is not None)
 
 
-VERBS = {
-    "filter": "filter",
-    "select": "select",
-    "merge": "merge",
-    "apply": "apply",
-    "process": "process",
-    "deduplicate": "deduplicate",
-    "aggregate": "aggregate",
-    "join": "join",
-    "lookup": "lookup",
-    "repartition": "repartition",
-    "broadcast": "broadcast",
-    "to": "to",
-    "toTable": "to_table",
-}
-"""Verb as written -> attribute of `Step`."""
-
-FAILING_VERBS = ("filter", "select", "apply", "process", "aggregate")
-"""Verbs that may fail on a row, and so have an `onError`."""
-
-LATE_VERBS = ("aggregate", "deduplicate", "join")
-"""Verbs for which a row may be late, and so have a `late`."""
-
-KEYED_VERBS = ("join", "aggregate", "deduplicate", "process")
-"""Verbs that keep state under the name of their step. What `lookup` and `toTable` use belongs to a table."""
-
-STATEFUL_VERBS = ("join", "lookup", "aggregate", "deduplicate", "process", "toTable")
-"""Verbs that keep something between batches."""
+def attribute_of(verb: Verb) -> str:
+    """The attribute of `Step` that has what is written below a verb."""
+    return "to_table" if verb == "toTable" else verb

@@ -17,8 +17,8 @@ from holdfast.planning.plan import Plan
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import row_tables
 from holdfast.spec.kept_streams import StreamNames
-from holdfast.spec.steps import KEYED_VERBS
 from holdfast.spec.values import millis
+from holdfast.spec.verbs import KEYED_VERBS
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.places import DataDir, disk_refusals

@@ -26,6 +26,7 @@ from holdfast.spec.partial_aggregates import partial_aggregates
 from holdfast.spec.steps import Aggregate, Join, Lookup, Step
 from holdfast.spec.streams import Table
 from holdfast.spec.values import millis
+from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS
 from holdfast_runtime.columns.key_columns import check_key_types
 from holdfast_runtime.segments.graph import (
     FAILED,
@@ -34,9 +35,7 @@ from holdfast_runtime.segments.graph import (
     PICK,
     PYTHON_VERBS,
     SIFT,
-    SINK_VERBS,
     SOURCE,
-    SQL_VERBS,
     CompiledGraph,
     FedTable,
     GraphNode,

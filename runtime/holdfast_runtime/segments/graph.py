@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from holdfast.planning.sql.plain.expressions import Plain
 from holdfast.spec.steps import Step
+from holdfast.spec.verbs import SINK_VERBS, verbs_that
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
@@ -47,13 +48,11 @@ def _reason(step: Step, column: str | None) -> str:
 
 
 SOURCE = "source"
-SQL_VERBS = ("filter", "select")
 PICK, SIFT = "pick", "sift"
 """A `select` and a `filter` of plain expressions whose rows are in Python already: they take no trip to the JVM."""
 PARTIAL = "partial"
 """The part of an `aggregate` that runs before its rows travel."""
-PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", "join", "lookup", "toTable", PARTIAL)
-SINK_VERBS = ("to", "repartition", "broadcast")
+PYTHON_VERBS = (*verbs_that(lambda verb: verb.runs == "Python"), PARTIAL)
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
 FAILURES = "failures"

@@ -17,9 +17,10 @@ from holdfast.planning.plan import Plan
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
+from holdfast.spec.verbs import SINK_VERBS, TIMED_VERBS, WAITING_VERBS, verbs_that
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.places import folder_name
-from holdfast_runtime.segments.graph import PICK, SIFT, SINK_VERBS, SOURCE, SQL_VERBS, CompiledGraph, GraphNode
+from holdfast_runtime.segments.graph import PICK, SIFT, SOURCE, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.store.directory import DEFAULT_QUOTA, StorePlace, TaskIdentity
@@ -99,13 +100,6 @@ def count_of(plan: Plan, stream: str) -> int:
     """Return how many partitions a stream has."""
     count = plan.stream(stream).count
     return 1 if count is None else count.actual
-
-
-TIMED_VERBS = ("process", "deduplicate", "aggregate", "join")
-"""The verbs that look at the watermark."""
-WAITING_VERBS = ("process", "aggregate", "join")
-"""The verbs whose due rows may wait for a later batch: timers that have not fired, windows that have not left, rows
-that found no partner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +205,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     return ClockPlan(task, inputs, sources, asking, told, behind, farthest, _delays(compiled), run, marked)
 
 
-_ROW_BY_ROW = (*SQL_VERBS, PICK, SIFT, "apply", "lookup", "deduplicate")
+_ROW_BY_ROW = (*verbs_that(lambda verb: verb.row_by_row), PICK, SIFT)
 
 
 def _read_directly(compiled: CompiledGraph, node: GraphNode) -> str | None:

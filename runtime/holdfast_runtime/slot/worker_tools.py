@@ -14,6 +14,7 @@ from holdfast.control.watermark import Watermarks
 from holdfast.errors import HoldfastError
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
+from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.segments.graph import (
     FAILED,
@@ -21,9 +22,7 @@ from holdfast_runtime.segments.graph import (
     PARTIAL,
     PICK,
     SIFT,
-    SINK_VERBS,
     SOURCE,
-    SQL_VERBS,
     GraphNode,
     failed_rows,
 )

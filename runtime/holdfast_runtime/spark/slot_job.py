@@ -21,9 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import UserActionError
 from holdfast.planning.problems import excerpt
+from holdfast.spec.verbs import SQL_VERBS
 from holdfast_runtime.clocks import now
 from holdfast_runtime.job import Job, start_early
-from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph
+from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program

@@ -1,0 +1,70 @@
+"""The verbs: what holds for every step that has one, in one table.
+
+Whoever asks what kind of step it is asks here, so that a new verb is a row of this table. Must not know the fields of
+a verb: `steps` has them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Verb = Literal[
+    "filter", "select", "merge", "apply", "process", "deduplicate", "aggregate", "join", "lookup", "repartition",
+    "broadcast", "to", "toTable",
+]  # fmt: skip
+"""As written in files."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerbTraits:
+    """What holds for all steps with a verb."""
+
+    runs: Literal["SparkSql", "Python", "Sink", "Union"]
+    """Where its rows are made: by expressions of Spark SQL, by Python, by leaving the task, or by lying together."""
+    keeps: Literal["Nothing", "State", "Table"] = "Nothing"
+    """Between batches: state under the name of its step, or what belongs to a table."""
+    may_fail: bool = False
+    """On a row, so that it has an `onError`."""
+    may_be_late: bool = False
+    """A row for it, so that it has a `late`."""
+    asks_the_time: bool = False
+    """It looks at the watermark."""
+    holds_rows_back: bool = False
+    """Rows of it that are due may wait for a later batch: timers that have not fired, windows that have not left, rows
+    that found no partner."""
+    row_by_row: bool = False
+    """Each of its rows is made of one row, in their order."""
+
+
+VERBS: Mapping[Verb, VerbTraits] = {
+    "filter": VerbTraits("SparkSql", may_fail=True, row_by_row=True),
+    "select": VerbTraits("SparkSql", may_fail=True, row_by_row=True),
+    "merge": VerbTraits("Union"),
+    "apply": VerbTraits("Python", may_fail=True, row_by_row=True),
+    "process": VerbTraits("Python", "State", may_fail=True, asks_the_time=True, holds_rows_back=True),
+    "deduplicate": VerbTraits("Python", "State", may_be_late=True, asks_the_time=True, row_by_row=True),
+    "aggregate": VerbTraits(
+        "Python", "State", may_fail=True, may_be_late=True, asks_the_time=True, holds_rows_back=True
+    ),
+    "join": VerbTraits("Python", "State", may_be_late=True, asks_the_time=True, holds_rows_back=True),
+    "lookup": VerbTraits("Python", "Table", row_by_row=True),
+    "repartition": VerbTraits("Sink"),
+    "broadcast": VerbTraits("Sink"),
+    "to": VerbTraits("Sink"),
+    "toTable": VerbTraits("Python", "Table"),
+}
+
+
+def verbs_that(holds: Callable[[VerbTraits], bool]) -> tuple[Verb, ...]:
+    """Return the verbs whose traits are so."""
+    return tuple(verb for verb, traits in VERBS.items() if holds(traits))
+
+
+FAILING_VERBS = verbs_that(lambda verb: verb.may_fail)
+LATE_VERBS = verbs_that(lambda verb: verb.may_be_late)
+KEYED_VERBS = verbs_that(lambda verb: verb.keeps == "State")
+STATEFUL_VERBS = verbs_that(lambda verb: verb.keeps != "Nothing")
+SQL_VERBS = verbs_that(lambda verb: verb.runs == "SparkSql")
+SINK_VERBS = verbs_that(lambda verb: verb.runs == "Sink")
+TIMED_VERBS = verbs_that(lambda verb: verb.asks_the_time)
+WAITING_VERBS = verbs_that(lambda verb: verb.holds_rows_back)
