@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -19,8 +18,8 @@ from kubernetes.aio.client import ApiClient
 from holdfast.bounded_json import ObjectDepth, bounded_objects
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
 from holdfast.one_line import one_line
+from holdfast.trees import Tree
 
-Tree = dict[str, Any]
 CallListener = Callable[[str, str, int], None]
 """Called with verb, kind and HTTP status of each call; 0: no answer."""
 _TIMEOUT = 15.0

@@ -13,9 +13,9 @@ done. Must not hold the knowledge of any step.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from holdfast.reasons import Reason
+from holdfast.trees import Tree
 from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.decide.decision import (
     Decision,
@@ -38,9 +38,6 @@ _EXAMINED = 60_000
 
 _CHECKED = 60_000
 """Milliseconds between two checks that the pods of an app which is not well still exist."""
-
-
-Tree = dict[str, Any]
 AppVersion = tuple[str, int]
 """Uid and generation of an app."""
 

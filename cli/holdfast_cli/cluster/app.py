@@ -26,9 +26,9 @@ from holdfast.protocol.names import REPORT_LABEL, assignment_name, attempt_name,
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Condition, Status
 from holdfast.suggest import did_you_mean
+from holdfast.trees import Tree
 from holdfast_cli.output.screen import one_line
 
-Tree = dict[str, Any]
 T = TypeVar("T")
 _EVENTS = 5
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")

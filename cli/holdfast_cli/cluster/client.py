@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import urllib3
@@ -17,10 +16,10 @@ from kubernetes import client, config
 
 from holdfast.bounded_json import ObjectDepth, bounded_objects
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.trees import Tree
 from holdfast_cli.cluster.app import PODS, ObjectKind
 from holdfast_cli.output.screen import one_line
 
-Tree = dict[str, Any]
 _TIMEOUT = (5.0, 15.0)
 """Timeouts in seconds: to connect, and to answer."""
 _QUIET = (5.0, 60.0)

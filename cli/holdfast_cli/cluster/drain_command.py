@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console
 
 from holdfast.errors import HoldfastError
 from holdfast.reasons import Reason
+from holdfast.trees import Tree
 from holdfast_cli.cluster.app import (
     APPS,
     AppDetail,
@@ -40,7 +41,6 @@ from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.live import print_json, watch, watch_view
 from holdfast_cli.output.screen import screen, styled
 
-Tree = dict[str, Any]
 _NO, _INTERRUPTED = 1, 130
 _EVERY = 1.0
 """Seconds between two looks."""

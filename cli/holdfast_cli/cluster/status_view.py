@@ -18,11 +18,11 @@ from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition
+from holdfast.trees import Tree
 from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing, UpstreamApp
 from holdfast_cli.output.amounts import count, many, span
 from holdfast_cli.output.screen import TextTable, styled
 
-Tree = dict[str, Any]
 _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
 _LABEL = 12
 _OLD = 30_000

@@ -7,13 +7,13 @@ know what the values mean, nor call a cluster itself.
 
 import base64
 import binascii
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.errors import RetrySoonError, UserActionError
 from holdfast.placement.metadata_store import Version, VersionConflictError, Versioned, check_size, object_name
 from holdfast.protocol.names import APP_LABEL
+from holdfast.trees import Tree
 
-Tree = dict[str, Any]
 _VALUE, _KEY = "value", "holdfast.dev/key"
 
 

@@ -17,8 +17,8 @@ from holdfast.spec.app import API_VERSION, KIND, Metadata, Status, StreamApp
 from holdfast.spec.rule_checks import FieldPath
 from holdfast.spec.rules import RULES, Rule, naming
 from holdfast.spec.transitions import cel_name, transition_rules
+from holdfast.trees import Tree
 
-Tree = dict[str, Any]
 PLURAL = "streamapps"
 GROUP, VERSION = API_VERSION.split("/")
 _RULES = "x-kubernetes-validations"

@@ -13,12 +13,12 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.protocol.names import APP_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
 from holdfast.spec.app import API_VERSION, KIND, Status
+from holdfast.trees import Tree
 from holdfast_operator.cluster import (
     APP,
     CLAIM,
@@ -59,8 +59,6 @@ from holdfast_operator.manifests.driver_pod import (
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
 from holdfast_operator.manifests.trial_pod import trial_pods
 from holdfast_operator.observe.cache import RecentValues, WatchCache
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

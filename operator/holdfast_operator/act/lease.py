@@ -16,13 +16,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from holdfast.errors import HoldfastError, WorldChangeError
 from holdfast.one_line import one_line
+from holdfast.trees import Tree
 from holdfast_operator.cluster import LEASE, Cluster, ConflictError
 
-Tree = dict[str, Any]
 _LOG = logging.getLogger("holdfast")
 DURATION, CONFIDENCE, RETRY = 15.0, 10.0, 2.0
 """Seconds: after which another may take the lease; for which a renewal lets its holder write; between tries. As the

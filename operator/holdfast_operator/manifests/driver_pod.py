@@ -28,10 +28,10 @@ from holdfast.protocol.names import (
 from holdfast.protocol.pods import MAIN, STATE_FOLDER, STATE_VOLUME
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
+from holdfast.trees import Tree
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.pod_templates import merged, with_node_tolerations
 
-Tree = dict[str, Any]
 USER = 185
 APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
 _FOLDER = "/etc/holdfast"

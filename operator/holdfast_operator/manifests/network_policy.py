@@ -12,7 +12,7 @@ enforced is up to the cluster's network. Must not create them, nor read anything
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, TypeAdapter
@@ -20,9 +20,9 @@ from pydantic import ConfigDict, TypeAdapter
 from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, api_policy_name, policy_name
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import KafkaSystem
+from holdfast.trees import Tree
 from holdfast_operator.manifests.driver_pod import AppOwner
 
-Tree = dict[str, Any]
 _KAFKA, _HTTP, _HTTPS = 9092, 80, 443
 _TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a setting
 _S3 = ("s3a", "s3")

@@ -6,11 +6,11 @@ pods with the rights of their account: this does not isolate apps within one nam
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.spec.app import StreamApp
+from holdfast.trees import ReadTree
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import (
     AppOwner,
@@ -31,7 +31,6 @@ from holdfast_operator.manifests.pod_security import (
     violations,
 )
 
-Tree = Mapping[str, Any]
 ANY_ACCOUNT = "*"
 _SOMEBODY = AppOwner("app", "namespace", "uid")
 _EXECUTOR = "spark.kubernetes.executor"
@@ -107,7 +106,7 @@ class PodPolicy:
             *self._refused_settings(app),
         )
 
-    def _executors(self, app: StreamApp) -> Tree:
+    def _executors(self, app: StreamApp) -> ReadTree:
         """Return the executors' pod without Holdfast's own node folder, which the user did not add."""
         template = executor_template(StartDriver(app, 1), _SOMEBODY, self.release)
         volumes = template["spec"].get("volumes")
@@ -123,7 +122,7 @@ class PodPolicy:
                 "release allow it (value apps.nodeState)"
             )
 
-    def _refused(self, pod: Tree) -> Iterator[Violation]:
+    def _refused(self, pod: ReadTree) -> Iterator[Violation]:
         yield from violations(pod, self.profile)
         if self.profile is not PodProfile.ANY:
             for rule in _BESIDE:

@@ -9,9 +9,9 @@ know apps, nor rules beyond the standards.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-Tree = Mapping[str, Any]
+from holdfast.trees import ReadTree
+
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
 _REMOVE = "remove it"
 _SHOWN = 80
@@ -39,11 +39,11 @@ class Violation:
         return f"{self.path} {self.why}: {self.cure}"
 
 
-Rule = Callable[[Tree], Iterator[Violation]]
+Rule = Callable[[ReadTree], Iterator[Violation]]
 Allows = Callable[[object], bool]
 
 
-def violations(pod: Tree, profile: PodProfile) -> Iterator[Violation]:
+def violations(pod: ReadTree, profile: PodProfile) -> Iterator[Violation]:
     """Yield what the profile does not allow in this pod."""
     for rule in RULES[profile]:
         yield from rule(pod)
@@ -126,7 +126,7 @@ def _drops_all(value: object) -> bool:
 def if_set(*paths: str, allows: Allows = _nothing, cure: str = _REMOVE) -> Rule:
     """Return a rule: values at these paths must be allowed or absent."""
 
-    def rule(pod: Tree) -> Iterator[Violation]:
+    def rule(pod: ReadTree) -> Iterator[Violation]:
         for path in paths:
             for at, value in values(pod, path):
                 if not allows(value):
@@ -138,7 +138,7 @@ def if_set(*paths: str, allows: Allows = _nothing, cure: str = _REMOVE) -> Rule:
 def _in_each_container(field: str, allows: Allows, cure: str) -> Rule:
     """Return a rule: every container must set this field to an allowed value."""
 
-    def rule(pod: Tree) -> Iterator[Violation]:
+    def rule(pod: ReadTree) -> Iterator[Violation]:
         for at, container in _containers(pod):
             value = _first(container, field)
             if not allows(value):
@@ -150,7 +150,7 @@ def _in_each_container(field: str, allows: Allows, cure: str) -> Rule:
 def _in_pod_or_containers(field: str, allows: Allows, cure: str) -> Rule:
     """Return a rule: the pod must set an allowed value and no container another one, or each container must set it."""
 
-    def rule(pod: Tree) -> Iterator[Violation]:
+    def rule(pod: ReadTree) -> Iterator[Violation]:
         said = _first(pod, f"spec.{field}")
         if said is not None and not allows(said):
             yield Violation(f"spec.{field}", shown(said), cure)
@@ -166,7 +166,7 @@ def _first(tree: object, field: str) -> object:
     return next((value for _, value in values(tree, field)), None)
 
 
-def _containers(pod: Tree) -> Iterator[tuple[str, object]]:
+def _containers(pod: ReadTree) -> Iterator[tuple[str, object]]:
     for name in _LISTS:
         yield from values(pod, f"spec.{name}[]")
 
@@ -199,7 +199,7 @@ _VOLUMES = frozenset(
 )  # fmt: skip
 
 
-def _apparmor_annotations(pod: Tree) -> Iterator[Violation]:
+def _apparmor_annotations(pod: ReadTree) -> Iterator[Violation]:
     for at, annotations in values(pod, "metadata.annotations"):
         if not isinstance(annotations, dict):
             yield Violation(at, "is not an object", _REMOVE)
@@ -210,7 +210,7 @@ def _apparmor_annotations(pod: Tree) -> Iterator[Violation]:
                 yield Violation(f"{at}[{str(name)[:_SHOWN]}]", shown(value), _REMOVE)
 
 
-def _volume_kinds(pod: Tree) -> Iterator[Violation]:
+def _volume_kinds(pod: ReadTree) -> Iterator[Violation]:
     for at, volume in values(pod, "spec.volumes[]"):
         if not isinstance(volume, dict):
             yield Violation(at, shown(volume) if isinstance(volume, _Misshapen) else "is not an object", _REMOVE)

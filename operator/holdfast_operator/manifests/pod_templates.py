@@ -12,8 +12,8 @@ from holdfast.errors import UserActionError
 from holdfast.protocol.pods import MAIN
 from holdfast.spec.app import StreamApp
 from holdfast.spec.runtime import Runtime
+from holdfast.trees import Tree
 
-Tree = dict[str, Any]
 _KEYS = {
     "containers": "name",
     "initContainers": "name",

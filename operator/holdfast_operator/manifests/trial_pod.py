@@ -17,11 +17,11 @@ What is left out is in no digest either: a change of it is not tried. Must not c
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.protocol.names import APP_ID_LABEL, ATTEMPT_LABEL, ROLE_LABEL, TRIAL_LABEL, trial_digest, trial_name
 from holdfast.protocol.pods import MAIN, STATE_VOLUME
 from holdfast.spec.app import StreamApp
+from holdfast.trees import Tree
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import (
     APP_VOLUME,
@@ -33,7 +33,6 @@ from holdfast_operator.manifests.driver_pod import (
 )
 from holdfast_operator.manifests.pod_templates import RESERVED
 
-Tree = dict[str, Any]
 _NOT_TRIED = (
     "initContainers", "ephemeralContainers", "topologySpreadConstraints", "resourceClaims", "resources",
     "serviceAccount",

@@ -10,18 +10,18 @@ unchanged. Both caches are bounded, as an app can be large. Must not call the AP
 import json
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from holdfast.bounded_json import UNREAD
 from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
+from holdfast.trees import Tree
 from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, ApiKind
 from holdfast_operator.decide.facts import AppKey
 from holdfast_operator.observe.known_versions import CompleteList, KnownVersions, Place, version_number
 from holdfast_operator.observe.nodes import Nodes
 
-Tree = dict[str, Any]
 _MOST_KEPT = 64 << 20
 """Maximum characters of all apps' texts: ten thousand ordinary apps, or a few hundred of the largest size."""
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.moments import moment
+from holdfast.trees import Tree
 
-Tree = dict[str, Any]
 HOST = "kubernetes.io/hostname"
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _NO_EXECUTE = "NoExecute"

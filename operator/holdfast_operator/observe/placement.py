@@ -6,7 +6,6 @@ decide, nor write: the driver writes the record.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from holdfast.one_line import one_line
 from holdfast.placement.config_map_store import stored_in
@@ -32,12 +31,11 @@ from holdfast.protocol.names import (
 )
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.tasks.record import PlacementRecord
+from holdfast.trees import Tree
 from holdfast_operator.cluster import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
 from holdfast_operator.decide.facts import AppKey, ExecutorLocations
 from holdfast_operator.observe.cache import RecentValues, WatchCache
 from holdfast_operator.observe.nodes import out_of_reach
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

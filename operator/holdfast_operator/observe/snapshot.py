@@ -31,6 +31,7 @@ from holdfast.protocol.names import (
 from holdfast.protocol.pods import PodPhase, PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
+from holdfast.trees import Tree
 from holdfast_operator.cluster import (
     APP,
     CLAIM,
@@ -57,7 +58,6 @@ from holdfast_operator.manifests.pod_templates import mounted_claims
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.placement import PlacementRecords, read_executor_locations
 
-Tree = dict[str, Any]
 T = TypeVar("T")
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _KEPT, _KEPT_BEFORE_A_START = 60.0, 5.0

@@ -12,7 +12,8 @@ import urllib3
 from kubernetes import client, config
 
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
-from holdfast.placement.config_map_store import ConfigMapConflictError, Tree
+from holdfast.placement.config_map_store import ConfigMapConflictError
+from holdfast.trees import Tree
 
 _TIMEOUT = 15.0
 _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500

@@ -9,10 +9,11 @@ which run that is, nor touch what another app object owns.
 import logging
 
 from holdfast.errors import UserActionError
-from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore, Tree, version_of
+from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore, version_of
 from holdfast.placement.record_store import record_key
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.protocol.names import assignment_name, report_name
+from holdfast.trees import Tree
 from holdfast_runtime.coordination.coordinator import paces_key
 from holdfast_runtime.coordination.reporter import owner_reference
 

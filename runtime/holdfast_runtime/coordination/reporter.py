@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
-from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, Tree, version_of
+from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, version_of
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.protocol.names import REPORT_LABEL
 from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, DriverReport, report_in
 from holdfast.spec.app import API_VERSION, KIND
+from holdfast.trees import Tree
 from holdfast_runtime.progress import Progress, TablesLoading
 
 
