@@ -94,7 +94,7 @@ def test_what_earlier_attempts_left_is_collected_once_the_next_one_does_well() -
 def test_the_first_attempt_of_a_new_run_collects_the_attempts_of_the_old_one_though_their_numbers_are_higher() -> None:
     old = driver(7, "0", phase=PodPhase.SUCCEEDED)
     for others, actions in (((), ()), ((old,), (CollectAttempts(1, app_id("ads", "1")),))):
-        assert decided(seen(app(started()), driver=driver(), report=report(), others=others)).actions == actions
+        assert decided(seen(app(started()), driver=driver(), report=report(), other_drivers=others)).actions == actions
 
 
 @pytest.mark.parametrize(

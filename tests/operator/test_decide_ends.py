@@ -34,7 +34,7 @@ from tests.operator.apps import (
 )
 
 
-@pytest.mark.parametrize("what", ["driver", "others", "executors"])
+@pytest.mark.parametrize("what", ["driver", "other_drivers", "executors"])
 def test_what_could_not_be_read_decides_nothing(what: str) -> None:
     for status in (started(), after(ended="Failed"), after(draining="Suspended"), None):
         decision = decided(seen(app(status), **{what: Unknown("timeout")}))
@@ -43,7 +43,7 @@ def test_what_could_not_be_read_decides_nothing(what: str) -> None:
 
 
 def test_a_driver_of_another_attempt_ends_before_anything_else() -> None:
-    decision = decided(seen(app(after(attempt=2, driver_uid=None)), others=(driver(1),)))
+    decision = decided(seen(app(after(attempt=2, driver_uid=None)), other_drivers=(driver(1),)))
     assert decision.actions == (EndPod(driver(1).name, "uid-1"),)
     assert condition(decision, "Ready") == ("False", "PreviousAttemptAlive")
 

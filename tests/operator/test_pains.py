@@ -39,12 +39,12 @@ def test_a_decision_cannot_be_made_without_saying_when_somebody_looks_again() ->
 @pytest.mark.parametrize(
     "left",
     [
-        {"others": (driver(1),)},
-        {"others": (driver(1, deleting_since=NOW, grace=30_000),)},
+        {"other_drivers": (driver(1),)},
+        {"other_drivers": (driver(1, deleting_since=NOW, grace=30_000),)},
         {"executors": (driver(role="executor"),)},
         {"strangers": (driver(),)},
         {"driver": driver(2, deleting_since=NOW, grace=30_000)},
-        {"others": Unknown("timeout")},
+        {"other_drivers": Unknown("timeout")},
     ],
 )
 def test_whatever_is_left_of_an_attempt_is_waited_for_and_looked_at_again(left: dict[str, Any]) -> None:

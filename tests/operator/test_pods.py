@@ -188,7 +188,7 @@ trees = st.recursive(
 )
 
 
-@given(trees, st.booleans(), st.sampled_from(["driver", "others", "executors"]))
+@given(trees, st.booleans(), st.sampled_from(["driver", "other_drivers", "executors"]))
 def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, place: str) -> None:
     facts = pod_state(tree)
     status = started().model_copy(update={"draining": "Suspended" if draining else None})

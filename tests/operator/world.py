@@ -71,7 +71,7 @@ class World:
         return Snapshot(
             of,
             driver=Unknown("timeout") if blind else self.pods.get(name or ""),
-            others=tuple(pod for pod in self.pods.values() if pod.name != name),
+            other_drivers=tuple(pod for pod in self.pods.values() if pod.name != name),
             executors=tuple(self.executors.values()),
             counts={"clicks": 4, "out": 4},
             report=self.reports.get(status.attempt or 0),

@@ -53,12 +53,12 @@ class _EndedDriver:
 
     pod: PodState
     draining: bool
-    said: Mapping[str, object]
+    termination: Mapping[str, object]
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """Return the driver's own message, else that of its container or pod. JSON may hide what is not printable."""
-        text = self.said.get("message")
+        text = self.termination.get("message")
         if isinstance(text, str) and text:
             return one_line(text, _SHOWN)
         end = self.pod.ended
@@ -74,10 +74,10 @@ def ending_of(pod: PodState, *, draining: bool) -> AttemptEnding:
 def _said(pod: PodState) -> Mapping[str, object]:
     """Return the driver's termination message if it is a JSON object, else an empty one."""
     try:
-        said = load(pod.ended.message) if pod.ended else None
+        termination = load(pod.ended.message) if pod.ended else None
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return termination if isinstance(termination, dict) else {}
 
 
 def _node_lost(last: _EndedDriver) -> AttemptEnding | None:
@@ -107,15 +107,15 @@ def _made_room(last: _EndedDriver) -> AttemptEnding | None:
 
 def _deleted(last: _EndedDriver) -> AttemptEnding | None:
     """A driver ended by somebody else; also one that says it drained, if the operator did not ask for it."""
-    told = last.pod.phase is PodPhase.SUCCEEDED and last.said.get("ended") == "drained"
-    if last.draining or (last.pod.deleting_since is None and not told):
+    drained = last.pod.phase is PodPhase.SUCCEEDED and last.termination.get("ended") == "drained"
+    if last.draining or (last.pod.deleting_since is None and not drained):
         return None
     message = "the driver was told to end by somebody else; the next attempt starts at once"
     return AttemptEnding(AttemptOutcome.LOST, Reason.DRIVER_DELETED, message)
 
 
 def _completed(last: _EndedDriver) -> AttemptEnding | None:
-    if last.pod.phase is not PodPhase.SUCCEEDED or last.said.get("ended") != "completed":
+    if last.pod.phase is not PodPhase.SUCCEEDED or last.termination.get("ended") != "completed":
         return None
     return AttemptEnding(AttemptOutcome.COMPLETED, Reason.COMPLETED, Reason.COMPLETED.sentence)
 
@@ -142,9 +142,9 @@ def _out_of_memory(last: _EndedDriver) -> AttemptEnding | None:
 
 
 def _refused(last: _EndedDriver) -> AttemptEnding | None:
-    if last.said.get("failed") != "user":
+    if last.termination.get("failed") != "user":
         return None
-    return AttemptEnding(AttemptOutcome.REFUSED, Reason.DRIVER_REFUSED, last.told)
+    return AttemptEnding(AttemptOutcome.REFUSED, Reason.DRIVER_REFUSED, last.message)
 
 
 def _killed_while_draining(last: _EndedDriver) -> AttemptEnding | None:
@@ -157,8 +157,8 @@ def _killed_while_draining(last: _EndedDriver) -> AttemptEnding | None:
 def _failed(last: _EndedDriver) -> AttemptEnding:
     end = last.pod.ended
     how = "failed" if end is None else f"ended with exit code {end.exit_code}"
-    told = f": {last.told}" if last.told else "; kubectl logs may tell more"
-    return AttemptEnding(AttemptOutcome.FAILED, Reason.DRIVER_FAILED, f"the driver {how}{told}")
+    explanation = f": {last.message}" if last.message else "; kubectl logs may tell more"
+    return AttemptEnding(AttemptOutcome.FAILED, Reason.DRIVER_FAILED, f"the driver {how}{explanation}")
 
 
 ENDINGS: tuple[Callable[[_EndedDriver], AttemptEnding | None], ...] = (

@@ -37,14 +37,14 @@ _TRUTH: Mapping[bool | None, str] = {True: "True", False: "False", None: "Unknow
 
 
 def updated_conditions(
-    before: tuple[Condition, ...], said: ConditionUpdates, generation: int, now: int
+    before: tuple[Condition, ...], updates: ConditionUpdates, generation: int, now: int
 ) -> tuple[Condition, ...]:
     """Return all conditions after these updates for this generation."""
-    known = {one.type: one for one in before}
+    condition_by_type = {one.type: one for one in before}
     return tuple(
-        _said(known.get(kind), kind, said[kind], generation, now)
-        if kind in said
-        else known.get(kind)
+        _said(condition_by_type.get(kind), kind, updates[kind], generation, now)
+        if kind in updates
+        else condition_by_type.get(kind)
         or _said(None, kind, (None, Reason.NOT_YET_KNOWN, Reason.NOT_YET_KNOWN.sentence), generation, now)
         for kind in CONDITION_TYPES
     )
@@ -90,7 +90,9 @@ def waiting(case: Case, reason: Reason, message: str) -> ConditionUpdates:
     """Return the updates for what may come right by itself: work is under way, until that has taken too long."""
     shown = {one.type: one for one in case.status.conditions}
     moves, stalls = shown.get("Reconciling"), shown.get("Stalled")
-    stalled = stalls is not None and stalls.status == "True" and stalls.observed_generation == case.seen.app.generation
+    stalled = (
+        stalls is not None and stalls.status == "True" and stalls.observed_generation == case.snapshot.app.generation
+    )
     since = moment(moves.last_transition_time) if moves is not None and moves.status == "True" else None
     late = stalled or (since is not None and case.now - since > case.limits.start)
     return not_ready(reason, message, moving=not late, stalled=late)
@@ -134,8 +136,8 @@ def plan_conditions(judged: StartVerdict) -> ConditionUpdates:
         return {}
     if judged.plan.valid:
         warnings = len(judged.plan.warnings)
-        said = f"{len(judged.plan.tasks)} tasks; {warnings} warning{'' if warnings == 1 else 's'}"
-        return {"PlanValid": (True, Reason.PLAN_ACCEPTED, said)}
+        summary = f"{len(judged.plan.tasks)} tasks; {warnings} warning{'' if warnings == 1 else 's'}"
+        return {"PlanValid": (True, Reason.PLAN_ACCEPTED, summary)}
     first, against = judged.plan.problems[0], judged.against
     message = against.message if against is not None and against.reason is first.reason else first.message
     return {"PlanValid": (False, first.reason, message)}
@@ -190,8 +192,8 @@ def unreadable(condition: str, why: str) -> ConditionUpdates:
 
 def no_driver(reason: Reason) -> ConditionUpdates:
     """Return that there is no driver, and why. `Assigned` is unknown then: no executor has or lacks tasks."""
-    said = "there is no driver"
-    return {"DriverRunning": (False, reason, said), "Assigned": (None, reason, said)}
+    message = "there is no driver"
+    return {"DriverRunning": (False, reason, message), "Assigned": (None, reason, message)}
 
 
 def is_ready(status: Status) -> bool:
@@ -206,24 +208,24 @@ def last_words(status: Status) -> str:
 
 def decision(
     case: Case,
-    said: ConditionUpdates,
+    conditions: ConditionUpdates,
     wake: NextLook,
     actions: tuple[Action, ...] = (),
     events: tuple[OperatorEvent, ...] = (),
     **fields: object,
 ) -> Decision:
     """Return a decision with these conditions, effects, and fields of the status."""
-    return Decision(status_with(case, said, **fields), wake, actions, events)
+    return Decision(status_with(case, conditions, **fields), wake, actions, events)
 
 
-def status_with(case: Case, said: ConditionUpdates, **fields: object) -> Status:
+def status_with(case: Case, updates: ConditionUpdates, **fields: object) -> Status:
     """Return the status with these fields, and these conditions of the current generation."""
-    generation = case.seen.app.generation
+    generation = case.snapshot.app.generation
     rollback = case.rolled_back
-    if rollback is not None and "Stalled" in said and not said["Stalled"][0]:
+    if rollback is not None and "Stalled" in updates and not updates["Stalled"][0]:
         # Whatever becomes of the spec that ran, the newest waits for somebody to act.
-        said = said | {"Stalled": (True, Reason.ROLLED_BACK, rollback_message(rollback))}
-    conditions = updated_conditions(case.status.conditions, said, generation, case.now)
+        updates = updates | {"Stalled": (True, Reason.ROLLED_BACK, rollback_message(rollback))}
+    conditions = updated_conditions(case.status.conditions, updates, generation, case.now)
     return case.status.model_copy(update={"observed_generation": generation, "conditions": conditions, **fields})
 
 
@@ -257,27 +259,31 @@ _REASONS = {reason.value: reason for reason in Reason}
 
 def condition_events(before: Status, decided: Decision) -> tuple[OperatorEvent, ...]:
     """Return events for problems that are new in a decision's conditions and not in its own events."""
-    known = {_problem(one) for one in before.conditions if _bad(one)} | {(told.reason, None) for told in decided.events}
-    now = {one.type: one for one in decided.status.conditions if _bad(one)}
+    shown_problems = {_problem(condition) for condition in before.conditions if _bad(condition)} | {
+        (event.reason, None) for event in decided.events
+    }
+    now = {condition.type: condition for condition in decided.status.conditions if _bad(condition)}
     fresh: dict[tuple[str, int | None], Condition] = {}
-    for one in (now[kind] for kind in _BAD if kind in now):
-        if _problem(one) not in known:
-            fresh.setdefault(_problem(one), one)
+    for condition in (now[kind] for kind in _BAD if kind in now):
+        if _problem(condition) not in shown_problems:
+            fresh.setdefault(_problem(condition), condition)
     if any(generation is not None for _, generation in fresh):
         # The plan is rejected: the other conditions only repeat that.
-        fresh = {said: one for said, one in fresh.items() if said[1] is not None}
+        fresh = {problem: condition for problem, condition in fresh.items() if problem[1] is not None}
     # A reason unknown to this release comes from a condition that another release wrote, not from this decision.
     return tuple(
-        OperatorEvent(_REASONS[one.reason], one.message, warning=True)
-        for one in fresh.values()
-        if one.reason in _REASONS
+        OperatorEvent(_REASONS[condition.reason], condition.message, warning=True)
+        for condition in fresh.values()
+        if condition.reason in _REASONS
     )
 
 
-def _bad(one: Condition) -> bool:
-    return one.status == _BAD.get(one.type) and (one.type == "Stalled" or one.reason not in _NO_FAULT)
+def _bad(condition: Condition) -> bool:
+    return condition.status == _BAD.get(condition.type) and (
+        condition.type == "Stalled" or condition.reason not in _NO_FAULT
+    )
 
 
-def _problem(one: Condition) -> tuple[str, int | None]:
+def _problem(condition: Condition) -> tuple[str, int | None]:
     # Each generation's rejected plan is news; a driver's problem is not tied to a generation.
-    return one.reason, one.observed_generation if one.type == "PlanValid" else None
+    return condition.reason, condition.observed_generation if condition.type == "PlanValid" else None

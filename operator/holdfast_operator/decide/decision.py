@@ -206,7 +206,7 @@ def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
     removes them. Anybody who may change a pod can name any StatefulSet in it: only the app's own is ended.
     """
     makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
-    sets = {executor_set_in(case.seen.app.name, pod.name) for pod in pods}
+    sets = {executor_set_in(case.snapshot.app.name, pod.name) for pod in pods}
     actions: list[Action] = [EndExecutorSet(maker.name, maker.uid) for maker in makers if maker.name in sets]
     for pod in pods:
         if pod.deleting_since is None:

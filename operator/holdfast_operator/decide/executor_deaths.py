@@ -64,9 +64,9 @@ def _death_of(pod: PodState, now: int, limits: DecisionLimits) -> ExecutorDeath 
     end = pod.executor_end
     if end is None or (message := _out_of_memory(pod, end) or _failed(pod, end)) is None:
         return None
-    at = now if end.at is None else end.at
+    died = now if end.at is None else end.at
     certain = _of_memory(end) or pod.over or pod.deleting_since is not None
-    return ExecutorDeath(f"{pod.uid}/{end.at}", message, at, 0 if certain else limits.settle)
+    return ExecutorDeath(f"{pod.uid}/{end.at}", message, died, 0 if certain else limits.settle)
 
 
 def _lost_with_node(pod: PodState) -> str | None:

@@ -36,7 +36,7 @@ from holdfast_operator.decide.facts import Case, ExecutorLocations, Snapshot, Un
 class ExecutorEffects:
     """The conditions, actions and events that follow from the executors."""
 
-    said: ConditionUpdates
+    conditions: ConditionUpdates
     wake: LookAgain | None = None
     actions: tuple[Action, ...] = ()
     events: tuple[OperatorEvent, ...] = ()
@@ -47,8 +47,8 @@ def executor_effects(case: Case, driver: PodState, report: DriverReport | None) 
     app = running_app(case)
     if app is None or not driver.works:
         return ExecutorEffects({})
-    mine, seats = executors(case.seen, driver.attempt), case.seen.seats
-    wanted, up = app.spec.runtime.executors.count, sum(pod.works for pod in mine)
+    pods, seats = executors(case.snapshot, driver.attempt), case.snapshot.seats
+    count, up = app.spec.runtime.executors.count, sum(pod.works for pod in pods)
     since = missing_since(case.status)
     hands = new_assignment(case, driver, report)
     hands_over: tuple[Action, ...] = () if hands is None else (hands,)
@@ -56,20 +56,22 @@ def executor_effects(case: Case, driver: PodState, report: DriverReport | None) 
     wake = None if seats is None else LookAgain(case.limits.soon if young else case.limits.look)
     if isinstance(seats, Unknown):
         return ExecutorEffects(unreadable("Assigned", seats.why), wake)
-    if up >= wanted:
+    if up >= count:
         wrong = seats.wrong if isinstance(seats, ExecutorLocations) else ""
-        said: ConditionUpdates = {"Assigned": (False, Reason.LOCATION_MISSING, wrong)} if wrong else {}
-        return ExecutorEffects(said, wake, hands_over)
-    ends, told = _given_up_pods(case, mine, since)
+        conditions: ConditionUpdates = {"Assigned": (False, Reason.LOCATION_MISSING, wrong)} if wrong else {}
+        return ExecutorEffects(conditions, wake, hands_over)
+    end_actions, events = _given_up_pods(case, pods, since)
     if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
-        return ExecutorEffects({}, wake, (*hands_over, *ends), told)
-    said = {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{waiting_executor(mine)}")}
-    return ExecutorEffects(said, wake, (*hands_over, *ends), told)
+        return ExecutorEffects({}, wake, (*hands_over, *end_actions), events)
+    conditions = {
+        "Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {count} executors run{waiting_executor(pods)}")
+    }
+    return ExecutorEffects(conditions, wake, (*hands_over, *end_actions), events)
 
 
 def running_app(case: Case) -> StreamApp | None:
     """Return the app as the attempt runs it: an attempt may go on though the spec has changed."""
-    return case.seen.running if isinstance(case.seen.running, StreamApp) else case.judged.app
+    return case.snapshot.running if isinstance(case.snapshot.running, StreamApp) else case.judged.app
 
 
 def waiting_executor(executors: tuple[PodState, ...]) -> str:
@@ -81,28 +83,28 @@ def waiting_executor(executors: tuple[PodState, ...]) -> str:
 
 
 def _given_up_pods(
-    case: Case, mine: tuple[PodState, ...], since: int | None
+    case: Case, pods: tuple[PodState, ...], since: int | None
 ) -> tuple[tuple[Action, ...], tuple[OperatorEvent, ...]]:
     """Return actions to give up pods on lost nodes, and claims reachable only from lost nodes if a pod needs them."""
-    seats = case.seen.seats
+    seats = case.snapshot.seats
     actions: list[Action] = []
-    told: list[OperatorEvent] = []
-    for pod in mine:
+    events: list[OperatorEvent] = []
+    for pod in pods:
         if given_up(case, pod, since):
             actions.append(ForceDeletePod(pod.name, pod.uid))
         elif isinstance(seats, ExecutorLocations) and pod.claim is not None and pod.claim in seats.lost_claims:
             actions += (GiveUpClaim(pod.claim, seats.lost_claims[pod.claim]), ForceDeletePod(pod.name, pod.uid))
             message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
-            told.append(OperatorEvent(Reason.CLAIM_GIVEN_UP, message, warning=True))
-    return tuple(actions), tuple(told)
+            events.append(OperatorEvent(Reason.CLAIM_GIVEN_UP, message, warning=True))
+    return tuple(actions), tuple(events)
 
 
 def new_assignment(case: Case, driver: PodState, report: DriverReport | None) -> HandOver | None:
     """Return the assignment to hand to this driver now; None: nothing, or not yet. `report` is the driver's."""
-    seats, plan, attempt = case.seen.seats, case.judged.plan, driver.attempt or 0
+    seats, plan, attempt = case.snapshot.seats, case.judged.plan, driver.attempt or 0
     if not isinstance(seats, ExecutorLocations) or not seats.places or plan is None or not plan.valid:
         return None
-    last, record = _last(seats, attempt), case.seen.record
+    last, record = _last(seats, attempt), case.snapshot.record
     # A plan of another spec has other tasks.
     if (last is None and case.judged.differs(case.status)) or not _due(case, seats, last, attempt):
         return None
@@ -137,17 +139,19 @@ def _due(case: Case, seats: ExecutorLocations, last: VersionedAssignment | None,
     if last is not None and not last.processors.keys() <= seats.places.keys():
         since = missing_since(case.status)
         return since is not None and now - since >= case.limits.missing
-    started = [pod.started or pod.created for pod in executors(case.seen, attempt) if pod.works]
+    started = [pod.started or pod.created for pod in executors(case.snapshot, attempt) if pod.works]
     return now - max(started, default=now) >= case.limits.settle
 
 
-def executors(seen: Snapshot, attempt: int | None) -> tuple[PodState, ...]:
+def executors(snapshot: Snapshot, attempt: int | None) -> tuple[PodState, ...]:
     """Return the executors of an attempt."""
-    every = seen.executors if isinstance(seen.executors, tuple) else ()
+    every = snapshot.executors if isinstance(snapshot.executors, tuple) else ()
     return tuple(pod for pod in every if pod.attempt == attempt)
 
 
 def missing_since(status: Status) -> int | None:
     """Return since when the condition `Assigned` says that executors are missing."""
-    said = (one for one in status.conditions if one.type == "Assigned" and one.status == "False")
-    return next((moment(one.last_transition_time) for one in said if one.reason == Reason.EXECUTORS_MISSING), None)
+    conditions = (one for one in status.conditions if one.type == "Assigned" and one.status == "False")
+    return next(
+        (moment(one.last_transition_time) for one in conditions if one.reason == Reason.EXECUTORS_MISSING), None
+    )

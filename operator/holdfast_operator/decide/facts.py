@@ -98,7 +98,7 @@ class Snapshot:
     """The pod of the attempt in the status. That a driver is gone is never concluded from watches alone."""
     executors: tuple[PodState, ...] | Unknown = ()
     """Executors of all attempts."""
-    others: tuple[PodState, ...] | Unknown = ()
+    other_drivers: tuple[PodState, ...] | Unknown = ()
     """Drivers of other attempts."""
     trials: tuple[PodState, ...] = ()
     """Pods that try what the next attempt's pods are made from."""
@@ -135,8 +135,8 @@ class Snapshot:
     def pods(self) -> list[PodState]:
         """Return all pods of the app that could be read."""
         drivers = [] if self.driver is None or isinstance(self.driver, Unknown) else [self.driver]
-        seen = [what for what in (self.others, self.executors) if not isinstance(what, Unknown)]
-        return [*drivers, *(pod for pods in seen for pod in pods)]
+        pod_lists = [what for what in (self.other_drivers, self.executors) if not isinstance(what, Unknown)]
+        return [*drivers, *(pod for pods in pod_lists for pod in pods)]
 
 
 _SHOWN_ERRORS = 10
@@ -240,7 +240,7 @@ class DecisionLimits:
 class Case:
     """The facts that a rule examines."""
 
-    seen: Snapshot
+    snapshot: Snapshot
     judged: StartVerdict
     now: int
     limits: DecisionLimits
@@ -248,22 +248,22 @@ class Case:
     @property
     def status(self) -> Status:
         """Return the app's status as written by the operator."""
-        return self.seen.app.status
+        return self.snapshot.app.status
 
     @property
     def begun(self) -> bool:
         """Return whether the driver of the attempt in the status has said that it began."""
-        report = self.seen.report
-        said = isinstance(report, DriverReport) and report.attempt == self.status.attempt and report.begun
-        return said or self.status.has_begun
+        report = self.snapshot.report
+        reported = isinstance(report, DriverReport) and report.attempt == self.status.attempt and report.begun
+        return reported or self.status.has_begun
 
     @property
     def rolled_back(self) -> Rollback | None:
         """Return the rollback if the spec that is judged is the one that ran before, in place of the newest."""
-        rollback, begun = self.status.rollback, self.status.begun
-        if rollback is None or begun is None or rollback.generation != self.seen.app.generation:
+        rollback, begun_attempt = self.status.rollback, self.status.begun
+        if rollback is None or begun_attempt is None or rollback.generation != self.snapshot.app.generation:
             return None
-        return rollback if self.judged.fingerprint == begun.spec_hash else None
+        return rollback if self.judged.fingerprint == begun_attempt.spec_hash else None
 
     @property
     def restart(self) -> Restart:

@@ -22,10 +22,10 @@ _LONGEST = 1000
 def rollback_after(case: Case, ending: AttemptEnding) -> Rollback | None:
     """Return the rollback that follows from the end of an attempt; None: the newest spec goes on."""
     outcome, policy = ending.outcome, case.restart.policy
-    own = outcome in (*FAILURES, AttemptOutcome.REFUSED) or ending.reason is Reason.NO_REPORT
+    own_fault = outcome in (*FAILURES, AttemptOutcome.REFUSED) or ending.reason is Reason.NO_REPORT
     forbidden = policy == "Never" or (policy == "OnFailure" and outcome is AttemptOutcome.STOPPED)
     stopping = case.status.draining not in (None, Reason.NO_REPORT.value)
-    if not own or forbidden or stopping or not _has_other(case):
+    if not own_fault or forbidden or stopping or not _has_other(case):
         return None
     return _rollback(case, ending.message)
 
@@ -35,8 +35,8 @@ def stuck_before_start(case: Case, driver: PodState) -> AppFinding | None:
     late = driver.phase is PodPhase.PENDING and case.now - driver.created > case.limits.start
     if not late or case.restart.policy == "Never" or not _has_other(case):
         return None
-    found = obstacle(LivingDriver(driver, None, 0, case.now, case.limits))
-    why = "nobody says why" if found is None else found.message
+    finding = obstacle(LivingDriver(driver, None, 0, case.now, case.limits))
+    why = "nobody says why" if finding is None else finding.message
     message = f"{driver.name} has not started for {time_span(case.limits.start)}: {why}"
     return AppFinding(Reason.ROLLED_BACK, message)
 
@@ -48,12 +48,17 @@ def rollback_from(case: Case, stuck: AppFinding) -> Rollback:
 
 def _has_other(case: Case) -> bool:
     """Return whether another spec ran before this attempt, which never began and is still what is wanted."""
-    app, status, begun = case.judged.app, case.status, case.status.begun
-    if begun is None or begun.spec_hash == status.spec_hash or case.begun or isinstance(case.seen.report, Unknown):
+    app, status, begun_attempt = case.judged.app, case.status, case.status.begun
+    if (
+        begun_attempt is None
+        or begun_attempt.spec_hash == status.spec_hash
+        or case.begun
+        or isinstance(case.snapshot.report, Unknown)
+    ):
         return False
     return app is not None and not app.spec.suspend and not case.judged.differs(status)
 
 
 def _rollback(case: Case, why: str) -> Rollback:
-    said = one_line(f"attempt {case.status.attempt} never came up: {why}", _LONGEST)
-    return Rollback(generation=case.seen.app.generation, why=said)
+    explanation = one_line(f"attempt {case.status.attempt} never came up: {why}", _LONGEST)
+    return Rollback(generation=case.snapshot.app.generation, why=explanation)

@@ -57,9 +57,9 @@ from holdfast_operator.decide.running_checks import growth_halts
 from holdfast_operator.decide.trials import stale_trials
 
 
-def decide(seen: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimits) -> Decision:
+def decide(snapshot: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimits) -> Decision:
     """Return the decision of the first rule that applies."""
-    case = Case(seen, judged, now, limits)
+    case = Case(snapshot, judged, now, limits)
     decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
     actions = (*decided.actions, *stale_trials(case, decided))
     return replace(decided, actions=actions, events=(*decided.events, *condition_events(case.status, decided)))
@@ -67,38 +67,38 @@ def decide(seen: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimit
 
 def _goes_with_its_namespace(case: Case) -> Decision | None:
     """The namespace is being deleted: hold nothing up, as the right to remove the finalizer may go before the app."""
-    refused, app = case.seen.refused, case.seen.app
+    refused, app = case.snapshot.refused, case.snapshot.app
     if refused is None or refused.reason is not Reason.DELETING:
         return None
     # No app of this name can be made there before all pods are gone.
-    said = not_ready(refused.reason, refused.message, moving=True)
-    return decision(case, said, WaitForChange("the object goes"), (RemoveFinalizer(),) if app.finalizer else ())
+    conditions = not_ready(refused.reason, refused.message, moving=True)
+    return decision(case, conditions, WaitForChange("the object goes"), (RemoveFinalizer(),) if app.finalizer else ())
 
 
 def _deleted(case: Case) -> Decision | None:
     """The app is deleted: drain it, prove that nothing runs any more, delete its claims, remove the finalizer."""
-    app = case.seen.app
+    app = case.snapshot.app
     if app.deleting_since is None:
         return None
     if not app.finalizer:
         return decision(case, {}, WaitForChange("the object goes"))
     if (blind := _blind(case)) is not None:
         return blind
-    alive = [pod for pod in case.seen.pods if not pod.over]
+    alive = [pod for pod in case.snapshot.pods if not pod.over]
     # A driver that drains needs its executors for the batch at hand.
     alive = [pod for pod in alive if pod.role == "driver"] or alive
-    said = not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
+    conditions = not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
     if alive:
-        ends = actions_to_end(case, alive)
-        return decision(case, said, LookAgain(case.limits.soon), ends, draining=Reason.DELETING.value)
+        end_actions = actions_to_end(case, alive)
+        return decision(case, conditions, LookAgain(case.limits.soon), end_actions, draining=Reason.DELETING.value)
     run = case.status.run_id
     claims = () if run is None else (GiveUpRunClaims(app_id(app.name, run)),)
-    return decision(case, said, WaitForChange("the object goes"), (*claims, RemoveFinalizer()))
+    return decision(case, conditions, WaitForChange("the object goes"), (*claims, RemoveFinalizer()))
 
 
 def _unguarded(case: Case) -> Decision | None:
     """Add the finalizer first: without it the object could disappear unnoticed."""
-    if case.seen.app.finalizer:
+    if case.snapshot.app.finalizer:
         return None
     # A running app can lose it too: `kubectl replace` removes it.
     return Decision(case.status, LookAgain(0), (AddFinalizer(),))
@@ -109,14 +109,14 @@ def _goes_forward(case: Case) -> Decision | None:
     rollback = case.status.rollback
     if rollback is None or case.rolled_back is not None:
         return None
-    changed = rollback.generation != case.seen.app.generation
+    changed = rollback.generation != case.snapshot.app.generation
     fields = {"rollback": None} if changed else {"rollback": None, "begun": None}
     return Decision(case.status.model_copy(update=fields), LookAgain(0))
 
 
 def _blind(case: Case) -> Decision | None:
     """Start or end nothing while pods can't be read: a pod that can't be seen may exist."""
-    places = (case.seen.driver, case.seen.others, case.seen.executors)
+    places = (case.snapshot.driver, case.snapshot.other_drivers, case.snapshot.executors)
     why = next((what.why for what in places if isinstance(what, Unknown)), None)
     if why is None:
         return None
@@ -125,41 +125,41 @@ def _blind(case: Case) -> Decision | None:
 
 def _leftovers(case: Case) -> Decision | None:
     """End the drivers of other attempts first: an app must never have two drivers."""
-    assert not isinstance(case.seen.others, Unknown)  # noqa: S101 - checked by the rule before
-    alive = [pod for pod in case.seen.others if not pod.over]
+    assert not isinstance(case.snapshot.other_drivers, Unknown)  # noqa: S101 - checked by the rule before
+    alive = [pod for pod in case.snapshot.other_drivers if not pod.over]
     if not alive:
         return None
     names = ", ".join(pod.name for pod in alive[:3])
-    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {names} to end", moving=True)
-    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, alive))
+    conditions = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {names} to end", moving=True)
+    return decision(case, conditions, LookAgain(case.limits.soon), actions_to_end(case, alive))
 
 
 def forgives(case: Case) -> Decision | None:
     """The app was changed after a failure: forget the failure, as the change may be the fix."""
     status = case.status
-    held = status.ended in (*FAILURES, AttemptOutcome.REFUSED)
-    if not held or status.observed_generation == case.seen.app.generation:
+    failed = status.ended in (*FAILURES, AttemptOutcome.REFUSED)
+    if not failed or status.observed_generation == case.snapshot.app.generation:
         return None
     return decision(case, {}, LookAgain(0), ended=AttemptOutcome.DRAINED.value, failures=0, retry_at=None)
 
 
 def executors_left(case: Case) -> Decision | None:
     """End the executors of an ended driver first: two sets of executors would write the same state."""
-    executors, status = case.seen.executors, case.status
+    executors, status = case.snapshot.executors, case.status
     assert not isinstance(executors, Unknown)  # noqa: S101 - checked by an earlier rule
     alive = [pod for pod in executors if not pod.over]
     if not alive or (status.ended is None and status.attempt is not None):
         return None
-    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
-    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, alive))
+    conditions = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
+    return decision(case, conditions, LookAgain(case.limits.soon), actions_to_end(case, alive))
 
 
 def suspended(case: Case) -> Decision | None:
     """The app is suspended."""
     if case.judged.app is None or not case.judged.app.spec.suspend:
         return None
-    said = not_ready(Reason.SUSPENDED, Reason.SUSPENDED.sentence, moving=False)
-    return decision(case, said | no_driver(Reason.SUSPENDED), WaitForChange("spec.suspend is false"))
+    conditions = not_ready(Reason.SUSPENDED, Reason.SUSPENDED.sentence, moving=False)
+    return decision(case, conditions | no_driver(Reason.SUSPENDED), WaitForChange("spec.suspend is false"))
 
 
 def completed(case: Case) -> Decision | None:
@@ -167,11 +167,11 @@ def completed(case: Case) -> Decision | None:
     app, run = case.judged.app, case.status.run_id
     if case.status.ended != AttemptOutcome.COMPLETED or case.judged.differs(case.status):
         return None
-    said = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
+    conditions = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
     claims: tuple[Action, ...] = ()
     if app is not None and run is not None and app.spec.state.on_completion == "Release":
         claims = (GiveUpRunClaims(app_id(app.name, run)),)
-    return decision(case, said | no_driver(Reason.COMPLETED), WaitForChange("the spec changes"), claims)
+    return decision(case, conditions | no_driver(Reason.COMPLETED), WaitForChange("the spec changes"), claims)
 
 
 def stays_refused(case: Case) -> Decision | None:
@@ -179,17 +179,17 @@ def stays_refused(case: Case) -> Decision | None:
     if case.status.ended != AttemptOutcome.REFUSED or case.judged.differs(case.status):
         return None
     message = last_words(case.status) or Reason.DRIVER_REFUSED.sentence
-    said = not_ready(Reason.DRIVER_REFUSED, message, moving=False, stalled=True)
-    return decision(case, said, WaitForChange("the spec changes"))
+    conditions = not_ready(Reason.DRIVER_REFUSED, message, moving=False, stalled=True)
+    return decision(case, conditions, WaitForChange("the spec changes"))
 
 
 def stays_halted(case: Case) -> Decision | None:
     """An input has grown, and the spec says to halt on growth."""
-    found = growth_halts(case)
-    if found is None:
+    finding = growth_halts(case)
+    if finding is None:
         return None
-    said = not_ready(found.reason, found.message, moving=False, stalled=True)
-    return decision(case, said | no_driver(found.reason), LookAgain(case.limits.look))
+    conditions = not_ready(finding.reason, finding.message, moving=False, stalled=True)
+    return decision(case, conditions | no_driver(finding.reason), LookAgain(case.limits.look))
 
 
 def may_not_restart(case: Case) -> Decision | None:
@@ -200,8 +200,8 @@ def may_not_restart(case: Case) -> Decision | None:
     if policy == "OnFailure" and ended != AttemptOutcome.STOPPED:
         return None
     message = f"{last_words(case.status)}; spec.restart.policy is {policy}"
-    said = not_ready(Reason.RESTART_NEVER, message, moving=False, stalled=True)
-    return decision(case, said, WaitForChange("the spec changes"))
+    conditions = not_ready(Reason.RESTART_NEVER, message, moving=False, stalled=True)
+    return decision(case, conditions, WaitForChange("the spec changes"))
 
 
 def cannot_start(case: Case) -> Decision | None:
@@ -210,15 +210,15 @@ def cannot_start(case: Case) -> Decision | None:
     if against is None:
         return None
     soon = against.reason in PENDING_REASONS
-    said = plan_conditions(case.judged) | growth_conditions(case.judged)
+    conditions = plan_conditions(case.judged) | growth_conditions(case.judged)
     if case.judged.may_change:
-        said |= waiting(case, against.reason, against.message)
+        conditions |= waiting(case, against.reason, against.message)
     else:
-        said |= not_ready(against.reason, against.message, moving=False, stalled=True)
+        conditions |= not_ready(against.reason, against.message, moving=False, stalled=True)
     wake: NextLook = LookAgain(case.limits.soon if soon else case.limits.look)
     if not case.judged.may_change and not _needs_topics(case):
         wake = WaitForChange("the spec changes")
-    return decision(case, said | no_driver(against.reason), wake)
+    return decision(case, conditions | no_driver(against.reason), wake)
 
 
 def waits(case: Case) -> Decision | None:
@@ -227,18 +227,18 @@ def waits(case: Case) -> Decision | None:
     if until is None or until <= case.now:
         return None
     message = f"{last_words(case.status)}; the next attempt starts at {case.status.retry_at}"
-    said = under_way(case, Reason.WAITING_TO_RESTART, message)
-    return decision(case, said, LookAgain(until - case.now))
+    conditions = under_way(case, Reason.WAITING_TO_RESTART, message)
+    return decision(case, conditions, LookAgain(until - case.now))
 
 
 def strangers_there(case: Case) -> Decision | None:
     """A foreign driver of an app of this name exists: it would write the same streams."""
-    names = [pod.name for pod in case.seen.strangers if not pod.over]
+    names = [pod.name for pod in case.snapshot.strangers if not pod.over]
     if not names:
         return None
     message = f"{names[0]} drives an app of this name and is not this one's; delete it if nobody else does"
-    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, message, moving=False, stalled=True)
-    return decision(case, said, LookAgain(case.limits.look))
+    conditions = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, message, moving=False, stalled=True)
+    return decision(case, conditions, LookAgain(case.limits.look))
 
 
 def numbers_used_up(case: Case) -> Decision | None:
@@ -246,8 +246,8 @@ def numbers_used_up(case: Case) -> Decision | None:
     if _next_number(case) <= LAST_ATTEMPT:
         return None
     message = f"attempt {LAST_ATTEMPT} of run {case.status.run_id} was the last; set another spec.runId"
-    said = not_ready(Reason.ATTEMPTS_USED_UP, message, moving=False, stalled=True)
-    return decision(case, said | no_driver(Reason.ATTEMPTS_USED_UP), LookAgain(case.limits.look))
+    conditions = not_ready(Reason.ATTEMPTS_USED_UP, message, moving=False, stalled=True)
+    return decision(case, conditions | no_driver(Reason.ATTEMPTS_USED_UP), LookAgain(case.limits.look))
 
 
 def _intended(case: Case) -> bool:
@@ -262,8 +262,8 @@ def _next_number(case: Case) -> int:
     if _intended(case) and status.attempt is not None:
         return status.attempt
     run = None if app is None else app.spec.run_id
-    begun = status.begun.attempt if status.begun is not None and status.begun.run_id == run else 0
-    return max(status.attempt or 0 if status.run_id == run else 0, begun, case.seen.highest) + 1
+    begun_number = status.begun.attempt if status.begun is not None and status.begun.run_id == run else 0
+    return max(status.attempt or 0 if status.run_id == run else 0, begun_number, case.snapshot.highest) + 1
 
 
 def starts(case: Case) -> Decision:
@@ -276,12 +276,12 @@ def starts(case: Case) -> Decision:
     starting = (
         not_ready(Reason.STARTING, message, moving=True) if new_run else under_way(case, Reason.STARTING, message)
     )
-    said = plan_conditions(case.judged) | starting
-    said |= {"DriverRunning": (False, Reason.STARTING, message)}
+    conditions = plan_conditions(case.judged) | starting
+    conditions |= {"DriverRunning": (False, Reason.STARTING, message)}
     if (why := _refused(case)) is not None:
-        said |= waiting(case, why.reason, why.message)
-    counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
-    storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
+        conditions |= waiting(case, why.reason, why.message)
+    counts = {} if isinstance(case.snapshot.counts, Unknown) else case.snapshot.counts
+    storage = case.snapshot.storage_class if isinstance(case.snapshot.storage_class, str) else ""
     actions: list[Action] = [StartDriver(app, number, counts, _holding_state(case), storage)]
     events: list[OperatorEvent] = []
     if not intended:
@@ -294,7 +294,7 @@ def starts(case: Case) -> Decision:
         events += _left_behind(case)
     return decision(
         case,
-        said,
+        conditions,
         LookAgain(case.limits.soon if why is None else case.limits.look),
         tuple(actions),
         tuple(events),
@@ -314,7 +314,7 @@ def starts(case: Case) -> Decision:
 
 def _refused(case: Case) -> AppFinding | None:
     """Return why the attempt could not be created at the last try."""
-    refused = case.seen.refused
+    refused = case.snapshot.refused
     return None if refused is None or refused.reason is Reason.TRIAL_FAILED else refused
 
 
@@ -322,13 +322,15 @@ def _left_behind(case: Case) -> tuple[OperatorEvent, ...]:
     """Return events for state that is given up because its steps were removed."""
     warnings = () if case.judged.plan is None else case.judged.plan.warnings
     return tuple(
-        OperatorEvent(one.reason, one.message, warning=True) for one in warnings if one.reason is Reason.STATE_GIVEN_UP
+        OperatorEvent(warning.reason, warning.message, warning=True)
+        for warning in warnings
+        if warning.reason is Reason.STATE_GIVEN_UP
     )
 
 
 def _holding_state(case: Case) -> dict[str, int]:
     """Return node -> number of tasks with state there, if state is bound to nodes."""
-    record, app = case.seen.record, case.judged.app
+    record, app = case.snapshot.record, case.judged.app
     if not isinstance(record, PlacementRecord) or app is None or app.spec.state.location != "Node":
         return {}
     return dict(Counter(record.task_location.values()))

@@ -33,14 +33,14 @@ def reason_to_end(case: Case) -> AppFinding | None:
 def growth_halts(case: Case) -> AppFinding | None:
     """Return what has grown, if the spec says to halt on growth."""
     app = case.judged.app
-    if app is None or app.spec.on_partition_growth != "Halt" or not (told := _growth(case)):
+    if app is None or app.spec.on_partition_growth != "Halt" or not (growth := _growth(case)):
         return None
-    return AppFinding(Reason.GROWTH_HALTED, f"{told} partitions; set spec.onPartitionGrowth to Restart to go on")
+    return AppFinding(Reason.GROWTH_HALTED, f"{growth} partitions; set spec.onPartitionGrowth to Restart to go on")
 
 
 def _growth(case: Case) -> str:
     """Return, in words, the streams with more partitions than in the run's record; empty: none."""
-    record, plan, app = case.seen.record, case.judged.plan, case.judged.app
+    record, plan, app = case.snapshot.record, case.judged.plan, case.judged.app
     if plan is None or app is None or not isinstance(record, PlacementRecord) or record.run_id != case.status.run_id:
         return ""
     before = record.called(StreamNames.of(app.spec)).counts()
@@ -56,13 +56,13 @@ def _suspended(_: Case, app: StreamApp) -> AppFinding | None:
 def _changed(case: Case, app: StreamApp) -> AppFinding | None:
     if not case.judged.differs(case.status) or case.judged.against is not None:
         return None
-    if not isinstance(case.seen.running, StreamApp):
+    if not isinstance(case.snapshot.running, StreamApp):
         message = f"the spec differs from what the attempt runs; {ChangeCost.RESTART.sentence}"
         return AppFinding(Reason.SPEC_CHANGED, message)
-    found = diff(case.seen.running, app)
-    named = [one.path for one in found.changes if one.cost >= ChangeCost.RESTART]
+    spec_diff = diff(case.snapshot.running, app)
+    named = [one.path for one in spec_diff.changes if one.cost >= ChangeCost.RESTART]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    cost = ChangeCost.RESTART.sentence if not found.new_run else "the new run starts with empty state"
+    cost = ChangeCost.RESTART.sentence if not spec_diff.new_run else "the new run starts with empty state"
     return AppFinding(Reason.SPEC_CHANGED, f"{one_line(', '.join(named[:_SHOWN]))}{more} changed: {cost}")
 
 
@@ -74,8 +74,8 @@ def _halted(case: Case, _: StreamApp) -> AppFinding | None:
 def _grown(case: Case, app: StreamApp) -> AppFinding | None:
     if app.spec.on_partition_growth != "Restart" or case.judged.against is not None or not case.begun:
         return None
-    told = _growth(case)
-    return AppFinding(Reason.PARTITIONS_GREW, f"{told} partitions") if told else None
+    growth = _growth(case)
+    return AppFinding(Reason.PARTITIONS_GREW, f"{growth} partitions") if growth else None
 
 
 REASONS_TO_END: tuple[Callable[[Case, StreamApp], AppFinding | None], ...] = (_suspended, _halted, _changed, _grown)

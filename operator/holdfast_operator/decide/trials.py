@@ -37,7 +37,7 @@ class TrialEffects:
     """What follows from a trial that keeps the attempt from being drained."""
 
     trial: PodTrial
-    said: ConditionUpdates
+    conditions: ConditionUpdates
     wake: LookAgain
     actions: tuple[Action, ...] = ()
 
@@ -63,23 +63,23 @@ def trial_before(case: Case, wish: AppFinding) -> TrialEffects | None:
 def kept_trial(case: Case) -> PodTrial | None:
     """Return the trial that is remembered while nothing has to be drained: brokers may have to be asked first."""
     trial = case.status.trial
-    pending = case.judged.against is not None and trial is not None and trial.generation == case.seen.app.generation
+    pending = case.judged.against is not None and trial is not None and trial.generation == case.snapshot.app.generation
     return trial if pending else None
 
 
 def stale_trials(case: Case, decided: Decision) -> tuple[EndPod, ...]:
     """Return actions that end the trial pods which nobody waits for any more."""
-    trial = None if case.seen.app.deleting_since is not None else decided.status.trial
-    wanted = () if trial is None or trial.failed else trial.pods
+    trial = None if case.snapshot.app.deleting_since is not None else decided.status.trial
+    digests = () if trial is None or trial.failed else trial.pods
     pods = _pods(case).items()
     return tuple(
-        EndPod(pod.name, pod.uid) for digest, pod in pods if digest not in wanted and pod.deleting_since is None
+        EndPod(pod.name, pod.uid) for digest, pod in pods if digest not in digests and pod.deleting_since is None
     )
 
 
 def _trial(case: Case, digests: tuple[str, ...]) -> PodTrial:
     """Return the trial in the status, or a new one if that is of something else, or long ago."""
-    last, generation = case.status.trial, case.seen.app.generation
+    last, generation = case.status.trial, case.snapshot.app.generation
     same = last is not None and (last.pods, last.generation) == (digests, generation)
     if last is not None and same and _left(case, last) > 0:
         return last
@@ -94,7 +94,7 @@ def _left(case: Case, trial: PodTrial) -> int:
 
 def _pods(case: Case) -> dict[str, PodState]:
     """Return digest -> the pod that tries it."""
-    named = ((trial_in(case.seen.app.name, pod.name), pod) for pod in case.seen.trials)
+    named = ((trial_in(case.snapshot.app.name, pod.name), pod) for pod in case.snapshot.trials)
     return {digest: pod for digest, pod in named if digest is not None}
 
 
@@ -104,7 +104,7 @@ def _passed(pod: PodState | None) -> bool:
 
 def _failure(case: Case, trial: PodTrial, pods: dict[str, PodState]) -> str | None:
     """Return why the trial has failed; None: it has not."""
-    refused = case.seen.refused
+    refused = case.snapshot.refused
     if refused is not None and refused.reason is Reason.TRIAL_FAILED:
         return refused.message
     tried = [pods[digest] for digest in trial.pods if digest in pods]
@@ -124,14 +124,14 @@ def _fell(pod: PodState) -> bool:
 def _end_of(pod: PodState) -> str:
     end = pod.ended
     how = "failed" if end is None else f"ended with exit code {end.exit_code}"
-    told = (end.message or end.reason) if end is not None else (pod.message or pod.reason)
-    return f"pod {pod.name} {how}: {told}"
+    message = (end.message or end.reason) if end is not None else (pod.message or pod.reason)
+    return f"pod {pod.name} {how}: {message}"
 
 
 def _state_of(case: Case, pod: PodState) -> str:
-    found = obstacle(LivingDriver(pod, None, 0, case.now, case.limits))
-    if found is not None:
-        return found.message
+    finding = obstacle(LivingDriver(pod, None, 0, case.now, case.limits))
+    if finding is not None:
+        return finding.message
     waits = ": ".join(filter(None, pod.waiting or ()))
     return f"pod {pod.name} is {pod.phase.value}" + (f" ({waits})" if waits else "")
 
@@ -141,8 +141,8 @@ def _going_on(case: Case, trial: PodTrial, pods: dict[str, PodState]) -> TrialEf
     missing, app = tuple(digest for digest in trial.pods if digest not in pods), case.judged.app
     tries = (TryPods(app, missing),) if app is not None and missing else ()
     # While it is repeated, what is known is that it failed.
-    said = _trying(case, trial, pods) if not trial.failed_before else _not_passed(case, trial.failed_before)
-    return TrialEffects(trial, said, LookAgain(case.limits.soon), (*fell, *tries))
+    conditions = _trying(case, trial, pods) if not trial.failed_before else _not_passed(case, trial.failed_before)
+    return TrialEffects(trial, conditions, LookAgain(case.limits.soon), (*fell, *tries))
 
 
 def _trying(case: Case, trial: PodTrial, pods: dict[str, PodState]) -> ConditionUpdates:

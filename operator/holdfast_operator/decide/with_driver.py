@@ -57,20 +57,22 @@ _JITTER = 0.2
 
 def driver_ends(case: Case) -> Decision | None:
     """The driver is being ended, by us or by others: wait for it; give it up only if its node is lost."""
-    driver = case.seen.driver
+    driver = case.snapshot.driver
     if not isinstance(driver, PodState) or driver.over or driver.deleting_since is None:
         return None
     if given_up(case, driver, driver.deleting_since + driver.grace):
         return _lost(case, driver)
     why = case.status.draining or Reason.DRIVER_DELETED.value
-    said = not_ready(Reason.DRAINING, f"{driver.name} finishes its batch and ends ({why})", moving=True)
-    said = {**said, "DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
-    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, [driver]), driver_uid=driver.uid)
+    conditions = not_ready(Reason.DRAINING, f"{driver.name} finishes its batch and ends ({why})", moving=True)
+    conditions = {**conditions, "DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
+    return decision(
+        case, conditions, LookAgain(case.limits.soon), actions_to_end(case, [driver]), driver_uid=driver.uid
+    )
 
 
 def driver_over(case: Case) -> Decision | None:
     """The driver has ended: record how, and when the next attempt may start."""
-    driver = case.seen.driver
+    driver = case.snapshot.driver
     if not isinstance(driver, PodState) or not driver.over or case.status.ended is not None:
         return None
     if (replaced := _REPLACED.get(case.status.draining or "")) is not None:
@@ -80,7 +82,7 @@ def driver_over(case: Case) -> Decision | None:
 
 def driver_gone(case: Case) -> Decision | None:
     """The driver's pod has disappeared: it was drained if we asked for that, otherwise deleted by others."""
-    if case.seen.driver is not None or not case.status.had_driver or case.status.ended is not None:
+    if case.snapshot.driver is not None or not case.status.had_driver or case.status.ended is not None:
         return None
     if case.status.draining == Reason.NODE_LOST:
         message = "the driver was given up with its node; the next attempt starts at once"
@@ -95,7 +97,7 @@ def driver_gone(case: Case) -> Decision | None:
 
 def driver_runs(case: Case) -> Decision | None:
     """The driver is running: end it if there is a reason, else check its health."""
-    driver = case.seen.driver
+    driver = case.snapshot.driver
     if not isinstance(driver, PodState) or driver.over:
         return None
     if given_up(case, driver, None):
@@ -112,9 +114,9 @@ def _unfit(case: Case, driver: PodState) -> Decision | None:
         return _replaced(case, driver, unable)
     if (stuck := stuck_before_start(case, driver)) is None:
         return None
-    ends = _replaced(case, driver, stuck)
-    status = ends.status.model_copy(update={"rollback": rollback_from(case, stuck)})
-    return replace(ends, status=status, goes_back=True)
+    replacement = _replaced(case, driver, stuck)
+    status = replacement.status.model_copy(update={"rollback": rollback_from(case, stuck)})
+    return replace(replacement, status=status, goes_back=True)
 
 
 def _wished(case: Case, driver: PodState, wish: AppFinding | None) -> Decision:
@@ -122,38 +124,40 @@ def _wished(case: Case, driver: PodState, wish: AppFinding | None) -> Decision:
     if wish is None:
         return _living(case, driver)
     trial = trial_before(case, wish)
-    return _drains(case, driver, wish) if trial is None else trial.beside(_living(case, driver, trial.said))
+    return _drains(case, driver, wish) if trial is None else trial.beside(_living(case, driver, trial.conditions))
 
 
 def _drains(case: Case, driver: PodState, wish: AppFinding | None) -> Decision:
     # A drain that has begun is completed, even if its reason is gone: the spec may have been changed back.
-    begun = case.status.draining
-    why = begun if begun is not None else str(wish.reason if wish else "")
-    said = not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
-    said |= {"DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
-    told = () if wish is None or begun is not None else (OperatorEvent(wish.reason, wish.message),)
+    draining = case.status.draining
+    why = draining if draining is not None else str(wish.reason if wish else "")
+    conditions = not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
+    conditions |= {"DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
+    events = () if wish is None or draining is not None else (OperatorEvent(wish.reason, wish.message),)
     fields: dict[str, object] = {"driver_uid": driver.uid, "draining": why, "trial": None}
-    return decision(case, said, LookAgain(case.limits.soon), (EndPod(driver.name, driver.uid),), told, **fields)
+    return decision(case, conditions, LookAgain(case.limits.soon), (EndPod(driver.name, driver.uid),), events, **fields)
 
 
 def _lost(case: Case, driver: PodState) -> Decision:
     """Give up a driver on a lost node: no kubelet reports its end, so it is asked to end and then force-deleted."""
     first = case.status.draining is None
     message = f"node {driver.node} has not answered for {time_span(case.limits.lost_after)}: {driver.name} is given up"
-    said = not_ready(Reason.NODE_LOST, message, moving=True)
-    said |= {"DriverRunning": (False, Reason.NODE_LOST, message)}
-    told = (OperatorEvent(Reason.NODE_LOST, message, warning=True),) if first else ()
+    conditions = not_ready(Reason.NODE_LOST, message, moving=True)
+    conditions |= {"DriverRunning": (False, Reason.NODE_LOST, message)}
+    events = (OperatorEvent(Reason.NODE_LOST, message, warning=True),) if first else ()
     why = case.status.draining or Reason.NODE_LOST.value
-    ends = actions_to_end(case, [driver])
-    return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
+    end_actions = actions_to_end(case, [driver])
+    return decision(
+        case, conditions, LookAgain(case.limits.soon), end_actions, events, driver_uid=driver.uid, draining=why
+    )
 
 
 def _unable(case: Case, driver: PodState) -> AppFinding | None:
     """Return why this driver will never go on by itself; None: it may."""
-    if driver.phase is PodPhase.RUNNING and case.seen.silence >= case.limits.hung:
-        message = f"{driver.name} runs but has said nothing for {time_span(case.seen.silence)}: it is replaced"
+    if driver.phase is PodPhase.RUNNING and case.snapshot.silence >= case.limits.hung:
+        message = f"{driver.name} runs but has said nothing for {time_span(case.snapshot.silence)}: it is replaced"
         return AppFinding(Reason.NO_REPORT, message)
-    if driver.phase is PodPhase.PENDING and case.seen.orders_gone:
+    if driver.phase is PodPhase.PENDING and case.snapshot.orders_gone:
         message = f"ConfigMap {driver.name} was deleted before its driver began: it is replaced"
         return AppFinding(Reason.OBJECT_MISSING, message)
     return None
@@ -161,55 +165,65 @@ def _unable(case: Case, driver: PodState) -> AppFinding | None:
 
 def _replaced(case: Case, driver: PodState, unable: AppFinding) -> Decision:
     """End a driver; if it does not end by itself, the kubelet kills it, and its attempt is fenced."""
-    said = not_ready(unable.reason, unable.message, moving=True)
-    said |= {"DriverRunning": (driver.phase is PodPhase.RUNNING, unable.reason, unable.message)}
-    told = (OperatorEvent(unable.reason, unable.message, warning=True),)
-    ends, why = (EndPod(driver.name, driver.uid),), unable.reason.value
-    return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
+    conditions = not_ready(unable.reason, unable.message, moving=True)
+    conditions |= {"DriverRunning": (driver.phase is PodPhase.RUNNING, unable.reason, unable.message)}
+    events = (OperatorEvent(unable.reason, unable.message, warning=True),)
+    end_actions, why = (EndPod(driver.name, driver.uid),), unable.reason.value
+    return decision(
+        case, conditions, LookAgain(case.limits.soon), end_actions, events, driver_uid=driver.uid, draining=why
+    )
 
 
 def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = None) -> Decision:
     """Return what is done about a driver that goes on. `of_trial`: what a trial beside it says."""
-    report = case.seen.report
-    mine = report if isinstance(report, DriverReport) and report.attempt == driver.attempt else None
+    report = case.snapshot.report
+    driver_report = report if isinstance(report, DriverReport) and report.attempt == driver.attempt else None
     interval = millis(case.judged.app.spec.runtime.trigger.interval) if case.judged.app is not None else 0
-    own = executors(case.seen, driver.attempt)
-    waits = waiting_executor(own)
-    found = unhealthy(LivingDriver(driver, mine, interval, case.now, case.limits, waits))
+    pods = executors(case.snapshot, driver.attempt)
+    waits = waiting_executor(pods)
+    finding = unhealthy(LivingDriver(driver, driver_report, interval, case.now, case.limits, waits))
     running = driver.phase is PodPhase.RUNNING
-    shown = AppFinding(Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}") if found is None else found
-    said: ConditionUpdates = {"DriverRunning": (running, shown.reason, shown.message)}
-    said |= plan_conditions(case.judged) | growth_conditions(case.judged)
-    if found is not None:
-        stalled = found.reason in STUCK_REASONS and case.now - driver.created > case.limits.start
-        said |= not_ready(found.reason, found.message, moving=mine is None and not stalled, stalled=stalled)
-    elif mine is None or mine.progressed is None:
-        said |= under_way(case, Reason.STARTING, f"waiting for the first batch of {driver.name}{waits}")
+    shown = (
+        AppFinding(Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}") if finding is None else finding
+    )
+    conditions: ConditionUpdates = {"DriverRunning": (running, shown.reason, shown.message)}
+    conditions |= plan_conditions(case.judged) | growth_conditions(case.judged)
+    if finding is not None:
+        stalled = finding.reason in STUCK_REASONS and case.now - driver.created > case.limits.start
+        conditions |= not_ready(
+            finding.reason, finding.message, moving=driver_report is None and not stalled, stalled=stalled
+        )
+    elif driver_report is None or driver_report.progressed is None:
+        conditions |= under_way(case, Reason.STARTING, f"waiting for the first batch of {driver.name}{waits}")
     else:
-        said |= locality_conditions(mine) | table_conditions(mine)
-        said |= running_conditions(case, mine)
-    healthy = mine is not None and mine.progressed is not None and found is None
+        conditions |= locality_conditions(driver_report) | table_conditions(driver_report)
+        conditions |= running_conditions(case, driver_report)
+    healthy = driver_report is not None and driver_report.progressed is not None and finding is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     applied = case.judged.against is None or not case.judged.differs(case.status)
     soon = min(case.limits.look, 5 * case.limits.soon)
-    well = applied and mine is not None and case.now - mine.at <= case.limits.quiet
+    well = applied and driver_report is not None and case.now - driver_report.at <= case.limits.quiet
     wake = LookAgain(case.limits.look, well=well) if healthy else LookAgain(soon)
-    seated = executor_effects(case, driver, mine)
-    said |= of_trial or {}
+    seated = executor_effects(case, driver, driver_report)
+    conditions |= of_trial or {}
     fields: dict[str, object] = {"driver_uid": driver.uid, "trial": kept_trial(case)}
     if case.begun:
         fields["begun"] = _begun(case)
-    if mine is not None:
-        fields |= {"tasks": mine.tasks, "partitions": mine.partitions, "placed": f"{mine.placed}/{mine.tasks}"}
+    if driver_report is not None:
+        fields |= {
+            "tasks": driver_report.tasks,
+            "partitions": driver_report.partitions,
+            "placed": f"{driver_report.placed}/{driver_report.tasks}",
+        }
     if proven and case.status.failures:
         fields["failures"] = 0
-    status = status_with(case, said | seated.said, **fields)
+    status = status_with(case, conditions | seated.conditions, **fields)
     fresh = is_ready(status) and not is_ready(case.status)
-    attempt, run = case.status.attempt or 0, app_id(case.seen.app.name, case.status.run_id or "1")
+    attempt, run = case.status.attempt or 0, app_id(case.snapshot.app.name, case.status.run_id or "1")
     # Each run numbers its attempts from one, so its first one may find those of the run before.
     collects = (CollectAttempts(attempt, run),) if fresh and (attempt > 1 or _of_other_runs(case, run)) else ()
-    wake, deaths = _before_lost(case, seated.wake or wake), death_events(own, case.now, case.limits)
-    if (left := until_next_death(own, case.now, case.limits)) is not None:
+    wake, deaths = _before_lost(case, seated.wake or wake), death_events(pods, case.now, case.limits)
+    if (left := until_next_death(pods, case.now, case.limits)) is not None:
         wake = LookAgain(min(wake.after, left))
     return Decision(status, wake, (*seated.actions, *collects), (*seated.events, *deaths))
 
@@ -221,12 +235,12 @@ def _begun(case: Case) -> BegunAttempt:
 
 
 def _of_other_runs(case: Case, run: str) -> bool:
-    return any(pod.role == "driver" and pod.over and not pod.name.startswith(f"{run}-") for pod in case.seen.pods)
+    return any(pod.role == "driver" and pod.over and not pod.name.startswith(f"{run}-") for pod in case.snapshot.pods)
 
 
 def _before_lost(case: Case, wake: LookAgain) -> LookAgain:
     """Return a next look that is no later than the moment when the first silent node counts as lost."""
-    silent = [pod.silent_since for pod in case.seen.pods if pod.silent_since is not None and not pod.node_lost]
+    silent = [pod.silent_since for pod in case.snapshot.pods if pod.silent_since is not None and not pod.node_lost]
     if not silent:
         return wake
     left = min(silent) + case.limits.lost_after - case.now
@@ -240,11 +254,11 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
     rollback = rollback_after(case, ending)
     goes_back = rollback is not None
     failures = 0 if goes_back else min(LAST_ATTEMPT, (case.status.failures or 0) + (1 if failed else 0))
-    said = not_ready(ending.reason, ending.message, moving=True)
+    conditions = not_ready(ending.reason, ending.message, moving=True)
     warning = ending.outcome not in (AttemptOutcome.COMPLETED, AttemptOutcome.DRAINED)
     ended = decision(
         case,
-        {**said, "DriverRunning": (False, ending.reason, ending.message)},
+        {**conditions, "DriverRunning": (False, ending.reason, ending.message)},
         LookAgain(0),
         events=(OperatorEvent(ending.reason, ending.message, warning),),
         driver_uid=uid or case.status.driver_uid,

@@ -133,7 +133,7 @@ async def gather(
     started = _attempt(app.name, status) if status.had_driver else None
     pods = await _tried(_listed(world, key, started) if live else _watched(world, key, started))
     if isinstance(pods, Unknown):
-        return Snapshot(app, driver=pods, executors=pods, others=pods, refused=refused)
+        return Snapshot(app, driver=pods, executors=pods, other_drivers=pods, refused=refused)
     report = await _tried(_report(world, key, status.run_id, live=live))
     seen = replace(with_pods(app, pods), report=report, refused=refused)
     if isinstance(seen.driver, PodState):
@@ -163,7 +163,7 @@ def with_pods(app: AppObject, pods: Mapping[str, PodState]) -> Snapshot:
         app,
         driver=None if current is None else drivers.pop(current, None),
         executors=tuple(executors),
-        others=tuple(drivers.values()),
+        other_drivers=tuple(drivers.values()),
         trials=tuple(trials),
         strangers=tuple(strangers),
     )
