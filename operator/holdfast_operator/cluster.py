@@ -109,7 +109,11 @@ class Cluster:
         """Return whether this kind is served. A new CRD appears in the two discovery lists at different times."""
         groups = await self._call("get", _DISCOVERY, "/apis") or {}
         version = await self._call("get", _DISCOVERY, f"/apis/{kind.api}") or {}
-        versions = (one.get("groupVersion") for group in groups.get("groups") or [] for one in group["versions"])
+        versions = (
+            group_version.get("groupVersion")
+            for group in groups.get("groups") or []
+            for group_version in group["versions"]
+        )
         return kind.api in versions and any(one.get("name") == kind.plural for one in version.get("resources") or [])
 
     async def find(self, kind: ApiKind, namespace: str | None, labels: Mapping[str, str]) -> list[Tree]:
@@ -118,17 +122,17 @@ class Cluster:
 
     async def listing(self, kind: ApiKind, namespace: str | None, labels: Mapping[str, str]) -> ObjectList:
         """Return all objects with these labels, and the version at which these were all."""
-        found: list[Tree] = []
+        objects: list[Tree] = []
         query = [("limit", str(_PAGE)), ("labelSelector", ",".join(f"{key}={value}" for key, value in labels.items()))]
         after, version = "", ""
         while True:
             more = [("continue", after)] if after else []
             page = await self._call("list", kind, kind.path(namespace), query + more) or {}
-            found += page.get("items") or []
+            objects += page.get("items") or []
             metadata = page.get("metadata") or {}
             after, version = metadata.get("continue") or "", version or str(metadata.get("resourceVersion"))
             if not after:
-                return ObjectList(found, version)
+                return ObjectList(objects, version)
 
     async def create(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree:
         """Create the object; `ConflictError` if one of this name exists."""
@@ -196,8 +200,8 @@ class Cluster:
             return None
         answer = _tree(bounded_objects(text, ObjectDepth.LIST if verb == "list" else ObjectDepth.OBJECT))
         if response.status >= _WRONG:
-            said = str(answer.get("message") or text[:500].decode(errors="replace"))
-            raise _error(verb, kind, response.status, said, ends=_namespace_ends(answer))
+            explanation = str(answer.get("message") or text[:500].decode(errors="replace"))
+            raise _error(verb, kind, response.status, explanation, ends=_namespace_ends(answer))
         return answer
 
 
@@ -217,8 +221,8 @@ def _namespace_ends(answer: Tree) -> bool:
     return any(isinstance(cause, dict) and cause.get("reason") == _NAMESPACE_ENDS for cause in named)
 
 
-def _error(verb: str, kind: ApiKind, status: int, said: str, *, ends: bool = False) -> HoldfastError:
-    message = f"{verb} {kind.name}: {one_line(said)}"  # it quotes what it refuses, and so do webhooks
+def _error(verb: str, kind: ApiKind, status: int, explanation: str, *, ends: bool = False) -> HoldfastError:
+    message = f"{verb} {kind.name}: {one_line(explanation)}"  # it quotes what it refuses, and so do webhooks
     if status == _CONFLICT:
         return ConflictError(message)
     if status == _TOO_MANY or status >= _SERVER:

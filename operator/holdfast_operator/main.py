@@ -173,22 +173,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--app-network", type=read_app_network, metavar="JSON", help="make NetworkPolicies of apps, which admit this"
     )
-    given = parser.parse_args(arguments)
+    flags = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     # Otherwise kopf logs a line for each watch event, which would bury everything else.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     release = Installation(
-        given.image, given.service_account, given.pull_policy, tuple(given.pull_secret), lost_after=given.lost_after
+        flags.image, flags.service_account, flags.pull_policy, tuple(flags.pull_secret), lost_after=flags.lost_after
     )
     options = OperatorOptions(
-        PodPolicy(release, given.pod_templates, tuple(given.app_service_account), given.node_state),
-        tuple(given.namespace),
-        given.lease,
-        given.topics_every,
-        tuple(given.port),
-        not given.no_nodes,
-        not given.no_storage_classes,
-        given.app_network,
-        broker_asker(AddressRule(tuple(given.kafka_allowed))),
+        PodPolicy(release, flags.pod_templates, tuple(flags.app_service_account), flags.node_state),
+        tuple(flags.namespace),
+        flags.lease,
+        flags.topics_every,
+        tuple(flags.port),
+        not flags.no_nodes,
+        not flags.no_storage_classes,
+        flags.app_network,
+        broker_asker(AddressRule(tuple(flags.kafka_allowed))),
     )
     asyncio.run(serve(options))

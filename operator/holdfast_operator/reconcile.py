@@ -73,23 +73,23 @@ class Reconciler:
             return LookAgain(_EXAMINED)
         if decided is None:
             return WaitForChange("the app is created again")
-        seen, decision = decided
+        snapshot, decision = decided
         self.at("gathered")
-        app = await self.hands.write_status(seen.app, decision.status)
+        app = await self.hands.write_status(snapshot.app, decision.status)
         if app is None:
             return LookAgain(0)
         self.at("intent written")
         await self._act(app, decision)
-        for told in decision.events:
-            await self.events.say(app, told)
+        for event in decision.events:
+            await self.events.say(app, event)
         self.at("said")
         return decision.wake
 
-    def _doubtful(self, key: AppKey, seen: Snapshot, decision: Decision) -> bool:
+    def _doubtful(self, key: AppKey, snapshot: Snapshot, decision: Decision) -> bool:
         """Return whether a pod may be gone without a word, as watches can die: asked once a minute, while not well."""
         checked = self.world.cache.checked.get(key)
         due = checked is None or abs(self.clock() - checked) >= _CHECKED
-        return due and decision.wants_change and any(not pod.over for pod in seen.pods)
+        return due and decision.wants_change and any(not pod.over for pod in snapshot.pods)
 
     async def _decided(self, key: AppKey, *, live: bool) -> tuple[Snapshot, Decision] | None:
         if live:
@@ -99,9 +99,9 @@ class Reconciler:
             self._refused.pop(key, None)
             return None
         app, spec = await self._in_force(key, tree)
-        seen = await gather(self.world, app, spec, self._refusal(key, app), self.clock(), live=live)
-        judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
-        return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
+        snapshot = await gather(self.world, app, spec, self._refusal(key, app), self.clock(), live=live)
+        judged = await self.examiner.verdict(key, snapshot.app.uid, snapshot.app.generation, spec, snapshot.grounds)
+        return snapshot, decide(snapshot, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 
     async def _in_force(self, key: AppKey, tree: Tree) -> tuple[AppObject, ParsedSpec]:
         """Return the app and its spec; after a rollback, with the spec that ran."""
@@ -123,8 +123,8 @@ class Reconciler:
     def _tell_neighbours(self, namespace: str, refused: AppFinding) -> None:
         """Look at the other apps of a namespace that is being deleted; one at rest would not hear of it in time."""
         for key, uid in self.world.cache.apps_in(namespace).items():
-            version, known = self._refused.get(key, (("", 0), None))
-            if version[0] != uid or known is None or known.reason is not Reason.DELETING:
+            version, refusal = self._refused.get(key, (("", 0), None))
+            if version[0] != uid or refusal is None or refusal.reason is not Reason.DELETING:
                 self._refused[key] = (uid, 0), refused
                 self.changed(key)
 

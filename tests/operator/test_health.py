@@ -130,7 +130,7 @@ def test_a_probe_is_told_what_is_wrong_and_prometheus_gets_figures() -> None:
     cache.saw_app(tree(1, conditions=[{"type": "Ready", "status": "True", "reason": "Running"}]))
     said = DriverReport(1, 1, tasks=8, placed=6)
     report = {"metadata": {"namespace": "apps", "name": "ads-report"}, "data": {REPORT_KEY: said.text()}}
-    cache.saw_report(report, gone=False)
+    cache.saw_report(report, deleted=False)
 
     async def ask(path: str) -> tuple[int, str]:
         url = f"http://127.0.0.1:{port}{path}"

@@ -89,10 +89,10 @@ def operator(*, deleted: bool) -> Operator:
     owner = {"uid": UID, "controller": True, "kind": "StreamApp", "name": "ads"}
     metadata = {"name": pod.name, "namespace": "apps", "uid": pod.uid, "labels": labels, "ownerReferences": [owner]}
     running = {"metadata": metadata, "spec": {}, "status": {"phase": "Running"}}
-    made.parts.cache.saw_pod(server.put(POD, running), gone=False)
+    made.parts.cache.saw_pod(server.put(POD, running), deleted=False)
     said = {"name": report_name("ads", "1"), "namespace": "apps", "labels": {REPORT_LABEL: "ads"}}
     made.parts.cache.saw_report(
-        server.put(CONFIG_MAP, {"metadata": said, "data": {REPORT_KEY: report().text()}}), gone=False
+        server.put(CONFIG_MAP, {"metadata": said, "data": {REPORT_KEY: report().text()}}), deleted=False
     )
     return made
 

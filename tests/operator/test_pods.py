@@ -91,11 +91,11 @@ def test_a_pod_that_is_gone_does_not_take_its_successor_of_the_same_name_with_it
     of: dict[str, Any] = {"namespace": "apps", "labels": {APP_LABEL: "ads"}}
     first = pod({"phase": "Failed"}, **of, resourceVersion="5")
     second = pod({"phase": "Pending"}, **of, resourceVersion="7", uid="uid-2")
-    cache.saw_pod(first, gone=False)
-    cache.saw_pod(second, gone=False)
-    cache.saw_pod(first, gone=True)
+    cache.saw_pod(first, deleted=False)
+    cache.saw_pod(second, deleted=False)
+    cache.saw_pod(first, deleted=True)
     assert [one.uid for one in cache.pods(AppKey("apps", "ads")).values()] == ["uid-2"]
-    cache.saw_pod(second, gone=True)
+    cache.saw_pod(second, deleted=True)
     assert cache.pods(AppKey("apps", "ads")) == {}
 
 
@@ -103,25 +103,25 @@ def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
     now = 1_800_000_000_000
     cache = WatchCache(nodes=Nodes(60_000, lambda: now))
     running = pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"})
-    key = cache.saw_pod(running, gone=False)
+    key = cache.saw_pod(running, deleted=False)
     assert key == AppKey("apps", "ads")
     assert not cache.placed(pod_state(running)).node_lost
     ready = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    assert cache.saw_node(ready, gone=False)
-    assert not cache.saw_node(ready, gone=False)
+    assert cache.saw_node(ready, deleted=False)
+    assert not cache.saw_node(ready, deleted=False)
     assert not cache.placed(pod_state(running)).node_lost
     silent = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
-    assert cache.saw_node(silent, gone=False)
+    assert cache.saw_node(silent, deleted=False)
     assert cache.on_node("node-a") == [key]
     now += 59_999
     assert cache.placed(pod_state(running)).silent_since == 1_800_000_000_000
     assert not cache.placed(pod_state(running)).node_lost
     now += 1
     assert cache.placed(pod_state(running)).node_lost
-    assert cache.saw_node(ready, gone=False)
+    assert cache.saw_node(ready, deleted=False)
     assert cache.placed(pod_state(running)).silent_since is None
     assert not cache.placed(pod_state(running)).node_lost
-    cache.saw_node(ready, gone=True)
+    cache.saw_node(ready, deleted=True)
     assert not cache.placed(pod_state(running)).node_lost
     now += 60_000
     assert cache.placed(pod_state(running)).node_lost

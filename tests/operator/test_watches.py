@@ -53,9 +53,9 @@ def listing(version: int, *places: Place, namespace: str | None = None) -> Compl
 def test_what_a_list_does_not_have_is_gone_whatever_its_kind() -> None:
     cache = WatchCache()
     cache.saw_app(thing("ads", 1, uid="u"))
-    cache.saw_pod({**pod("driver", 2), "spec": {"nodeName": "a"}}, gone=False)
-    cache.saw_report(report(3), gone=False)
-    cache.saw_node(node("a", 4), gone=False)
+    cache.saw_pod({**pod("driver", 2), "spec": {"nodeName": "a"}}, deleted=False)
+    cache.saw_report(report(3), deleted=False)
+    cache.saw_node(node("a", 4), deleted=False)
     assert cache.listed(NODE, listing(9)) == [KEY], "its pod is on this node"
     assert cache.nodes.silent_since("a") is not None
     assert cache.listed(POD, listing(9)) == [KEY]
@@ -69,15 +69,15 @@ def test_what_a_list_does_not_have_is_gone_whatever_its_kind() -> None:
 
 def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
     cache = WatchCache()
-    cache.saw_pod(pod("driver", 2), gone=False)
-    cache.saw_pod(pod("driver", 2, "more"), gone=False)
+    cache.saw_pod(pod("driver", 2), deleted=False)
+    cache.saw_pod(pod("driver", 2, "more"), deleted=False)
     assert cache.listed(POD, listing(9, namespace="apps")) == [KEY]
     assert list(cache.pods(OTHER)) == ["driver"]
 
 
 def test_what_is_newer_than_a_list_stays_though_the_list_does_not_have_it() -> None:
     cache = WatchCache()
-    cache.saw_pod(pod("driver", 12), gone=False)
+    cache.saw_pod(pod("driver", 12), deleted=False)
     assert cache.listed(POD, listing(9)) == []
     assert list(cache.pods(KEY)) == ["driver"]
 
@@ -85,33 +85,33 @@ def test_what_is_newer_than_a_list_stays_though_the_list_does_not_have_it() -> N
 def test_an_event_that_waited_while_a_list_came_brings_nothing_back() -> None:
     cache = WatchCache()
     cache.listed(POD, listing(9, ("apps", "driver")))
-    cache.saw_pod(pod("gone", 5), gone=False)
+    cache.saw_pod(pod("gone", 5), deleted=False)
     assert cache.pods(KEY) == {}
-    cache.saw_pod(pod("driver", 5), gone=False)
-    cache.saw_pod(pod("made-later", 11), gone=False)
+    cache.saw_pod(pod("driver", 5), deleted=False)
+    cache.saw_pod(pod("made-later", 11), deleted=False)
     assert set(cache.pods(KEY)) == {"driver", "made-later"}
     cache.listed(POD, listing(20))
-    cache.saw_pod(pod("gone", 21), gone=False)
+    cache.saw_pod(pod("gone", 21), deleted=False)
     assert set(cache.pods(KEY)) == {"gone"}, "made again after the list"
 
 
 def test_an_event_that_is_older_than_what_was_read_counts_no_more() -> None:
     cache = WatchCache()
-    cache.saw_pod(pod("old", 2), gone=False)
-    cache.saw_pod(pod("driver", 3), gone=False)
+    cache.saw_pod(pod("old", 2), deleted=False)
+    cache.saw_pod(pod("driver", 3), deleted=False)
     cache.listed_pods(KEY, [pod("driver", 8), pod("unheard", 7)], "9")
     assert {name: one.uid for name, one in cache.pods(KEY).items()} == {"driver": "uid-8"}
-    cache.saw_pod(pod("driver", 5), gone=False)
-    cache.saw_pod(pod("driver", 6), gone=True)
+    cache.saw_pod(pod("driver", 5), deleted=False)
+    cache.saw_pod(pod("driver", 6), deleted=True)
     assert cache.pods(KEY)["driver"].uid == "uid-8"
-    cache.saw_pod(pod("unheard", 7), gone=False)
+    cache.saw_pod(pod("unheard", 7), deleted=False)
     assert set(cache.pods(KEY)) == {"driver", "unheard"}, "the watch tells of it later"
 
 
 def test_a_pod_that_goes_over_to_another_app_leaves_its_app() -> None:
     cache = WatchCache()
-    cache.saw_pod(pod("driver", 2), gone=False)
-    cache.saw_pod(pod("driver", 3, app="other"), gone=False)
+    cache.saw_pod(pod("driver", 2), deleted=False)
+    cache.saw_pod(pod("driver", 3, app="other"), deleted=False)
     assert cache.pods(KEY) == {}
     assert list(cache.pods(AppKey("apps", "other"))) == ["driver"]
 

@@ -77,8 +77,8 @@ class ActionRunner:
         before, after = _status_tree(app.status), _status_tree(status)
         if before == after:
             return app
-        gone = {name: None for name in before if name not in after}
-        patch: Tree = {"metadata": {"resourceVersion": app.version}, "status": {**after, **gone}}
+        removed_fields = {name: None for name in before if name not in after}
+        patch: Tree = {"metadata": {"resourceVersion": app.version}, "status": {**after, **removed_fields}}
         try:
             written = await self.cluster.patch(APP, app.namespace, app.name, patch, part="status")
         except ConflictError:
@@ -121,21 +121,21 @@ class ActionRunner:
         return None
 
     async def _finalizer(self, app: AppObject, *, keep: bool) -> None:
-        others = [name for name in app.tree["metadata"].get("finalizers") or () if name != FINALIZER]
-        finalizers = [*others, FINALIZER] if keep else others
+        other_finalizers = [name for name in app.tree["metadata"].get("finalizers") or () if name != FINALIZER]
+        finalizers = [*other_finalizers, FINALIZER] if keep else other_finalizers
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
         written = await self.cluster.patch(APP, app.namespace, app.name, patch)
         if written is not None:
             self.cache.read_app(written)
 
     async def _start(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
-        told = attempt_config_map(start, app.tree, owner, self.installed)
+        config_map = attempt_config_map(start, app.tree, owner, self.installed)
         pod = driver_pod(start.app, start.attempt, owner, self.installed)
         try:
             # Policies come first, so that no pod of this attempt ever runs without them.
             if (refused := await self._limit(start, app, owner)) is not None:
                 return refused
-            for kind, tree in ((CONFIG_MAP, told), (POD, pod)):
+            for kind, tree in ((CONFIG_MAP, config_map), (POD, pod)):
                 if not await self._made(kind, tree, app):
                     return _anothers(kind, tree)
         except ClusterRefusedError as error:
@@ -158,18 +158,18 @@ class ActionRunner:
         if self.network is None:
             return None
         for tree in network_policies(start.app, owner, self.installed.labels, self.network):
-            there = await self.cluster.get(NETWORK_POLICY, app.namespace, tree["metadata"]["name"])
-            if there is not None and not app.owns(there["metadata"]):
+            existing_policy = await self.cluster.get(NETWORK_POLICY, app.namespace, tree["metadata"]["name"])
+            if existing_policy is not None and not app.owns(existing_policy["metadata"]):
                 return _anothers(NETWORK_POLICY, tree)
-            await self._put(NETWORK_POLICY, app.namespace, tree, there)
+            await self._put(NETWORK_POLICY, app.namespace, tree, existing_policy)
         return None
 
-    async def _put(self, kind: ApiKind, namespace: str, tree: Tree, there: Tree | None) -> None:
+    async def _put(self, kind: ApiKind, namespace: str, tree: Tree, existing: Tree | None) -> None:
         """Create the object, or replace the one that is there. After a concurrent write a later look tries again."""
-        if there is None:
+        if existing is None:
             await self.cluster.create(kind, namespace, tree)
             return
-        tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+        tree["metadata"]["resourceVersion"] = existing["metadata"]["resourceVersion"]
         if await self.cluster.replace(kind, namespace, tree) is None:
             message = f"{kind.name} {tree['metadata']['name']} was deleted while it was being written"
             raise ConflictError(message)
@@ -179,17 +179,17 @@ class ActionRunner:
         try:
             await self.cluster.create(kind, app.namespace, tree)
         except ConflictError:
-            there = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
-            return there is None or app.owns(there["metadata"])
+            existing = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
+            return existing is None or app.owns(existing["metadata"])
         return True
 
     async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:
         tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
-        there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
-        if there is not None and not app.owns(there["metadata"]):
+        existing_map = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
+        if existing_map is not None and not app.owns(existing_map["metadata"]):
             # It may be that of a deleted app of this name, which Kubernetes is about to remove.
             raise ConflictError(_anothers(CONFIG_MAP, tree).message)
-        await self._put(CONFIG_MAP, app.namespace, tree, there)
+        await self._put(CONFIG_MAP, app.namespace, tree, existing_map)
 
     async def _give_up(self, action: GiveUpRunClaims, app: AppObject) -> None:
         for tree in await self.cluster.find(CLAIM, app.namespace, {SPARK_APP_LABEL: action.app_id}):
@@ -232,10 +232,10 @@ class EventWriter:
     _written: RecentValues[str, bool] = field(default_factory=lambda: RecentValues(_REMEMBERED))
     """Names of events that exist, so that not every look tries to write them again."""
 
-    async def say(self, app: AppObject, told: OperatorEvent) -> None:
+    async def say(self, app: AppObject, event: OperatorEvent) -> None:
         """Write an event about this app, unless it is about something that already has its event."""
         of = {"apiVersion": API_VERSION, "kind": KIND, "namespace": app.namespace, "name": app.name, "uid": app.uid}
-        await self.tell(of, told.reason.value, told.message, warning=told.warning, about=told.about)
+        await self.tell(of, event.reason.value, event.message, warning=event.warning, about=event.about)
 
     async def tell(self, of: Mapping[str, str], reason: str, message: str, *, warning: bool, about: str = "") -> None:
         """Write and log an event about the object that `of` names."""

@@ -145,8 +145,8 @@ class Lease:
         """Return the lease after a conflict: a renewal of ours may have had no answer."""
         tree = await self.cluster.get(LEASE, self.place.namespace, self.place.name) or {"metadata": {}}
         spec = tree.get("spec") or {}
-        held = ("holderIdentity", "acquireTime", "leaseTransitions")
-        same = all(spec.get(name) == before["spec"].get(name) for name in held)
+        lease_fields = ("holderIdentity", "acquireTime", "leaseTransitions")
+        same = all(spec.get(name) == before["spec"].get(name) for name in lease_fields)
         if not same or tree["metadata"].get("uid") != before["metadata"]["uid"]:
             message = f"{spec.get('holderIdentity') or 'nobody'} holds it now"
             raise LeaseTakenError(message)
@@ -174,13 +174,13 @@ async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[
     operator holds the lease, as its last act. (An operator that hangs answers no probe, and the kubelet ends it.)
     """
     loop = asyncio.get_running_loop()
-    taken: asyncio.Future[Lease] = loop.create_future()
+    first_lease: asyncio.Future[Lease] = loop.create_future()
 
     async def keep() -> None:
         async with connected() as cluster:
             lease = Lease(cluster, place, time.monotonic)
             await lease.take()
-            loop.call_soon_threadsafe(taken.set_result, lease)
+            loop.call_soon_threadsafe(first_lease.set_result, lease)
             await lease.keep()
 
     def kept() -> None:
@@ -193,4 +193,4 @@ async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[
         lost()
 
     threading.Thread(target=kept, name="lease", daemon=True).start()
-    return await taken
+    return await first_lease

@@ -13,8 +13,8 @@ _Address = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
 
 NEVER: tuple[_Network, ...] = tuple(
-    ip_network(one)
-    for one in (
+    ip_network(network)
+    for network in (
         # This host and this link.
         "0.0.0.0/8",
         "127.0.0.0/8",
@@ -67,18 +67,18 @@ class AddressPattern:
         if ports and not all(_is_port(one) for one in numbers):
             message = f'"{text}": after the colon stands a port, or two with a dash between them'
             raise AddressInvalidError(message)
-        found = range(int(numbers[0]), int(numbers[1]) + 1) if ports else range(1, 65536)
-        if not host or not found:
+        port_range = range(int(numbers[0]), int(numbers[1]) + 1) if ports else range(1, 65536)
+        if not host or not port_range:
             message = f'"{text}" admits nothing: write host, host:port or host:first-last'
             raise AddressInvalidError(message)
         try:
-            return cls(ip_network(host, strict=False), found)
+            return cls(ip_network(host, strict=False), port_range)
         except ValueError:
             pass
         if "/" in host or ":" in host:
             message = f'"{text}" is no network; IPv6 stands in brackets where a port follows'
             raise AddressInvalidError(message)
-        return cls(_name(host), found)
+        return cls(_name(host), port_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +94,32 @@ class AddressRule:
         if literal is not None:
             return self.admits(server, literal)
         # Network patterns need the resolved address, which must not be revealed: a mismatch counts as unreachable.
-        here = [one for one in self.patterns if server.port in one.ports]
-        return not self.patterns or any(not isinstance(one.host, str) or _fits(server, one.host) for one in here)
+        patterns = [one for one in self.patterns if server.port in one.ports]
+        return not self.patterns or any(not isinstance(one.host, str) or _fits(server, one.host) for one in patterns)
 
     def admits(self, server: Server, address: _Address) -> bool:
         """Return whether the operator may connect to this address of a server."""
-        if any(one in network for one in _carried(address) for network in self.never):
+        if any(carried in network for carried in _carried(address) for network in self.never):
             return False
         return not self.patterns or any(
-            server.port in one.ports and _matches(server, address, one.host) for one in self.patterns
+            server.port in pattern.ports and _matches(server, address, pattern.host) for pattern in self.patterns
         )
 
 
 def servers(bootstrap: str) -> list[Server]:
     """Return the brokers that `bootstrapServers` names, at least one."""
-    found: list[Server] = []
+    brokers: list[Server] = []
     for text in filter(None, (one.strip() for one in bootstrap.split(","))):
         host, port = _host_and_port(text.rpartition("://")[2])  # as in the Kafka client, the scheme is ignored
         port = port or "9092"
         if not host or not _is_port(port):
             message = f'"{text}" in bootstrapServers is not host:port'
             raise AddressInvalidError(message)
-        found.append(Server(host, int(port)))
-    if not found:
+        brokers.append(Server(host, int(port)))
+    if not brokers:
         message = "bootstrapServers names no broker"
         raise AddressInvalidError(message)
-    return found
+    return brokers
 
 
 def _host_and_port(text: str) -> tuple[str, str]:

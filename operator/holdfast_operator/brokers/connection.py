@@ -80,8 +80,8 @@ class BrokerConnection:
 
     def topics(self, names: Sequence[str]) -> TopicAnswers:
         """Ask about each topic. Asking does not create topics."""
-        asked = struct.pack(">i", len(names)) + b"".join(map(_string, names)) + b"\0"
-        return _topics(self._asked(_METADATA, asked), frozenset(names))
+        request = struct.pack(">i", len(names)) + b"".join(map(_string, names)) + b"\0"
+        return _topics(self._asked(_METADATA, request), frozenset(names))
 
     def _asked(self, what: tuple[int, int], body: bytes) -> "_Answer":
         # Random: a service that echoes its input or always sends the same is not taken for a broker.
@@ -135,10 +135,10 @@ class _Answer:
 
     def count(self, size: int) -> int:
         """Read the length of a list whose items take at least `size` bytes each."""
-        found = max(0, self.int32())
-        if found * size > len(self._content) - self._at:
+        length = max(0, self.int32())
+        if length * size > len(self._content) - self._at:
             raise NoAnswerError(_CUT)
-        return found
+        return length
 
     def taken(self, size: int) -> bytes:
         end = self._at + size
@@ -156,7 +156,7 @@ def _string(text: str) -> bytes:
     return struct.pack(">h", len(content)) + content
 
 
-def _topics(answer: _Answer, wanted: frozenset[str]) -> TopicAnswers:
+def _topics(answer: _Answer, names: frozenset[str]) -> TopicAnswers:
     answer.taken(4)  # throttle time
     for _ in range(answer.count(12)):
         answer.taken(4)  # broker id
@@ -165,8 +165,8 @@ def _topics(answer: _Answer, wanted: frozenset[str]) -> TopicAnswers:
         answer.text()  # broker rack
     answer.text()  # cluster id
     answer.taken(4)  # controller id
-    found = TopicAnswers()
-    for _ in range(min(answer.count(9), len(wanted) + 1)):
+    answers = TopicAnswers()
+    for _ in range(min(answer.count(9), len(names) + 1)):
         error, name = answer.int16(), answer.text() or ""
         answer.taken(1)  # whether it is an internal topic
         number = answer.count(18)
@@ -175,18 +175,18 @@ def _topics(answer: _Answer, wanted: frozenset[str]) -> TopicAnswers:
             answer.taken(4 * answer.count(4))  # replicas
             answer.taken(4 * answer.count(4))  # in-sync replicas
         if error in _MISSING:
-            found.counts[name] = None
+            answers.counts[name] = None
         elif error == _FORBIDDEN:
-            found.forbidden.append(name)
+            answers.forbidden.append(name)
         elif error or not 0 < number <= MOST_PARTITIONS:
             message = f"error {error} and {number} partitions for a topic"
             raise NoAnswerError(message)
         else:
-            found.counts[name] = number
-    if wanted != found.counts.keys() | set(found.forbidden):
+            answers.counts[name] = number
+    if names != answers.counts.keys() | set(answers.forbidden):
         message = "an answer about other topics"
         raise NoAnswerError(message)
-    return found
+    return answers
 
 
 _MOST_ROUNDS = 100_000
@@ -285,13 +285,16 @@ def _scram(connection: BrokerConnection, name: str, username: str, password: byt
     nonce = secrets.token_urlsafe(18)
     first = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}".encode()
     challenge = connection.authenticate(b"n,," + first)
-    said = _fields(challenge)
-    salt, rounds = _decoded(said.get("s", "")), int(said["i"]) if _NUMBER.fullmatch(said.get("i", "")) else 0
-    if not said.get("r", "").startswith(nonce) or not 0 < rounds <= _MOST_ROUNDS:
+    challenge_fields = _fields(challenge)
+    salt, rounds = (
+        _decoded(challenge_fields.get("s", "")),
+        int(challenge_fields["i"]) if _NUMBER.fullmatch(challenge_fields.get("i", "")) else 0,
+    )
+    if not challenge_fields.get("r", "").startswith(nonce) or not 0 < rounds <= _MOST_ROUNDS:
         raise LoginRefusedError(_NO_SCRAM)
     salted = hashlib.pbkdf2_hmac(name, password, salt, rounds)
     key = mac(salted, b"Client Key")
-    last = f"c=biws,r={said['r']}".encode()
+    last = f"c=biws,r={challenge_fields['r']}".encode()
     signed = b",".join((first, challenge, last))
     signature = mac(hashlib.new(name, key).digest(), signed)
     proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))

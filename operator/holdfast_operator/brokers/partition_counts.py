@@ -72,10 +72,10 @@ def read_counts(
     if not names:
         return counts
     question = _question(system, bootstrap, config, names, rule)
-    found = question.asked(deadline)
-    if found.forbidden:
-        raise _forbidden(system, bootstrap, found.forbidden)
-    return counts | found.counts
+    answers = question.asked(deadline)
+    if answers.forbidden:
+        raise _forbidden(system, bootstrap, answers.forbidden)
+    return counts | answers.counts
 
 
 def _question(
@@ -132,16 +132,16 @@ class _Question:
         addresses = self._addresses(started + _LOOKING_UP * (deadline - started))
         share = (deadline - time.monotonic()) / len(addresses)
         tried: list[str] = []
-        for number, at in enumerate(addresses, start=1):
+        for number, server_address in enumerate(addresses, start=1):
             until = deadline - share * (len(addresses) - number)
             try:
-                return self._answer(at, until)
+                return self._answer(server_address, until)
             except LoginRefusedError as error:
                 raise self._login_refused(str(error)) from None
             except TimeoutError:
-                tried.append(f"{at.server}: no answer in time")
+                tried.append(f"{server_address.server}: no answer in time")
             except (NoAnswerError, OSError, ValueError) as error:  # ValueError: a host name that TLS can't use
-                tried.append(f"{at.server}: {error}")
+                tried.append(f"{server_address.server}: {error}")
             if self.rule is not None:
                 time.sleep(max(0.0, until - time.monotonic()))
         raise self._unreachable(tried)
@@ -149,33 +149,35 @@ class _Question:
     def _addresses(self, until: float) -> list[_ServerAddress]:
         """Resolve names, in threads: a look-up can't be cancelled and took 8 s with a silent name server."""
         family = _FAMILIES.get(self.config.get("broker.address.family", "").upper(), socket.AF_UNSPEC)
-        found: dict[Server, list[_ServerAddress]] = {one: [_ServerAddress(one)] for one in self.servers}
+        addresses: dict[Server, list[_ServerAddress]] = {one: [_ServerAddress(one)] for one in self.servers}
         answers: queue.SimpleQueue[tuple[Server, list[_ServerAddress]]] = queue.SimpleQueue()
-        for one in found:
-            arguments = (one, family, answers)
+        for server in addresses:
+            arguments = (server, family, answers)
             threading.Thread(target=_look_up, args=arguments, name="holdfast-names", daemon=True).start()
-        for _ in range(len(found)):
+        for _ in range(len(addresses)):
             try:
                 server, its = answers.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 break
-            found[server] = its or found[server]
-        return [at for its in found.values() for at in its][:_MOST_ADDRESSES]
+            addresses[server] = its or addresses[server]
+        return [address for its in addresses.values() for address in its][:_MOST_ADDRESSES]
 
-    def _answer(self, at: _ServerAddress, until: float) -> TopicAnswers:
-        if at.address is None:
+    def _answer(self, server_address: _ServerAddress, until: float) -> TopicAnswers:
+        if server_address.address is None:
             message = "there is no such name"
             raise NoAnswerError(message)
-        if self.rule is not None and not self.rule.admits(at.server, ip_address(at.address[0])):
-            message = f"{at.address[0]} is not admitted"
+        if self.rule is not None and not self.rule.admits(server_address.server, ip_address(server_address.address[0])):
+            message = f"{server_address.address[0]} is not admitted"
             raise NoAnswerError(message)
-        with socket.socket(at.family, socket.SOCK_STREAM) as plain:
+        with socket.socket(server_address.family, socket.SOCK_STREAM) as plain:
             plain.settimeout(max(0.001, until - time.monotonic()))
-            plain.connect(at.address)
+            plain.connect(server_address.address)
             if self.login.encryption is None:
                 return self._told(plain, until)
             plain.settimeout(max(0.001, until - time.monotonic()))
-            with self.login.encryption.wrap_socket(plain, server_hostname=at.server.host.removesuffix(".")) as sealed:
+            with self.login.encryption.wrap_socket(
+                plain, server_hostname=server_address.server.host.removesuffix(".")
+            ) as sealed:
                 return self._told(sealed, until)
 
     def _told(self, opened: socket.socket, until: float) -> TopicAnswers:
@@ -183,11 +185,11 @@ class _Question:
         self.login.make(connection)
         return connection.topics(self.names)
 
-    def _login_refused(self, said: str) -> BrokerLoginRefusedError:
+    def _login_refused(self, explanation: str) -> BrokerLoginRefusedError:
         return BrokerLoginRefusedError(
             f"Kafka system {self.system}: the broker at {self.bootstrap} refused the login. "
             f"Correct {login_keys(self.config)} in {_WHERE}.",
-            [without_values(said, self.config)],
+            [without_values(explanation, self.config)],
         )
 
     def _unreachable(self, tried: Sequence[str]) -> BrokerUnreachableError:
@@ -201,16 +203,16 @@ class _Question:
 
 def _look_up(server: Server, family: int, answers: "queue.SimpleQueue[tuple[Server, list[_ServerAddress]]]") -> None:
     try:
-        found = socket.getaddrinfo(server.host, server.port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+        addresses = socket.getaddrinfo(server.host, server.port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     except (OSError, ValueError):  # ValueError: not a valid host name
-        found = []
-    answers.put((server, [_ServerAddress(server, one[0], one[4]) for one in found]))
+        addresses = []
+    answers.put((server, [_ServerAddress(server, one[0], one[4]) for one in addresses]))
 
 
 def _forbidden(system: str, bootstrap: str, topics: Collection[str]) -> WorldChangeError:
-    some = ", ".join(sorted(topics)[:10]) + (f" and {len(topics) - 10} more" if len(topics) > 10 else "")  # noqa: PLR2004
+    shown_topics = ", ".join(sorted(topics)[:10]) + (f" and {len(topics) - 10} more" if len(topics) > 10 else "")  # noqa: PLR2004
     return WorldChangeError(
-        f"Kafka system {system}: the broker at {bootstrap} does not let this login see {some}. "
+        f"Kafka system {system}: the broker at {bootstrap} does not let this login see {shown_topics}. "
         "Grant it the operation Describe on these topics.",
         code="TopicForbiddenError",
     )

@@ -76,7 +76,7 @@ class TopicCounts:
 
         `secrets`: name -> client settings, which take precedence over those of the spec.
         """
-        found: dict[str, int | None] = {}
+        counts: dict[str, int | None] = {}
         for system in app.spec.systems:
             streams = [one for one in app.spec.streams if one.system == system.name]
             if system.kafka is None or not streams:
@@ -87,13 +87,13 @@ class TopicCounts:
                 return Unknown(
                     f"spec.systems: the config or Secret of {system.name} can't be used by the operator: {fault}"
                 )
-            known = _System(system.kafka.bootstrap_servers, tuple(sorted(asking(config).items())))
+            brokers = _System(system.kafka.bootstrap_servers, tuple(sorted(asking(config).items())))
             topics = {one.name: one.topic or one.name for one in streams}
-            answers = self._answered(known, key, frozenset(topics.values()))
+            answers = self._answered(brokers, key, frozenset(topics.values()))
             if isinstance(answers, Unknown):
                 return answers
-            found |= {name: answers[topic] for name, topic in topics.items()}
-        return found
+            counts |= {name: answers[topic] for name, topic in topics.items()}
+        return counts
 
     async def refresh(self, *, everything: bool = True) -> None:
         """Ask the systems and call `changed` for the affected apps; without `everything`, only for new topics.
@@ -105,7 +105,7 @@ class TopicCounts:
 
     def _round(self, *, everything: bool) -> list[tuple[_System, frozenset[str]]]:
         """Choose the systems and topics to ask for now; those that waited longest come first."""
-        chosen, taken, left = [], Counter[tuple[bool, str]](), False
+        chosen, turns_taken, left = [], Counter[tuple[bool, str]](), False
         for system, topics in sorted(self._wanted.items(), key=lambda one: self._asked.get(one[0], 0.0)):
             last = self._answers.get(system)
             silent = isinstance(last, Unknown)
@@ -114,10 +114,10 @@ class TopicCounts:
                 continue
             if silent or last is None:
                 turns = {(silent, key.namespace) for keys in topics.values() for key in keys}
-                if min(taken[turn] for turn in turns) >= (_SILENT if silent else _NEW):
+                if min(turns_taken[turn] for turn in turns) >= (_SILENT if silent else _NEW):
                     left |= not silent
                     continue
-                taken.update(turns)
+                turns_taken.update(turns)
             self._asked[system] = self.clock()
             chosen.append((system, frozenset(due)))
         if left:
@@ -129,24 +129,24 @@ class TopicCounts:
         before = {} if last is None or isinstance(last, Unknown) else last
         try:
             ask = functools.partial(self.ask, system.bootstrap, system.bootstrap, dict(system.config), topics)
-            said = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
-            answer: Mapping[str, int | None] | Unknown = {**before, **said}
+            counts = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+            answer: Mapping[str, int | None] | Unknown = {**before, **counts}
         except HoldfastError as error:
             answer = Unknown(one_line(error))
             if isinstance(error, UnansweredError) and answer != last:
                 _LOG.warning("%s Tried: %s.", answer.why, error.tried)
         self._answers[system] = answer
-        wanted = self._wanted.get(system, {})
+        keys_by_topic = self._wanted.get(system, {})
         changed = [topic for topic in topics if _of(last, topic) != _of(answer, topic)]
-        for key in sorted({key for topic in changed for key in wanted.get(topic, ())}):
+        for key in sorted({key for topic in changed for key in keys_by_topic.get(topic, ())}):
             self.changed(key)
 
     def _answered(self, system: _System, key: AppKey, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:
-        wanted = self._wanted.setdefault(system, {})
-        if not topics <= wanted.keys():
+        keys_by_topic = self._wanted.setdefault(system, {})
+        if not topics <= keys_by_topic.keys():
             self.news.set()
         for topic in topics:
-            wanted.setdefault(topic, {})[key] = self.clock()
+            keys_by_topic.setdefault(topic, {})[key] = self.clock()
         answer = self._answers.get(system)
         if isinstance(answer, Unknown) or (answer is not None and topics <= answer.keys()):
             return answer
@@ -156,9 +156,9 @@ class TopicCounts:
         limit = self.clock() - self.forget_after
         for system, topics in list(self._wanted.items()):
             for topic, keys in list(topics.items()):
-                kept = {key: since for key, since in keys.items() if since > limit}
-                if kept:
-                    topics[topic] = kept
+                recent_keys = {key: since for key, since in keys.items() if since > limit}
+                if recent_keys:
+                    topics[topic] = recent_keys
                 else:
                     del topics[topic]
             if not topics:

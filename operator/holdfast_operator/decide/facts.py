@@ -260,10 +260,10 @@ class Case:
     @property
     def rolled_back(self) -> Rollback | None:
         """Return the rollback if the spec that is judged is the one that ran before, in place of the newest."""
-        rollback, begun_attempt = self.status.rollback, self.status.begun
-        if rollback is None or begun_attempt is None or rollback.generation != self.snapshot.app.generation:
+        rollback, attempt = self.status.rollback, self.status.begun
+        if rollback is None or attempt is None or rollback.generation != self.snapshot.app.generation:
             return None
-        return rollback if self.judged.fingerprint == begun_attempt.spec_hash else None
+        return rollback if self.judged.fingerprint == attempt.spec_hash else None
 
     @property
     def restart(self) -> Restart:

@@ -48,10 +48,10 @@ def rollback_from(case: Case, stuck: AppFinding) -> Rollback:
 
 def _has_other(case: Case) -> bool:
     """Return whether another spec ran before this attempt, which never began and is still what is wanted."""
-    app, status, begun_attempt = case.judged.app, case.status, case.status.begun
+    app, status, attempt = case.judged.app, case.status, case.status.begun
     if (
-        begun_attempt is None
-        or begun_attempt.spec_hash == status.spec_hash
+        attempt is None
+        or attempt.spec_hash == status.spec_hash
         or case.begun
         or isinstance(case.snapshot.report, Unknown)
     ):

@@ -59,8 +59,8 @@ class _Turns:
     waiting: dict[str, deque["_Question"]] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, asked: "_Question") -> None:
-        self.waiting.setdefault(asked.namespace, deque()).append(asked)
+    def put(self, question: "_Question") -> None:
+        self.waiting.setdefault(question.namespace, deque()).append(question)
         self.news.set()
 
     async def next(self) -> "_Question":
@@ -68,11 +68,11 @@ class _Turns:
             self.news.clear()
             await self.news.wait()
         namespace = next(iter(self.waiting))
-        mine = self.waiting.pop(namespace)
-        asked = mine.popleft()
-        if mine:
-            self.waiting[namespace] = mine
-        return asked
+        questions = self.waiting.pop(namespace)
+        question = questions.popleft()
+        if questions:
+            self.waiting[namespace] = questions
+        return question
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,11 @@ class ExaminerLanes:
 
     async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:
         """Return the answer or `TooExpensive`, and its size in bytes."""
-        asked = _Question(namespace, pickle.dumps((question, *arguments)), asyncio.get_running_loop().create_future())
-        self._turns[0].put(asked)
-        answer, size = await asked.answer
+        queued_question = _Question(
+            namespace, pickle.dumps((question, *arguments)), asyncio.get_running_loop().create_future()
+        )
+        self._turns[0].put(queued_question)
+        answer, size = await queued_question.answer
         return answer, size
 
     async def run(self) -> None:
@@ -114,53 +116,55 @@ class ExaminerLanes:
             ours = [socket.socketpair() for _ in self.lanes]
             words = [
                 str(word)
-                for (_, theirs), lane in zip(ours, self.lanes, strict=True)
-                for word in (theirs.fileno(), lane.cpu, lane.memory, lane.nice)
+                for (_, worker_socket), lane in zip(ours, self.lanes, strict=True)
+                for word in (worker_socket.fileno(), lane.cpu, lane.memory, lane.nice)
             ]
             root = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-c",
                 _WORKER,
                 *words,
-                pass_fds=[theirs.fileno() for _, theirs in ours],
+                pass_fds=[worker_socket.fileno() for _, worker_socket in ours],
                 start_new_session=True,
                 stdin=asyncio.subprocess.DEVNULL,
             )
-            for _, theirs in ours:
-                theirs.close()
-            serving = [asyncio.create_task(self._serve(at, mine)) for at, (mine, _) in enumerate(ours)]
+            for _, worker_socket in ours:
+                worker_socket.close()
+            serving = [
+                asyncio.create_task(self._serve(number, own_socket)) for number, (own_socket, _) in enumerate(ours)
+            ]
             try:
                 await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for task in serving:
                     task.cancel()
                 await asyncio.gather(*serving, return_exceptions=True)
-                for mine, _ in ours:
-                    mine.close()
+                for own_socket, _ in ours:
+                    own_socket.close()
                 with suppress(ProcessLookupError):
                     os.killpg(root.pid, signal.SIGKILL)
                 await root.wait()
             await asyncio.sleep(_PAUSE)
 
-    async def _serve(self, at: int, ours: socket.socket) -> None:
+    async def _serve(self, number: int, ours: socket.socket) -> None:
         """Send questions to a worker one by one, until it stops answering."""
         reader, writer = await asyncio.open_connection(sock=ours)
-        lane, turns = self.lanes[at], self._turns[at]
+        lane, turns = self.lanes[number], self._turns[number]
         try:
             while True:
-                asked = await turns.next()
+                question = await turns.next()
                 try:
                     async with asyncio.timeout(lane.cpu + _PATIENCE):
-                        answer, size = await _answer(reader, writer, asked.question)
+                        answer, size = await _answer(reader, writer, question.question)
                 except BaseException as error:
                     # On any error the processes are killed, and the caller gets an error.
                     message = f"what reads specs is gone ({type(error).__name__}), and is started again"
-                    _tell(asked, NotAnsweredError(message))
+                    _tell(question, NotAnsweredError(message))
                     raise
-                if answer == _TOO_SLOW and at + 1 < len(self._turns):
-                    self._turns[at + 1].put(asked)
+                if answer == _TOO_SLOW and number + 1 < len(self._turns):
+                    self._turns[number + 1].put(question)
                 else:
-                    _tell(asked, (_judged(answer, lane), size))
+                    _tell(question, (_judged(answer, lane), size))
         finally:
             writer.close()
             with suppress(OSError):
@@ -184,13 +188,13 @@ def _judged(answer: Any, lane: ExaminerLane) -> Any:
     return TooExpensive(f"it ended the process that did it (signal {-answer.code})")
 
 
-def _tell(asked: _Question, answer: Any) -> None:
-    if asked.answer.done():
+def _tell(question: _Question, answer: Any) -> None:
+    if question.answer.done():
         return
     if isinstance(answer, BaseException):
-        asked.answer.set_exception(answer)
+        question.answer.set_exception(answer)
     else:
-        asked.answer.set_result(answer)
+        question.answer.set_result(answer)
 
 
 _LOG = logging.getLogger("holdfast")
@@ -228,8 +232,8 @@ class Examiner:
         if unread is not None:
             return ParsedSpec(None, None, f"spec: it can't be read: {unread}")
         since, named = (metadata.get("generation"), of_attempt), {"metadata": {"name": metadata["name"]}}
-        kept = {name: tree[name] for name in ("apiVersion", "kind", "spec") if name in tree} | named
-        answer = await self._answer(key, (metadata["uid"], "spec"), since, kept)
+        spec_tree = {name: tree[name] for name in ("apiVersion", "kind", "spec") if name in tree} | named
+        answer = await self._answer(key, (metadata["uid"], "spec"), since, spec_tree)
         return answer if isinstance(answer, ParsedSpec) else ParsedSpec(None, None, answer)
 
     async def told(self, key: AppKey, uid: str, text: str) -> StreamApp | None:
@@ -250,14 +254,14 @@ class Examiner:
 
     async def _answer(self, key: AppKey, which: QuestionKey, since: object, *arguments: Any) -> Any:
         """Return the answer, or a message why there can't be one."""
-        while (known := self._refused.get(which, since) or self._answers.get(which, since)) is None:
+        while (answer := self._refused.get(which, since) or self._answers.get(which, since)) is None:
             if which not in self._asked:
                 self._asked[which] = asyncio.create_task(self._ask(key, which, since, *arguments))
-            asked = self._asked[which]
-            await asyncio.wait({asked}, timeout=_MOMENT)
-            if not asked.done():
+            task = self._asked[which]
+            await asyncio.wait({task}, timeout=_MOMENT)
+            if not task.done():
                 raise ExaminationPendingError
-        return known
+        return answer
 
     async def _ask(self, key: AppKey, which: QuestionKey, since: object, *arguments: Any) -> None:
         clock = asyncio.get_running_loop().time

@@ -60,8 +60,8 @@ def answered(question: bytes) -> bytes:
     except PlanningFailedError as failed:
         if isinstance(failed.__cause__, MemoryError):
             raise failed.__cause__ from None
-        told = "".join(traceback.format_exception(failed.__cause__))
-        return pickle.dumps(AnswerFault(failed.bug, told[-_LONGEST_TRACEBACK:]))
+        trace = "".join(traceback.format_exception(failed.__cause__))
+        return pickle.dumps(AnswerFault(failed.bug, trace[-_LONGEST_TRACEBACK:]))
 
 
 def _told(text: str) -> ParsedSpec:
@@ -111,55 +111,55 @@ def main(arguments: Sequence[str]) -> None:
     workers = {_forked(at, lanes): at for at in range(len(lanes))}
     while True:
         pid, status = os.wait()
-        at, code = workers.pop(pid), os.waitstatus_to_exitcode(status)
+        number, code = workers.pop(pid), os.waitstatus_to_exitcode(status)
         if code < 0 or code == OUT_OF_MEMORY:
-            _send(lanes[at][0], pickle.dumps(WorkerExit(code)))
+            _send(lanes[number][0], pickle.dumps(WorkerExit(code)))
         elif code != _SUCCESSOR:
             return  # the operator has gone, or the question could not be received
-        workers[_forked(at, lanes)] = at
+        workers[_forked(number, lanes)] = number
 
 
-def _forked(at: int, lanes: Sequence[tuple[socket.socket, ExaminerLane]]) -> int:
+def _forked(number: int, lanes: Sequence[tuple[socket.socket, ExaminerLane]]) -> int:
     """Start a worker of this lane; return its process id."""
     pid = os.fork()
     if pid == 0:
         for other, _ in lanes:
-            if other is not lanes[at][0]:
+            if other is not lanes[number][0]:
                 other.close()  # otherwise the operator would not notice that the other lane has ended
-        _work(*lanes[at])
+        _work(*lanes[number])
     return pid
 
 
-def _work(asked: socket.socket, lane: ExaminerLane) -> NoReturn:
+def _work(channel: socket.socket, lane: ExaminerLane) -> NoReturn:
     os.nice(lane.nice)
     most = _data() + lane.memory
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for _ in range(_ANSWERS):
-        header = _received(asked, HEADER.size)
+        header = _received(channel, HEADER.size)
         if not header:
             os._exit(0)
-        question = _received(asked, HEADER.unpack(header)[0])
+        question = _received(channel, HEADER.unpack(header)[0])
         signal.setitimer(signal.ITIMER_PROF, lane.cpu)
         try:
             answer = answered(question)
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _send(asked, answer)
+        _send(channel, answer)
     os._exit(_SUCCESSOR)
 
 
-def _received(asked: socket.socket, size: int) -> bytes:
+def _received(channel: socket.socket, size: int) -> bytes:
     """Read this many bytes; fewer if the operator has gone."""
     data = bytearray()
-    while len(data) < size and (part := asked.recv(size - len(data))):
+    while len(data) < size and (part := channel.recv(size - len(data))):
         data += part
     return bytes(data)
 
 
-def _send(asked: socket.socket, answer: bytes) -> None:
-    asked.sendall(HEADER.pack(len(answer)) + answer)
+def _send(channel: socket.socket, answer: bytes) -> None:
+    channel.sendall(HEADER.pack(len(answer)) + answer)
 
 
 def _data() -> int:

@@ -21,22 +21,22 @@ _SHOWN_PROBLEMS = 10
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    seen: Grounds
+    grounds: Grounds
     app: StreamApp
     plan: Plan | None
     policy: PodPolicy
 
 
-def judge(seen: Grounds, spec: ParsedSpec, policy: PodPolicy) -> StartVerdict:
+def judge(grounds: Grounds, spec: ParsedSpec, policy: PodPolicy) -> StartVerdict:
     """Return whether an attempt of the current app may start."""
     app = spec.app
     if app is None:
         return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, spec.wrong))
     planned = None
-    if not isinstance(seen.counts, Unknown) and not isinstance(seen.record, Unknown):
-        planned = plan(app, PlanningFacts(topics=seen.counts, record=seen.record))
-    case = _Case(seen, app, planned, policy)
-    against = next((found for ask in START_CHECKS if (found := ask(case)) is not None), None)
+    if not isinstance(grounds.counts, Unknown) and not isinstance(grounds.record, Unknown):
+        planned = plan(app, PlanningFacts(topics=grounds.counts, record=grounds.record))
+    case = _Case(grounds, app, planned, policy)
+    against = next((finding for ask in START_CHECKS if (finding := ask(case)) is not None), None)
     pods = pod_digests(app, policy.release) if against is None else ()
     return StartVerdict(app, planned, against, spec.fingerprint, pods)
 
@@ -83,10 +83,10 @@ def _pods(case: _Case) -> AppFinding | None:
 
 
 def _readable(case: _Case) -> AppFinding | None:
-    for what in (case.seen.record, case.seen.missing, case.seen.storage_class):
+    for what in (case.grounds.record, case.grounds.missing, case.grounds.storage_class):
         if isinstance(what, Unknown):
             return AppFinding(Reason.CLUSTER_UNREADABLE, what.why)
-    counts = case.seen.counts
+    counts = case.grounds.counts
     if isinstance(counts, Unknown):
         return AppFinding(Reason.BROKER_UNREACHABLE if counts.asked else Reason.ASKING_BROKERS, counts.why)
     return None
@@ -95,24 +95,24 @@ def _readable(case: _Case) -> AppFinding | None:
 def _plan_valid(case: _Case) -> AppFinding | None:
     if case.plan is None or case.plan.valid:
         return None
-    told = [
-        f"{one.reason.value} at {one.step or one.stream or 'the app'}: {one.message}"
-        + (f" (repair: {one.repair.summary})" if one.repair is not None else "")
-        for one in case.plan.problems[:_SHOWN_PROBLEMS]
+    problems = [
+        f"{problem.reason.value} at {problem.step or problem.stream or 'the app'}: {problem.message}"
+        + (f" (repair: {problem.repair.summary})" if problem.repair is not None else "")
+        for problem in case.plan.problems[:_SHOWN_PROBLEMS]
     ]
-    more = len(case.plan.problems) - len(told)
-    return AppFinding(case.plan.problems[0].reason, "; ".join(told) + (f"; and {more} more" if more else ""))
+    more = len(case.plan.problems) - len(problems)
+    return AppFinding(case.plan.problems[0].reason, "; ".join(problems) + (f"; and {more} more" if more else ""))
 
 
 def _objects_there(case: _Case) -> AppFinding | None:
-    missing = case.seen.missing
+    missing = case.grounds.missing
     if isinstance(missing, Unknown) or not missing:
         return None
-    return AppFinding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.seen.namespace}")
+    return AppFinding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.grounds.namespace}")
 
 
 def _storage_class(case: _Case) -> AppFinding | None:
-    if case.seen.storage_class is not None:
+    if case.grounds.storage_class is not None:
         return None
     if (named := case.app.spec.state.storage_class) is not None:
         message = f"spec.state.storageClass: the cluster has no StorageClass {named}; create it, or name another"

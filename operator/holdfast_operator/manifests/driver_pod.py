@@ -140,7 +140,7 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: AppOw
         report_name(app.name, run),
         start.topics,
     )
-    told = {name: tree[name] for name in ("apiVersion", "kind", "spec")} | {"metadata": {"name": app.name}}
+    app_tree = {name: tree[name] for name in ("apiVersion", "kind", "spec")} | {"metadata": {"name": app.name}}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -151,7 +151,7 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: AppOw
         },
         "immutable": True,
         "data": {
-            APP_KEY: json.dumps(told, ensure_ascii=False, sort_keys=True),
+            APP_KEY: json.dumps(app_tree, ensure_ascii=False, sort_keys=True),
             ORDERS_KEY: who.text(),
             EXECUTOR_KEY: json.dumps(executor_template(start, owner, release), sort_keys=True),
             SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release, start.storage_class), sort_keys=True),
@@ -329,20 +329,22 @@ def _disk(app: StreamApp) -> StateDisk:
 
 
 def _add_local_state(spec: Tree, app: StreamApp, owner: AppOwner) -> None:
-    own: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
-    spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else own]
+    empty_dir: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
+    spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else empty_dir]
     (container,) = spec["containers"]
     container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": STATE_FOLDER}]
 
 
 def _secret_volumes(app: StreamApp) -> list[Tree]:
-    return [{"name": f"secret-{at}", "secret": {"secretName": name}} for at, name in enumerate(secrets_needed(app))]
+    return [
+        {"name": f"secret-{number}", "secret": {"secretName": name}} for number, name in enumerate(secrets_needed(app))
+    ]
 
 
 def _secret_mounts(app: StreamApp) -> list[Tree]:
     return [
-        {"name": f"secret-{at}", "mountPath": f"{_FOLDER}/secrets/{name}", "readOnly": True}
-        for at, name in enumerate(secrets_needed(app))
+        {"name": f"secret-{number}", "mountPath": f"{_FOLDER}/secrets/{name}", "readOnly": True}
+        for number, name in enumerate(secrets_needed(app))
     ]
 
 

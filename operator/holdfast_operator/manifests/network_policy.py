@@ -65,21 +65,25 @@ def network_policies(
     """Return the policies to create before any pod of the app. `labels`: the installation's labels for its objects."""
 
     def policy(name: str, pods: Mapping[str, str], rules: Tree) -> Tree:
-        own = {APP_LABEL: app.name, "app.kubernetes.io/name": app.name, "app.kubernetes.io/managed-by": "holdfast"}
+        own_labels = {
+            APP_LABEL: app.name,
+            "app.kubernetes.io/name": app.name,
+            "app.kubernetes.io/managed-by": "holdfast",
+        }
         return {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": {"name": name, "labels": {**labels, **own}, "ownerReferences": [owner.reference()]},
+            "metadata": {"name": name, "labels": {**labels, **own_labels}, "ownerReferences": [owner.reference()]},
             "spec": {"podSelector": {"matchLabels": dict(pods)}, **rules},
         }
 
     everyone = {APP_LABEL: app.name}
-    among = [{"podSelector": {"matchLabels": everyone}}]
+    own_pods = [{"podSelector": {"matchLabels": everyone}}]
     rules = {
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": among}, *network.ingress],
+        "ingress": [{"from": own_pods}, *network.ingress],
         # Explicit, as the other policy may be left from an earlier attempt and would restrict the driver.
-        "egress": [{}] if network.open else [{"to": among}, *_ways_out(app, network), *network.egress],
+        "egress": [{}] if network.open else [{"to": own_pods}, *_ways_out(app, network), *network.egress],
     }
     policies = [policy(policy_name(app.name, owner.uid), everyone, rules)]
     if not network.open:

@@ -102,7 +102,7 @@ class PodPolicy:
         )
         return (
             *self._refused_state(app),
-            *(f"spec.runtime.{part}.podTemplate.{one}" for part, pod in pods for one in self._refused(pod)),
+            *(f"spec.runtime.{part}.podTemplate.{violation}" for part, pod in pods for violation in self._refused(pod)),
             *self._refused_settings(app),
         )
 
@@ -112,8 +112,8 @@ class PodPolicy:
         volumes = template["spec"].get("volumes")
         if not takes_node_folder(app) or not isinstance(volumes, list):
             return template
-        own = node_folder(app, _SOMEBODY)
-        return {**template, "spec": {**template["spec"], "volumes": [one for one in volumes if one != own]}}
+        state_folder = node_folder(app, _SOMEBODY)
+        return {**template, "spec": {**template["spec"], "volumes": [one for one in volumes if one != state_folder]}}
 
     def _refused_state(self, app: StreamApp) -> Iterator[str]:
         if takes_node_folder(app) and not self.node_state:
@@ -127,19 +127,23 @@ class PodPolicy:
         if self.profile is not PodProfile.ANY:
             for rule in _BESIDE:
                 yield from rule(pod)
-        named = [one for field in ("serviceAccountName", "serviceAccount") for one in values(pod, f"spec.{field}")]
-        for at, account in [one for one in named if one[1] != ""] or [("spec.serviceAccountName", "default")]:
+        named = [
+            named_account
+            for field in ("serviceAccountName", "serviceAccount")
+            for named_account in values(pod, f"spec.{field}")
+        ]
+        for place, account in [one for one in named if one[1] != ""] or [("spec.serviceAccountName", "default")]:
             if not self._may_be(account):
-                yield Violation(at, shown(account), self._account_cure)
+                yield Violation(place, shown(account), self._account_cure)
 
     def _refused_settings(self, app: StreamApp) -> Iterator[str]:
         for name, value in sorted(app.spec.runtime.spark_conf.items()):
-            at = f"spec.runtime.sparkConf.{name}"
+            place = f"spec.runtime.sparkConf.{name}"
             for setting in _SETTINGS:
                 if setting.hits(name, value) and self.profile not in setting.allowed_by:
-                    yield f"{at} {setting.why}: remove it"
+                    yield f"{place} {setting.why}: remove it"
             if _ACCOUNT.fullmatch(name) and not self._may_be(value):
-                yield f"{at} {shown(value)}: {self._account_cure}"
+                yield f"{place} {shown(value)}: {self._account_cure}"
 
     def _may_be(self, account: object) -> bool:
         return ANY_ACCOUNT in self.accounts or account in (self.release.service_account, *self.accounts)

@@ -52,45 +52,45 @@ def violations(pod: ReadTree, profile: PodProfile) -> Iterator[Violation]:
 class _Misshapen:
     """Stands for a value of the wrong type; never equal to an allowed value."""
 
-    def __init__(self, wanted: str) -> None:
-        self.wanted = wanted
+    def __init__(self, shape: str) -> None:
+        self.shape = shape
 
 
-def values(tree: object, path: str, at: str = "") -> Iterator[tuple[str, object]]:
+def values(tree: object, path: str, parent: str = "") -> Iterator[tuple[str, object]]:
     """Yield every value at a path like `a.b[].c`; `*` is each list of containers. Null counts as absent."""
     part, _, rest = path.partition(".")
     if not isinstance(tree, dict):
-        yield at, _Misshapen("an object")
+        yield parent, _Misshapen("an object")
         return
     for name in _LISTS if part == "*" else (part.removesuffix("[]"),):
-        value, here = tree.get(name), f"{at}.{name}" if at else name
+        value, place = tree.get(name), f"{parent}.{name}" if parent else name
         if value is None:
             continue
         if part == "*" or part.endswith("[]"):
-            yield from _elements(value, rest, here)
+            yield from _elements(value, rest, place)
         elif rest:
-            yield from values(value, rest, here)
+            yield from values(value, rest, place)
         else:
-            yield here, value
+            yield place, value
 
 
-def _elements(value: object, rest: str, at: str) -> Iterator[tuple[str, object]]:
+def _elements(value: object, rest: str, parent: str) -> Iterator[tuple[str, object]]:
     if not isinstance(value, list):
-        yield at, _Misshapen("a list")
+        yield parent, _Misshapen("a list")
         return
-    for number, one in enumerate(value):
-        name = one.get("name") if isinstance(one, dict) else None
-        here = f"{at}[{name[:_SHOWN] if isinstance(name, str) else number}]"
+    for number, element in enumerate(value):
+        name = element.get("name") if isinstance(element, dict) else None
+        place = f"{parent}[{name[:_SHOWN] if isinstance(name, str) else number}]"
         if rest:
-            yield from values(one, rest, here)
+            yield from values(element, rest, place)
         else:
-            yield here, one
+            yield place, element
 
 
 def shown(value: object) -> str:
     """Return what is wrong with a value, in words."""
     if isinstance(value, _Misshapen):
-        return f"is not {value.wanted}"
+        return f"is not {value.shape}"
     if value is None:
         return "is not set"
     if isinstance(value, dict | list):
@@ -128,9 +128,9 @@ def if_set(*paths: str, allows: Allows = _nothing, cure: str = _REMOVE) -> Rule:
 
     def rule(pod: ReadTree) -> Iterator[Violation]:
         for path in paths:
-            for at, value in values(pod, path):
+            for place, value in values(pod, path):
                 if not allows(value):
-                    yield Violation(at, shown(value), cure)
+                    yield Violation(place, shown(value), cure)
 
     return rule
 
@@ -139,10 +139,10 @@ def _in_each_container(field: str, allows: Allows, cure: str) -> Rule:
     """Return a rule: every container must set this field to an allowed value."""
 
     def rule(pod: ReadTree) -> Iterator[Violation]:
-        for at, container in _containers(pod):
+        for place, container in _containers(pod):
             value = _first(container, field)
             if not allows(value):
-                yield Violation(f"{at}.{field}", shown(value), cure)
+                yield Violation(f"{place}.{field}", shown(value), cure)
 
     return rule
 
@@ -151,13 +151,13 @@ def _in_pod_or_containers(field: str, allows: Allows, cure: str) -> Rule:
     """Return a rule: the pod must set an allowed value and no container another one, or each container must set it."""
 
     def rule(pod: ReadTree) -> Iterator[Violation]:
-        said = _first(pod, f"spec.{field}")
-        if said is not None and not allows(said):
-            yield Violation(f"spec.{field}", shown(said), cure)
-        for at, container in _containers(pod):
+        pod_value = _first(pod, f"spec.{field}")
+        if pod_value is not None and not allows(pod_value):
+            yield Violation(f"spec.{field}", shown(pod_value), cure)
+        for place, container in _containers(pod):
             value = _first(container, field)
-            if not allows(value) and (value is not None or said is None):
-                yield Violation(f"{at}.{field}", shown(value), cure)
+            if not allows(value) and (value is not None or pod_value is None):
+                yield Violation(f"{place}.{field}", shown(value), cure)
 
     return rule
 
@@ -200,25 +200,25 @@ _VOLUMES = frozenset(
 
 
 def _apparmor_annotations(pod: ReadTree) -> Iterator[Violation]:
-    for at, annotations in values(pod, "metadata.annotations"):
+    for place, annotations in values(pod, "metadata.annotations"):
         if not isinstance(annotations, dict):
-            yield Violation(at, "is not an object", _REMOVE)
+            yield Violation(place, "is not an object", _REMOVE)
             continue
         for name, value in annotations.items():
             unset = value is None or value in ("", "runtime/default")
             if str(name).startswith(_APPARMOR) and not (unset or str(value).startswith("localhost/")):
-                yield Violation(f"{at}[{str(name)[:_SHOWN]}]", shown(value), _REMOVE)
+                yield Violation(f"{place}[{str(name)[:_SHOWN]}]", shown(value), _REMOVE)
 
 
 def _volume_kinds(pod: ReadTree) -> Iterator[Violation]:
-    for at, volume in values(pod, "spec.volumes[]"):
+    for place, volume in values(pod, "spec.volumes[]"):
         if not isinstance(volume, dict):
-            yield Violation(at, shown(volume) if isinstance(volume, _Misshapen) else "is not an object", _REMOVE)
+            yield Violation(place, shown(volume) if isinstance(volume, _Misshapen) else "is not an object", _REMOVE)
             continue
         for kind, value in volume.items():
             if kind not in _VOLUMES and value is not None:
-                known = ", ".join(sorted(_VOLUMES - {"name"}))
-                yield Violation(f"{at}.{str(kind)[:_SHOWN]}", "is a volume of another kind", f"use one of {known}")
+                kinds = ", ".join(sorted(_VOLUMES - {"name"}))
+                yield Violation(f"{place}.{str(kind)[:_SHOWN]}", "is a volume of another kind", f"use one of {kinds}")
 
 
 _COMMON: tuple[Rule, ...] = (

@@ -112,15 +112,15 @@ def _refused_in_main(spec: Mapping[str, Any], main: str) -> Iterator[tuple[str, 
         # Null is refused too: without our container Spark would add its own, without our security settings.
         yield "spec.containers", "(is a list of objects)"
         return
-    for one in containers:
-        if not one.get("name"):
+    for container in containers:
+        if not container.get("name"):
             yield "spec.containers[]", f"(each has a name; Holdfast's own is {main})"
-        if one.get("name") != main:
+        if container.get("name") != main:
             continue
         for name, why in _MAIN_FIELDS.items():
-            if name in one:
+            if name in container:
                 yield f"spec.containers[{main}].{name}", f"({why})"
-        variables = one.get("env", [])
+        variables = container.get("env", [])
         if not isinstance(variables, list):
             yield f"spec.containers[{main}].env", "(is a list of objects)"
             continue
@@ -147,10 +147,10 @@ def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
 
 def _merged_lists(ours: list[Any], users: list[Any], key: str) -> list[Any]:
     """Return our items in our order, each merged with the user's, then the items that only the user has."""
-    known = [one.get(key) for one in ours]
-    theirs = {one.get(key): one for one in users if isinstance(one, dict) and one.get(key) in known}
-    return [merged(one, theirs.get(one.get(key), {})) for one in ours] + [
-        one for one in users if not isinstance(one, dict) or one.get(key) not in known
+    keys = [one.get(key) for one in ours]
+    users_by_key = {one.get(key): one for one in users if isinstance(one, dict) and one.get(key) in keys}
+    return [merged(one, users_by_key.get(one.get(key), {})) for one in ours] + [
+        one for one in users if not isinstance(one, dict) or one.get(key) not in keys
     ]
 
 
@@ -164,11 +164,11 @@ def with_node_tolerations(pod: Tree, seconds: int) -> Tree:
     tolerations = spec.get("tolerations") or []
     if not isinstance(tolerations, list):
         return pod  # the API server reports what is wrong with it
-    given = [one for one in tolerations if isinstance(one, dict)]
+    user_tolerations = [one for one in tolerations if isinstance(one, dict)]
     ours = [
         {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
         for taint in _TAINTS
-        if not any(_tolerates(one, taint) for one in given)
+        if not any(_tolerates(one, taint) for one in user_tolerations)
     ]
     return {**pod, "spec": {**spec, "tolerations": [*tolerations, *ours]}}
 

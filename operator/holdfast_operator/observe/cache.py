@@ -122,14 +122,14 @@ class WatchCache:
         self.checked.pop(key, None)
         self._silences.pop(key, None)
 
-    def saw_pod(self, tree: Tree, *, gone: bool) -> AppKey | None:
+    def saw_pod(self, tree: Tree, *, deleted: bool) -> AppKey | None:
         """Record a changed or deleted pod; return its app, or None if it belongs to none."""
         key = whose_pod(tree)
         if key is None:
             return None
         place, version, versions = _place_of(tree), _version(tree), self._versions[POD]
         before = versions.app_of(place)
-        if gone:
+        if deleted:
             # A successor of the same name, which kopf may report first, stays.
             if versions.end(place, version):
                 self._drop_pod(before, place)
@@ -150,7 +150,7 @@ class WatchCache:
         versions = self._versions[POD]
         for tree in trees:
             if _place_of(tree) in versions:
-                self.saw_pod(tree, gone=False)
+                self.saw_pod(tree, deleted=False)
         listed = CompleteList(key.namespace, version_number(version), frozenset(map(_place_of, trees)), key)
         for place in versions.missing(listed):
             self._drop_pod(key, place)
@@ -175,31 +175,31 @@ class WatchCache:
     def first_report(self, tree: Tree) -> None:
         """Record a report unless one is already known."""
         if _place_of(tree) not in self.reports:
-            self.saw_report(tree, gone=False)
+            self.saw_report(tree, deleted=False)
 
     def read_report(self, tree: Tree) -> None:
         """Record a report that was read; ignored if no watch knows it, as it may be gone by now."""
         if _place_of(tree) in self._versions[CONFIG_MAP]:
-            self.saw_report(tree, gone=False)
+            self.saw_report(tree, deleted=False)
 
-    def saw_report(self, tree: Tree, *, gone: bool) -> tuple[DriverReport | None, DriverReport | None]:
+    def saw_report(self, tree: Tree, *, deleted: bool) -> tuple[DriverReport | None, DriverReport | None]:
         """Record a driver's report; return the previous and the new one."""
         place, version, versions = _place_of(tree), _version(tree), self._versions[CONFIG_MAP]
         before = self.reports.get(place)
-        news = versions.end(place, version) if gone else versions.update(place, version, whose_report(tree))
+        news = versions.end(place, version) if deleted else versions.update(place, version, whose_report(tree))
         if not news:
             return before, before
         self.reports.pop(place, None)
-        after = None if gone else report_in(tree)
+        after = None if deleted else report_in(tree)
         if after is not None:
             self.reports[place] = after
         return before, after
 
-    def saw_node(self, tree: Tree, *, gone: bool) -> bool:
+    def saw_node(self, tree: Tree, *, deleted: bool) -> bool:
         """Record a node's state; return whether it started or stopped answering."""
         place, version, versions = _place_of(tree), _version(tree), self._versions[NODE]
-        news = versions.end(place, version) if gone else versions.update(place, version, None)
-        return news and self.nodes.saw(place[1], None if gone else tree)
+        news = versions.end(place, version) if deleted else versions.update(place, version, None)
+        return news and self.nodes.saw(place[1], None if deleted else tree)
 
     def listed(self, kind: ApiKind, listed: CompleteList) -> list[AppKey]:
         """Remove the objects that a watch's list does not have; return the apps concerned."""
@@ -237,8 +237,8 @@ def _text(tree: Tree) -> str | None:
         return None
     metadata = tree["metadata"]
     # managedFields is longer than all the rest, and nothing here uses it.
-    kept = {**tree, "metadata": {name: metadata[name] for name in metadata if name != "managedFields"}}
-    return json.dumps(kept, separators=(",", ":"))
+    shortened_tree = {**tree, "metadata": {name: metadata[name] for name in metadata if name != "managedFields"}}
+    return json.dumps(shortened_tree, separators=(",", ":"))
 
 
 def _length(app: _CachedApp | None) -> int:
@@ -260,8 +260,8 @@ def whose_report(tree: Tree) -> AppKey:
 
 def _ready(tree: Tree) -> tuple[str, str]:
     conditions = (tree.get("status") or {}).get("conditions") or []
-    found: Tree = next((one for one in conditions if one.get("type") == "Ready"), {})
-    return str(found.get("status", "Unknown")), str(found.get("reason", "NotYetKnown"))
+    condition: Tree = next((one for one in conditions if one.get("type") == "Ready"), {})
+    return str(condition.get("status", "Unknown")), str(condition.get("reason", "NotYetKnown"))
 
 
 def _place_of(tree: Tree) -> Place:
@@ -293,11 +293,11 @@ class RecentValues(Generic[K, V]):
 
     def get(self, key: K, since: object) -> V | None:
         """Return the value of this key if it rests on the same facts; None: it has to be computed."""
-        known = self._last.pop(key, None)
-        if known is None or known[0] != since:
+        cached = self._last.pop(key, None)
+        if cached is None or cached[0] != since:
             return None
-        self._last[key] = known
-        return known[1]
+        self._last[key] = cached
+        return cached[1]
 
     def put(self, key: K, since: object, value: V, weight: int = 0) -> V:
         """Keep a value with the facts it rests on. The newest value is always kept, whatever its weight."""

@@ -65,7 +65,7 @@ class KnownVersions:
 
     def missing(self, listed: CompleteList) -> dict[Place, AppKey | None]:
         """Forget the objects that this list would have if they still existed; return them with their apps."""
-        gone = {
+        app_by_place = {
             place: known.app
             for place, known in self._known.items()
             if listed.namespace in (None, place[0])
@@ -73,11 +73,11 @@ class KnownVersions:
             and known.version <= listed.version
             and place not in listed.places
         }
-        for place in gone:
+        for place in app_by_place:
             del self._known[place]
         if listed.app is None:
             self._lists[listed.namespace] = listed
-        return gone
+        return app_by_place
 
     def _ended(self, place: Place, version: int) -> bool:
         """Return whether the last list, which is newer than this version, did not have the object."""

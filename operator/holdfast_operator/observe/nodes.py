@@ -116,8 +116,8 @@ def _nodes_of(term: StorageTree, made_for: object, nodes: Nodes) -> Iterator[Ite
     """
     fields = [(True, one) for one in term.get("matchFields") or ()]
     labels = [(one.get("key") == HOST, one) for one in term.get("matchExpressions") or ()]
-    for of_nodes, one in [*fields, *labels]:
-        values = [str(value) for value in one.get("values") or ()]
+    for of_nodes, requirement in [*fields, *labels]:
+        values = [str(value) for value in requirement.get("values") or ()]
         named = of_nodes or all(value == made_for or nodes.known(value) for value in values)
-        if one.get("operator") == "In" and values and named:
+        if requirement.get("operator") == "In" and values and named:
             yield values

@@ -51,10 +51,10 @@ class PlacementRecords:
 
         Unless `live`, return the cached record if the driver's news (`since`) is the same as when it was read.
         """
-        known = None if live else self._last.get((key, run), since)
-        if known is None:
-            known = self._last.put((key, run), since, (await self._fresh(key, run),))
-        return known[0]
+        cached = None if live else self._last.get((key, run), since)
+        if cached is None:
+            cached = self._last.put((key, run), since, (await self._fresh(key, run),))
+        return cached[0]
 
     async def _fresh(self, key: AppKey, run: str) -> PlacementRecord | None:
         place = record_key(key.name, run)
@@ -68,19 +68,21 @@ async def read_executor_locations(
     """Return the locations of an attempt's executors, and the last assignment. `kind`: what a location is."""
     labels = {APP_LABEL: key.name, ATTEMPT_LABEL: str(attempt), ROLE_LABEL: "executor"}
     trees = await cluster.find(POD, key.namespace, labels)
-    found = [(tree, cache.placed(pod_state(tree))) for tree in trees]
+    candidates = [(tree, cache.placed(pod_state(tree))) for tree in trees]
     # Others may carry these labels too. Tasks that are given to such a pod would never run.
-    seen = [(tree, pod) for tree, pod in found if executor_set_in(key.name, pod.name) == executor_set(key.name, run)]
+    executors = [
+        (tree, pod) for tree, pod in candidates if executor_set_in(key.name, pod.name) == executor_set(key.name, run)
+    ]
     places, wrong = {}, ""
-    for tree, pod in seen:
+    for tree, pod in executors:
         if pod.works:
             try:
                 places[pod.name] = str(await _place(cluster, tree, pod, kind))
             except (LocationMissingError, PodNotScheduledError) as error:
                 wrong = one_line(error)
     # A pod template can put a claim of the user's in place of the executor's own.
-    own = [(pod, pod.claim) for _, pod in seen if pod.claim is not None and is_claim_of(pod.name, pod.claim)]
-    stuck = [claim for pod, claim in own if pod.unschedulable is not None]
+    claims = [(pod, pod.claim) for _, pod in executors if pod.claim is not None and is_claim_of(pod.name, pod.claim)]
+    stuck = [claim for pod, claim in claims if pod.unschedulable is not None]
     return ExecutorLocations(places, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong)
 
 

@@ -83,9 +83,9 @@ class StorageClasses:
             return ""
         if not self.allowed:
             return named
-        kept = _KEPT if isinstance(self._answer(named), str) and not live else _KEPT_BEFORE_A_START
+        lifetime = _KEPT if isinstance(self._answer(named), str) and not live else _KEPT_BEFORE_A_START
         clock = asyncio.get_running_loop().time
-        if clock() - self._asked >= kept:
+        if clock() - self._asked >= lifetime:
             self._classes = await _tried(self.cluster.find(STORAGE_CLASS, None, {}))
             self._asked = clock()
         return self._answer(named)
@@ -126,7 +126,7 @@ async def find_app(world: SnapshotSources, key: AppKey, *, live: bool) -> Tree |
 
 
 async def gather(
-    world: SnapshotSources, app: AppObject, told: ParsedSpec, refused: AppFinding | None, now: int, *, live: bool
+    world: SnapshotSources, app: AppObject, spec: ParsedSpec, refused: AppFinding | None, now: int, *, live: bool
 ) -> Snapshot:
     """Return all facts for a decision about this app. `live`: read them from the API server."""
     key, status = AppKey(app.namespace, app.name), app.status
@@ -135,11 +135,11 @@ async def gather(
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, other_drivers=pods, refused=refused)
     report = await _tried(_report(world, key, status.run_id, live=live))
-    seen = replace(with_pods(app, pods), report=report, refused=refused)
-    if isinstance(seen.driver, PodState):
-        news = seen.driver.uid, report.at if isinstance(report, DriverReport) else None
-        seen = replace(seen, silence=world.cache.silence(key, news, now))
-    return seen if told.app is None else await _with_spec(world, seen, told.app, told.fingerprint, live=live)
+    snapshot = replace(with_pods(app, pods), report=report, refused=refused)
+    if isinstance(snapshot.driver, PodState):
+        news = snapshot.driver.uid, report.at if isinstance(report, DriverReport) else None
+        snapshot = replace(snapshot, silence=world.cache.silence(key, news, now))
+    return snapshot if spec.app is None else await _with_spec(world, snapshot, spec.app, spec.fingerprint, live=live)
 
 
 def with_pods(app: AppObject, pods: Mapping[str, PodState]) -> Snapshot:
@@ -170,26 +170,26 @@ def with_pods(app: AppObject, pods: Mapping[str, PodState]) -> Snapshot:
 
 
 async def _with_spec(
-    world: SnapshotSources, seen: Snapshot, spec: StreamApp, fingerprint: str | None, *, live: bool
+    world: SnapshotSources, snapshot: Snapshot, spec: StreamApp, fingerprint: str | None, *, live: bool
 ) -> Snapshot:
     """Return the snapshot with the facts that a valid spec is needed for."""
-    key, run = AppKey(seen.app.namespace, seen.app.name), spec.spec.run_id
-    last = seen.report if run == seen.app.status.run_id else await _tried(_report(world, key, run, live=live))
+    key, run = AppKey(snapshot.app.namespace, snapshot.app.name), spec.spec.run_id
+    last = snapshot.report if run == snapshot.app.status.run_id else await _tried(_report(world, key, run, live=live))
     if isinstance(last, Unknown):
         raise ClusterUnreachableError(last.why)  # without it an attempt number could be used twice
     secrets = await _secrets(world, key, spec)
-    running = await _running(world, key, seen.app, fingerprint)
+    running = await _running(world, key, snapshot.app, fingerprint)
     at_work = running if isinstance(running, StreamApp) else spec
     return replace(
-        seen,
-        orders_gone=await _orders_gone(world, key, seen.driver),
-        record=await _tried(world.records.read(key, run, since=_news(seen.report), live=live)),
+        snapshot,
+        orders_gone=await _orders_gone(world, key, snapshot.driver),
+        record=await _tried(world.records.read(key, run, since=_news(snapshot.report), live=live)),
         running=running,
         counts=_counts(world, key, spec, secrets),
         missing=await _missing(world, key, spec, secrets),
         storage_class=await world.storage.of(spec, live=live),
-        seats=await _tried(_seats(world, key, at_work, seen)),
-        highest=_highest(seen, run, last),
+        seats=await _tried(_seats(world, key, at_work, snapshot)),
+        highest=_highest(snapshot, run, last),
     )
 
 
@@ -286,9 +286,9 @@ def _attempt(app: str, status: Status) -> str | None:
     return None if status.attempt is None else attempt_name(app, status.run_id or "1", status.attempt)
 
 
-def _highest(seen: Snapshot, run: str, last: DriverReport | None) -> int:
-    names = [attempt_in(seen.app.name, pod.name) for pod in seen.pods]
-    numbers = [name.attempt for name in names if name is not None and name.app_id == app_id(seen.app.name, run)]
+def _highest(snapshot: Snapshot, run: str, last: DriverReport | None) -> int:
+    names = [attempt_in(snapshot.app.name, pod.name) for pod in snapshot.pods]
+    numbers = [name.attempt for name in names if name is not None and name.app_id == app_id(snapshot.app.name, run)]
     return max([*numbers, 0 if last is None else last.attempt])
 
 
@@ -305,19 +305,19 @@ async def _report(world: SnapshotSources, key: AppKey, run: str | None, *, live:
     return report_in(tree)
 
 
-async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, seen: Snapshot) -> ExecutorLocations | None:
+async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, snapshot: Snapshot) -> ExecutorLocations | None:
     """Return executors' locations, unless these executors are known to have the right assignment."""
-    driver = seen.driver
+    driver = snapshot.driver
     if not isinstance(driver, PodState):
         return None
-    mine = [pod for pod in seen.pods if pod.role == "executor" and pod.attempt == driver.attempt]
-    now = frozenset((pod.name, pod.uid, pod.works) for pod in mine)
-    if not driver.works or not mine or driver.attempt is None or world.cache.seated.get(key) == now:
+    executors = [pod for pod in snapshot.pods if pod.role == "executor" and pod.attempt == driver.attempt]
+    now = frozenset((pod.name, pod.uid, pod.works) for pod in executors)
+    if not driver.works or not executors or driver.attempt is None or world.cache.seated.get(key) == now:
         return None
     run, kind = app.spec.run_id, app.spec.state.location
     seats = await read_executor_locations(world.cluster, world.cache, key, run, driver.attempt, kind)
     handed = seats.handed
-    stuck = any(pod.unschedulable is not None for pod in mine)  # its claim may turn out to be on a lost node
+    stuck = any(pod.unschedulable is not None for pod in executors)  # its claim may turn out to be on a lost node
     same = handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places)
     if same and not stuck:
         world.cache.seated[key] = now
@@ -327,10 +327,10 @@ async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, seen: Snap
 async def _secrets(world: SnapshotSources, key: AppKey, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:
     """Return the Secrets that pods mount; None: it does not exist. The values only go to the Kafka client."""
     try:
-        found = {name: await world.cluster.get(SECRET, key.namespace, name) for name in secrets_needed(app)}
+        trees = {name: await world.cluster.get(SECRET, key.namespace, name) for name in secrets_needed(app)}
     except HoldfastError as error:
         return Unknown(one_line(error))
-    return {name: None if tree is None else _settings(tree) for name, tree in found.items()}
+    return {name: None if tree is None else _settings(tree) for name, tree in trees.items()}
 
 
 async def _missing(
@@ -368,8 +368,8 @@ async def _tried(reading: Awaitable[T]) -> T | Unknown:
 
 def default_of(classes: list[Tree]) -> str | None:
     """Return the default class; of several the newest, as in Kubernetes."""
-    found = [one["metadata"] for one in classes]
-    found = [one for one in found if (one.get("annotations") or {}).get(_DEFAULT) == "true"]
-    found.sort(key=lambda one: str(one["name"]))
-    newest = max(found, key=lambda one: str(one.get("creationTimestamp") or ""), default=None)
+    metadata = [one["metadata"] for one in classes]
+    metadata = [one for one in metadata if (one.get("annotations") or {}).get(_DEFAULT) == "true"]
+    metadata.sort(key=lambda one: str(one["name"]))
+    newest = max(metadata, key=lambda one: str(one.get("creationTimestamp") or ""), default=None)
     return None if newest is None else str(newest["name"])

@@ -29,18 +29,18 @@ class SpecThatRan:
 
 async def spec_that_ran(world: SnapshotSources, app: AppObject) -> SpecThatRan | None:
     """Return the app as it ran before its newest spec; None: the newest counts, or nothing else is there."""
-    rollback, begun = app.status.rollback, app.status.begun
-    if rollback is None or begun is None or rollback.generation != app.generation:
+    rollback, attempt = app.status.rollback, app.status.begun
+    if rollback is None or attempt is None or rollback.generation != app.generation:
         return None
-    name = attempt_name(app.name, begun.run_id, begun.attempt)
-    kept = await world.cluster.get(CONFIG_MAP, app.namespace, name)
-    spec = None if kept is None else _spec_in(kept)
-    return None if spec is None else SpecThatRan(replace(app, tree={**app.tree, "spec": spec}), name, begun.spec_hash)
+    name = attempt_name(app.name, attempt.run_id, attempt.attempt)
+    config_map = await world.cluster.get(CONFIG_MAP, app.namespace, name)
+    spec = None if config_map is None else _spec_in(config_map)
+    return None if spec is None else SpecThatRan(replace(app, tree={**app.tree, "spec": spec}), name, attempt.spec_hash)
 
 
 def _spec_in(config_map: Mapping[str, Any]) -> object:
     try:
-        told = load(str((config_map.get("data") or {}).get(APP_KEY)))
+        tree = load(str((config_map.get("data") or {}).get(APP_KEY)))
     except ValueError:
         return None
-    return told.get("spec") if isinstance(told, dict) else None
+    return tree.get("spec") if isinstance(tree, dict) else None

@@ -74,8 +74,8 @@ class LookQueue:
 
     def forget(self, key: AppKey) -> None:
         """Remove a deleted app."""
-        for known in (self._due, self._heaped, self._waits, self._looked, self._paced, self._changed):
-            known.pop(key, None)
+        for record in (self._due, self._heaped, self._waits, self._looked, self._paced, self._changed):
+            record.pop(key, None)
         self._well.discard(key)
 
     @property
@@ -117,8 +117,8 @@ class LookQueue:
 
     def _pop(self, now: float) -> AppKey | None:
         """Remove the first heap entry; return its app if it is due now."""
-        at, _, key = heapq.heappop(self._heap)
-        if self._heaped.get(key) != at:
+        moment, _, key = heapq.heappop(self._heap)
+        if self._heaped.get(key) != moment:
             return None
         del self._heaped[key]
         due = self._due.get(key)

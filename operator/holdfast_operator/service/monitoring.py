@@ -87,9 +87,9 @@ class _Apps(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield apps by their condition Ready, and tasks by whether they run where their state is."""
-        said = Counts(self.cache.readiness())
+        app_counts = Counts(self.cache.readiness())
         apps = GaugeMetricFamily("holdfast_apps", "Apps, by their condition Ready.", labels=("ready", "reason"))
-        for (status, reason), number in said.items():
+        for (status, reason), number in app_counts.items():
             apps.add_metric((status, reason), number)
         yield apps
         reports = list(self.cache.reports.values())

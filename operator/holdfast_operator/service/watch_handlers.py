@@ -69,7 +69,7 @@ class WatchHandlers:
 
     async def pod_there(self, body: Mapping[str, Any], **_: Any) -> None:
         """Record an existing or changed pod. kopf calls this before `pod`, except when the pod is deleted."""
-        self.cache.saw_pod(dict(body), gone=False)
+        self.cache.saw_pod(dict(body), deleted=False)
 
     async def report_there(self, body: Mapping[str, Any], **_: Any) -> None:
         """Record an existing report; `report` handles changes."""
@@ -78,13 +78,13 @@ class WatchHandlers:
     async def pod(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """Request a look after a pod changed. Its new state is already recorded, unless it was deleted."""
         tree = dict(body)
-        key = self.cache.saw_pod(tree, gone=True) if type == "DELETED" else whose_pod(tree)
+        key = self.cache.saw_pod(tree, deleted=True) if type == "DELETED" else whose_pod(tree)
         if key is not None:
             self.looks.soon(key, first=True)
 
     async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """Handle a driver's report; one that only shows progress postpones the next look."""
-        before, after = self.cache.saw_report(dict(body), gone=type == "DELETED")
+        before, after = self.cache.saw_report(dict(body), deleted=type == "DELETED")
         key = whose_report(dict(body))
         if before is not None and after is not None and goes_on(before, after):
             self.looks.put_off(key, DecisionLimits().quiet / 1000)
@@ -93,7 +93,7 @@ class WatchHandlers:
 
     async def node(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """Request looks at the apps with pods on a node that started or stopped answering."""
-        if self.cache.saw_node(dict(body), gone=type == "DELETED"):
+        if self.cache.saw_node(dict(body), deleted=type == "DELETED"):
             for key in self.cache.on_node(_metadata(body, "name")):
                 self.looks.soon(key, first=True)
 

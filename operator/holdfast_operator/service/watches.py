@@ -60,8 +60,8 @@ def registry(handlers: WatchHandlers, *, nodes: bool) -> kopf.OperatorRegistry:
     return made
 
 
-async def _login(responses: "WatchResponses", **given: Any) -> kopf.AiohttpSession | None:
-    info = kopf.login_with_service_account(**given) or kopf.login_with_kubeconfig(**given)
+async def _login(responses: "WatchResponses", **arguments: Any) -> kopf.AiohttpSession | None:
+    info = kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
     return None if info is None else watch_session(info, responses)
 
 
