@@ -61,8 +61,10 @@ def split_compute(verb: Aggregate, columns: Sequence[str], *, carry: bool = Fals
     items = [named_item(text) for text in verb.compute]
     rows = RowType(tuple(Column(name, UNKNOWN) for name in columns))
     by = [_exact(rows, name) or name for name in verb.by]
-    kept = [*by, *(WINDOW_BOUNDS if verb.windowed else ())]
-    split = _Splitting(rows, _fresh("__a", columns), _fresh("__r", [*columns, *kept, *(name for name, _ in items)]))
+    key_columns = [*by, *(WINDOW_BOUNDS if verb.windowed else ())]
+    split = _Splitting(
+        rows, _fresh("__a", columns), _fresh("__r", [*columns, *key_columns, *(name for name, _ in items)])
+    )
     made = [f"{split.taken_apart(value, name)} AS {quoted(name)}" for name, value in items]
     before: list[str] = []
     if split.computed:
@@ -70,7 +72,7 @@ def split_compute(verb: Aggregate, columns: Sequence[str], *, carry: bool = Fals
         before = [quoted(name) for name in dict.fromkeys(columns if carry else bare)]
         before += [f"{expression} AS {quoted(name)}" for expression, name in split.computed.items()]
     as_they_are = split.results == [name for name, _ in items]
-    after = [] if as_they_are else [*map(quoted, kept), *made]
+    after = [] if as_they_are else [*map(quoted, key_columns), *made]
     return Aggregation(tuple(before), tuple(split.calls), tuple(split.results), tuple(after))
 
 
@@ -83,9 +85,9 @@ def _columns_of(call: AggregateCall) -> tuple[str, ...]:
     return call.arguments if call.condition is None else (*call.arguments, call.condition)
 
 
-def _fresh(prefix: str, taken: Iterable[str]) -> Iterator[str]:
+def _fresh(prefix: str, used_names: Iterable[str]) -> Iterator[str]:
     """Names that nothing has, ignoring case."""
-    folded = {name.casefold() for name in taken}
+    folded = {name.casefold() for name in used_names}
     return (name for at in count() if (name := f"{prefix}{at}") not in folded)
 
 
@@ -96,7 +98,7 @@ class _Splitting:
     rows: RowType
     columns: Iterator[str]
     """Names for columns that are computed before."""
-    others: Iterator[str]
+    result_names: Iterator[str]
     """Names for results of calls that are not an item of their own."""
     calls: list[AggregateCall] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
@@ -115,28 +117,28 @@ class _Splitting:
         return written(value)
 
     def _call(self, call: exp.Anonymous) -> AggregateCall:
-        found = read_call(call)
+        written_call = read_call(call)
         return AggregateCall(
-            found.function,
-            tuple(self._column(argument) for argument in found.arguments),
-            None if found.condition is None else self._column(found.condition),
-            distinct=found.distinct,
-            ignore_nulls=found.ignore_nulls,
-            error=found.error,
+            written_call.function,
+            tuple(self._column(argument) for argument in written_call.arguments),
+            None if written_call.condition is None else self._column(written_call.condition),
+            distinct=written_call.distinct,
+            ignore_nulls=written_call.ignore_nulls,
+            error=written_call.error,
         )
 
     def _result(self, call: AggregateCall, name: str | None) -> str:
         if call not in self.calls:
             self.calls.append(call)
-            self.results.append(name or next(self.others))
+            self.results.append(name or next(self.result_names))
         return self.results[self.calls.index(call)]
 
     def _column(self, argument: exp.Expr) -> str:
         """The column that holds an argument: itself, or one that is computed before."""
         if isinstance(argument, exp.Column) and len(argument.parts) == 1:
-            found = _exact(self.rows, argument.name)
-            if found is not None:
-                return found
+            name = _exact(self.rows, argument.name)
+            if name is not None:
+                return name
         expression = written(argument)
         if expression not in self.computed:
             self.computed[expression] = next(self.columns)

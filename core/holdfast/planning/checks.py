@@ -108,10 +108,10 @@ def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str,
     """A problem for each join set whose streams have different partition counts."""
     disagreeing = [one for one in sets if len(_counts(one.streams, counts)) > 1]
     joins = [set(one.streams) for one in disagreeing if one.is_join]
-    told = (one for one in disagreeing if one.is_join or _says_more(one, joins, counts))
+    reported_sets = (one for one in disagreeing if one.is_join or _says_more(one, joins, counts))
     shown = {name: StreamCount(name, count.partitions, count.how) for name, count in counts.items()}
-    for nth, one in enumerate(islice(told, MOST_PROBLEMS)):
-        yield _mismatch(graph, one, shown, with_paths=nth < MOST_EXPLAINED)
+    for nth, join_set in enumerate(islice(reported_sets, MOST_PROBLEMS)):
+        yield _mismatch(graph, join_set, shown, with_paths=nth < MOST_EXPLAINED)
 
 
 def _counts(streams: tuple[str, ...], counts: Mapping[str, DecidedCount]) -> set[int]:
@@ -125,16 +125,16 @@ def _says_more(keyed: JoinSet, joins: list[set[str]], counts: Mapping[str, Decid
     return not inside or len(_counts(rest, counts)) > 1
 
 
-def _mismatch(graph: Graph, one: JoinSet, counts: Mapping[str, StreamCount], *, with_paths: bool) -> Problem:
-    streams = tuple(counts[name] for name in one.streams if name in counts)
+def _mismatch(graph: Graph, join_set: JoinSet, counts: Mapping[str, StreamCount], *, with_paths: bool) -> Problem:
+    streams = tuple(counts[name] for name in join_set.streams if name in counts)
     listed = ", ".join(f"{stream.name} has {stream.partitions}" for stream in streams)
-    message = f"the streams that meet in {one.verb} {one.step} need one partition count, but {listed}"
+    message = f"the streams that meet in {join_set.verb} {join_set.step} need one partition count, but {listed}"
     return Problem(
         Reason.PARTITION_COUNT_MISMATCH,
         message,
-        step=one.step,
+        step=join_set.step,
         streams=streams,
-        paths=paths_to(graph, one.step, tuple(stream.name for stream in streams)) if with_paths else (),
+        paths=paths_to(graph, join_set.step, tuple(stream.name for stream in streams)) if with_paths else (),
     )
 
 
@@ -328,13 +328,13 @@ def _circles(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
     }
     feeds |= {name: set(reaching.along(graph.steps[name].inputs[0])) for name in graph.made()}
     for stream in sorted(graph.stream_writers):
-        seen: set[str] = set()
+        sources: set[str] = set()
         todo = [stream]
         while todo:
-            fresh = feeds.get(todo.pop(), set()) - seen
-            seen |= fresh
+            fresh = feeds.get(todo.pop(), set()) - sources
+            sources |= fresh
             todo += fresh
-        if stream in seen:
+        if stream in sources:
             message = f"rows written to {stream} are read again by the steps that wrote them; make sure that this ends"
             yield Problem(Reason.STREAM_CIRCLE, message, stream=stream)
 

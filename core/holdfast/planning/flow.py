@@ -128,15 +128,15 @@ def missing_columns(names: Iterable[str], rows: RowType, what: str) -> list[SqlF
     ]
 
 
-def differing(one: RowType, other: RowType) -> str | None:
+def differing(first: RowType, second: RowType) -> str | None:
     """How two row types differ in names or types; None if no difference is known."""
-    if not (one.closed and other.closed):
+    if not (first.closed and second.closed):
         return None
-    pairs = [(column, other.find(column.name)) for column in one.columns]
-    only_one = [column.name for column, same in pairs if same is None]
-    only_other = [name for name in other.names if one.find(name) is None]
-    parts = [f"only the first has {listed(only_one)}"] if only_one else []
-    parts += [f"only the second has {listed(only_other)}"] if only_other else []
+    pairs = [(column, second.find(column.name)) for column in first.columns]
+    only_first = [column.name for column, same in pairs if same is None]
+    only_second = [name for name in second.names if first.find(name) is None]
+    parts = [f"only the first has {listed(only_first)}"] if only_first else []
+    parts += [f"only the second has {listed(only_second)}"] if only_second else []
     types = [
         f"{column.name} is {excerpt(column.type)} and {excerpt(same.type)}"
         for column, same in pairs
@@ -147,9 +147,9 @@ def differing(one: RowType, other: RowType) -> str | None:
     return "; ".join(parts) or None
 
 
-def differ(one: str, other: str) -> bool:
+def differ(first: str, second: str) -> bool:
     """Whether both types are known and different."""
-    return comparable(one) != comparable(other) and UNKNOWN not in (one, other)
+    return comparable(first) != comparable(second) and UNKNOWN not in (first, second)
 
 
 def comparable(kind: str) -> str:
@@ -159,7 +159,7 @@ def comparable(kind: str) -> str:
 
 def findings_of(checked: Iterable[CheckedExpression]) -> list[SqlFinding]:
     """All findings of some expressions."""
-    return [finding for one in checked for finding in one.findings]
+    return [finding for expression in checked for finding in expression.findings]
 
 
 def selected(checked: tuple[CheckedExpression, ...]) -> RowType:
@@ -176,8 +176,8 @@ def selected(checked: tuple[CheckedExpression, ...]) -> RowType:
 def copies(checked: tuple[CheckedExpression, ...], sides: dict[str, tuple[int, ...]]) -> Passes:
     """The columns that these expressions pass through unchanged; `sides` maps a qualifier to inputs."""
     passes: Passes = {}
-    for one in checked:
-        if one.name is not None and one.source is not None:
-            side, column = one.source
-            passes[one.name] = frozenset((i, column) for i in sides[side])
+    for expression in checked:
+        if expression.name is not None and expression.source is not None:
+            side, column = expression.source
+            passes[expression.name] = frozenset((i, column) for i in sides[side])
     return passes

@@ -115,19 +115,19 @@ def _order(
         for name, step in steps.items()
     }
     ready = [name for name in steps if not waits_for[name] and not virtual[name]]
-    held = [name for name in steps if not waits_for[name] and virtual[name]]
+    waiting_lookups = [name for name in steps if not waits_for[name] and virtual[name]]
     heapq.heapify(ready)
-    heapq.heapify(held)
+    heapq.heapify(waiting_lookups)
     order: list[str] = []
     done: set[str] = set()
     circles: _Circles | None = None
-    while ready or held:
+    while ready or waiting_lookups:
         if not ready:
-            held = [name for name in held if name not in done and virtual[name]]
-            if not held:
+            waiting_lookups = [name for name in waiting_lookups if name not in done and virtual[name]]
+            if not waiting_lookups:
                 break
             circles = circles or _Circles.of(steps, readers, table_writers, lookups)
-            ready.append(circles.first(held, done))
+            ready.append(circles.first(waiting_lookups, done))
         name = heapq.heappop(ready)
         if name in done:
             continue
@@ -136,7 +136,7 @@ def _order(
         for reader in readers.get(name, ()):
             waits_for[reader] -= 1
             if not waits_for[reader]:
-                heapq.heappush(held if virtual[reader] else ready, reader)
+                heapq.heappush(waiting_lookups if virtual[reader] else ready, reader)
         for lookup in _freed(steps[name], lookups, done):
             virtual[lookup] -= 1
             if not virtual[lookup] and not waits_for[lookup]:
@@ -163,7 +163,7 @@ class _Circles:
         table_writers: dict[str, set[str]],
         lookups: dict[str, set[str]],
     ) -> "_Circles":
-        bit = {name: 1 << at for at, name in enumerate(steps)}
+        bit = {name: 1 << number for number, name in enumerate(steps)}
 
         def bits(names: Iterable[str]) -> int:
             return sum({bit[name] for name in names if name in bit})
@@ -177,23 +177,23 @@ class _Circles:
             )
         return cls(tuple(steps), tuple(before), tuple(behind))
 
-    def first(self, held: Iterable[str], done: set[str]) -> str:
+    def first(self, waiting_lookups: Iterable[str], done: set[str]) -> str:
         """Return the first look-up that waits only for its own cycle: any other would run too early and miss rows."""
-        at = {name: number for number, name in enumerate(self.names)}
-        left = ~sum(1 << at[name] for name in done)
-        for name in sorted(held):
-            if not _reached(at[name], self.before, left) & ~_reached(at[name], self.behind, -1):
+        index_by_name = {name: number for number, name in enumerate(self.names)}
+        left = ~sum(1 << index_by_name[name] for name in done)
+        for name in sorted(waiting_lookups):
+            if not _reached(index_by_name[name], self.before, left) & ~_reached(index_by_name[name], self.behind, -1):
                 return name
-        return min(held)
+        return min(waiting_lookups)
 
 
-def _reached(start: int, onward: tuple[int, ...], among: int) -> int:
-    seen, todo = 0, onward[start] & among
+def _reached(start: int, onward: tuple[int, ...], mask: int) -> int:
+    reached, todo = 0, onward[start] & mask
     while todo:
-        one = todo & -todo
-        seen |= one
-        todo = (todo | onward[one.bit_length() - 1] & among) & ~seen
-    return seen
+        bit = todo & -todo
+        reached |= bit
+        todo = (todo | onward[bit.bit_length() - 1] & mask) & ~reached
+    return reached
 
 
 def _freed(step: Step, lookups: dict[str, set[str]], done: set[str]) -> Iterable[str]:

@@ -14,23 +14,26 @@ from holdfast.spec.edits import COUNT, KEY, ORIGIN, joined_names, shortened, ste
 
 
 def held_keys(
-    wanted: Iterable[KeyNeed], reaching: Reaching, counts: Mapping[str, DecidedCount], kept: Mapping[str, str]
+    key_needs: Iterable[KeyNeed],
+    reaching: Reaching,
+    counts: Mapping[str, DecidedCount],
+    run_names: Mapping[str, str],
 ) -> dict[str, dict[str, str]]:
-    """Return object that keeps state -> by what its state is in tasks. `kept`: stream -> its name in the run."""
-    found: dict[str, dict[str, str]] = {}
-    for need in wanted:
+    """Return object that keeps state -> by what its state is in tasks. `run_names`: stream -> its name in the run."""
+    keys_by_path: dict[str, dict[str, str]] = {}
+    for need in key_needs:
         step = need.step
         if step.lookup is None:
             path = step_path(step.was or step.name) if step.to_table is None else table_paths(step.to_table)[0]
-            found[path] = {KEY: shortened(" and ".join(_key(side.spread, need.columns) for side in need.sides))}
+            keys_by_path[path] = {KEY: shortened(" and ".join(_key(side.spread, need.columns) for side in need.sides))}
             streams = {name for side in need.sides for name in reaching.along(side.source)}
             partitions = {counts[name].actual for name in streams if name in counts}
             if len(partitions) == 1:
-                found[path] |= {
-                    ORIGIN: shortened(joined_names([kept.get(name, name) for name in streams])),
+                keys_by_path[path] |= {
+                    ORIGIN: shortened(joined_names([run_names.get(name, name) for name in streams])),
                     COUNT: str(*partitions),
                 }
-    return found
+    return keys_by_path
 
 
 def _key(spread: Spread, columns: tuple[str, ...]) -> str:

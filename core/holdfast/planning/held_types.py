@@ -19,8 +19,8 @@ _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 def held_types(spec: AppSpec, flow: Flow) -> dict[str, dict[str, str]]:
     """Return what holds columns -> column -> its type, where that is known."""
-    found = {held_path(step.was or step.name): _typed(_held(step, flow)) for step in spec.steps}
-    found |= {
+    types_by_path = {held_path(step.was or step.name): _typed(_held(step, flow)) for step in spec.steps}
+    types_by_path |= {
         table_paths(name)[1]: _typed((column.name, column.type) for column in rows.columns)
         for name, rows in flow.tables.items()
     }
@@ -32,8 +32,8 @@ def held_types(spec: AppSpec, flow: Flow) -> dict[str, dict[str, str]]:
     }
     for what, rows in whole.items():
         if rows.closed:
-            found[what][COLUMNS] = shortened(joined_names([column.name.casefold() for column in rows.columns]))
-    return {what: types for what, types in found.items() if types}
+            types_by_path[what][COLUMNS] = shortened(joined_names([column.name.casefold() for column in rows.columns]))
+    return {what: types for what, types in types_by_path.items() if types}
 
 
 def _all_kept(step: Step) -> bool:
@@ -44,8 +44,8 @@ def _all_kept(step: Step) -> bool:
 def _held(step: Step, flow: Flow) -> Iterator[tuple[str, str]]:
     rows = [flow.rows.get(name, OPEN) for name in step.inputs]
     if step.join is not None:
-        for side, held in zip(("left", "right"), rows, strict=False):
-            yield from ((f"{side}.{column.name}", column.type) for column in held.columns)
+        for side, side_rows in zip(("left", "right"), rows, strict=False):
+            yield from ((f"{side}.{column.name}", column.type) for column in side_rows.columns)
     elif step.aggregate is not None:
         yield from ((column.name, column.type) for column in flow.rows.get(step.name, OPEN).columns)
     elif step.deduplicate is not None:

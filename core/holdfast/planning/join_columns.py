@@ -42,18 +42,20 @@ class JoinParts:
 def split_join(verb: Join | Lookup, left: Sequence[str], right: Sequence[str]) -> JoinParts:
     """Return the parts for sides with these columns. Only for a `select` without findings."""
     rows = tuple(RowType(tuple(Column(name, UNKNOWN) for name in side)) for side in (left, right))
-    on = tuple(found for name in verb.by if (found := rows[0].find(name)) is not None)
+    on = tuple(column for name in verb.by if (column := rows[0].find(name)) is not None)
     scope = Scope.sides(rows[0], rows[1], RowType(on))
     texts = verb.select or ("*",)
-    items = [(text, one) for text in texts for one in check_select([text], scope)]
-    if all(one.source is not None for _, one in items):
-        return JoinParts(tuple(_column(one.source, one.name) for _, one in items if one.source and one.name), ())
+    items = [(text, checked) for text in texts for checked in check_select([text], scope)]
+    if all(checked.source is not None for _, checked in items):
+        return JoinParts(
+            tuple(_column(checked.source, checked.name) for _, checked in items if checked.source and checked.name), ()
+        )
     split = _Splitting(scope, {name.casefold() for name in (*left, *right)})
     after = [
-        f"{split.renamed(one.source)} AS {quoted(str(one.name))}"
-        if one.source is not None
-        else f"{split.rewritten(text)} AS {quoted(str(one.name))}"
-        for text, one in items
+        f"{split.renamed(checked.source)} AS {quoted(str(checked.name))}"
+        if checked.source is not None
+        else f"{split.rewritten(text)} AS {quoted(str(checked.name))}"
+        for text, checked in items
     ]
     return JoinParts(tuple(split.columns.values()), tuple(after))
 
@@ -84,30 +86,30 @@ class TableColumns:
 def split_table(items: Sequence[str], names: Sequence[str]) -> TableColumns:
     """Return the parts of a table's `select` over rows with these columns. Only for one without findings."""
     scope = Scope.of(RowType(tuple(Column(name, UNKNOWN) for name in names)))
-    found = [(text, one) for text in items for one in check_select([text], scope)]
-    kept = {str(one.name): one.source[1] for _, one in found if one.source is not None}
+    checked_items = [(text, checked) for text in items for checked in check_select([text], scope)]
+    kept_columns = {str(checked.name): checked.source[1] for _, checked in checked_items if checked.source is not None}
     computed: dict[str, ComputedColumn] = {}
-    for text, one in found:
-        if one.source is None:
+    for text, checked in checked_items:
+        if checked.source is None:
             split = _Splitting(scope, {name.casefold() for name in names})
             expression = split.rewritten(text)
-            given = []
+            arguments = []
             for column in split.columns.values():
-                name = next((name for name, known in kept.items() if known == column.column), None)
+                name = next((name for name, source in kept_columns.items() if source == column.column), None)
                 if name is None:
                     name = f"{column.column} of its source"
-                    kept[name] = column.column
-                given.append((column.name, name))
-            computed[str(one.name)] = ComputedColumn(text, expression, tuple(given))
-    return TableColumns(tuple(kept.items()), computed, tuple(str(one.name) for _, one in found))
+                    kept_columns[name] = column.column
+                arguments.append((column.name, name))
+            computed[str(checked.name)] = ComputedColumn(text, expression, tuple(arguments))
+    return TableColumns(tuple(kept_columns.items()), computed, tuple(str(checked.name) for _, checked in checked_items))
 
 
 def picked_columns(items: Sequence[str], names: Sequence[str]) -> dict[str, str] | None:
     """Return name -> column of a `select` that takes columns as they are; None if it computes anything."""
     scope = Scope.of(RowType(tuple(Column(name, UNKNOWN) for name in names)))
-    found = [one for text in items for one in check_select([text], scope)]
-    picked = {str(one.name): one.source[1] for one in found if one.source is not None}
-    return picked if picked and len(picked) == len(found) else None
+    checked_items = [checked for text in items for checked in check_select([text], scope)]
+    picked = {str(checked.name): checked.source[1] for checked in checked_items if checked.source is not None}
+    return picked if picked and len(picked) == len(checked_items) else None
 
 
 def _column(source: ColumnSource, name: str) -> JoinColumn:
@@ -118,18 +120,18 @@ def _column(source: ColumnSource, name: str) -> JoinColumn:
 class _Splitting:
     """The columns that expressions have used so far."""
 
-    def __init__(self, scope: Scope, taken: set[str]) -> None:
-        self._scope, self._taken = scope, taken
+    def __init__(self, scope: Scope, used_names: set[str]) -> None:
+        self._scope, self._used_names = scope, used_names
         self.columns: dict[ColumnSource, JoinColumn] = {}
 
     def renamed(self, source: ColumnSource) -> str:
         """Return a column of the sides under its name among the pairs."""
         if source not in self.columns:
-            at = len(self.columns)
-            while f"__c{at}" in self._taken:
-                at += 1
-            self._taken.add(f"__c{at}")
-            self.columns[source] = _column(source, f"__c{at}")
+            number = len(self.columns)
+            while f"__c{number}" in self._used_names:
+                number += 1
+            self._used_names.add(f"__c{number}")
+            self.columns[source] = _column(source, f"__c{number}")
         return quoted(self.columns[source].name)
 
     def rewritten(self, text: str) -> str:
@@ -148,8 +150,8 @@ class _Splitting:
     def _replaced(self, column: exp.Column) -> exp.Expr:
         parts = [part.name for part in column.parts]
         depth = 1 if len(parts) == 1 or self._scope.side(parts[0]) is None else 2
-        found = self._scope.find(tuple(parts[:depth]))
-        source = getattr(found, "source", None)
+        resolved = self._scope.find(tuple(parts[:depth]))
+        source = getattr(resolved, "source", None)
         assert source is not None  # noqa: S101 - the select has no findings
         self.renamed(source)
         made: exp.Expr = exp.column(exp.to_identifier(self.columns[source].name, quoted=True))

@@ -139,7 +139,7 @@ def _repetitions(need: KeyNeed) -> Iterator[Problem]:
         return  # every task computes the same results
     step = need.step
     if step.join is not None:
-        kept = {"Inner": (), "Left": (0,), "Right": (1,), "Full": (0, 1)}[step.join.type]
+        kept_sides = {"Inner": (), "Left": (0,), "Right": (1,), "Full": (0, 1)}[step.join.type]
     elif step.lookup is not None:
         partitioned = any(not side.spread.everywhere for side in need.sides[1:])
         if partitioned and need.sides[0].spread.everywhere and any(side.spread.repeated for side in need.sides[1:]):
@@ -149,7 +149,7 @@ def _repetitions(need: KeyNeed) -> Iterator[Problem]:
                 f"rows beside others, so matches with those come out once per task; make the table of one kind",
                 step=step.name,
             )
-        kept = (0,) if step.lookup.type == "Left" and partitioned else ()
+        kept_sides = (0,) if step.lookup.type == "Left" and partitioned else ()
     else:
         for side in need.sides:
             if side.spread.repeated and not step.to_table:
@@ -160,7 +160,7 @@ def _repetitions(need: KeyNeed) -> Iterator[Problem]:
                     step=step.name,
                 )
         return
-    for side in (need.sides[i] for i in kept):
+    for side in (need.sides[i] for i in kept_sides):
         if side.spread.repeated:
             yield Problem(
                 Reason.BROADCAST_REPEATED,
@@ -199,11 +199,11 @@ def contained(spread: Spread, columns: tuple[str, ...]) -> bool:
     return spread.columns is not None and all(names_in(names, columns) for names in spread.columns)
 
 
-def aligned(one: Spread, other: Spread, columns: tuple[str, ...]) -> bool:
+def aligned(first: Spread, second: Spread, columns: tuple[str, ...]) -> bool:
     """Whether two partition keys are the same columns in the same order."""
-    if one.columns is None or other.columns is None or len(one.columns) != len(other.columns):
+    if first.columns is None or second.columns is None or len(first.columns) != len(second.columns):
         return False
-    pairs = zip(one.columns, other.columns, strict=True)
+    pairs = zip(first.columns, second.columns, strict=True)
     return all({*names_in(a, columns)} & {*names_in(b, columns)} for a, b in pairs)
 
 

@@ -55,10 +55,10 @@ def partitioned_by(columns: Iterable[str], partitioner: str = OURS) -> Spread:
     return Spread(columns=tuple(frozenset({name}) for name in columns), partitioner=partitioner)
 
 
-def names_in(names: frozenset[str], wanted: Iterable[str]) -> list[str]:
-    """The wanted columns that are among these names, ignoring case as Spark does."""
+def names_in(names: frozenset[str], columns: Iterable[str]) -> list[str]:
+    """The columns that are among these names, ignoring case as Spark does."""
     folded = {name.casefold() for name in names}
-    return [name for name in wanted if name.casefold() in folded]
+    return [name for name in columns if name.casefold() in folded]
 
 
 def follow_keys(graph: Graph, flow: Flow) -> dict[str, Spread]:
@@ -117,28 +117,28 @@ def _after(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
     return _through(step, inputs[0], passes)
 
 
-def _through(step: Step, given: Spread, passes: Passes) -> Spread:
+def _through(step: Step, spread: Spread, passes: Passes) -> Spread:
     """The spread after a step with one input: each part of the key gets the names of its unchanged copies."""
     if step.verb in ("filter", "deduplicate", "to", "toTable"):
-        return given
+        return spread
     if step.apply is not None or step.process is not None:
-        return copied(given, passes, f"{step.name} may change {{}}; if it does not, name it in keeps")
-    return copied(given, passes, f"{step.name} does not pass {{}} on unchanged")
+        return copied(spread, passes, f"{step.name} may change {{}}; if it does not, name it in keeps")
+    return copied(spread, passes, f"{step.name} does not pass {{}} on unchanged")
 
 
-def copied(given: Spread, passes: Passes, lost: str) -> Spread:
+def copied(spread: Spread, passes: Passes, lost: str) -> Spread:
     """The spread under the names of the unchanged copies of its columns; `lost` explains a column without a copy."""
-    if given.columns is None:
-        return given
+    if spread.columns is None:
+        return spread
     columns = []
-    for names in given.columns:
+    for names in spread.columns:
         copies = frozenset(
             name for name, sources in passes.items() if any(names_in(names, [column]) for _, column in sources)
         )
         if not copies:
-            return replace(given, columns=None, why=lost.format(min(names)))
+            return replace(spread, columns=None, why=lost.format(min(names)))
         columns.append(copies)
-    return replace(given, columns=tuple(columns))
+    return replace(spread, columns=tuple(columns))
 
 
 def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
@@ -167,11 +167,11 @@ def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
     return replace(merged, columns=columns)
 
 
-def _common(one: KeyColumns | None, other: KeyColumns) -> KeyColumns | None:
+def _common(first: KeyColumns | None, second: KeyColumns) -> KeyColumns | None:
     """The names two keys share, part by part; None if they are different keys."""
-    if one is None or len(one) != len(other):
+    if first is None or len(first) != len(second):
         return None
-    shared = tuple(a & b for a, b in zip(one, other, strict=True))
+    shared = tuple(a & b for a, b in zip(first, second, strict=True))
     return shared if all(shared) else None
 
 

@@ -83,12 +83,12 @@ class Reaching:
             return 0  # every task reads all of it, so its count constrains no step
         return self._bit[source] if makes_stream(step) else self._into.get(source, 0)
 
-    def _side_inputs(self, table: str) -> int:
-        found = self._graph.tables[table]
-        if found.distribution == "Broadcast":
+    def _side_inputs(self, name: str) -> int:
+        table = self._graph.tables[name]
+        if table.distribution == "Broadcast":
             return 0
         mask = 0
-        for source in found.sources or ():
+        for source in table.sources or ():
             mask |= self._bit[source]
         return mask
 
@@ -161,10 +161,10 @@ def _before(graph: Graph, name: str, *, target: str) -> Iterator[str]:
 
 
 def _path(stream: str, step: str, towards: dict[str, str]) -> tuple[str, ...]:
-    path, at = [stream], stream
-    while at != step and at in towards:
-        at = towards[at]
-        path.append(at)
+    path, node = [stream], stream
+    while node != step and node in towards:
+        node = towards[node]
+        path.append(node)
     return tuple(path)
 
 
@@ -252,28 +252,30 @@ def _in_rounds(sets: tuple[JoinSet, ...], counts: dict[str, DecidedCount], unkno
     """
     member_of: dict[str, list[int]] = defaultdict(list)
     smallest: list[tuple[int, int] | None] = []
-    for index, one in enumerate(sets):
-        known = [counts[name].partitions for name in one.streams if name in counts]
-        smallest.append((min(known), index) if known else None)
-        for name in one.streams:
+    for index, join_set in enumerate(sets):
+        set_counts = [counts[name].partitions for name in join_set.streams if name in counts]
+        smallest.append((min(set_counts), index) if set_counts else None)
+        for name in join_set.streams:
             if name in unknown and name not in counts:
                 member_of[name].append(index)
     giving = {index for index, least in enumerate(smallest) if least is not None}
     while giving:
-        taken: dict[str, DecidedCount] = {}
+        new_counts: dict[str, DecidedCount] = {}
         for name in {name for index in giving for name in sets[index].streams if name in member_of}:
             if name in counts:
                 continue
             partitions, source = min(least for index in member_of[name] if (least := smallest[index]) is not None)
             step = sets[source].step
-            taken[name] = DecidedCount(partitions, f"join:{step}", f"taken over from the streams it meets in {step}")
-        counts.update(taken)
+            new_counts[name] = DecidedCount(
+                partitions, f"join:{step}", f"taken over from the streams it meets in {step}"
+            )
+        counts.update(new_counts)
         giving = set()
-        for name, count in taken.items():
+        for name, count in new_counts.items():
             for index in member_of[name]:
                 if smallest[index] is None or index in giving:
-                    first, found = smallest[index], (count.partitions, index)
-                    smallest[index] = found if first is None else min(first, found)
+                    first, candidate = smallest[index], (count.partitions, index)
+                    smallest[index] = candidate if first is None else min(first, candidate)
                     giving.add(index)
 
 

@@ -139,38 +139,38 @@ class Plan:
         """The stream of this name."""
         return next(stream for stream in self.streams if stream.name == name)
 
-    def partitions_of(self, one: JoinSet) -> int | None:
+    def partitions_of(self, join_set: JoinSet) -> int | None:
         """The partition count of a join set; None if its streams disagree or have no count."""
-        counts = {count.partitions for name in one.streams if (count := self.stream(name).count) is not None}
+        counts = {count.partitions for name in join_set.streams if (count := self.stream(name).count) is not None}
         return counts.pop() if len(counts) == 1 else None
 
 
-def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Mendable = None) -> Plan:
+def plan(app: StreamApp, facts: PlanningFacts | None = None, *, mend_only: Mendable = None) -> Plan:
     """Return the plan of an app, with all its problems. The order of lists in the spec never changes it.
 
     `mend_only` is for callers that apply repairs one at a time: only the first step it admits gets a repair.
     """
-    spec, known, names = app.spec, known or PlanningFacts(), StreamNames.of(app.spec)
-    if known.record is not None:
-        known = replace(known, record=known.record.called(names))
+    spec, facts, names = app.spec, facts or PlanningFacts(), StreamNames.of(app.spec)
+    if facts.record is not None:
+        facts = replace(facts, record=facts.record.called(names))
     stateful = bool(spec.tables) or any(step.verb in STATEFUL_VERBS for step in spec.steps)
-    record = known.record if known.record is not None and known.record.run_id == spec.run_id else None
+    record = facts.record if facts.record is not None and facts.record.run_id == spec.run_id else None
 
-    kept = KeptState() if record is None else record.state
+    kept_state = KeptState() if record is None else record.state
 
     graph = build_graph(spec)
     flow = flow_rows(graph)
     spreads = follow_keys(graph, flow)
     updates = follow_updates(graph, flow)
-    wanted = list(needs(graph, flow, spreads))
+    key_needs = list(needs(graph, flow, spreads))
     reaching = Reaching(graph)
     sets = join_sets(graph, reaching)
-    facts = _facts(known, record, keeps_tasks=stateful and spec.expansion.enabled)
-    counts = decide_counts(graph, sets, spec.planning, facts)
+    known_counts = _facts(facts, record, keeps_tasks=stateful and spec.expansion.enabled)
+    counts = decide_counts(graph, sets, spec.planning, known_counts)
     made = {**made_by(spec), **held_types(spec, flow)}
-    for path, keys in held_keys(wanted, reaching, counts, names.kept).items():
+    for path, keys in held_keys(key_needs, reaching, counts, names.kept).items():
         made[path] |= keys
-    change = state_change(kept, spec, made)
+    change = state_change(kept_state, spec, made)
 
     problems = [
         *circle_problems(graph),
@@ -183,32 +183,32 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *setting_problems(spec.systems),
         *topic_problems(app.name, graph),
         *code_problems(spec),
-        *state_problems(spec, kept, change),
+        *state_problems(spec, kept_state, change),
         *location_problems(spec),
-        *(problem for need in wanted for problem in key_problems(need)),
+        *(problem for need in key_needs for problem in key_problems(need)),
         *repeated_inside(graph, spreads),
-        *unknown_counts(graph, counts, _missing(known)),
+        *unknown_counts(graph, counts, _missing(facts)),
         *count_problems(graph, sets, counts),
     ]
     rules = task_rules(spec, graph, reaching, stateful=stateful)
     tasks = plan_tasks(graph, reaching, spreads, counts, record, rules)
-    situation = PlanDraft(app.name, spec, graph, flow, spreads, reaching, counts, facts)
-    problems = list(with_repairs([*problems, *tasks.problems], situation, wanted, mend_only))
+    situation = PlanDraft(app.name, spec, graph, flow, spreads, reaching, counts, known_counts)
+    problems = list(with_repairs([*problems, *tasks.problems], situation, key_needs, mend_only))
     if problems:
         tasks = TaskPlan()
-    assignment, moved = assign_tasks(tasks, record, known.processors)
+    assignment, moved = assign_tasks(tasks, record, facts.processors)
     warnings = [
         *flow.warnings,
-        *(warning for need in wanted for warning in key_warnings(need)),
+        *(warning for need in key_needs for warning in key_warnings(need)),
         *unused_rows(graph),
         *repeated_rows(graph, spreads),
         *topic_warnings(graph, reaching),
         *kept_for_ever(graph, flow),
         *keyed_otherwise(graph, flow),
         *many_panes(graph),
-        *given_up(kept, change),
+        *given_up(kept_state, change),
         *location_warnings(spec),
-        *_surprises(app, graph, counts, known),
+        *_surprises(app, graph, counts, facts),
     ]
     return Plan(
         app=app.name,
@@ -232,13 +232,13 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
     )
 
 
-def _facts(known: PlanningFacts, record: PlacementRecord | None, *, keeps_tasks: bool) -> KnownCounts:
-    topics = {name: count for name, count in known.topics.items() if count is not None}
-    return KnownCounts(known.given, topics, record.built_for() if record is not None and keeps_tasks else {})
+def _facts(facts: PlanningFacts, record: PlacementRecord | None, *, keeps_tasks: bool) -> KnownCounts:
+    topics = {name: count for name, count in facts.topics.items() if count is not None}
+    return KnownCounts(facts.given, topics, record.built_for() if record is not None and keeps_tasks else {})
 
 
-def _missing(known: PlanningFacts) -> frozenset[str]:
-    return frozenset(name for name, count in known.topics.items() if count is None)
+def _missing(facts: PlanningFacts) -> frozenset[str]:
+    return frozenset(name for name, count in facts.topics.items() if count is None)
 
 
 def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, DecidedCount]) -> tuple[PlannedStream, ...]:
@@ -286,19 +286,19 @@ def _tables(graph: Graph, flow: Flow) -> tuple[PlannedTable, ...]:
     )
 
 
-def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount], known: PlanningFacts) -> list[Problem]:
+def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount], facts: PlanningFacts) -> list[Problem]:
     """Warnings about what is legal but may not be intended."""
-    found = []
+    problems = []
     for name, stream in sorted(graph.streams.items()):
-        topic = known.topics.get(name)
+        topic = facts.topics.get(name)
         if (
             topic is not None
             and stream.partitions is not None
             and stream.partitions != topic
-            and name not in known.given
+            and name not in facts.given
         ):
             message = f"the spec says {stream.partitions} partitions, its topic has {topic}; {topic} is used"
-            found.append(Problem(Reason.PARTITION_COUNT_DIFFERS, message, stream=name))
+            problems.append(Problem(Reason.PARTITION_COUNT_DIFFERS, message, stream=name))
     cap = app.spec.planning.max_intermediate_partitions
     capped = sorted(name for name, count in counts.items() if count.cut_from is not None)
     if capped:
@@ -306,22 +306,22 @@ def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount],
             f"{', '.join(capped)}: the inferred count was cut to {cap}; set planning.intermediatePartitions to choose "
             f"it, or raise planning.maxIntermediatePartitions"
         )
-        found.append(Problem(Reason.COUNT_CAPPED, message, stream=capped[0]))
-    if known.record is not None and known.record.run_id == app.spec.run_id and not app.spec.expansion.enabled:
-        before = known.record.counts()
+        problems.append(Problem(Reason.COUNT_CAPPED, message, stream=capped[0]))
+    if facts.record is not None and facts.record.run_id == app.spec.run_id and not app.spec.expansion.enabled:
+        before = facts.record.counts()
         for name, count in sorted(counts.items()):
             if before.get(name, count.actual) != count.actual:
                 message = (
                     f"{name} had {before[name]} partitions in the last run and has {count.actual} now; with expansion "
                     f"off, tasks are created again and keys leave the tasks that hold their state"
                 )
-                found.append(Problem(Reason.EXPANSION_OFF, message, stream=name))
-    if known.record is not None and known.record.run_id != app.spec.run_id:
+                problems.append(Problem(Reason.EXPANSION_OFF, message, stream=name))
+    if facts.record is not None and facts.record.run_id != app.spec.run_id:
         message = (
-            f"the record is of run {known.record.run_id}, the app is run {app.spec.run_id}; it starts with empty state"
+            f"the record is of run {facts.record.run_id}, the app is run {app.spec.run_id}; it starts with empty state"
         )
-        found.append(Problem(Reason.RECORD_IGNORED, message))
-    return found
+        problems.append(Problem(Reason.RECORD_IGNORED, message))
+    return problems
 
 
 _TRIES_PER_STEP = 3
@@ -338,7 +338,7 @@ class RepairedApp:
     """The plan of the repaired app."""
 
 
-def apply_all_repairs(app: StreamApp, known: PlanningFacts) -> RepairedApp:
+def apply_all_repairs(app: StreamApp, facts: PlanningFacts) -> RepairedApp:
     """Apply repairs in flow order until none is left, planning anew after each: it may solve problems downstream."""
     repairs: list[Repair] = []
     tries: dict[str, int] = {}
@@ -346,10 +346,10 @@ def apply_all_repairs(app: StreamApp, known: PlanningFacts) -> RepairedApp:
     def untired(step: str) -> bool:
         return tries.get(step, 0) < _TRIES_PER_STEP
 
-    result = plan(app, known, mend_only=untired)
-    while (found := next(((p.step, p.repair) for p in result.problems if p.step and p.repair), None)) is not None:
-        step, repair = found
-        inserted = {new.name for one in repairs for new in one.new_steps}
+    result = plan(app, facts, mend_only=untired)
+    while (next_repair := next(((p.step, p.repair) for p in result.problems if p.step and p.repair), None)) is not None:
+        step, repair = next_repair
+        inserted = {new.name for applied in repairs for new in applied.new_steps}
         if inserted & set(repair.removed):
             # Two steps that need one stream partitioned in two ways would undo each other's repair for ever.
             tries[step] = _TRIES_PER_STEP
@@ -357,5 +357,5 @@ def apply_all_repairs(app: StreamApp, known: PlanningFacts) -> RepairedApp:
             tries[step] = tries.get(step, 0) + 1
             repairs.append(repair)
             app = app.model_copy(update={"spec": apply_repair(app.spec, repair)})
-        result = plan(app, known, mend_only=untired)
-    return RepairedApp(app, tuple(repairs), plan(app, known))
+        result = plan(app, facts, mend_only=untired)
+    return RepairedApp(app, tuple(repairs), plan(app, facts))

@@ -31,7 +31,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             for stream in plan.streams
         ],
         "joins": [
-            {"step": one.step, "streams": list(one.streams), "partitions": plan.partitions_of(one)} for one in plan.sets
+            {"step": join_set.step, "streams": list(join_set.streams), "partitions": plan.partitions_of(join_set)}
+            for join_set in plan.sets
         ],
         "tables": [
             {

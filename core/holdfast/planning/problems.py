@@ -205,6 +205,6 @@ def excerpt(text: str) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Return `a, b, c`; of a long list the first names and how many more there are."""
-    known = list(dict.fromkeys(names))
-    more = len(known) - SHOWN_NAMES
-    return ", ".join(known[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+    unique_names = list(dict.fromkeys(names))
+    more = len(unique_names) - SHOWN_NAMES
+    return ", ".join(unique_names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")

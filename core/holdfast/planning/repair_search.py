@@ -115,10 +115,10 @@ def _isolating(now: PlanDraft, need: KeyNeed) -> Repair:
     target = RepairTarget(need.columns, None)
     cuts = [side.arm for side in need.sides if side.arm is not None and not side.spread.everywhere]
     for name in dict.fromkeys([need.step.name, *(arm[0] for arm in cuts)]):
-        known = now.flow.rows[name]
+        rows = now.flow.rows[name]
         for reader in now.graph.readers.get(name, ()):
             step = now.graph.steps[reader]
-            if not makes_stream(step) and all(known.find(column) for column in need.columns):
+            if not makes_stream(step) and all(rows.find(column) for column in need.columns):
                 cuts += [(reader, i) for i, source in enumerate(step.inputs) if source == name]
     return _repair(now, list(dict.fromkeys(cuts)), target)
 
@@ -137,12 +137,12 @@ def _targets(now: PlanDraft, need: KeyNeed) -> Iterator[RepairTarget]:
     for side in need.sides:
         if side.spread.columns is not None and contained(side.spread, need.columns):
             keys[tuple(names_in(names, need.columns)[0] for names in side.spread.columns)] = None
-    found: dict[int, int] = {}
+    votes: dict[int, int] = {}
     for side in need.sides:
         if not side.spread.everywhere:
             for count in _side_counts(now, side):
-                found[count] = found.get(count, 0) + 1
-    for partitions in sorted(found, key=lambda count: (-found[count], -count))[:_MOST_TARGETS]:
+                votes[count] = votes.get(count, 0) + 1
+    for partitions in sorted(votes, key=lambda count: (-votes[count], -count))[:_MOST_TARGETS]:
         for by in keys:
             yield RepairTarget(by, partitions)
     for by in keys:
@@ -190,29 +190,29 @@ def _cuts_below(now: PlanDraft, source: str, target: RepairTarget) -> frozenset[
     Only moving it past a merge saves anything: some inputs of the merge may already be right. Each step is visited
     once, in flow order, because the number of paths through merges grows exponentially.
     """
-    found: dict[str, frozenset[Arm] | None] = {}
+    cuts_by_step: dict[str, frozenset[Arm] | None] = {}
     for name in _transparent_above(now, source, target):
         inputs = now.graph.steps[name].inputs
         cuts: set[Arm] = set()
         for index, deeper in enumerate(inputs):
             if not _meets(now, deeper, now.spreads.get(deeper, Spread()), target):
-                cuts |= found.get(deeper) or {(name, index)}
+                cuts |= cuts_by_step.get(deeper) or {(name, index)}
         whole = {(name, index) for index in range(len(inputs))}
-        found[name] = None if not cuts or whole <= cuts else frozenset(cuts)
-    return found.get(source)
+        cuts_by_step[name] = None if not cuts or whole <= cuts else frozenset(cuts)
+    return cuts_by_step.get(source)
 
 
 def _transparent_above(now: PlanDraft, source: str, target: RepairTarget) -> list[str]:
     """The steps upstream of `source` that a cut may be moved across, in flow order."""
-    seen: set[str] = set()
+    steps: set[str] = set()
     todo = [source]
     while todo:
         name = todo.pop()
         step = now.graph.steps.get(name)
-        if name not in seen and step is not None and step.verb in _TRANSPARENT and _passes(now, name, target.by):
-            seen.add(name)
+        if name not in steps and step is not None and step.verb in _TRANSPARENT and _passes(now, name, target.by):
+            steps.add(name)
             todo += step.inputs
-    return [name for name in now.graph.order if name in seen] if seen else []
+    return [name for name in now.graph.order if name in steps] if steps else []
 
 
 def _source(now: PlanDraft, arm: Arm) -> str:
@@ -241,8 +241,8 @@ def _repair(now: PlanDraft, cuts: list[Arm], target: RepairTarget, *, reuse: boo
     """The cuts as changes of the spec; with `reuse`, an existing repartition by the same columns is read instead."""
     # A new step must not get the name of a topic called `<app>-<name>`: its intermediate stream would be that topic.
     topics = {stream.topic.removeprefix(f"{now.app}-") for stream in now.graph.streams.values() if stream.topic}
-    taken = {*now.graph.streams, *now.graph.steps, *topics}
-    there = {
+    used_names = {*now.graph.streams, *now.graph.steps, *topics}
+    repartitions = {
         step.inputs[0]: name
         for name, step in sorted(now.graph.steps.items())
         if reuse and step.repartition is not None and step.repartition.by == target.by
@@ -254,24 +254,24 @@ def _repair(now: PlanDraft, cuts: list[Arm], target: RepairTarget, *, reuse: boo
         # Read from before an existing repartition: that saves one pass through the broker.
         while (step := now.graph.steps.get(source)) is not None and step.repartition is not None:
             source = step.inputs[0]
-        name = there.get(source)
+        name = repartitions.get(source)
         if name is None or name == arm[0]:
             if source not in new:
-                fresh = _fresh_name(source, target.by, taken)
-                taken.add(fresh)
+                fresh = _fresh_name(source, target.by, used_names)
+                used_names.add(fresh)
                 new[source] = NewStep(fresh, source, target.by)
             name = new[source].name
         rewired.append(Rewire(arm[0], arm[1], name))
     return Repair("", tuple(new.values()), tuple(rewired), _superseded(now, cuts, {r.source for r in rewired}))
 
 
-def _superseded(now: PlanDraft, cuts: list[Arm], kept: set[str]) -> tuple[str, ...]:
+def _superseded(now: PlanDraft, cuts: list[Arm], sources_read: set[str]) -> tuple[str, ...]:
     """Repartition steps that the cuts leave without readers."""
     cut = {(arm[0], _source(now, arm)) for arm in cuts}
-    found = []
+    steps = []
     for name in dict.fromkeys(_source(now, arm) for arm in cuts):
         step = now.graph.steps.get(name)
-        if step is None or step.repartition is None or name in kept:
+        if step is None or step.repartition is None or name in sources_read:
             continue
         edges = [
             (r, i)
@@ -280,14 +280,14 @@ def _superseded(now: PlanDraft, cuts: list[Arm], kept: set[str]) -> tuple[str, .
             if s == name
         ]
         if all((reader, name) in cut and (reader, i) in cuts for reader, i in edges):
-            found.append(name)
-    return tuple(found)
+            steps.append(name)
+    return tuple(steps)
 
 
-def _fresh_name(source: str, by: tuple[str, ...], taken: set[str]) -> str:
+def _fresh_name(source: str, by: tuple[str, ...], used_names: set[str]) -> str:
     stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{source}-by-{'-'.join(by)}").strip("-")[: _MAX_NAME - 4].rstrip("-")
     name, number = stem, 2
-    while name in taken:
+    while name in used_names:
         name, number = f"{stem}-{number}", number + 1
     return name
 
@@ -298,6 +298,6 @@ def _counts_after(now: PlanDraft, need: KeyNeed, repair: Repair) -> dict[str, De
     graph = build_graph(spec)
     sets = join_sets(graph, Reaching(graph))
     counts = decide_counts(graph, sets, spec.planning, now.facts)
-    own = next((one for one in sets if one.step == need.step.name), None)
-    agreed = own is None or len({counts[name].partitions for name in own.streams if name in counts}) <= 1
+    own_set = next((one for one in sets if one.step == need.step.name), None)
+    agreed = own_set is None or len({counts[name].partitions for name in own_set.streams if name in counts}) <= 1
     return counts if agreed else None

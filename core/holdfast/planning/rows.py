@@ -80,11 +80,11 @@ def declared_table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
     return rows
 
 
-def _stored_rows(table: Table, given: Mapping[str, RowType], flow: Flow) -> RowType:
+def _stored_rows(table: Table, source_rows: Mapping[str, RowType], flow: Flow) -> RowType:
     """Return what a table keeps of rows like these, by where they come from."""
-    sources, found = list(given), list[RowType]()
-    for one in given.values():
-        rows = one
+    sources, stored = list(source_rows), list[RowType]()
+    for incoming in source_rows.values():
+        rows = incoming
         if table.select is not None:
             checked = check_select(table.select, Scope.of(rows))
             findings = findings_of(checked)
@@ -93,12 +93,12 @@ def _stored_rows(table: Table, given: Mapping[str, RowType], flow: Flow) -> RowT
             flow.at_stream(table.name, *findings)
             rows = selected(checked)
             flow.stored[table.name] = copies(checked, {"": (0,)})
-        found.append(rows)
-    for source, rows in zip(sources[1:], found[1:], strict=True):
-        if difference := differing(found[0], rows):
+        stored.append(rows)
+    for source, rows in zip(sources[1:], stored[1:], strict=True):
+        if difference := differing(stored[0], rows):
             message = f"the rows of {sources[0]} and {source} differ: {difference}"
             flow.at_stream(table.name, SqlFinding(Reason.SCHEMA_MISMATCH, message))
-    return found[0]
+    return stored[0]
 
 
 Out = tuple[RowType, Passes]
@@ -111,33 +111,33 @@ _APART = (
 
 def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...]) -> Out:  # noqa: C901, PLR0911
     """Return the columns that come out of a step, and which of them pass through it unchanged."""
-    at = _At(graph, flow, step)
-    given = inputs[0]
+    place = _At(graph, flow, step)
+    rows = inputs[0]
     if step.filter is not None:
-        at.note(check_filter(step.filter, Scope.of(given)).findings)
+        place.note(check_filter(step.filter, Scope.of(rows)).findings)
     elif step.select is not None:
-        checked = check_select(step.select, Scope.of(given))
-        at.note(findings_of(checked))
+        checked = check_select(step.select, Scope.of(rows))
+        place.note(findings_of(checked))
         if step.dead_letter is not None and any(one.makes_rows for one in checked):
-            at.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
+            place.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
         return selected(checked), copies(checked, {"": (0,)})
     elif step.merge is not None:
-        return _merge(at, inputs)
+        return _merge(place, inputs)
     elif function := step.apply or step.process:
-        return _function(at, function, given)
+        return _function(place, function, rows)
     elif step.aggregate is not None:
-        return _aggregate(at, step.aggregate, given)
+        return _aggregate(place, step.aggregate, rows)
     elif step.join is not None:
-        return _sides(at, step.join, inputs[0], inputs[1])
+        return _sides(place, step.join, inputs[0], inputs[1])
     elif step.lookup is not None:
-        return _sides(at, step.lookup, given, _table(at, step.lookup))
+        return _sides(place, step.lookup, rows, _table(place, step.lookup))
     elif step.to is not None:
-        _write_stream(at, given, graph.streams[step.to])
+        _write_stream(place, rows, graph.streams[step.to])
     elif step.to_table is not None:
-        _write_table(at, given, graph.tables[step.to_table])
+        _write_table(place, rows, graph.tables[step.to_table])
     elif keyed := step.deduplicate or step.repartition:
-        at.note(missing_columns(keyed.by, given, "by"))
-    return given, _same(given)
+        place.note(missing_columns(keyed.by, rows, "by"))
+    return rows, _same(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,39 +159,39 @@ def _same(rows: RowType, inputs: int = 1) -> Passes:
     return {name: frozenset((i, name) for i in range(inputs)) for name in rows.names}
 
 
-def _merge(at: _At, inputs: tuple[RowType, ...]) -> Out:
-    first = at.step.inputs[0]
-    for name, rows in zip(at.step.inputs[1:], inputs[1:], strict=True):
+def _merge(place: _At, inputs: tuple[RowType, ...]) -> Out:
+    first = place.step.inputs[0]
+    for name, rows in zip(place.step.inputs[1:], inputs[1:], strict=True):
         if difference := differing(inputs[0], rows):
             message = f"merge needs equal columns; those of {first} and {name} differ: {difference}"
-            at.say(Reason.SCHEMA_MISMATCH, message)
+            place.say(Reason.SCHEMA_MISMATCH, message)
     return inputs[0], _same(inputs[0], len(inputs))
 
 
-def _function(at: _At, verb: Apply | Process, given: RowType) -> Out:
+def _function(place: _At, verb: Apply | Process, input_rows: RowType) -> Out:
     if isinstance(verb, Process):
-        at.note(missing_columns(verb.by, given, "by"))
-    kept = verb.keeps or ()
-    at.note(missing_columns(kept, given, "keeps"))
-    rows = given
+        place.note(missing_columns(verb.by, input_rows, "by"))
+    kept_columns = verb.keeps or ()
+    place.note(missing_columns(kept_columns, input_rows, "keeps"))
+    rows = input_rows
     if verb.schema_ is not None:
-        rows = at.flow.parsed(verb.schema_, step=at.step.name)
-        at.note(missing_columns(kept, rows, "keeps (in schema)"))
-        for name in kept:
-            before, after = given.find(name), rows.find(name)
+        rows = place.flow.parsed(verb.schema_, step=place.step.name)
+        place.note(missing_columns(kept_columns, rows, "keeps (in schema)"))
+        for name in kept_columns:
+            before, after = input_rows.find(name), rows.find(name)
             if before is not None and after is not None and differ(before.type, after.type):
                 message = f"keeps names {name}, but schema makes it {after.type} and it was {before.type}"
-                at.say(Reason.SCHEMA_MISMATCH, message)
-    return rows, {name: frozenset({(0, name)}) for name in kept}
+                place.say(Reason.SCHEMA_MISMATCH, message)
+    return rows, {name: frozenset({(0, name)}) for name in kept_columns}
 
 
-def _aggregate(at: _At, verb: Aggregate, given: RowType) -> Out:
-    at.note(missing_columns(verb.by, given, "by"))
-    columns = [given.find(name) or Column(name, UNKNOWN) for name in verb.by]
+def _aggregate(place: _At, verb: Aggregate, rows: RowType) -> Out:
+    place.note(missing_columns(verb.by, rows, "by"))
+    columns = [rows.find(name) or Column(name, UNKNOWN) for name in verb.by]
     if verb.windowed:
         columns += (Column(name, "TIMESTAMP") for name in WINDOW_BOUNDS)
-    checked = check_compute(verb.compute, Scope.of(given), verb.by)
-    at.note(findings_of(checked))
+    checked = check_compute(verb.compute, Scope.of(rows), verb.by)
+    place.note(findings_of(checked))
     computed = selected(checked)
     out: dict[str, Column] = {}
     for column in (*columns, *computed.columns):
@@ -199,22 +199,22 @@ def _aggregate(at: _At, verb: Aggregate, given: RowType) -> Out:
             message = (
                 f"a second column {column.name} would come out; rename it with AS, in a select before if it is in by"
             )
-            at.say(Reason.DUPLICATE_COLUMN, message)
+            place.say(Reason.DUPLICATE_COLUMN, message)
         out.setdefault(column.name.casefold(), column)
     return RowType(tuple(out.values()), closed=computed.closed), {name: frozenset({(0, name)}) for name in verb.by}
 
 
-def _table(at: _At, verb: Lookup) -> RowType:
+def _table(place: _At, verb: Lookup) -> RowType:
     """The rows of the table that is looked up."""
-    table = at.graph.tables[verb.table]
+    table = place.graph.tables[verb.table]
     if {name.casefold() for name in verb.by} != {name.casefold() for name in table.key}:
         by, key = ", ".join(verb.by), ", ".join(table.key)
         message = f"by is {by}, but the key of table {verb.table} is {key}; they must be the same columns"
-        at.say(Reason.LOOKUP_KEY_MISMATCH, message)
-    rows = at.flow.tables.get(verb.table)
+        place.say(Reason.LOOKUP_KEY_MISMATCH, message)
+    rows = place.flow.tables.get(verb.table)
     if rows is not None:
         return rows
-    if verb.table not in at.graph.table_writers:
+    if verb.table not in place.graph.table_writers:
         return OPEN  # nothing feeds it, which is reported once, at the table
     # Its writers are downstream of this step, so its rows depend on this look-up itself.
     if verb.select is None or any("right." in text.lower() for text in verb.select):
@@ -222,73 +222,73 @@ def _table(at: _At, verb: Lookup) -> RowType:
             f"the rows of table {verb.table} come from a look-up in itself, so its columns can't be derived: "
             f"give the table a schema"
         )
-        at.say(Reason.SCHEMA_MISSING, message)
+        place.say(Reason.SCHEMA_MISSING, message)
     return OPEN
 
 
-def _sides(at: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
-    at.note(missing_columns(verb.by, left, "by (left)"))
-    at.note(missing_columns(verb.by, right, "by (right)"))
-    both = RowType(tuple(_on_column(at, name, left, right) for name in verb.by))
+def _sides(place: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
+    place.note(missing_columns(verb.by, left, "by (left)"))
+    place.note(missing_columns(verb.by, right, "by (right)"))
+    key_rows = RowType(tuple(_on_column(place, name, left, right) for name in verb.by))
     # The right side of a look-up is not an input: its columns come from the table.
     sides = (0, 1) if isinstance(verb, Join) else (0,)
     if verb.select is not None:
-        checked = check_select(verb.select, Scope.sides(left, right, both))
-        at.note(findings_of(checked))
+        checked = check_select(verb.select, Scope.sides(left, right, key_rows))
+        place.note(findings_of(checked))
         passes: Passes = copies(checked, {"": sides, "left": (0,), "right": sides[1:]})
         if isinstance(verb, Lookup) and verb.type == "Inner":
             # Only matches come out, so the table's key columns equal those of the row.
             keys = {name.casefold() for name in verb.by}
-            for one in checked:
-                if one.name is not None and one.source is not None and one.source[0] == "right":
-                    passes[one.name] = frozenset((0, c) for c in (one.source[1],) if c.casefold() in keys)
+            for expression in checked:
+                if expression.name is not None and expression.source is not None and expression.source[0] == "right":
+                    passes[expression.name] = frozenset((0, c) for c in (expression.source[1],) if c.casefold() in keys)
         return selected(checked), passes
     keys = {name.casefold() for name in verb.by}
     lefts = [column for column in left.columns if column.name.casefold() not in keys]
     again = {column.name.casefold() for column in lefts}
-    others = [column for column in right.columns if column.name.casefold() not in keys]
-    if twice := [column.name for column in others if column.name.casefold() in again]:
+    right_columns = [column for column in right.columns if column.name.casefold() not in keys]
+    if twice := [column.name for column in right_columns if column.name.casefold() in again]:
         parts = [*verb.by, *(f"left.{c.name}" for c in lefts)]
-        parts += [f"right.{c.name}" + (f" AS right_{c.name}" if c.name in twice else "") for c in others]
+        parts += [f"right.{c.name}" + (f" AS right_{c.name}" if c.name in twice else "") for c in right_columns]
         message = f"{', '.join(twice)} stands on both sides; choose and rename, e.g. select: [{', '.join(parts)}]"
-        at.say(Reason.AMBIGUOUS_COLUMN, message)
-    rights = [column for column in others if column.name.casefold() not in again]
-    passes = {column.name: frozenset((side, column.name) for side in sides) for column in both.columns}
+        place.say(Reason.AMBIGUOUS_COLUMN, message)
+    rights = [column for column in right_columns if column.name.casefold() not in again]
+    passes = {column.name: frozenset((side, column.name) for side in sides) for column in key_rows.columns}
     passes |= {column.name: frozenset({(0, column.name)}) for column in lefts}
     passes |= {column.name: frozenset((side, column.name) for side in sides[1:]) for column in rights}
-    return RowType((*both.columns, *lefts, *rights), closed=left.closed and right.closed), passes
+    return RowType((*key_rows.columns, *lefts, *rights), closed=left.closed and right.closed), passes
 
 
-def _on_column(at: _At, name: str, left: RowType, right: RowType) -> Column:
-    one, other = left.find(name), right.find(name)
-    if one is None or other is None:
-        return one or Column(name, UNKNOWN)
-    if differ(one.type, other.type):
+def _on_column(place: _At, name: str, left: RowType, right: RowType) -> Column:
+    left_column, right_column = left.find(name), right.find(name)
+    if left_column is None or right_column is None:
+        return left_column or Column(name, UNKNOWN)
+    if differ(left_column.type, right_column.type):
         message = (
-            f"on compares {name}, which is {one.type} on the left and {other.type} on the right; "
+            f"on compares {name}, which is {left_column.type} on the left and {right_column.type} on the right; "
             f"CAST one of them in a select before it, and repartition what comes out"
         )
-        at.say(Reason.KEY_TYPE_MISMATCH, message)
-    return one
+        place.say(Reason.KEY_TYPE_MISMATCH, message)
+    return left_column
 
 
-def _write_stream(at: _At, given: RowType, stream: Stream) -> None:
-    at.note(missing_columns(stream.key or (), given, f"the key of stream {stream.name}"))
-    if difference := differing(given, at.flow.rows[stream.name]):
+def _write_stream(place: _At, rows: RowType, stream: Stream) -> None:
+    place.note(missing_columns(stream.key or (), rows, f"the key of stream {stream.name}"))
+    if difference := differing(rows, place.flow.rows[stream.name]):
         message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"
-        at.say(Reason.SCHEMA_MISMATCH, message)
-    other, written = at.flow.written.setdefault(stream.name, (at.step.name, given))
-    if difference := differing(written, given):
-        message = f"{other} (first) and {at.step.name} (second) write different rows to {stream.name}: {difference}"
-        at.say(Reason.SCHEMA_MISMATCH, message)
+        place.say(Reason.SCHEMA_MISMATCH, message)
+    other, written = place.flow.written.setdefault(stream.name, (place.step.name, rows))
+    if difference := differing(written, rows):
+        message = f"{other} (first) and {place.step.name} (second) write different rows to {stream.name}: {difference}"
+        place.say(Reason.SCHEMA_MISMATCH, message)
 
 
-def _write_table(at: _At, given: RowType, table: Table) -> None:
-    at.note(missing_columns(table.key, given, f"the key of table {table.name}"))
-    known = at.flow.tables.setdefault(table.name, given)
-    if difference := differing(given, known):
+def _write_table(place: _At, rows: RowType, table: Table) -> None:
+    place.note(missing_columns(table.key, rows, f"the key of table {table.name}"))
+    table_rows = place.flow.tables.setdefault(table.name, rows)
+    if difference := differing(rows, table_rows):
         message = f"the rows (first) do not fit table {table.name} (second): {difference}"
-        at.say(Reason.SCHEMA_MISMATCH, message)
+        place.say(Reason.SCHEMA_MISMATCH, message)
 
 
 def flow_rows(graph: Graph) -> Flow:
@@ -341,7 +341,7 @@ def _too_much(flow: Flow, why: str | None, *, step: str | None, stream: str | No
 def _warn_of_unknown_types(flow: Flow, step: str, inputs: tuple[RowType, ...]) -> None:
     """Warn of each column of unknown type once, at its first step; not in rows that already have findings."""
     rows = flow.rows[step]
-    before = {column.name for given in inputs for column in given.columns if column.type == UNKNOWN}
+    before = {column.name for input_rows in inputs for column in input_rows.columns if column.type == UNKNOWN}
     fresh = [column.name for column in rows.columns if column.type == UNKNOWN and column.name not in before]
     if fresh and rows.closed:
         message = f"the type of {listed(fresh)} can't be told before it runs; use CAST to fix it"

@@ -70,13 +70,13 @@ def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = N
         yield Problem(Reason.CODE_INVALID, message, step=step)
 
 
-def state_problems(spec: AppSpec, kept: KeptState, change: StateChange) -> Iterator[Problem]:
+def state_problems(spec: AppSpec, kept_state: KeptState, change: StateChange) -> Iterator[Problem]:
     """A problem for each state of the run that would be silently abandoned, or read by a step it does not fit."""
     keeping = {state_name(step): step for step in spec.steps}
     step_of = {name: step.name for name, step in keeping.items()}
-    for name, found in change.renamed.items():
-        new = tuple(step_of[one] for one in found)
-        yield Problem(Reason.STEP_RENAMED, _rename(name, kept.now[name], new), step=new[0])
+    for name, state_names in change.renamed.items():
+        new = tuple(step_of[one] for one in state_names)
+        yield Problem(Reason.STEP_RENAMED, _rename(name, kept_state.now[name], new), step=new[0])
     for name, (before, now) in change.misfits.items():
         message = (
             f"this run keeps the state of {before} under the name {name}, and this step would keep that of {now}. "
@@ -103,7 +103,7 @@ def state_problems(spec: AppSpec, kept: KeptState, change: StateChange) -> Itera
 
 def _edited(spec: AppSpec, path: str, field: str, change: str) -> Problem:
     """The problem of a field, or of a column, that the state of the run was made by."""
-    former = {path_of(one.was or one.name): one for one in spec.steps for path_of in (step_path, held_path)}
+    former = {path_of(keeper.was or keeper.name): keeper for keeper in spec.steps for path_of in (step_path, held_path)}
     step = former.get(path)
     table = next((one for one in spec.tables if path in table_paths(one.name)), None)
     stream = next((one.name for one in spec.streams if f"spec.streams[{one.was or one.name}]" == path), None)
@@ -150,35 +150,35 @@ def _cheaper_of_table(table: Table) -> str:
     return f"or give table {table.name} another name: then it alone is loaded anew, from its {source}; "
 
 
-def given_up(kept: KeptState, change: StateChange) -> Iterator[Problem]:
+def given_up(kept_state: KeptState, change: StateChange) -> Iterator[Problem]:
     """A warning for each state of the run that no step keeps any more."""
     for name in change.given_up:
         on_the_way = f"rows not yet read from the intermediate stream of {name} are given up"
-        lost = f"the state of {name} is given up" if _is_state(kept.now[name]) else on_the_way
-        gone = "nobody writes" if kept.now[name] == TABLE else "there is no step"
-        yield Problem(Reason.STATE_GIVEN_UP, f"{gone} {name} any more: {lost}", step=name)
+        lost = f"the state of {name} is given up" if _is_state(kept_state.now[name]) else on_the_way
+        absence = "nobody writes" if kept_state.now[name] == TABLE else "there is no step"
+        yield Problem(Reason.STATE_GIVEN_UP, f"{absence} {name} any more: {lost}", step=name)
 
 
-def _rename(name: str, kept: str, found: tuple[str, ...]) -> str:
+def _rename(name: str, kind: str, new_steps: tuple[str, ...]) -> str:
     """The message about a step that is gone and new steps that may be the same one."""
-    new = " or ".join(found)
-    if kept == TABLE:
+    new = " or ".join(new_steps)
+    if kind == TABLE:
         return (
             f"table {name.removesuffix('.table')} is gone, and {new} writes one of another name, which would start "
             f"from nothing. Keep the name, or remove the old one first and add the new one in a later change, or set a "
             f"new spec.runId"
         )
-    if not _is_state(kept):
+    if not _is_state(kind):
         return (
-            f"{name} is gone and {new} is new, both {kept}: rows on their way would stay behind in the intermediate "
+            f"{name} is gone and {new} is new, both {kind}: rows on their way would stay behind in the intermediate "
             f"stream of {name}. Keep the name, or set a new spec.runId"
         )
     return (
-        f"{name} is gone and {new} is new, both {kept}: under another name it would start from nothing. If {new} is "
+        f"{name} is gone and {new} is new, both {kind}: under another name it would start from nothing. If {new} is "
         f"{name} renamed, say `was: {name}` in it, and its state follows; if not, remove {name} first and add {new} in "
         f"a later change, or set a new spec.runId"
     )
 
 
-def _is_state(kept: str) -> bool:
-    return kept.split(maxsplit=1)[0] in (*KEYED_VERBS, TABLE)
+def _is_state(kind: str) -> bool:
+    return kind.split(maxsplit=1)[0] in (*KEYED_VERBS, TABLE)

@@ -33,15 +33,15 @@ def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     """Changes that a run of the old app would refuse; counts that only brokers know are not compared."""
     before, after = plan(old), plan(new)
     former_paths = _renamed(old, new)
-    found = {change.path: change for change in _shrunk(old, new, before, after)}
+    changes = {change.path: change for change in _shrunk(old, new, before, after)}
     if old.spec.run_id == new.spec.run_id:
         grouping = {task.name: task.inputs for task in before.tasks}
         record = PlacementRecord(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec, before.made_by))
         for problem in plan(new, PlanningFacts(record=record)).problems:
             if problem.reason in _OF_THE_RUN:
                 change = _refused(problem, before, after, former_paths)
-                found.setdefault(change.path, change)
-    return tuple(found.values())
+                changes.setdefault(change.path, change)
+    return tuple(changes.values())
 
 
 def _renamed(old: StreamApp, new: StreamApp) -> dict[str, str]:

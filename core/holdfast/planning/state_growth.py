@@ -58,13 +58,13 @@ def kept_for_ever(graph: Graph, flow: Flow) -> Iterator[Problem]:
 def keyed_otherwise(graph: Graph, flow: Flow) -> Iterator[Problem]:
     """A warning for each table whose rows are named by other columns than the records of its side input."""
     for name, table in sorted(graph.tables.items()):
-        kept = flow.stored.get(name)
+        passes = flow.stored.get(name)
         for source in () if table.versioned else table.sources or ():
             declared = {column.casefold() for column in graph.streams[source].key or ()}
-            if kept is None:
+            if passes is None:
                 named = {column.casefold() for column in table.key}
             else:
-                passed = {out.casefold(): column.casefold() for out, sources in kept.items() for _, column in sources}
+                passed = {out.casefold(): column.casefold() for out, sources in passes.items() for _, column in sources}
                 named = {passed.get(column.casefold(), f"computed {column}") for column in table.key}
             if named != declared:
                 by = ", ".join(graph.streams[source].key or ()) or "nothing that is declared"
@@ -109,12 +109,12 @@ def _calls(verb: Aggregate) -> Iterator[tuple[str, WrittenCall]]:
     """The calls of the items, each with its text; none of an item with problems, which are reported elsewhere."""
     for text in verb.compute:
         try:
-            found = [
+            calls = [
                 (call.sql("spark", normalize_functions=False), read_call(call)) for call in aggregate_calls(parse(text))
             ]
         except ExpressionError:
             continue
-        yield from found
+        yield from calls
 
 
 def many_panes(graph: Graph) -> Iterator[Problem]:

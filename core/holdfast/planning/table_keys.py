@@ -25,12 +25,12 @@ _SIMPLE = {
 }
 
 
-def spark_computed_keys(table: Table, given: RowType) -> Iterator[SqlFinding]:
-    """A finding for each column of the key that only Spark SQL computes; `given`: rows that the `select` can take."""
+def spark_computed_keys(table: Table, rows: RowType) -> Iterator[SqlFinding]:
+    """A finding for each column of the key that only Spark SQL computes; `rows`: rows that the `select` can take."""
     if table.select is None or table.distribution != "Broadcast":
         return
-    kinds = {column.name: _kind(parse_type(column.type)) for column in given.columns}
-    columns = split_table(table.select, given.names).computed
+    kinds = {column.name: _kind(parse_type(column.type)) for column in rows.columns}
+    columns = split_table(table.select, rows.names).computed
     computed = {name.casefold(): column.written for name, column in columns.items()}
     for name in table.key:
         written = computed.get(name.casefold())

@@ -68,10 +68,10 @@ def plan_tasks(
     rules: TaskRules,
 ) -> TaskPlan:
     """Return the tasks that follow from partition counts and the record of the run."""
-    own, shared = _read(graph, counts)
-    tasks_made = sum(own.values()) if rules.by_stream_partition else max(own.values(), default=0)
+    own_counts, shared = _read(graph, counts)
+    tasks_made = sum(own_counts.values()) if rules.by_stream_partition else max(own_counts.values(), default=0)
     # Every task reads all shared partitions, and each stream that is written has a list of tasks.
-    parts = sum(own.values()) + tasks_made * len(shared)
+    parts = sum(own_counts.values()) + tasks_made * len(shared)
     if parts > MOST_PARTITIONS or parts * len(graph.stream_writers) > MOST_PRODUCERS:
         message = (
             f"its {tasks_made} tasks would read {parts} stream partitions and write {len(graph.stream_writers)} "
@@ -80,8 +80,8 @@ def plan_tasks(
         )
         return TaskPlan(problems=(Problem(Reason.TOO_LARGE, message),))
     broadcast = partitions_of(shared)
-    given = GroupingInput(
-        partitions=(*partitions_of(own), *broadcast),
+    grouping = GroupingInput(
+        partitions=(*partitions_of(own_counts), *broadcast),
         broadcast=frozenset(broadcast),
         by_stream_partition=rules.by_stream_partition,
         stateful=rules.stateful,
@@ -91,8 +91,8 @@ def plan_tasks(
     )
     try:
         # Checked also before any stream grows: an invalid mapping must be reported now, not at the first growth.
-        given.expansion.mapping()
-        tasks = group(given)
+        grouping.expansion.mapping()
+        tasks = group(grouping)
     except ParentMappingError as error:
         return TaskPlan(problems=(Problem(Reason.INVALID_EXPRESSION, str(error)),))
     except ExpansionRefusedError as error:
@@ -100,12 +100,14 @@ def plan_tasks(
     if record is not None and (refusals := growth_refusals(record.side_counts, _sides(graph, counts), rules.expansion)):
         return TaskPlan(problems=_problems(refusals))
     if record is not None and not rules.by_stream_partition:
-        split = tuple(_split_sets(graph, reaching, tasks, own))
+        split = tuple(_split_sets(graph, reaching, tasks, own_counts))
         if split:
             return TaskPlan(problems=split)
-    known = None if record is None else {part for parts in record.grouping.values() for part in parts}
+    recorded_parts = None if record is None else {part for parts in record.grouping.values() for part in parts}
     planned = tuple(
-        PlannedTask(name, inputs, () if known is None else tuple(part for part in inputs if part not in known))
+        PlannedTask(
+            name, inputs, () if recorded_parts is None else tuple(part for part in inputs if part not in recorded_parts)
+        )
         for name, inputs in tasks.items()
     )
     return TaskPlan(planned, _producers(graph, spreads, reaching, tasks))
@@ -171,8 +173,8 @@ def _read(graph: Graph, counts: Mapping[str, DecidedCount]) -> tuple[dict[str, i
     read = {name for name in graph.streams if name in graph.readers or name in partitioned}
     made = {name for name in graph.made() if name in graph.readers}
     shared = {name for name in made if graph.steps[name].broadcast is not None}
-    own = {name: counts[name].actual for name in (read | made) - shared if name in counts}
-    return own, {name: counts[name].actual for name in shared if name in counts}
+    own_counts = {name: counts[name].actual for name in (read | made) - shared if name in counts}
+    return own_counts, {name: counts[name].actual for name in shared if name in counts}
 
 
 def _sides(graph: Graph, counts: Mapping[str, DecidedCount]) -> dict[str, int]:

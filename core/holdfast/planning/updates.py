@@ -35,34 +35,34 @@ class UpdateRows:
 
 def follow_updates(graph: Graph, flow: Flow) -> dict[str, UpdateRows]:
     """Return step or stream -> its rows, where they are updates."""
-    found: dict[str, UpdateRows] = {}
+    updates: dict[str, UpdateRows] = {}
     # A stream that steps write may be read by steps that stand before them in order.
     for _ in range(len(graph.streams) + 1):
-        if not _pass(graph, flow, found):
+        if not _pass(graph, flow, updates):
             break
-    return found
+    return updates
 
 
-def _pass(graph: Graph, flow: Flow, found: dict[str, UpdateRows]) -> bool:
-    before = dict(found)
+def _pass(graph: Graph, flow: Flow, updates: dict[str, UpdateRows]) -> bool:
+    before = dict(updates)
     for name in graph.order:
-        rows = _after(graph.steps[name], flow, name, found)
+        rows = _after(graph.steps[name], flow, name, updates)
         if rows is not None:
-            found[name] = rows
+            updates[name] = rows
     for stream, writers in graph.stream_writers.items():
-        if (rows := _together([found.get(writer) for writer in writers])) is not None:
-            found[stream] = rows
-    return found != before
+        if (rows := _together([updates.get(writer) for writer in writers])) is not None:
+            updates[stream] = rows
+    return updates != before
 
 
-def _after(step: Step, flow: Flow, name: str, found: Mapping[str, UpdateRows]) -> UpdateRows | None:
+def _after(step: Step, flow: Flow, name: str, updates: Mapping[str, UpdateRows]) -> UpdateRows | None:
     if step.aggregate is not None:
         return UpdateRows(_key(step.aggregate, flow, name), frozenset({name})) if step.aggregate.updates else None
     if step.process is not None or step.join is not None or step.deduplicate is not None:
         return None
-    inputs = [found.get(source) for source in step.inputs]
+    inputs = [updates.get(source) for source in step.inputs]
     passed = flow.passes.get(name, {})
-    return _together([rows and _passed(rows, at, passed) for at, rows in enumerate(inputs)])
+    return _together([rows and _passed(rows, side, passed) for side, rows in enumerate(inputs)])
 
 
 def _key(verb: Aggregate, flow: Flow, name: str) -> tuple[str, ...]:
@@ -76,7 +76,9 @@ def _passed(rows: UpdateRows, side: int, passes: Passes) -> UpdateRows:
     names: list[str] = []
     for column in rows.by:
         source = (side, column.casefold())
-        copies = (out for out, sources in passes.items() if source in {(at, one.casefold()) for at, one in sources})
+        copies = (
+            out for out, sources in passes.items() if source in {(number, name.casefold()) for number, name in sources}
+        )
         if (copy := next(copies, None)) is None:
             return UpdateRows((), rows.made_by)
         names.append(copy)
@@ -96,7 +98,7 @@ def update_problems(graph: Graph, updates: Mapping[str, UpdateRows]) -> Iterator
     """A problem for each step that would take an update for one more row."""
     for name in graph.order:
         step = graph.steps[name]
-        made_by = {one for source in step.inputs if source in updates for one in updates[source].made_by}
+        made_by = {maker for source in step.inputs if source in updates for maker in updates[source].made_by}
         if made_by and (step.join or step.aggregate or step.deduplicate):
             makers = listed(sorted(made_by))
             message = (

@@ -116,8 +116,9 @@ def _arrow(edge: PictureEdge) -> str:
 def _notes(picture: Picture) -> list[str]:
     """Agreements and problems as comments: Mermaid has no lists."""
     agreements = [
-        f"{letter(i)}, for {', '.join(name for name, _ in one.steps)}: {', '.join(one.streams)} have {one.partitions}"
-        for i, one in enumerate(picture.agreements)
+        f"{letter(i)}, for {', '.join(name for name, _ in agreement.steps)}: "
+        f"{', '.join(agreement.streams)} have {agreement.partitions}"
+        for i, agreement in enumerate(picture.agreements)
     ]
     problems = [f"problem {note.number}: {note.reason} at {note.place}: {note.message}" for note in picture.problems]
     # Even inside a comment, Mermaid executes directives and the parser of the page interprets tags.

@@ -120,13 +120,13 @@ def _parts(count: int, links: Sequence[BoxLink]) -> list[tuple[list[int], list[i
     members: list[list[int]] = []
     for start in range(count):
         if start not in part_of:
-            found = [start]
+            boxes = [start]
             part_of[start] = len(members)
-            for box in found:
+            for box in boxes:
                 fresh = [other for other in dict.fromkeys(beside[box]) if other not in part_of]
                 part_of.update(dict.fromkeys(fresh, len(members)))
-                found += fresh
-            members.append(sorted(found))
+                boxes += fresh
+            members.append(sorted(boxes))
     inside: dict[int, list[int]] = defaultdict(list)
     for i, link in enumerate(links):
         inside[part_of[link.source]].append(i)
@@ -164,9 +164,9 @@ def _connected(boxes: Sequence[Box], links: Sequence[BoxLink], members: list[int
     inner = [(index[links[i].source], index[links[i].target]) for i in along]
     rows = _rows(len(members), inner)
     _reduce_crossings(rows)
-    taken = _set_ports(rows, [links[i].label for i in along])
+    least_widths = _set_ports(rows, [links[i].label for i in along])
     high = [boxes[i].height for i in members]
-    wide = [max(boxes[i].width, least) for i, least in zip(members, taken, strict=True)]
+    wide = [max(boxes[i].width, least) for i, least in zip(members, least_widths, strict=True)]
     loops = {a for a, b in inner if a == b}
     middle = _across(rows, [width + 2 * _LOOP * (i in loops) for i, width in enumerate(wide)])
     tops, bottoms = _down(rows, middle, high)
@@ -211,18 +211,18 @@ def _rows(count: int, pairs: Sequence[tuple[int, int]]) -> _Rows:
     shared: dict[tuple[int, bool, int], _Hop] = {}
     for (upper, lower), up in zip(downward, upward, strict=True):
         rows.chains.append([])
-        at = upper
+        chain_end = upper
         for r in range(row[upper] + 1, row[lower] + 1):
             hop = shared.get((upper, up, r)) if r < row[lower] else None
             if hop is None:
-                hop = _Hop(at, lower if r == row[lower] else len(row))
+                hop = _Hop(chain_end, lower if r == row[lower] else len(row))
                 rows.hops.append(hop)
             if r < row[lower] and hop.lower == len(row):
                 row.append(r)
                 rows.members[r].append(hop.lower)
                 shared[upper, up, r] = hop
             rows.chains[-1].append(hop)
-            at = hop.lower
+            chain_end = hop.lower
     return rows
 
 
@@ -276,11 +276,11 @@ def _reduce_crossings(rows: _Rows) -> None:
         down = sweep % 2 == 0
         place: dict[int, float] = {}
         for row in rows.members if down else reversed(rows.members):
-            wanted: dict[int, float] = {}
+            targets: dict[int, float] = {}
             for i, member in enumerate(row):
                 near = [place[hop.upper if down else hop.lower] for hop in (above if down else below)[member]]
-                wanted[member] = sum(near) / len(near) if near else (i + 0.5) / len(row)
-            row.sort(key=wanted.__getitem__)
+                targets[member] = sum(near) / len(near) if near else (i + 0.5) / len(row)
+            row.sort(key=targets.__getitem__)
             place.update((member, (i + 0.5) / len(row)) for i, member in enumerate(row))
 
 
@@ -312,31 +312,31 @@ def _across(rows: _Rows, wide: Sequence[float]) -> list[float]:
     ]
     x = [0.0] * len(rows.row)
     for row, apart in zip(rows.members, gaps, strict=True):
-        for member, at in zip(row, accumulate(apart), strict=True):
-            x[member] = at - sum(apart) / 2
+        for member, position in zip(row, accumulate(apart), strict=True):
+            x[member] = position - sum(apart) / 2
     for turn in range(9 if len(rows.row) < _LARGE else 3):
         down = turn % 2 == 0
         for r in range(len(gaps)) if down else reversed(range(len(gaps))):
-            wanted = []
+            targets = []
             for member in rows.members[r]:
                 from_above = [x[hop.upper] + hop.leaves - hop.enters for hop in above[member]]
                 from_below = [x[hop.lower] + hop.enters - hop.leaves for hop in below[member]]
                 ends = (from_above or from_below) if down else (from_below or from_above)
-                wanted.append(sum(ends) / len(ends) if ends else x[member])
+                targets.append(sum(ends) / len(ends) if ends else x[member])
             # Long links are to be straight.
             weights = [1.0 if half[member] else _STIFF for member in rows.members[r]]
-            for member, at in zip(rows.members[r], _nearest(wanted, weights, gaps[r]), strict=True):
-                x[member] = at
-    left = min(at - half[i] for i, at in enumerate(x))
-    return [at - left for at in x]
+            for member, position in zip(rows.members[r], _nearest(targets, weights, gaps[r]), strict=True):
+                x[member] = position
+    left = min(position - half[i] for i, position in enumerate(x))
+    return [position - left for position in x]
 
 
-def _nearest(wanted: Sequence[float], weights: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones, in their order and at least `gaps` apart: least squares, by pooling."""
+def _nearest(targets: Sequence[float], weights: Sequence[float], gaps: Sequence[float]) -> list[float]:
+    """The places nearest to the targets, in their order and at least `gaps` apart: least squares, by pooling."""
     offsets = list(accumulate(gaps))
     pools: list[tuple[float, float, int]] = []
-    for want, weight, offset in zip(wanted, weights, offsets, strict=True):
-        mean, heavy, size = want - offset, weight, 1
+    for target, weight, offset in zip(targets, weights, offsets, strict=True):
+        mean, heavy, size = target - offset, weight, 1
         while pools and pools[-1][0] > mean:
             other, more, count = pools.pop()
             mean = (mean * heavy + other * more) / (heavy + more)

@@ -34,9 +34,9 @@ class GraphLink:
 def agreements_of(sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount]) -> tuple[Agreement, ...]:
     """Return one agreement for each distinct set of at least two streams, in flow order."""
     steps: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for one in sets:
-        if len(one.streams) > 1:
-            steps.setdefault(one.streams, []).append((one.step, one.verb))
+    for join_set in sets:
+        if len(join_set.streams) > 1:
+            steps.setdefault(join_set.streams, []).append((join_set.step, join_set.verb))
     return tuple(
         Agreement(
             steps=tuple(reasons),
@@ -53,17 +53,17 @@ def bound_links(graph: Graph, agreements: tuple[Agreement, ...]) -> dict[GraphLi
 
     Without that limit the first edges of a cascade of joins would have the colours of all joins downstream.
     """
-    asked_by = {step: index for index, one in enumerate(agreements) for step, _ in one.steps}
-    found: dict[GraphLink, set[int]] = {}
+    asked_by = {step: index for index, agreement in enumerate(agreements) for step, _ in agreement.steps}
+    agreements_of_link: dict[GraphLink, set[int]] = {}
     for step, index in asked_by.items():
         for link in _towards(graph, step, asked_by):
-            found.setdefault(link, set()).add(index)
-    return {link: tuple(sorted(indices)) for link, indices in found.items()}
+            agreements_of_link.setdefault(link, set()).add(index)
+    return {link: tuple(sorted(indices)) for link, indices in agreements_of_link.items()}
 
 
 def _towards(graph: Graph, target: str, stops: Mapping[str, int]) -> set[GraphLink]:
     """The links by which rows whose partition counts matter reach a step, walked upstream."""
-    seen: set[GraphLink] = set()
+    links: set[GraphLink] = set()
     waiting = list(_into_step(graph, target))
     lookup = graph.steps[target].lookup
     if lookup is not None:
@@ -71,14 +71,14 @@ def _towards(graph: Graph, target: str, stops: Mapping[str, int]) -> set[GraphLi
         waiting += [GraphLink("feeds", source, lookup.table) for source in graph.tables[lookup.table].sources or ()]
     while waiting:
         link = waiting.pop()
-        if link in seen:
+        if link in links:
             continue
-        seen.add(link)
+        links.add(link)
         if link.kind == "looks up":
             waiting += [GraphLink("stores", writer, link.source) for writer in graph.table_writers.get(link.source, ())]
         elif link.kind != "feeds" and link.source not in stops and not _is_stream(graph, link.source):
             waiting += _into_step(graph, link.source)
-    return seen
+    return links
 
 
 def _into_step(graph: Graph, name: str) -> Iterator[GraphLink]:
@@ -114,16 +114,16 @@ def picture_of(plan: Plan, app: StreamApp) -> Picture:
     )
 
 
-def _notes(found: tuple[Problem, ...], first: int) -> tuple[PictureNote, ...]:
+def _notes(problems: tuple[Problem, ...], first: int) -> tuple[PictureNote, ...]:
     return tuple(
         PictureNote(
             number=number,
-            reason=one.reason.value,
-            place=one.step or one.stream or "",
-            message=one.message,
-            repair=one.repair.summary if one.repair else "",
+            reason=problem.reason.value,
+            place=problem.step or problem.stream or "",
+            message=problem.message,
+            repair=problem.repair.summary if problem.repair else "",
         )
-        for number, one in enumerate(found, start=first)
+        for number, problem in enumerate(problems, start=first)
     )
 
 
@@ -254,8 +254,8 @@ def _counts(counts: Iterable[DecidedCount | None]) -> str:
 def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[PictureNode]:
     """The nodes with their agreements and the numbers of their problems and warnings."""
     members: dict[str, list[int]] = defaultdict(list)
-    for index, one in enumerate(agreements):
-        for name in sorted({*one.streams, *(step for step, _ in one.steps)}):
+    for index, agreement in enumerate(agreements):
+        for name in sorted({*agreement.streams, *(step for step, _ in agreement.steps)}):
             members[name].append(index)
     problems = _numbers(plan.problems, first=1)
     warnings = _numbers(plan.warnings, first=1 + len(plan.problems))
@@ -272,10 +272,10 @@ def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], pla
 Numbers = Mapping[tuple[str, str], list[int]]
 
 
-def _numbers(found: tuple[Problem, ...], first: int) -> Numbers:
+def _numbers(problems: tuple[Problem, ...], first: int) -> Numbers:
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, one in enumerate(found, start=first):
-        place = ("step", one.step) if one.step is not None else ("stream", one.stream or "")
+    for number, problem in enumerate(problems, start=first):
+        place = ("step", problem.step) if problem.step is not None else ("stream", problem.stream or "")
         numbers[place].append(number)
     return numbers
 

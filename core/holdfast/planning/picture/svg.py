@@ -217,10 +217,10 @@ def _below(picture: Picture, most: int) -> Iterator[tuple[str, str, Mark | None]
     if picture.agreements:
         yield "", "", None
         yield "Must agree in partition count", _HEADING, None
-    for i, one in enumerate(picture.agreements[:_AGREEMENTS_SHOWN]):
-        asked_by = ", ".join(f"{verb} {name}" for name, verb in one.steps)
-        line = clipped(f"{one.partitions}  {asked_by}: {', '.join(one.streams)}", most)
-        yield line, "" if one.kept else "hf-bad", _letter(i)
+    for i, agreement in enumerate(picture.agreements[:_AGREEMENTS_SHOWN]):
+        asked_by = ", ".join(f"{verb} {name}" for name, verb in agreement.steps)
+        line = clipped(f"{agreement.partitions}  {asked_by}: {', '.join(agreement.streams)}", most)
+        yield line, "" if agreement.kept else "hf-bad", _letter(i)
     if (more := len(picture.agreements) - _AGREEMENTS_SHOWN) > 0:
         yield f"and {more} more", "", None
     yield from _notes("Problems", picture.problems, "hf-bad", most)
@@ -260,8 +260,10 @@ def _page(picture: Picture, parts: list[str], width: float, height: float) -> st
     title, described = (_escaped(f"holdfast-{picture.app}-{part}") for part in ("title", "desc"))
     names = {node.id: node.name for node in picture.nodes}
     flows = "; ".join(f"{names[edge.source]} to {names[edge.target]}" for edge in picture.edges)
-    said = "".join(f" {note.reason} at {note.place or picture.app}: {note.message}." for note in picture.problems)
-    told = f"Plan of {picture.app}, {_size(picture)}. Rows flow: {flows}.{said}"
+    problem_text = "".join(
+        f" {note.reason} at {note.place or picture.app}: {note.message}." for note in picture.problems
+    )
+    description = f"Plan of {picture.app}, {_size(picture)}. Rows flow: {flows}.{problem_text}"
     light, dark = ("".join(f"{what}{{{look[i]}}}" for what, look in _COLOURS.items()) for i in (0, 1))
     wide, high = _n(width), _n(height)
     size = f'width="{wide}" height="{high}" viewBox="0 0 {wide} {high}"'
@@ -269,7 +271,7 @@ def _page(picture: Picture, parts: list[str], width: float, height: float) -> st
     head = [
         f'<svg {xmlns} {size} class="hf-picture" role="img" aria-labelledby="{title} {described}">',
         f'<title id="{title}">{_escaped(f"{picture.app}: {picture.verdict}")}</title>',
-        f'<desc id="{described}">{_escaped(told)}</desc>',
+        f'<desc id="{described}">{_escaped(description)}</desc>',
         f"<style>{light}{_FIXED}@media (prefers-color-scheme:dark){{{dark}}}</style>",
         _rect(0.5, 0.5, width - 1, height - 1, 12, "hf-paper"),
     ]

@@ -40,7 +40,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
 }
 """The aggregate functions that can be merged -> their other names."""
 
-CANONICAL = {name: first for first, others in FUNCTIONS.items() for name in (first, *others)}
+CANONICAL = {name: first for first, aliases in FUNCTIONS.items() for name in (first, *aliases)}
 """Name of a function -> its key in `FUNCTIONS`."""
 
 OF_TWO = ("max_by", "min_by")
@@ -145,15 +145,15 @@ def _distinct_cure(name: str) -> str:
 
 def _arguments(call: exp.Anonymous, written: str) -> tuple[list[exp.Expr], bool]:
     """The arguments without brackets around them, and whether they are DISTINCT."""
-    found: list[exp.Expr] = []
+    arguments: list[exp.Expr] = []
     distinct = False
     for argument in call.expressions:
         if isinstance(argument, exp.Distinct):
             distinct = True
-            found += argument.expressions
+            arguments += argument.expressions
         else:
-            found.append(argument)
-    for argument in found:
+            arguments.append(argument)
+    for argument in arguments:
         if isinstance(argument, exp.Order):
             _refuse(
                 f"{written}(... ORDER BY ...) needs all rows at once; write "
@@ -161,7 +161,7 @@ def _arguments(call: exp.Anonymous, written: str) -> tuple[list[exp.Expr], bool]
             )
         if isinstance(argument, exp.IgnoreNulls | exp.RespectNulls):
             _wrong(f"{written}: IGNORE NULLS and RESPECT NULLS stand behind the brackets, as in first(x) IGNORE NULLS")
-    return [argument.unnest() for argument in found], distinct
+    return [argument.unnest() for argument in arguments], distinct
 
 
 def _clauses(call: exp.Anonymous, written: str) -> tuple[exp.Expr | None, bool]:

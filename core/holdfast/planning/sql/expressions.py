@@ -132,12 +132,12 @@ def _plain_item(text: str, scope: Scope) -> CheckedExpression | None:
     if match is None or match[2].lower() in LITERAL_WORDS:
         return None
     side, name, alias = match.groups()
-    found = scope.find((name,) if side is None else (side, name))
-    if name.lower() in WITHOUT_BRACKETS and (isinstance(found, SqlFinding) or found.type == UNKNOWN):
+    resolved = scope.find((name,) if side is None else (side, name))
+    if name.lower() in WITHOUT_BRACKETS and (isinstance(resolved, SqlFinding) or resolved.type == UNKNOWN):
         return None
-    if isinstance(found, SqlFinding):
-        return CheckedExpression(alias or name, UNKNOWN, None, (found,))
-    return CheckedExpression(alias or name, found.type, found.source, ())
+    if isinstance(resolved, SqlFinding):
+        return CheckedExpression(alias or name, UNKNOWN, None, (resolved,))
+    return CheckedExpression(alias or name, resolved.type, resolved.source, ())
 
 
 def _named(tree: exp.Expr) -> tuple[exp.Expr, str | None]:
@@ -187,9 +187,9 @@ def _generated(value: exp.Expr, reading: ExpressionWalk, generated: list[str]) -
         return UNKNOWN
     kind = reading.kind(value.expressions[0])
     if kind is not None and kind.word != "ARRAY":
-        given = value.expressions[0].sql("spark")
-        cure = f"map_entries({excerpt(given)})" if kind.word == "MAP" else "an array"
-        message = f"{names[0]} makes rows of an array, but {excerpt(given)} is {excerpt(str(kind))}; give it {cure}"
+        argument = value.expressions[0].sql("spark")
+        cure = f"map_entries({excerpt(argument)})" if kind.word == "MAP" else "an array"
+        message = f"{names[0]} makes rows of an array, but {excerpt(argument)} is {excerpt(str(kind))}; give it {cure}"
         reading.find(Reason.INVALID_EXPRESSION, message)
         return UNKNOWN
     return UNKNOWN if kind is None else str(kind.inner[0])
@@ -240,10 +240,10 @@ def _fields(
     path: tuple[str, ...], scope: Scope
 ) -> tuple[tuple[tuple[ColumnSource | None, Column], ...], bool, SqlFinding | None]:
     """The columns of `struct.*`, whether there may be more, and a finding if it is invalid."""
-    found = scope.find(path)
-    if isinstance(found, SqlFinding):
-        return (), False, found
-    kind = parse_type(found.type)
+    resolved = scope.find(path)
+    if isinstance(resolved, SqlFinding):
+        return (), False, resolved
+    kind = parse_type(resolved.type)
     if kind is None:
         return (), True, None
     if kind.word != "STRUCT":
@@ -259,14 +259,14 @@ def _left_out(
 ) -> tuple[set[str], list[SqlFinding]]:
     """The names that EXCEPT removes, and findings on them."""
     findings: list[SqlFinding] = []
-    known = {name.casefold() for name in names}
+    folded_names = {name.casefold() for name in names}
     left_out: set[str] = set()
     for item in excepted if isinstance(excepted, Sequence) else (excepted,):
         path = path_of(item)
         if len(path) != 1:
             message = f"EXCEPT takes names of columns, not {excerpt(item.sql('spark'))}"
             findings.append(SqlFinding(Reason.INVALID_EXPRESSION, message))
-        elif path[0].casefold() not in known and closed:
+        elif path[0].casefold() not in folded_names and closed:
             message = f"EXCEPT names {excerpt(path[0])}, which is no column here{near_miss(path[0], names)}"
             findings.append(SqlFinding(Reason.UNKNOWN_COLUMN, f"{message} (columns: {listed(names)})"))
         left_out.add(path[-1].casefold() if path else "")
@@ -309,24 +309,24 @@ def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> CheckedExpression
 
 def _check_call(call: exp.Anonymous, reading: ExpressionWalk) -> None:
     try:
-        found: Iterable[SqlFinding] = argument_findings(read_call(call), call.name.lower(), reading.kind)
+        findings: Iterable[SqlFinding] = argument_findings(read_call(call), call.name.lower(), reading.kind)
     except ExpressionError as error:
-        found = error.findings
-    for finding in found:
+        findings = error.findings
+    for finding in findings:
         reading.find(finding.reason, finding.message)
 
 
 def _with_duplicates(checked: list[CheckedExpression]) -> tuple[CheckedExpression, ...]:
     """The same expressions, with a finding on every column whose name occurred before."""
-    seen: set[str] = set()
-    for at, column in enumerate(checked):
+    used_names: set[str] = set()
+    for index, column in enumerate(checked):
         if column.name is None:
             continue
         folded = column.name.casefold()
-        if folded in seen:
+        if folded in used_names:
             name = excerpt(column.name)
             message = f"two columns are named {name}; give one another name with AS, or leave it out with EXCEPT"
             finding = SqlFinding(Reason.DUPLICATE_COLUMN, message)
-            checked[at] = replace(column, findings=(*column.findings, finding))
-        seen.add(folded)
+            checked[index] = replace(column, findings=(*column.findings, finding))
+        used_names.add(folded)
     return tuple(checked)

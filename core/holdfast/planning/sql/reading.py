@@ -186,36 +186,36 @@ class ExpressionWalk:
             message = f"{excerpt('.'.join(path))}.* stands for several columns; name the one that is meant"
             self.find(Reason.INVALID_EXPRESSION, message)
             return
-        found = self.scope.find(path)
-        if len(path) == 1 and self._is_call_without_brackets(path[0], found):
+        resolved = self.scope.find(path)
+        if len(path) == 1 and self._is_call_without_brackets(path[0], resolved):
             self._unrepeatable(path[0].lower())
             return
-        if isinstance(found, SqlFinding):
-            if found not in self.findings:
-                self.findings.append(found)
+        if isinstance(resolved, SqlFinding):
+            if resolved not in self.findings:
+                self.findings.append(resolved)
             return
-        self._kinds[id(node)] = parse_type(found.type)
-        if found.source is not None:
-            self._sources[id(node)] = found.source
+        self._kinds[id(node)] = parse_type(resolved.type)
+        if resolved.source is not None:
+            self._sources[id(node)] = resolved.source
         if not self._inside:
             self.loose.append(path)
 
-    def _is_call_without_brackets(self, name: str, found: ResolvedName | SqlFinding) -> bool:
+    def _is_call_without_brackets(self, name: str, resolved: ResolvedName | SqlFinding) -> bool:
         """Whether the name is a function like current_date: columns go first, and an undeclared one may be `user`."""
         if name.lower() not in functions.WITHOUT_BRACKETS:
             return False
-        if isinstance(found, SqlFinding):
+        if isinstance(resolved, SqlFinding):
             return True
         declared = name.casefold() in self.scope.folded
-        return found.type == UNKNOWN and not declared and name.lower() != "user"
+        return resolved.type == UNKNOWN and not declared and name.lower() != "user"
 
     def _variable(self, path: tuple[str, ...], kind: SparkType | None) -> SparkType | None:
-        taken = path[0]
+        prefix = path[0]
         for name in path[1:]:
             inner = field_of(kind, name)
             if kind is not None and inner is None:
-                self.findings.append(no_field(taken, kind, name))
-            kind, taken = inner, f"{taken}.{name}"
+                self.findings.append(no_field(prefix, kind, name))
+            kind, prefix = inner, f"{prefix}.{name}"
         return kind
 
     def _call(self, node: exp.Expr) -> list[exp.Expr] | None:
@@ -261,7 +261,7 @@ class ExpressionWalk:
         parent = node.parent
         if isinstance(parent, exp.Anonymous) and node.arg_key == "expressions":
             kinds = lambda_kinds(parent.name.lower(), self._arguments(parent), node.index or 0)
-        self._variables.append({name: kinds[at] if at < len(kinds) else None for at, name in enumerate(names)})
+        self._variables.append({name: kinds[index] if index < len(kinds) else None for index, name in enumerate(names)})
         return [node.this]
 
     def _cast(self, node: exp.Expr) -> list[exp.Expr]:

@@ -42,9 +42,9 @@ class Scope:
         return cls(rows)
 
     @classmethod
-    def sides(cls, left: RowType, right: RowType, both: RowType) -> "Scope":
-        """Return the scope of a join; `both` are the columns it matches on, which occur once."""
-        return cls(both, left, right)
+    def sides(cls, left: RowType, right: RowType, key_rows: RowType) -> "Scope":
+        """Return the scope of a join; `key_rows` are the columns it matches on, which occur once."""
+        return cls(key_rows, left, right)
 
     @cached_property
     def folded(self) -> frozenset[str]:
@@ -76,14 +76,14 @@ class Scope:
         """Return what `a`, `a.field`, `left.a` or `left.a.field` stands for."""
         side = self.side(parts[0]) if len(parts) > 1 else None
         depth = 1 if side is None else 2
-        found = self._unqualified(parts[0]) if side is None else _in_rows(side[1], side[0], parts[1])
-        if found is None:
+        resolved = self._unqualified(parts[0]) if side is None else _in_rows(side[1], side[0], parts[1])
+        if resolved is None:
             return (
                 self._nowhere(parts) if side is None else _unknown(parts[1], side[1].names, f" on the {side[0]} side")
             )
-        if isinstance(found, SqlFinding) or len(parts) == depth:
-            return found
-        return _inside(found, ".".join(parts[:depth]), parts[depth:])
+        if isinstance(resolved, SqlFinding) or len(parts) == depth:
+            return resolved
+        return _inside(resolved, ".".join(parts[:depth]), parts[depth:])
 
     def star(self, side: str = "") -> tuple[tuple[ColumnSource, Column], ...]:
         """Return the columns of `*`, `left.*` or `right.*`, each with its source."""
@@ -93,8 +93,8 @@ class Scope:
         columns = [(("", column.name), column) for column in self.rows.columns]
         for name, rows in (("left", self.left), ("right", self.right)):
             if rows is not None:
-                own = (column for column in rows.columns if self.rows.find(column.name) is None)
-                columns += [((name, column.name), column) for column in own]
+                side_columns = (column for column in rows.columns if self.rows.find(column.name) is None)
+                columns += [((name, column.name), column) for column in side_columns]
         return tuple(columns)
 
     def _unqualified(self, name: str) -> ResolvedName | SqlFinding | None:
@@ -136,8 +136,8 @@ def _unknown(name: str, names: tuple[str, ...], where: str) -> SqlFinding:
     return SqlFinding(Reason.UNKNOWN_COLUMN, message)
 
 
-def _inside(found: ResolvedName, path: str, fields: tuple[str, ...]) -> ResolvedName | SqlFinding:
-    kind = parse_type(found.type)
+def _inside(resolved: ResolvedName, path: str, fields: tuple[str, ...]) -> ResolvedName | SqlFinding:
+    kind = parse_type(resolved.type)
     for name in fields:
         if kind is None:
             break

@@ -48,11 +48,11 @@ class _ExpressionParser(SparkParser):
     # The arrows into JSON are not Spark's, and sqlglot logs warnings about paths it does not understand.
     COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {sign: SparkParser.COLUMN_OPERATORS[sign] for sign in BEHIND_A_VALUE}
 
-    def _parse_types(self, *given: Any, **named: Any) -> exp.Expr | None:
+    def _parse_types(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         # struct( and decimal( in a value are calls. Trying them as types first doubles the time per nesting level.
         if named.get("check_func") and self._next.token_type == TokenType.L_PAREN:
             return None
-        return super()._parse_types(*given, **named)
+        return super()._parse_types(*arguments, **named)
 
 
 try:
@@ -138,12 +138,12 @@ def _check_types(text: str, tokens: list[Token]) -> None:
     """
     depth = 0
     kinds = [None, *(token.token_type for token in tokens)]
-    for at, (outer, sign, named, bracket) in enumerate(zip(kinds, kinds[1:], kinds[2:], kinds[3:], strict=False)):
+    for index, (outer, sign, named, bracket) in enumerate(zip(kinds, kinds[1:], kinds[2:], kinds[3:], strict=False)):
         within = sign == TokenType.ALIAS or (sign == TokenType.LT and outer in NESTED_TYPES)
         if within and named in NESTED_TYPES and bracket == TokenType.L_PAREN:
             _refuse(
-                f"{excerpt(text)} has a type in round brackets at character {tokens[at + 1].start + 1}; Spark writes "
-                f"types like ARRAY<INT>, MAP<STRING, INT> and STRUCT<a: INT>"
+                f"{excerpt(text)} has a type in round brackets at character {tokens[index + 1].start + 1}; Spark "
+                f"writes types like ARRAY<INT>, MAP<STRING, INT> and STRUCT<a: INT>"
             )
     for before, token in pairwise(tokens):
         if token.token_type == TokenType.LT and before.token_type in NESTED_TYPES:
@@ -157,13 +157,15 @@ def _check_types(text: str, tokens: list[Token]) -> None:
 def _where(text: str, tokens: list[Token], error: ParseError, columns: Sequence[str]) -> str:
     """Where parsing fails, and what to do if the cause is a column named like an SQL keyword."""
     place = error.errors[0] if error.errors else {}
-    spots = [at for at, token in enumerate(tokens) if (token.line, token.col) == (place.get("line"), place.get("col"))]
-    at = spots[0] if spots else len(tokens) - 1
-    end = "its end, at " if at and at == len(tokens) - 1 else ""
-    where = f"{end}{excerpt(tokens[at].text)} (character {tokens[at].start + 1})"
+    spots = [
+        index for index, token in enumerate(tokens) if (token.line, token.col) == (place.get("line"), place.get("col"))
+    ]
+    index = spots[0] if spots else len(tokens) - 1
+    end = "its end, at " if index and index == len(tokens) - 1 else ""
+    where = f"{end}{excerpt(tokens[index].text)} (character {tokens[index].start + 1})"
     message = f"{excerpt(text)} is not a Spark SQL expression: it goes wrong at {where}"
-    known = {name.casefold() for name in columns}
-    for token in tokens[max(at - 1, 0) : at + 1]:
-        if token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER) and token.text.casefold() in known:
+    folded_columns = {name.casefold() for name in columns}
+    for token in tokens[max(index - 1, 0) : index + 1]:
+        if token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER) and token.text.casefold() in folded_columns:
             return f"{message}; the column {token.text} is named like a word of SQL, so write `{token.text}`"
     return message

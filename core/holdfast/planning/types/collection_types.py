@@ -23,30 +23,30 @@ class Call:
     arguments: Sequence[exp.Expr]
     kinds: tuple[SparkType | None, ...]
 
-    def kind(self, at: int) -> SparkType | None:
+    def kind(self, index: int) -> SparkType | None:
         """The type of one argument; None if unknown or missing."""
-        return self.kinds[at] if at < len(self.kinds) else None
+        return self.kinds[index] if index < len(self.kinds) else None
 
-    def inner(self, at: int, word: str, part: int = 0) -> SparkType | None:
+    def inner(self, index: int, word: str, part: int = 0) -> SparkType | None:
         """The type inside an argument that is an ARRAY or a MAP."""
-        kind = self.kind(at)
+        kind = self.kind(index)
         return kind.inner[part] if kind is not None and kind.word == word else None
 
-    def text(self, at: int) -> str | None:
+    def text(self, index: int) -> str | None:
         """The text of an argument that is a string literal."""
-        literal = self._literal(at)
+        literal = self._literal(index)
         return str(literal.this) if literal is not None and literal.is_string else None
 
-    def whole_number(self, at: int) -> int | None:
+    def whole_number(self, index: int) -> int | None:
         """The value of an argument that is a small whole number literal."""
-        literal = self._literal(at)
+        literal = self._literal(index)
         if literal is None or literal.is_string:
             return None
         text = str(literal.this)
         return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
-    def _literal(self, at: int) -> exp.Literal | None:
-        node = self.arguments[at] if at < len(self.arguments) else None
+    def _literal(self, index: int) -> exp.Literal | None:
+        node = self.arguments[index] if index < len(self.arguments) else None
         return node if isinstance(node, exp.Literal) else None
 
 
@@ -105,8 +105,8 @@ def _map_entries(call: Call) -> SparkType | None:
 
 
 def _fields(pairs: list[tuple[str | None, SparkType | None]]) -> SparkType | None:
-    known = [(name, kind) for name, kind in pairs if name is not None and kind is not None]
-    return struct(known) if len(known) == len(pairs) > 0 else None
+    fields = [(name, kind) for name, kind in pairs if name is not None and kind is not None]
+    return struct(fields) if len(fields) == len(pairs) > 0 else None
 
 
 def _named_struct(call: Call) -> SparkType | None:
@@ -193,8 +193,8 @@ def _key_and_value(call: Call, _: int) -> tuple[SparkType | None, ...]:
     return call.inner(0, "MAP"), call.inner(0, "MAP", 1)
 
 
-def _sum_and_element(call: Call, at: int) -> tuple[SparkType | None, ...]:
-    return (call.kind(1), call.inner(0, "ARRAY")) if at == MERGE else (call.kind(1),)
+def _sum_and_element(call: Call, index: int) -> tuple[SparkType | None, ...]:
+    return (call.kind(1), call.inner(0, "ARRAY")) if index == MERGE else (call.kind(1),)
 
 
 GIVEN: dict[str, Given] = {
@@ -207,7 +207,7 @@ GIVEN: dict[str, Given] = {
 }
 
 
-def lambda_kinds(name: str, call: Call, at: int) -> tuple[SparkType | None, ...]:
-    """The parameter types of the lambda that is argument `at`; `call` has the arguments before it."""
-    given = GIVEN.get(name)
-    return given(call, at) if given else ()
+def lambda_kinds(name: str, call: Call, index: int) -> tuple[SparkType | None, ...]:
+    """The parameter types of the lambda that is argument `index`; `call` has the arguments before it."""
+    parameter_kinds = GIVEN.get(name)
+    return parameter_kinds(call, index) if parameter_kinds else ()

@@ -105,17 +105,17 @@ def _refuse(message: str) -> NoReturn:
 def _cut(ddl: str) -> list[str]:
     if len(ddl) > MAX_LENGTH:
         _refuse(f"the schema is {len(ddl)} characters long; at most {MAX_LENGTH} are read")
-    pieces, at = [], 0
-    while at < len(ddl):
-        match = PIECE.match(ddl, at)
+    pieces, position = [], 0
+    while position < len(ddl):
+        match = PIECE.match(ddl, position)
         if match is None:
             _refuse(
-                f"the schema can't be read at character {at + 1}, {excerpt(ddl[at : at + 20])!r}; "
+                f"the schema can't be read at character {position + 1}, {excerpt(ddl[position : position + 20])!r}; "
                 "names with anything but letters, digits and _ stand in backquotes"
             )
         if match["piece"]:
             pieces.append(match["piece"])
-        at = match.end()
+        position = match.end()
     return pieces
 
 
@@ -157,13 +157,13 @@ class _Reader:
 
     def fields(self, depth: int, name: Callable[[], str]) -> tuple[tuple[str, SparkType], ...]:
         fields: list[tuple[str, SparkType]] = []
-        seen: dict[str, str] = {}
+        spellings: dict[str, str] = {}
         while not fields or self.accept(","):
             column = name()
             folded = column.casefold()
-            if folded in seen:
-                _refuse(f"the schema names {column} twice (as {seen[folded]} before); names ignore case")
-            seen[folded] = column
+            if folded in spellings:
+                _refuse(f"the schema names {column} twice (as {spellings[folded]} before); names ignore case")
+            spellings[folded] = column
             fields.append((column, self.type(depth, column)))
             self.accept("NOT", "NULL")
             if self.accept("COMMENT"):

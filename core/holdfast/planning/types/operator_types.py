@@ -100,12 +100,14 @@ def _number(node: exp.Expr, kinds: Kinds) -> SparkType | None:
         if isinstance(node, exp.Div):
             return DOUBLE
         return wider(left, right)
-    one, other = _in_decimal(node.this, left), _in_decimal(node.expression, right)
-    return _decimal_arithmetic(type(node), one, other) if one and other else None
+    left_digits, right_digits = _in_decimal(node.this, left), _in_decimal(node.expression, right)
+    return _decimal_arithmetic(type(node), left_digits, right_digits) if left_digits and right_digits else None
 
 
-def _decimal_arithmetic(operator: type[exp.Expr], one: tuple[int, int], other: tuple[int, int]) -> SparkType | None:
-    (p1, s1), (p2, s2) = one, other
+def _decimal_arithmetic(
+    operator: type[exp.Expr], left_digits: tuple[int, int], right_digits: tuple[int, int]
+) -> SparkType | None:
+    (p1, s1), (p2, s2) = left_digits, right_digits
     scale, whole = max(s1, s2), max(p1 - s1, p2 - s2)
     if operator in (exp.Add, exp.Sub):
         return decimal(whole + scale + 1, scale)

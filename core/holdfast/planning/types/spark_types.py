@@ -143,19 +143,19 @@ def wider_nested(left: SparkType, right: SparkType) -> SparkType | None:
     """Return the array, map or struct type that holds both, if they differ only in their inner types."""
     if left.word != right.word or left.names != right.names or not len(left.inner) == len(right.inner) > 0:
         return None
-    inner = (wider(one, other) for one, other in zip(left.inner, right.inner, strict=True))
-    known = tuple(kind for kind in inner if kind is not None)
-    return SparkType(left.word, known, left.names) if len(known) == len(left.inner) else None
+    inner = (wider(first, second) for first, second in zip(left.inner, right.inner, strict=True))
+    kinds = tuple(kind for kind in inner if kind is not None)
+    return SparkType(left.word, kinds, left.names) if len(kinds) == len(left.inner) else None
 
 
 def wider_number(left: SparkType, right: SparkType) -> SparkType:
     """Return the number type that holds both."""
     if left in INTEGRAL and right in INTEGRAL:
         return max(left, right, key=INTEGRAL.index)
-    one, other = as_decimal(left), as_decimal(right)
-    if one and other:
-        scale = max(one[1], other[1])
-        precision = max(one[0] - one[1], other[0] - other[1]) + scale
+    left_decimal, right_decimal = as_decimal(left), as_decimal(right)
+    if left_decimal and right_decimal:
+        scale = max(left_decimal[1], right_decimal[1])
+        precision = max(left_decimal[0] - left_decimal[1], right_decimal[0] - right_decimal[1]) + scale
         return SparkType("DECIMAL", digits=(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION)))
     return FLOAT if left == right == FLOAT else DOUBLE
 

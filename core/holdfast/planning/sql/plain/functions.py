@@ -14,68 +14,68 @@ _TEXT, _TEXTS = PlainKind.TEXT, PlainKind.TEXTS
 _Function: TypeAlias = Callable[[Sequence[Operand]], Operand]
 
 
-def called(name: str, given: Sequence[Operand]) -> Operand:
+def called(name: str, operands: Sequence[Operand]) -> Operand:
     """Return a call of the function that Spark knows by this name."""
-    return _FUNCTIONS[name](given) if name in _FUNCTIONS else not_plain()
+    return _FUNCTIONS[name](operands) if name in _FUNCTIONS else not_plain()
 
 
-def concat(given: Sequence[Operand]) -> Operand:
+def concat(operands: Sequence[Operand]) -> Operand:
     """Texts, one behind another."""
-    return PlainCall("concat", tuple(of_kind(one, _TEXT) for one in given)), _TEXT
+    return PlainCall("concat", tuple(of_kind(one, _TEXT) for one in operands)), _TEXT
 
 
-def _part_of_time(name: str, kind: PlainWhole, given: Sequence[Operand]) -> Operand:
-    match given:
+def _part_of_time(name: str, kind: PlainWhole, operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [moment]:
             return PlainCall(name, (of_kind(moment, PlainKind.MOMENT),)), kind
     raise NotPlainError
 
 
-def _date_format(given: Sequence[Operand]) -> Operand:
-    match given:
+def _date_format(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [moment, pattern] if parts := time_parts(text_value(pattern)):
             return PlainCall("date_format", (of_kind(moment, PlainKind.MOMENT), *map(PlainValue, parts))), _TEXT
     raise NotPlainError
 
 
-def _length(given: Sequence[Operand]) -> Operand:
-    match given:
+def _length(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [text]:
             return PlainCall("length", (of_kind(text, _TEXT),)), PlainWhole(32, 0, 2**31 - 1)
     raise NotPlainError
 
 
-def _lower(given: Sequence[Operand]) -> Operand:
-    match given:
+def _lower(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [text]:
             return PlainCall("lower", (of_kind(text, _TEXT),)), PlainKind.FOLDED
     raise NotPlainError
 
 
-def _replace(given: Sequence[Operand]) -> Operand:
-    match given:
+def _replace(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [text, old, *new] if len(new) <= 1 and text_value(old):
             texts = (PlainValue(text_value(old)), PlainValue("".join(map(text_value, new))))
             return PlainCall("replace", (of_kind(text, _TEXT), *texts)), _TEXT
     raise NotPlainError
 
 
-def _split(given: Sequence[Operand]) -> Operand:
-    match given:
+def _split(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [text, separator] if plain_separator(text_value(separator)):
             return PlainCall("split", (of_kind(text, _TEXT), separator[0])), _TEXTS
     raise NotPlainError
 
 
-def _get(given: Sequence[Operand]) -> Operand:
-    match given:
+def _get(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [texts, index] if whole_value(index) >= 0:
             return PlainCall("get", (of_kind(texts, _TEXTS), index[0])), _TEXT
     raise NotPlainError
 
 
-def _regexp_extract(given: Sequence[Operand]) -> Operand:
-    match given:
+def _regexp_extract(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [text, pattern, *index] if len(index) <= 1:
             same = same_pattern(text_value(pattern), whole_value(index[0]) if index else 1)
             if same is not None:
@@ -83,18 +83,18 @@ def _regexp_extract(given: Sequence[Operand]) -> Operand:
     raise NotPlainError
 
 
-def _if(given: Sequence[Operand]) -> Operand:
-    match given:
-        case [condition, one, other]:
-            return chosen([of_kind(condition, PlainKind.BOOLEAN)], [one, other])
+def _if(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [condition, then, otherwise]:
+            return chosen([of_kind(condition, PlainKind.BOOLEAN)], [then, otherwise])
     raise NotPlainError
 
 
-def _coalesce(given: Sequence[Operand]) -> Operand:
-    match given:
+def _coalesce(operands: Sequence[Operand]) -> Operand:
+    match operands:
         case [_, _, *_]:
-            there = [one for one in given if one[1] is not PlainKind.NOTHING]
-            return PlainCall("coalesce", tuple(value for value, _ in there)), common(there)
+            non_nulls = [one for one in operands if one[1] is not PlainKind.NOTHING]
+            return PlainCall("coalesce", tuple(value for value, _ in non_nulls)), common(non_nulls)
     raise NotPlainError
 
 

@@ -83,8 +83,8 @@ class PlainStruct:
 
     def find(self, name: str) -> "tuple[str, Kind] | None":
         """Return the field of this name as Spark resolves it; None if it is not there, or not alone."""
-        found = [field for field in self.fields if field[0].casefold() == name.casefold()]
-        return found[0] if len(found) == 1 else None
+        matches = [field for field in self.fields if field[0].casefold() == name.casefold()]
+        return matches[0] if len(matches) == 1 else None
 
 
 Kind: TypeAlias = PlainKind | PlainWhole | PlainDecimal | PlainStruct
@@ -97,7 +97,7 @@ def whole_result(sign: str, left: PlainWhole, right: PlainWhole) -> PlainWhole:
         "-": int.__sub__,
         "*": int.__mul__,
     }
-    ends = [compute[sign](one, other) for one in (left.least, left.most) for other in (right.least, right.most)]
+    ends = [compute[sign](first, second) for first in (left.least, left.most) for second in (right.least, right.most)]
     return PlainWhole(max(left.bits, right.bits), min(ends), max(ends))
 
 
@@ -118,10 +118,10 @@ def wider(left: PlainDecimal, right: PlainDecimal) -> PlainDecimal:
 
 def one_of(kinds: Iterable[Kind]) -> Kind | None:
     """Return the kind of a value that is one of these; None if Spark would have to convert one, or all are null."""
-    there = [kind for kind in kinds if kind is not PlainKind.NOTHING]
-    if not there:
+    value_kinds = [kind for kind in kinds if kind is not PlainKind.NOTHING]
+    if not value_kinds:
         return None
-    made, *rest = there
+    made, *rest = value_kinds
     for kind in rest:
         match made, kind:
             case PlainWhole(bits, least, most), PlainWhole():

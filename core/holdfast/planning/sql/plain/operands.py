@@ -17,30 +17,30 @@ def not_plain() -> Never:
     raise NotPlainError
 
 
-def of_kind(given: Operand, kind: Kind) -> Plain:
+def of_kind(operand: Operand, kind: Kind) -> Plain:
     """Return an operand that must be of this kind."""
-    return given[0] if given[1] == kind else not_plain()
+    return operand[0] if operand[1] == kind else not_plain()
 
 
-def text_value(given: Operand) -> str:
+def text_value(operand: Operand) -> str:
     """Return a text that must stand in the expression."""
-    match given:
+    match operand:
         case PlainValue(str() as text), PlainKind.TEXT:
             return text
     not_plain()
 
 
-def whole_value(given: Operand) -> int:
+def whole_value(operand: Operand) -> int:
     """Return a whole number that must stand in the expression."""
-    match given:
+    match operand:
         case PlainValue(int() as value), PlainWhole():
             return value
     not_plain()
 
 
-def decimal(given: Operand) -> tuple[Plain, PlainDecimal]:
+def decimal(operand: Operand) -> tuple[Plain, PlainDecimal]:
     """Return a number as a decimal."""
-    match given:
+    match operand:
         case value, PlainDecimal() as kind:
             return value, kind
         case value, PlainWhole() as kind:

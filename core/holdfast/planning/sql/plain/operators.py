@@ -22,45 +22,45 @@ _RESULTS = (PlainKind.TEXT, PlainKind.BOOLEAN, PlainKind.MOMENT)
 
 def compared(sign: str, left: Operand, right: Operand) -> Plain:
     """Return a comparison of two values of one kind, or of two numbers."""
-    (one, kind), (other, its) = left, right
+    (left_value, left_kind), (right_value, right_kind) = left, right
     equality = sign in ("=", "<>")
-    match kind, its:
+    match left_kind, right_kind:
         case (PlainWhole(), PlainWhole()) | (PlainKind.TEXT, PlainKind.TEXT) | (PlainKind.MOMENT, PlainKind.MOMENT):
-            return PlainCall(sign, (one, other))
+            return PlainCall(sign, (left_value, right_value))
         case PlainKind.BOOLEAN, PlainKind.BOOLEAN if equality:
-            return PlainCall(sign, (one, other))
+            return PlainCall(sign, (left_value, right_value))
         case PlainKind.FOLDED, PlainKind.TEXT if equality and text_value(right).isascii():
-            return PlainCall(sign, (one, other))
-    (one, first), (other, second) = decimal(left), decimal(right)
-    return PlainCall(sign, (one, other)) if wider(first, second).fits else not_plain()
+            return PlainCall(sign, (left_value, right_value))
+    (left_value, first), (right_value, second) = decimal(left), decimal(right)
+    return PlainCall(sign, (left_value, right_value)) if wider(first, second).fits else not_plain()
 
 
 def among(value: Operand, values: Sequence[Operand]) -> Plain:
     """Return whether a whole number or a text is one of these."""
     like = PlainWhole if isinstance(value[1], PlainWhole) else PlainKind
-    if not values or not all(isinstance(one, PlainValue) and isinstance(kind, like) for one, kind in values):
+    if not values or not all(isinstance(choice, PlainValue) and isinstance(kind, like) for choice, kind in values):
         raise NotPlainError
     if value[1] is PlainKind.BOOLEAN:
         raise NotPlainError
-    for one in values:
-        compared("=", value, one)
-    return PlainCall("in", (value[0], *(one for one, _ in values)))
+    for choice in values:
+        compared("=", value, choice)
+    return PlainCall("in", (value[0], *(choice for choice, _ in values)))
 
 
 def computed(sign: str, left: Operand, right: Operand) -> Operand:
     """Return a sum, a difference or a product that Spark's type has whatever the values."""
     match left, right:
-        case (one, PlainWhole() as first), (other, PlainWhole() as second):
+        case (left_value, PlainWhole() as first), (right_value, PlainWhole() as second):
             whole = whole_result(sign, first, second)
-            return (PlainCall(sign, (one, other)), whole) if whole.fits else not_plain()
-    (one, its), (other, kind) = decimal(left), decimal(right)
-    made = decimal_result(sign, its, kind)
-    return (PlainCall(sign, (one, other)), made) if made.fits else not_plain()
+            return (PlainCall(sign, (left_value, right_value)), whole) if whole.fits else not_plain()
+    (left_value, left_kind), (right_value, right_kind) = decimal(left), decimal(right)
+    made = decimal_result(sign, left_kind, right_kind)
+    return (PlainCall(sign, (left_value, right_value)), made) if made.fits else not_plain()
 
 
-def remainder(given: Operand, by: Operand) -> Operand:
+def remainder(operand: Operand, by: Operand) -> Operand:
     """Return the rest of dividing a whole number by one above zero from the text."""
-    match given, by:
+    match operand, by:
         case (value, PlainWhole() as kind), (PlainValue(), PlainWhole() as divisor) if divisor.least > 0:
             rest = divisor.least - 1
             least, most = -rest if kind.least < 0 else 0, rest if kind.most > 0 else 0
@@ -68,37 +68,37 @@ def remainder(given: Operand, by: Operand) -> Operand:
     raise NotPlainError
 
 
-def cast_to_whole(given: Operand, bits: int) -> Operand:
+def cast_to_whole(operand: Operand, bits: int) -> Operand:
     """Return a whole number in a type that has all its values."""
-    match given:
+    match operand:
         case value, PlainWhole(_, least, most) if (whole := PlainWhole(bits, least, most)).fits:
             return value, whole
     raise NotPlainError
 
 
-def cast_to_decimal(given: Operand, precision: int, scale: int) -> Operand:
+def cast_to_decimal(operand: Operand, precision: int, scale: int) -> Operand:
     """Return a number in a type that has all its values, exactly."""
-    value, kind = decimal(given)
+    value, kind = decimal(operand)
     made = PlainDecimal(precision, scale, kind.at(scale)) if scale >= kind.scale else not_plain()
     return (with_digits(value, made), made) if made.fits else not_plain()
 
 
-def cast_to_text(given: Operand) -> Operand:
+def cast_to_text(operand: Operand) -> Operand:
     """Return the digits of a whole number."""
-    value, kind = given
+    value, kind = operand
     return (PlainCall("text", (value,)), PlainKind.TEXT) if isinstance(kind, PlainWhole) else not_plain()
 
 
 def chosen(conditions: Sequence[Plain], results: Sequence[Operand]) -> Operand:
     """Return the result of the first condition that is true; the one behind all, or null, if none is."""
     values = [value for value, _ in results]
-    pairs = [one for pair in zip(conditions, values, strict=False) for one in pair]
+    pairs = [part for pair in zip(conditions, values, strict=False) for part in pair]
     return PlainCall("case", (*pairs, *values[len(conditions) :])), common(results)
 
 
-def common(given: Sequence[Operand]) -> Kind:
+def common(operands: Sequence[Operand]) -> Kind:
     """Return the kind of a value that is one of these."""
-    kind = one_of(kind for _, kind in given)
+    kind = one_of(kind for _, kind in operands)
     return kind if kind is not None and _is_handed_on(kind) else not_plain()
 
 
@@ -109,19 +109,19 @@ def _is_handed_on(kind: Kind) -> bool:
 
 def struct_of(fields: Sequence[tuple[str, Operand]]) -> Operand:
     """Return a struct of these fields."""
-    alone = len({name.casefold() for name, _ in fields}) == len(fields) > 0
-    if not alone or not all(_is_handed_on(kind) for _, (_, kind) in fields):
+    distinct = len({name.casefold() for name, _ in fields}) == len(fields) > 0
+    if not distinct or not all(_is_handed_on(kind) for _, (_, kind) in fields):
         raise NotPlainError
     parts = [part for name, (value, _) in fields for part in (PlainValue(name), value)]
     return PlainCall("struct", tuple(parts)), PlainStruct(tuple((name, kind) for name, (_, kind) in fields))
 
 
-def field_of(given: Operand, path: Sequence[str]) -> Operand:
+def field_of(operand: Operand, path: Sequence[str]) -> Operand:
     """Return what is at a path in a struct; the value itself if there is no path."""
     if not path:
-        return given
+        return operand
     for name in path:
-        value, kind = given
-        found = kind.find(name) if isinstance(kind, PlainStruct) else None
-        given = (PlainCall("field", (value, PlainValue(found[0]))), found[1]) if found else not_plain()
-    return given if _is_handed_on(given[1]) else not_plain()
+        value, kind = operand
+        field = kind.find(name) if isinstance(kind, PlainStruct) else None
+        operand = (PlainCall("field", (value, PlainValue(field[0]))), field[1]) if field else not_plain()
+    return operand if _is_handed_on(operand[1]) else not_plain()

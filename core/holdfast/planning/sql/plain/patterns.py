@@ -18,26 +18,26 @@ _TIME_FIELDS = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 _TIME_PART = re.compile(r"([A-Za-z])\1*|[^A-Za-z'\[\]{}#]+")
 
 
-def same_pattern(text: str, wanted: int) -> str | None:
-    """Return the expression as RE2 reads it, with the wanted group, or all for 0, as `found`.
+def same_pattern(text: str, group: int) -> str | None:
+    """Return the expression as RE2 reads it, with this group, or all for 0, as `found`.
 
     None if it may differ, or has no such group.
     """
-    at, groups = 0, 0
-    made = ["(?:" if wanted else _WANTED]
-    while at < len(text):
-        token = _TOKEN.match(text, at)
+    position, groups = 0, 0
+    made = ["(?:" if group else _WANTED]
+    while position < len(text):
+        token = _TOKEN.match(text, position)
         if token is None:
             return None
-        at = token.end()
+        position = token.end()
         groups += bool(token["open"])
         # What need not be kept is found faster.
-        made.append((_WANTED if groups == wanted else "(?:") if token["open"] else token[0])
+        made.append((_WANTED if groups == group else "(?:") if token["open"] else token[0])
     try:
         re.compile(text)
     except re.error:
         return None
-    return "".join([*made, ")"]) if 0 <= wanted <= groups else None
+    return "".join([*made, ")"]) if 0 <= group <= groups else None
 
 
 def plain_separator(text: str) -> bool:
@@ -47,10 +47,10 @@ def plain_separator(text: str) -> bool:
 
 def time_parts(text: str) -> tuple[str, ...]:
     """Return the fields of a time and what stands between them; none if a part means more in Java."""
-    parts, at = list[str](), 0
-    while (part := _TIME_PART.match(text, at)) is not None:
+    parts, position = list[str](), 0
+    while (part := _TIME_PART.match(text, position)) is not None:
         if part[1] is not None and part[0] not in _TIME_FIELDS:
             return ()
         parts.append(part[0])
-        at = part.end()
-    return tuple(parts) if at == len(text) and not set(_TIME_FIELDS).isdisjoint(parts) else ()
+        position = part.end()
+    return tuple(parts) if position == len(text) and not set(_TIME_FIELDS).isdisjoint(parts) else ()

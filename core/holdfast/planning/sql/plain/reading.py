@@ -54,17 +54,17 @@ _INNER: Final = (PlainKind.FOLDED, PlainKind.TEXTS, PlainKind.NOTHING)
 
 def plain_filter(text: str, kinds: Mapping[str, Kind]) -> Plain | None:
     """Return the condition of a filter over rows with these columns; None if it is not plain."""
-    found = _read(text, kinds)
-    return found[0] if found is not None and found[1] is PlainKind.BOOLEAN and _has_column(found[0]) else None
+    operand = _read(text, kinds)
+    return operand[0] if operand is not None and operand[1] is PlainKind.BOOLEAN and _has_column(operand[0]) else None
 
 
 def plain_select(items: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[Plain, ...] | None:
     """Return the columns that a select puts out, in order; None if they are not all plain."""
     scope, made = _scope(kinds), list[Plain]()
     for text in items:
-        found = check_select([text], scope)
-        if found and all(one.source is not None for one in found):
-            made += [PlainColumn(one.source[1]) for one in found if one.source is not None]
+        checked = check_select([text], scope)
+        if checked and all(expression.source is not None for expression in checked):
+            made += [PlainColumn(expression.source[1]) for expression in checked if expression.source is not None]
             continue
         read = _read(text, kinds)
         if read is None or not _is_result(*read):
@@ -103,13 +103,13 @@ def _has_column(made: Plain) -> bool:
 
 
 def _known_parts(tree: exp.Expr) -> bool:
-    known = (*_OPERANDS, *_PARTS.get(type(tree), ()))
-    return isinstance(tree, exp.Column | exp.Literal) or all(name in known for name, part in tree.args.items() if part)
+    names = (*_OPERANDS, *_PARTS.get(type(tree), ()))
+    return isinstance(tree, exp.Column | exp.Literal) or all(name in names for name, part in tree.args.items() if part)
 
 
-def _vary(given: Sequence[Operand]) -> bool:
+def _vary(operands: Sequence[Operand]) -> bool:
     """Whether a function of these is more than a value from the text."""
-    return any(_has_column(one) for one, _ in given)
+    return any(_has_column(value) for value, _ in operands)
 
 
 class _Reading:
@@ -171,9 +171,11 @@ class _Reading:
             case exp.Anonymous() if str(tree.this).lower() == "struct":
                 return self._struct(tree.expressions)
             case exp.Anonymous():
-                given = [self.read(one) for one in tree.expressions]
+                operands = [self.read(one) for one in tree.expressions]
                 return (
-                    called(str(tree.this).lower(), given) if any(_has_column(one) for one, _ in given) else not_plain()
+                    called(str(tree.this).lower(), operands)
+                    if any(_has_column(value) for value, _ in operands)
+                    else not_plain()
                 )
             case exp.TryCast():
                 return _cast(self.read(tree.this), tree.to)
@@ -183,20 +185,20 @@ class _Reading:
 
     def _column(self, tree: exp.Column) -> Operand:
         first, *inner = path_of(tree) or not_plain()
-        found = self._scope.find((first,))
-        if isinstance(found, SqlFinding) or found.source is None:
+        resolved = self._scope.find((first,))
+        if isinstance(resolved, SqlFinding) or resolved.source is None:
             raise NotPlainError
-        name = found.source[1]
+        name = resolved.source[1]
         return field_of((PlainColumn(name), self._kinds[name]), inner)
 
     def _struct(self, values: Sequence[exp.Expr]) -> Operand:
         """Return a struct of columns, which have names; all else is named by rules of Spark."""
         fields = []
-        for one in values:
-            column = one.unalias()
-            given = self._column(column) if isinstance(column, exp.Column) else not_plain()
-            name = one.alias or path_of(column)[-1]
-            fields.append((name, given))
+        for value in values:
+            column = value.unalias()
+            operand = self._column(column) if isinstance(column, exp.Column) else not_plain()
+            name = value.alias or path_of(column)[-1]
+            fields.append((name, operand))
         return struct_of(fields)
 
     def _case(self, tree: exp.Case) -> Operand:
@@ -211,15 +213,15 @@ class _Reading:
         return chosen(conditions, [*(then for _, then in whens), *rest])
 
 
-def _cast(given: Operand, to: exp.DataType) -> Operand:
+def _cast(operand: Operand, to: exp.DataType) -> Operand:
     if to.this in _BITS:
-        return cast_to_whole(given, _BITS[to.this])
+        return cast_to_whole(operand, _BITS[to.this])
     if to.this == exp.DType.TEXT and not to.args.get("collate"):
-        return cast_to_text(given)
+        return cast_to_text(operand)
     if to.this != exp.DType.DECIMAL:
         raise NotPlainError
     digits = [_whole(one.this) for one in to.expressions]
-    return cast_to_decimal(given, *(*digits, *_DEFAULT_DECIMAL[len(digits) :]))
+    return cast_to_decimal(operand, *(*digits, *_DEFAULT_DECIMAL[len(digits) :]))
 
 
 def _value(tree: exp.Expr) -> Operand:
