@@ -102,29 +102,29 @@ def bounded_objects(text: bytes, where: ObjectDepth, most: FieldBound = FETCHED)
     return text if most.exceeded(text, MOST_LEVELS + where) is None else _shortened(_Text.of(text), 0, where, most)
 
 
-def _shortened(text: "_Text", at: int, where: ObjectDepth, most: FieldBound) -> bytes:
+def _shortened(text: "_Text", position: int, where: ObjectDepth, most: FieldBound) -> bytes:
     if where is ObjectDepth.OBJECT:
-        return _object(text, at, most)
-    kept = {}
-    for name, begin, end in text.children(at):
+        return _object(text, position, most)
+    members = {}
+    for name, begin, end in text.children(position):
         if where is ObjectDepth.EVENT and name == b'"object"':
-            kept[name] = _object(text, begin, most)
+            members[name] = _object(text, begin, most)
         elif where is ObjectDepth.LIST and name == b'"items"':
-            kept[name] = b"[" + b",".join(_object(text, item, most) for _, item, _ in text.children(begin)) + b"]"
+            members[name] = b"[" + b",".join(_object(text, item, most) for _, item, _ in text.children(begin)) + b"]"
         else:
-            kept[name] = text.all[begin:end]
-    return _joined(kept)
+            members[name] = text.all[begin:end]
+    return _joined(members)
 
 
-def _object(text: "_Text", at: int, most: FieldBound) -> bytes:
+def _object(text: "_Text", position: int, most: FieldBound) -> bytes:
     unread: dict[str, str] = {}
-    kept = {}
-    for name, begin, end in text.children(at):
+    members = {}
+    for name, begin, end in text.children(position):
         if name == _METADATA:
-            kept[name] = _joined(dict(_readable(text, text.children(begin), unread, most)))
+            members[name] = _joined(dict(_readable(text, text.children(begin), unread, most)))
         else:
-            kept |= _readable(text, iter([(name, begin, end)]), unread, most)
-    return _joined(kept | ({json.dumps(UNREAD).encode(): json.dumps(unread).encode()} if unread else {}))
+            members |= _readable(text, iter([(name, begin, end)]), unread, most)
+    return _joined(members | ({json.dumps(UNREAD).encode(): json.dumps(unread).encode()} if unread else {}))
 
 
 def _readable(
@@ -160,23 +160,23 @@ class _Text:
         bare = _CLOSED_STRING.sub(lambda string: b" " * len(string.group()), text)
         return cls(text, bare, array("h", accumulate(array("b", bare.translate(_LEVEL_CHANGES)))))
 
-    def children(self, at: int) -> Iterator[tuple[bytes, int, int]]:
+    def children(self, position: int) -> Iterator[tuple[bytes, int, int]]:
         """The values in the object or list at this position: name with its quotes, begin and end."""
-        opened = _BEGIN.match(self.bare, at)
+        opened = _BEGIN.match(self.bare, position)
         if opened is None:
             return
         begin, name = opened.end(), b""
         level = self.levels[begin - 1]
         look = begin
         while (sign := _SIGN.search(self.bare, look)) is not None:
-            here, look = sign.start(), sign.end()
-            if self.levels[here] > level:
-                look = self.levels.index(level, here) + 1
+            sign_start, look = sign.start(), sign.end()
+            if self.levels[sign_start] > level:
+                look = self.levels.index(level, sign_start) + 1
             elif sign.group() == b":":
-                name, begin = self.all[begin:here].strip(), look
+                name, begin = self.all[begin:sign_start].strip(), look
             else:
-                if name or self.all[begin:here].strip():
-                    yield name, begin, here
+                if name or self.all[begin:sign_start].strip():
+                    yield name, begin, sign_start
                 name, begin = b"", look
-                if self.levels[here] < level:
+                if self.levels[sign_start] < level:
                     return

@@ -79,8 +79,8 @@ def _code(error: Exception) -> str:
         frames.append(trace.tb_frame)
         trace = trace.tb_next
     # The first is `safely` itself.
-    own = [frame.f_code.co_qualname for frame in frames[1:] if _is_ours(frame)] or [""]
-    where = own[0] if isinstance(error, _DEEP) else own[-1]
+    function_names = [frame.f_code.co_qualname for frame in frames[1:] if _is_ours(frame)] or [""]
+    where = function_names[0] if isinstance(error, _DEEP) else function_names[-1]
     return hashlib.sha256(f"{type(error).__name__} {where}".encode()).hexdigest()[:8]
 
 

@@ -59,20 +59,24 @@ def parse_key(key: bytes) -> tuple[str, StreamPartition]:
     return kind, partition
 
 
-def watermark_bytes(known: PartitionWatermark) -> bytes:
+def watermark_bytes(watermark: PartitionWatermark) -> bytes:
     """Return the entry of a partition's watermark."""
-    names = _names_bytes(tuple(known.producers), known.runs)
-    rows = known.producers.values() if known.nameless is None else (known.nameless, *known.producers.values())
+    names = _names_bytes(tuple(watermark.producers), watermark.runs)
+    rows = (
+        watermark.producers.values()
+        if watermark.nameless is None
+        else (watermark.nameless, *watermark.producers.values())
+    )
     flat = list(chain.from_iterable(rows))
-    has_value = known.value is not None
+    has_value = watermark.value is not None
     header = _HEADER.pack(
         FORMAT_VERSION,
         has_value,
-        known.nameless is not None,
-        known.since,
-        known.value or 0,
-        known.moved_at or 0,
-        known.said,
+        watermark.nameless is not None,
+        watermark.since,
+        watermark.value or 0,
+        watermark.moved_at or 0,
+        watermark.said,
         len(names),
     )
     return header + names + pack(f"<{len(flat)}q", *flat)
@@ -83,7 +87,7 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
     what = f"the watermark of {partition}"
     _check_version(value[:1], what)
     try:
-        _, has_value, has_nameless, since, watermark, moved_at, said, length = _HEADER.unpack_from(value)
+        _, has_value, has_nameless, since, watermark, moved_at, named_count, length = _HEADER.unpack_from(value)
         rest = value[_HEADER.size + length :]
         names, *runs = json.loads(value[_HEADER.size : _HEADER.size + length].decode())
         flat = unpack_from(f"<{len(rest) // 8}q", rest)
@@ -100,13 +104,13 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
         moved_at if has_value else None,
         producers,
         nameless,
-        said,
+        named_count,
         WriterRuns.of_tree(runs),
     )
 
 
-def _row(watermark: int, at: int, batch: int, sequence: int, idle: int = 0) -> ProducerWatermark:
-    return ProducerWatermark(watermark, at, batch, sequence, bool(idle))
+def _row(watermark: int, read_at: int, batch: int, sequence: int, idle: int = 0) -> ProducerWatermark:
+    return ProducerWatermark(watermark, read_at, batch, sequence, bool(idle))
 
 
 @lru_cache(maxsize=4096)
@@ -125,10 +129,10 @@ def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
     what = f"the end of {partition}"
     _check_version(value[:1], what)
     try:
-        ended, said, tasks, *runs = json.loads(value[1:].decode())
-        if type(ended) is not bool or type(said) is not int or not _texts(tasks):
+        ended, named_count, tasks, *runs = json.loads(value[1:].decode())
+        if type(ended) is not bool or type(named_count) is not int or not _texts(tasks):
             _refuse("a field has another type")
-        return PartitionEnd(ended, frozenset(tasks), said, WriterRuns.of_tree(runs))
+        return PartitionEnd(ended, frozenset(tasks), named_count, WriterRuns.of_tree(runs))
     except _UNREADABLE as error:
         raise _unreadable(what, error) from error
 
@@ -142,10 +146,10 @@ def _json(tree: list[Any]) -> bytes:
 
 def _check_version(first: bytes, what: str) -> None:
     if not first or first[0] not in _READABLE:
-        found = f"format {first[0]}" if first else "nothing at all"
+        stored_format = f"format {first[0]}" if first else "nothing at all"
         message = (
-            f"{what} is stored in {found}, and this release reads format {FORMAT_VERSION}: run the release that wrote "
-            f"it, or set a new spec.runId to start with empty state"
+            f"{what} is stored in {stored_format}, and this release reads format {FORMAT_VERSION}: run the release "
+            f"that wrote it, or set a new spec.runId to start with empty state"
         )
         raise StoredBookkeepingError(message, code="StoredVersionError")
 

@@ -43,15 +43,15 @@ class PartitionEnd:
 
     def _with(self, message: ControlMessage, runs: WriterRuns, rule: Producers) -> "PartitionEnd":
         """Return the same object if there is nothing to write."""
-        tasks, said = self.tasks, self.said
+        tasks, named_count = self.tasks, self.said
         if isinstance(message, EndOfStreamMessage):
             if message.task is None:
                 return PartitionEnd(ended=True, runs=runs)
             if rule.knows(message.task):
-                tasks, said = tasks | {message.task}, max(said, message.task_count or 0)
-        if (tasks, said, runs) == (self.tasks, self.said, self.runs):
+                tasks, named_count = tasks | {message.task}, max(named_count, message.task_count or 0)
+        if (tasks, named_count, runs) == (self.tasks, self.said, self.runs):
             return self
-        return PartitionEnd(tasks=tasks, said=said, runs=runs)
+        return PartitionEnd(tasks=tasks, said=named_count, runs=runs)
 
     def judged(self, rule: Producers) -> "PartitionEnd":
         """Return the partition's end under these producers, which may differ from those of the last attempt."""

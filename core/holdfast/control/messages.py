@@ -203,15 +203,15 @@ def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMe
     # Without a count a reader could not tell whether all producers have sent a message.
     unneeded = task is None and tree.get("taskCount") is None
     task_count = None if unneeded else _whole(tree, "taskCount", 1, where)
-    at = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
+    position = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
     run = None
     if tree.get("run") is not None:
         run = WriterRun(_text(tree, "run", where), _whole(tree, "attempt", 0, where))
     digest = "" if tree.get("taskDigest") is None else _text(tree, "taskDigest", where)
     if kind is RecordKind.WATERMARK:
         timestamp = _whole(tree, "timestamp", -(2**63), where)
-        return WatermarkMessage(timestamp, at, task, task_count, run, tree.get("idle") is True, digest)
-    return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count, run, digest)
+        return WatermarkMessage(timestamp, position, task, task_count, run, tree.get("idle") is True, digest)
+    return EndOfStreamMessage(_text(tree, "streamId", where), position, task, task_count, run, digest)
 
 
 def _whole(tree: dict[str, Any], name: str, least: int, where: str) -> int:

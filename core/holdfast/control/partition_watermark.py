@@ -64,33 +64,33 @@ class PartitionWatermark:
         Otherwise, after a silence of all producers, the first message would make its producer look like the only active
         one, and the watermark would pass the others although their messages are in the same batch.
         """
-        known, before = self, list[ControlMessage]()
+        watermark, before = self, list[ControlMessage]()
         for message in messages:
-            if (runs := known.runs.after(message.run, rule.named_by(message))) is None:
+            if (runs := watermark.runs.after(message.run, rule.named_by(message))) is None:
                 continue
-            if known.runs.replaced_by(runs):
-                known = known._told(before, rule, now).weighed(rule, now)
-                if known.ended(rule):
-                    return known
-                known, before = known.anew(runs, now), []
-            elif runs is not known.runs:
-                known = replace(known, runs=runs)
+            if watermark.runs.replaced_by(runs):
+                watermark = watermark._told(before, rule, now).weighed(rule, now)
+                if watermark.ended(rule):
+                    return watermark
+                watermark, before = watermark.anew(runs, now), []
+            elif runs is not watermark.runs:
+                watermark = replace(watermark, runs=runs)
             before.append(message)
-        return known._told(before, rule, now).weighed(rule, now)  # noqa: SLF001 - of the same class
+        return watermark._told(before, rule, now).weighed(rule, now)  # noqa: SLF001 - of the same class
 
     def path(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> list[int | None]:
         """Return the watermark behind each of these messages, as if they came one by one.
 
         Silence leaves no producer out: the clock says nothing about the time between two messages.
         """
-        known, waiting, reached = self, replace(rule, idle_after=None), list[int | None]()
+        watermark, waiting, reached = self, replace(rule, idle_after=None), list[int | None]()
         for message in messages:
-            known = (
-                known.after((message,), waiting, now)
-                if known._waits_for(message, rule)
-                else known._told((message,), waiting, now)
+            watermark = (
+                watermark.after((message,), waiting, now)
+                if watermark._waits_for(message, rule)
+                else watermark._told((message,), waiting, now)
             )
-            reached.append(known.value)
+            reached.append(watermark.value)
         return reached
 
     def _waits_for(self, message: ControlMessage, rule: Producers) -> bool:
@@ -107,8 +107,8 @@ class PartitionWatermark:
         return PartitionWatermark(now, self.value, self.moved_at, runs=runs)
 
     def _told(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> "PartitionWatermark":
-        producers, nameless, said = dict(self.producers), self.nameless, self.said
-        told, changed = self, False
+        producers, nameless, named_count = dict(self.producers), self.nameless, self.said
+        watermark, changed = self, False
         for message in messages:
             task = message.task
             if task is not None and not rule.knows(task):
@@ -120,12 +120,12 @@ class PartitionWatermark:
             changed = True
             if task is not None:
                 producers[task] = newer
-                said = max(said, message.task_count or 0)
+                named_count = max(named_count, message.task_count or 0)
                 continue
             nameless = newer
             if EARLIEST < newer.watermark < END_OF_TIME:
-                told = told.raised(newer.watermark, now)
-        return replace(told, producers=producers, nameless=nameless, said=said) if changed else told
+                watermark = watermark.raised(newer.watermark, now)
+        return replace(watermark, producers=producers, nameless=nameless, said=named_count) if changed else watermark
 
     def weighed(self, rule: Producers, now: int) -> "PartitionWatermark":
         """Return the watermark derived from the producers at `now`; the same object if it does not move."""
@@ -192,8 +192,8 @@ class PartitionWatermark:
 
     def known_to(self, rule: Producers) -> "PartitionWatermark":
         """Return the partition without producers that the plan no longer has: their watermarks would never move."""
-        kept = {task: heard for task, heard in self.producers.items() if rule.knows(task)}
-        return self if len(kept) == len(self.producers) else replace(self, producers=kept)
+        producers = {task: heard for task, heard in self.producers.items() if rule.knows(task)}
+        return self if len(producers) == len(self.producers) else replace(self, producers=producers)
 
     @property
     def heard_at(self) -> int:

@@ -36,9 +36,9 @@ class Producers:
         names = frozenset(tasks)
         return cls(len(names), names, idle_after, quorum)
 
-    def expected(self, said: int) -> int:
-        """Return how many tasks must send messages, if messages name `said` tasks; 0: none is known to exist."""
-        return self.count or said
+    def expected(self, named_count: int) -> int:
+        """Return how many tasks must send messages, if messages name `named_count` tasks; 0: none is known to exist."""
+        return self.count or named_count
 
     def named_by(self, message: ControlMessage) -> WriterTasks | None:
         """Return the tasks that a message names as producers, where they count; None: the plan has them."""

@@ -81,8 +81,8 @@ class WriterRuns:
         """Whether another run has begun with these, or an attempt with other tasks: what was heard is not of it."""
         if self.current is None or after.current is None:
             return False
-        others = self.tasks is not None and after.tasks is not None and self.tasks != after.tasks
-        return others or self.current.name != after.current.name
+        other_tasks = self.tasks is not None and after.tasks is not None and self.tasks != after.tasks
+        return other_tasks or self.current.name != after.current.name
 
     def tree(self) -> list[Any]:
         """Return the runs as JSON has them, empty if there are none."""

@@ -62,8 +62,8 @@ class ControlSender:
         Readers forget what the tasks before have said, since some of them may be gone.
         """
         same = tasks == (self.task_count, self.task_digest)
-        told = self.told if same else frozenset[int]()
-        return replace(self, task_count=tasks.number, task_digest=tasks.digest, told=told, run=run)
+        receivers = self.told if same else frozenset[int]()
+        return replace(self, task_count=tasks.number, task_digest=tasks.digest, told=receivers, run=run)
 
     def follow(
         self, view: SenderProgress, partitions: Iterable[int], batch: int
@@ -85,17 +85,17 @@ class ControlSender:
         emissions: list[Emission] = []
         if (watermark is not None or idle) and news:
             time = EARLIEST if watermark is None else watermark
-            at = Position(batch, 0)
-            message = WatermarkMessage(time, at, self.task, self.task_count, self.run, idle, self.task_digest)
+            position = Position(batch, 0)
+            message = WatermarkMessage(time, position, self.task, self.task_count, self.run, idle, self.task_digest)
             emissions.append(Emission(sorted(news), message))
         if ended and ending:
-            at = Position(batch, 1)
-            end = EndOfStreamMessage(self.stream, at, self.task, self.task_count, self.run, self.task_digest)
+            position = Position(batch, 1)
+            end = EndOfStreamMessage(self.stream, position, self.task, self.task_count, self.run, self.task_digest)
             emissions.append(Emission(sorted(ending), end))
         # A partition that is no target now does not get the news, even if it got everything before.
         same = (watermark, ended, idle) == (self.watermark, self.ended, self.idle)
-        told = self.told | targets if same else targets
-        return replace(self, watermark=watermark, ended=ended, told=told, idle=idle), tuple(emissions)
+        receivers = self.told | targets if same else targets
+        return replace(self, watermark=watermark, ended=ended, told=receivers, idle=idle), tuple(emissions)
 
 
 DEFAULT_LIMIT = 4096
@@ -125,12 +125,12 @@ class Relay:
         """Return a relay that has sent nothing yet."""
         return cls(partition, ControlSender(partition.stream, None, None, run=run))
 
-    def follow(self, known: Bookkeeping, partitions: int, batch: int) -> tuple["Relay", tuple[Emission, ...]]:
+    def follow(self, bookkeeping: Bookkeeping, partitions: int, batch: int) -> tuple["Relay", tuple[Emission, ...]]:
         """Return the relay after a batch, and what to send to the other partitions: each advance once, and the end."""
         view = SenderProgress(
-            known.watermarks.of(self.partition),
-            known.ends.partitions[self.partition].ended,
-            idle=known.watermarks.idle(self.partition),
+            bookkeeping.watermarks.of(self.partition),
+            bookkeeping.ends.partitions[self.partition].ended,
+            idle=bookkeeping.watermarks.idle(self.partition),
         )
         sender, emissions = self.sender.follow(view, self._others(partitions), batch)
         return replace(self, sender=sender), emissions

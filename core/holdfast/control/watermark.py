@@ -34,11 +34,11 @@ class Watermarks:
         """
         streams, tracked = self.streams(), {}
         for partition in partitions:
-            known = self.partitions.get(partition)
-            if known is None:
+            watermark = self.partitions.get(partition)
+            if watermark is None:
                 floor = streams.get(partition.stream)
-                known = PartitionWatermark(since=now, value=floor, moved_at=None if floor is None else now)
-            tracked[partition] = known.known_to(producers.get(partition.stream, SOURCE))
+                watermark = PartitionWatermark(since=now, value=floor, moved_at=None if floor is None else now)
+            tracked[partition] = watermark.known_to(producers.get(partition.stream, SOURCE))
         return Watermarks(tracked, producers)
 
     def apply(self, deliveries: Iterable[Delivery], now: int) -> "Watermarks":
@@ -56,7 +56,9 @@ class Watermarks:
 
     def tick(self, now: int) -> "Watermarks":
         """Return the watermarks at this clock: idle producers are left out also in partitions without messages."""
-        return self._with({name: known.weighed(self.rule(name), now) for name, known in self.partitions.items()})
+        return self._with(
+            {name: watermark.weighed(self.rule(name), now) for name, watermark in self.partitions.items()}
+        )
 
     def resumed(self, now: int) -> "Watermarks":
         """Return the watermarks at the start of an attempt: the time in which the task did not run is not silence.
@@ -64,10 +66,10 @@ class Watermarks:
         Otherwise all producers would be idle after a long stop, and the first message would move the watermark past the
         rows of the other producers. Call this once per attempt, not at each restore.
         """
-        stopped = now - max((known.heard_at for known in self.partitions.values()), default=now)
+        stopped = now - max((watermark.heard_at for watermark in self.partitions.values()), default=now)
         if stopped <= 0:
             return self
-        return self._with({name: known.later(stopped) for name, known in self.partitions.items()})
+        return self._with({name: watermark.later(stopped) for name, watermark in self.partitions.items()})
 
     def believed(self, limits: Mapping[str, int], now: int) -> "Watermarks":
         """Return the watermarks without those beyond `limits`, the latest plausible event time of each stream.
@@ -77,8 +79,8 @@ class Watermarks:
         """
         return self._with(
             {
-                name: known.believed(limits[name.stream], now)
-                for name, known in self.partitions.items()
+                name: watermark.believed(limits[name.stream], now)
+                for name, watermark in self.partitions.items()
                 if name.stream in limits
             }
         )
@@ -89,8 +91,8 @@ class Watermarks:
 
     def of(self, partition: StreamPartition) -> int | None:
         """Return the watermark of a partition; None: none yet."""
-        known = self.partitions.get(partition)
-        return None if known is None else known.value
+        watermark = self.partitions.get(partition)
+        return None if watermark is None else watermark.value
 
     def stream(self, stream: str) -> int | None:
         """Return the watermark of a stream in this task; None: none yet, or this task does not read it."""
@@ -103,9 +105,9 @@ class Watermarks:
         """
         running: dict[str, list[int | None]] = {}
         ended: dict[str, list[int | None]] = {}
-        for partition, known in self.partitions.items():
-            group = ended if known.ended(self.rule(partition)) else running
-            group.setdefault(partition.stream, []).append(known.value)
+        for partition, watermark in self.partitions.items():
+            group = ended if watermark.ended(self.rule(partition)) else running
+            group.setdefault(partition.stream, []).append(watermark.value)
         lasts = {
             stream: max((value for value in values if value is not None), default=None)
             for stream, values in ended.items()
@@ -117,15 +119,15 @@ class Watermarks:
         return self.producers.get(partition.stream, SOURCE)
 
     def _with(self, changed: Mapping[StreamPartition, PartitionWatermark]) -> "Watermarks":
-        moved = {name: known for name, known in changed.items() if known is not self.partitions[name]}
+        moved = {name: watermark for name, watermark in changed.items() if watermark is not self.partitions[name]}
         return replace(self, partitions={**self.partitions, **moved}) if moved else self
 
 
 def lowest(watermarks: Iterable[int | None]) -> int | None:
     """Return the minimum; None if any watermark is None or there are none."""
-    known = list(watermarks)
-    present = [watermark for watermark in known if watermark is not None]
-    return min(present) if known and len(present) == len(known) else None
+    values = list(watermarks)
+    present = [watermark for watermark in values if watermark is not None]
+    return min(present) if values and len(present) == len(values) else None
 
 
 def no_watermarks() -> Watermarks:
@@ -200,11 +202,12 @@ def held_back_by(
 
     `idle`: partitions that hold nothing back as long as others do.
     """
-    wanted = None if streams is None else set(streams)
+    stream_names = None if streams is None else set(streams)
     candidates = [
-        (partition in idle, known.value is not None, known.value or 0, partition)
-        for partition, known in watermarks.partitions.items()
-        if (wanted is None or partition.stream in wanted) and not known.ended(watermarks.rule(partition))
+        (partition in idle, watermark.value is not None, watermark.value or 0, partition)
+        for partition, watermark in watermarks.partitions.items()
+        if (stream_names is None or partition.stream in stream_names)
+        and not watermark.ended(watermarks.rule(partition))
     ]
     if not candidates:
         return None
@@ -212,14 +215,14 @@ def held_back_by(
     return _holder(partition, watermarks.partitions[partition], watermarks.rule(partition), now)
 
 
-def _holder(partition: StreamPartition, known: PartitionWatermark, rule: Producers, now: int) -> HeldBack:
-    counted, expected = known.counted(rule, now), rule.expected(known.said)
-    producer, heard_at = min(rule.names.difference(known.producers), default=None), None
+def _holder(partition: StreamPartition, watermark: PartitionWatermark, rule: Producers, now: int) -> HeldBack:
+    counted, expected = watermark.counted(rule, now), rule.expected(watermark.said)
+    producer, heard_at = min(rule.names.difference(watermark.producers), default=None), None
     if counted:
         producer = min(counted, key=lambda task: (counted[task].watermark, task))
         heard_at = counted[producer].at
-    elif known.nameless is not None:
-        producer, heard_at = None, known.nameless.at
-    since = known.since if known.moved_at is None else known.moved_at
-    app = None if rule.names or known.runs.current is None else app_of(known.runs.current)
-    return HeldBack(partition, producer, known.value, since, heard_at, len(known.producers), expected, app)
+    elif watermark.nameless is not None:
+        producer, heard_at = None, watermark.nameless.at
+    since = watermark.since if watermark.moved_at is None else watermark.moved_at
+    app = None if rule.names or watermark.runs.current is None else app_of(watermark.runs.current)
+    return HeldBack(partition, producer, watermark.value, since, heard_at, len(watermark.producers), expected, app)

@@ -98,20 +98,20 @@ def location_of(kind: str, pod: PodFacts, node: NodeFacts | None) -> LocationId:
     return LocationId(_FIELD.sub(lambda _: next(values), template))
 
 
-def _value(one: _Field, kind: str, pod: PodFacts, node: NodeFacts | None) -> str:
-    if one.owner == "node" and node is None:
+def _value(location_field: _Field, kind: str, pod: PodFacts, node: NodeFacts | None) -> str:
+    if location_field.owner == "node" and node is None:
         message = f"pod {pod.name} is on no node yet, so {kind} gives no location; wait until it is scheduled"
         raise PodNotScheduledError(message)
-    facts = pod if one.owner == "pod" else node
-    found = getattr(facts, one.part)
-    if one.key is None:
-        return str(found)
-    value = found.get(one.key)
+    facts = pod if location_field.owner == "pod" else node
+    fact = getattr(facts, location_field.part)
+    if location_field.key is None:
+        return str(fact)
+    value = fact.get(location_field.key)
     if value:
         return str(value)
-    owner = "the pod" if one.owner == "pod" else f"its node {node.name}" if node else "its node"
-    what = f"{one.part.removesuffix('s')} {one.key}"
-    lacks = f"has an empty {what}" if value == "" else f"has no {what}{did_you_mean(one.key, found)}"
+    owner = "the pod" if location_field.owner == "pod" else f"its node {node.name}" if node else "its node"
+    what = f"{location_field.part.removesuffix('s')} {location_field.key}"
+    lacks = f"has an empty {what}" if value == "" else f"has no {what}{did_you_mean(location_field.key, fact)}"
     message = (
         f"pod {pod.name}: {kind} gives no location, because {owner} {lacks}; "
         f"set the {what} on {owner}, or change spec.state.location"
@@ -147,6 +147,6 @@ def _field(name: str, template: str) -> _Field:
             f"spec.state.location {template!r}: {{{name}}} is no field, {wrong}; write e.g. {{{owner}.{part}.rack}}"
         )
         raise LocationInvalidError(message)
-    known = (*PLAIN_FIELDS, *(f"{keyed}.{key or 'KEY'}" for keyed in KEYED_FIELDS))
-    message = f"spec.state.location {template!r}: there is no field {{{name}}}{did_you_mean(name, known)}"
+    fields = (*PLAIN_FIELDS, *(f"{keyed}.{key or 'KEY'}" for keyed in KEYED_FIELDS))
+    message = f"spec.state.location {template!r}: there is no field {{{name}}}{did_you_mean(name, fields)}"
     raise LocationInvalidError(message)

@@ -182,18 +182,18 @@ def _given_out(wishes: Affinity, seats: ExtraSeats, following: Following) -> fro
     """
     rank = {}
     for processor in wishes.processors:
-        own = len(wishes.at_home[processor]) + len(following.get(processor, ()))
-        rank[processor] = 0 if own > wishes.floor else 1 if own < wishes.floor else 2
+        task_count = len(wishes.at_home[processor]) + len(following.get(processor, ()))
+        rank[processor] = 0 if task_count > wishes.floor else 1 if task_count < wishes.floor else 2
     order = sorted(wishes.processors, key=rank.__getitem__)
-    given: set[str] = set()
+    receivers: set[str] = set()
     count = dict.fromkeys(wishes.members, 0)
     for limit, total in ((seats.least, sum(seats.least.values())), (seats.most, seats.total)):
         for processor in order:
             place = wishes.location_of[processor]
-            if len(given) < total and processor not in given and count[place] < limit[place]:
-                given.add(processor)
+            if len(receivers) < total and processor not in receivers and count[place] < limit[place]:
+                receivers.add(processor)
                 count[place] += 1
-    return frozenset(given)
+    return frozenset(receivers)
 
 
 class Network:

@@ -122,8 +122,8 @@ def read_record(app: str, run_id: str, value: bytes) -> PlacementRecord:
         document = _parsed(value)
         owner = document["app"], document["runId"]
         if owner != (app, run_id):
-            found = f"it belongs to app {_short(owner[0])}, run {_short(owner[1])}"
-            message = f"{found}, and not to app {app}, run {run_id}"
+            owner_text = f"it belongs to app {_short(owner[0])}, run {_short(owner[1])}"
+            message = f"{owner_text}, and not to app {app}, run {run_id}"
             raise ValueError(message)
         record = _record(document)
         check_record(record)
@@ -172,15 +172,15 @@ def _parsed(value: bytes) -> dict[str, Any]:
 
 
 def _check_format(value: bytes) -> None:
-    found = _FORMAT.match(value)
+    header = _FORMAT.match(value)
     if value.startswith(b"{"):
         message = (
             "it was written by an earlier build of Holdfast, which kept records in several parts; go on with that build"
         )
-    elif found is None:
+    elif header is None:
         message = f"it starts with {value[:16]!r} and is no placement record"
-    elif int(found[1]) > FORMAT:
-        message = f"it has format {int(found[1])}, and this Holdfast reads format {FORMAT}: upgrade Holdfast"
+    elif int(header[1]) > FORMAT:
+        message = f"it has format {int(header[1])}, and this Holdfast reads format {FORMAT}: upgrade Holdfast"
     else:
         return
     raise ValueError(message)
@@ -234,7 +234,7 @@ def _record(document: Mapping[str, Any]) -> PlacementRecord:
         for child, parent, offset in zip(_numbers(children), _numbers(parents), _whole(offsets), strict=True)
     }
     sides = document.get("sideCounts", {})
-    kept = KeptState(
+    kept_state = KeptState(
         _by_name(document["state"]),
         frozenset(_texts(document["givenUp"])),
         # Earlier builds kept neither it nor `sideCounts`: what they kept is compared, the next attempt keeps all.
@@ -247,7 +247,7 @@ def _record(document: Mapping[str, Any]) -> PlacementRecord:
         {task: processor for task, (_, processor) in place_of.items() if processor is not None},
         child_after,
         dict(zip(sides, _whole(list(sides.values())), strict=True)),
-        kept,
+        kept_state,
     )
 
 

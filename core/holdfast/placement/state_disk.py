@@ -46,8 +46,8 @@ def state_disk(location: str, pod_template: Mapping[str, Any]) -> StateDisk:
     main = next((one for one in _objects(pod, "containers") if one.get("name") == MAIN["executors"]), None)
     mounts = [one.get("name") for one in _objects(main, "volumeMounts") if one.get("mountPath") == STATE_FOLDER]
     volume = mounts[-1] if mounts else STATE_VOLUME
-    given = next((one for one in _objects(pod, "volumes") if one.get("name") == volume), {})
-    sources = sorted(source for source, value in given.items() if source != "name" and value is not None)
+    volume_tree = next((one for one in _objects(pod, "volumes") if one.get("name") == volume), {})
+    sources = sorted(source for source, value in volume_tree.items() if source != "name" and value is not None)
     source = sources[0] if sources else _SOURCES.get(location, "hostPath")
     return StateDisk(source, _SHARING.get(source, DiskSharing.EVERY_NODE), bool(mounts and sources))
 

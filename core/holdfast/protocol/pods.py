@@ -164,46 +164,48 @@ def _deleting_since(metadata: Mapping[str, Any]) -> int | None:
 
 
 def _disrupted(status: Mapping[str, Any]) -> str | None:
-    for one in map(_object, _list(status.get("conditions"))):
-        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
-            return _text(one.get("reason")) or "DisruptionTarget"
+    for condition in map(_object, _list(status.get("conditions"))):
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return _text(condition.get("reason")) or "DisruptionTarget"
     return None
 
 
 def _unschedulable(status: Mapping[str, Any]) -> str | None:
-    for one in map(_object, _list(status.get("conditions"))):
-        if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            return _text(one.get("message")) or _text(one.get("reason")) or "the scheduler does not say why"
+    for condition in map(_object, _list(status.get("conditions"))):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _text(condition.get("message")) or _text(condition.get("reason")) or "the scheduler does not say why"
     return None
 
 
 def _waiting(containers: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    for one in containers:
-        waiting = _object(_object(one.get("state")).get("waiting"))
+    for container in containers:
+        waiting = _object(_object(container.get("state")).get("waiting"))
         if waiting:
             yield _text(waiting.get("reason")), _text(waiting.get("message"))
 
 
 def _started(containers: list[dict[str, Any]]) -> Iterator[int]:
-    for one in containers:
-        since = moment(_text(_object(_object(one.get("state")).get("running")).get("startedAt")) or None)
+    for container in containers:
+        since = moment(_text(_object(_object(container.get("state")).get("running")).get("startedAt")) or None)
         if since is not None:
             yield since
 
 
 def _claims(volumes: list[Any]) -> Iterator[str]:
-    for one in map(_object, volumes):
-        claim = _text(_object(one.get("persistentVolumeClaim")).get("claimName"))
-        if claim and one.get("name") == STATE_VOLUME:
+    for volume in map(_object, volumes):
+        claim = _text(_object(volume.get("persistentVolumeClaim")).get("claimName"))
+        if claim and volume.get("name") == STATE_VOLUME:
             yield claim
 
 
 def _ended(containers: list[dict[str, Any]], state: str) -> Iterator[ContainerEnd]:
-    for one in containers:
-        ended = _object(_object(one.get(state)).get("terminated"))
-        code, at = _number(ended.get("exitCode")), moment(_text(ended.get("finishedAt")) or None)
+    for container in containers:
+        ended = _object(_object(container.get(state)).get("terminated"))
+        code, ended_at = _number(ended.get("exitCode")), moment(_text(ended.get("finishedAt")) or None)
         if code is not None:
-            yield ContainerEnd(code, _text(ended.get("reason")), _text(ended.get("message"), _MOST_LAST_WORDS), at)
+            yield ContainerEnd(
+                code, _text(ended.get("reason")), _text(ended.get("message"), _MOST_LAST_WORDS), ended_at
+            )
 
 
 def _executor_end(containers: list[dict[str, Any]]) -> ContainerEnd | None:

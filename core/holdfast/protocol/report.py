@@ -93,22 +93,22 @@ def report_in(config_map: Mapping[str, Any]) -> DriverReport | None:
 def read_report(text: object) -> DriverReport | None:
     """Return the report in this text; None if it is invalid: a report is no reason to fail."""
     try:
-        said = load(str(text), most_bytes=_MOST_BYTES)
+        tree = load(str(text), most_bytes=_MOST_BYTES)
     except ValueError:
         return None
-    if not isinstance(said, dict):
+    if not isinstance(tree, dict):
         return None
-    done = said.get("progressed")
-    numbers = {name: _number(said.get(name, 0), most) for name, most in _NUMBERS.items()}
+    done = tree.get("progressed")
+    numbers = {name: _number(tree.get(name, 0), most) for name, most in _NUMBERS.items()}
     progressed = None if done is None else _number(done, _LARGEST)
-    if not {"attempt", "at"} <= said.keys() or None in numbers.values() or (done is not None and progressed is None):
+    if not {"attempt", "at"} <= tree.keys() or None in numbers.values() or (done is not None and progressed is None):
         return None
     return DriverReport(
         progressed=progressed,
-        held_back=_sentence(said.get("heldBack")),
-        held_by=_sentence(said.get("heldBy")),
-        loading=_sentence(said.get("loading")),
-        incomplete=_sentence(said.get("incomplete")),
+        held_back=_sentence(tree.get("heldBack")),
+        held_by=_sentence(tree.get("heldBy")),
+        loading=_sentence(tree.get("loading")),
+        incomplete=_sentence(tree.get("incomplete")),
         **{name: number for name, number in numbers.items() if number is not None},
     )
 
@@ -122,6 +122,6 @@ def _number(value: object, most: int) -> int | None:
     return number if 0 <= number <= most else None
 
 
-def _sentence(said: object) -> str | None:
+def _sentence(text: object) -> str | None:
     """The text for a status, if there is one: short and without terminal control characters."""
-    return None if said is None else one_line(said, _MOST_SHOWN)
+    return None if text is None else one_line(text, _MOST_SHOWN)

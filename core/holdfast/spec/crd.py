@@ -121,9 +121,9 @@ def _named(items: str, sentence: str) -> str:
     return f"'{items.removesuffix('s')} ' + self.name + ': ' + {json.dumps(sentence)}"
 
 
-def _attach(spec: dict[str, Any], at: FieldPath, cel: str, message: str, naming: str | None = None) -> None:
+def _attach(spec: dict[str, Any], path: FieldPath, cel: str, message: str, naming: str | None = None) -> None:
     node = spec
-    for part in at:
+    for part in path:
         node = node["items"] if part == "*" else node["properties"][part]
     rule = {"rule": cel, "message": message} | ({} if naming is None else {"messageExpression": naming})
     node.setdefault(_RULES, []).append(rule)
@@ -145,9 +145,9 @@ def _rules_inside(node: Tree, path: tuple[str, ...]) -> Iterator[tuple[tuple[str
 def _lifted(items: str, path: tuple[str, ...], rule: Tree) -> Tree:
     """The rule of a field as a rule of its item. The error still points to the field."""
     fields = [".".join(("self", *map(cel_name, path[: n + 1]))) for n in range(len(path))]
-    given = " && ".join(f"has({field})" for field in fields)
+    presence = " && ".join(f"has({field})" for field in fields)
     return {
-        "rule": f"!({given}) || ({re.sub(_SELF, fields[-1], rule['rule'])})",
+        "rule": f"!({presence}) || ({re.sub(_SELF, fields[-1], rule['rule'])})",
         "message": rule["message"],
         "messageExpression": _named(items, rule["message"]),
         "fieldPath": f".{'.'.join(path)}",

@@ -69,14 +69,14 @@ class Diff:
 
     def with_refusals(self, refusals: Iterable[FieldChange]) -> "Diff":
         """The same, with what a run says to changes of these paths."""
-        said = {refusal.path: refusal for refusal in refusals}
+        refusal_by_path = {refusal.path: refusal for refusal in refusals}
         changes = [
-            replace(change, cost=max(change.cost, one.cost), note=one.note, reason=one.reason)
-            if (one := said.pop(change.path, None)) is not None
+            replace(change, cost=max(change.cost, refusal.cost), note=refusal.note, reason=refusal.reason)
+            if (refusal := refusal_by_path.pop(change.path, None)) is not None
             else change
             for change in self.changes
         ]
-        return Diff((*changes, *said.values()))
+        return Diff((*changes, *refusal_by_path.values()))
 
 
 def diff(old: StreamApp, new: StreamApp) -> Diff:
@@ -86,8 +86,8 @@ def diff(old: StreamApp, new: StreamApp) -> Diff:
 
 def _models(old: BaseModel, new: BaseModel, path: str) -> Iterator[FieldChange]:
     for name, field in type(old).model_fields.items():
-        here = f"{path}.{field.alias or name}".removeprefix(".")
-        yield from _values(getattr(old, name), getattr(new, name), here, change_of(field))
+        field_path = f"{path}.{field.alias or name}".removeprefix(".")
+        yield from _values(getattr(old, name), getattr(new, name), field_path, change_of(field))
 
 
 def _values(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[FieldChange]:
@@ -112,27 +112,27 @@ def _named_lists(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[Fi
     before, after = ({item.name: item for item in side} for side in (old, new))
     later = renamed(before, after)
     for name in dict.fromkeys([*before, *after]):
-        here = f"{path}[{name}]"
+        item_path = f"{path}[{name}]"
         if name in before and name in after:
-            yield from _values(before[name], after[name], here, cost)
+            yield from _values(before[name], after[name], item_path, cost)
         elif name in later:
             item = after[later[name]]
             follows = f"the state of {name} follows" if isinstance(item, Step) else f"it is read on where {name} was"
-            yield FieldChange(f"{here}.name", name, item.name, ChangeCost.RESTART, follows)
-            yield from _models(before[name], _as_before(before[name], item), here)
+            yield FieldChange(f"{item_path}.name", name, item.name, ChangeCost.RESTART, follows)
+            yield from _models(before[name], _as_before(before[name], item), item_path)
         elif name in later.values():
             continue
         else:
             old_item, new_item = before.get(name), after.get(name)
             note = "" if old_item is None else _given_up(old_item)
-            yield FieldChange(here, _plain(old_item), _plain(new_item), cost, note)
+            yield FieldChange(item_path, _plain(old_item), _plain(new_item), cost, note)
 
 
 def renamed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
     """Former name -> name of steps and streams that say what they were."""
-    gone = {_kept_name(one): name for name, one in before.items() if name not in after}
-    new = ((name, one) for name, one in after.items() if isinstance(one, Step | Stream) and name not in before)
-    return {gone[one.was]: name for name, one in new if one.was in gone}
+    removed_names = {_kept_name(model): name for name, model in before.items() if name not in after}
+    new = ((name, model) for name, model in after.items() if isinstance(model, Step | Stream) and name not in before)
+    return {removed_names[model.was]: name for name, model in new if model.was in removed_names}
 
 
 def _kept_name(item: BaseModel) -> str:
@@ -179,19 +179,19 @@ def _kept(value: Any) -> Any:
         return dict(_fields(value))
     if isinstance(value, tuple):
         # Named objects may stand in any order.
-        kept = [_kept(one) for one in value]
-        named = bool(kept) and all(isinstance(one, dict) and "name" in one for one in kept)
-        return sorted(kept, key=lambda one: str(one["name"])) if named else kept
+        values = [_kept(one) for one in value]
+        named = bool(values) and all(isinstance(one, dict) and "name" in one for one in values)
+        return sorted(values, key=lambda one: str(one["name"])) if named else values
     return value
 
 
 def _fields(model: BaseModel) -> Iterator[tuple[str, Any]]:
     for name, field in type(model).model_fields.items():
-        one, usual = getattr(model, name), field.get_default(call_default_factory=True)
-        if isinstance(one, BaseModel):
-            kept = _kept(one)
+        value, usual = getattr(model, name), field.get_default(call_default_factory=True)
+        if isinstance(value, BaseModel):
+            inner_fields = _kept(value)
             # `log: {}` says something, `restart: {}` does not.
-            if kept or usual is None:
-                yield name, kept
-        elif one != usual and change_of(field) is not ChangeCost.LIVE:
-            yield name, _kept(one)
+            if inner_fields or usual is None:
+                yield name, inner_fields
+        elif value != usual and change_of(field) is not ChangeCost.LIVE:
+            yield name, _kept(value)

@@ -29,12 +29,12 @@ def edits(
     before: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, tuple[str, str]]]:
     """Return object -> field -> what it was and what it is, of the fields that both know and whose values differ."""
-    found = {
+    edits_by_path = {
         path: dict(_edited(_with_topic(path, fields), _with_topic(path, now[path])))
         for path, fields in before.items()
         if path in now
     }
-    return {path: fields for path, fields in found.items() if fields}
+    return {path: fields for path, fields in edits_by_path.items() if fields}
 
 
 def _edited(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -58,16 +58,16 @@ def read_before(
     before: Mapping[str, Mapping[str, str]], spec: "AppSpec", now: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
     """Return stream that is new -> the name that is gone, under which its topic was read."""
-    gone = {
+    path_by_topic = {
         (fields.get("system"), _topic(path, fields)): path
         for path, fields in before.items()
         if READ in fields and path not in now
     }
     fresh = {f"spec.streams[{name}]": name for name in streams_read(spec)}
     return {
-        name: _name(gone[topic])
+        name: _name(path_by_topic[topic])
         for path, name in fresh.items()
-        if path not in before and (topic := (now[path]["system"], _topic(path, now[path]))) in gone
+        if path not in before and (topic := (now[path]["system"], _topic(path, now[path]))) in path_by_topic
     }
 
 

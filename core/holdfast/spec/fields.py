@@ -55,10 +55,10 @@ def change_of(field: FieldInfo) -> ChangeCost:
 
 def kind_of(annotation: object) -> object:
     """The type of a field besides None: a model, `str`, `int`, `bool`, `tuple` or `dict`."""
-    found = _besides_none(annotation)
-    if get_origin(found) is Literal:
-        return type(get_args(found)[0])
-    return get_origin(found) or found
+    kind = _besides_none(annotation)
+    if get_origin(kind) is Literal:
+        return type(get_args(kind)[0])
+    return get_origin(kind) or kind
 
 
 def object_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -68,13 +68,13 @@ def object_of(field: FieldInfo) -> type[BaseModel] | None:
 
 def items_of_list(field: FieldInfo) -> type[BaseModel] | None:
     """The model of the items of a field that is a list of objects; all such lists are named."""
-    found = _besides_none(field.annotation)
-    return _as_model(get_args(found)[0]) if get_origin(found) is tuple else None
+    kind = _besides_none(field.annotation)
+    return _as_model(get_args(kind)[0]) if get_origin(kind) is tuple else None
 
 
 def _as_model(annotation: object) -> type[BaseModel] | None:
-    found = _besides_none(annotation)
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    kind = _besides_none(annotation)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def _besides_none(annotation: object) -> object:
@@ -105,8 +105,8 @@ class SpecModel(BaseModel):
         # The API server takes null as "not given"; a file must mean the same to `holdfast plan`.
         if not isinstance(tree, dict) or None not in tree.values():
             return tree
-        known = {name_in_files(attribute, field) for attribute, field in cls.model_fields.items()}
-        return {name: value for name, value in tree.items() if value is not None or name not in known}
+        field_names = {name_in_files(attribute, field) for attribute, field in cls.model_fields.items()}
+        return {name: value for name, value in tree.items() if value is not None or name not in field_names}
 
     @field_validator("*", mode="before")
     @classmethod

@@ -69,12 +69,12 @@ def kept_rows(spec: "AppSpec") -> dict[str, str]:
 
 def kept_state(spec: "AppSpec") -> dict[str, str]:
     """Name -> what is kept under it."""
-    found = {state_name(step): kept for step in spec.steps if (kept := kept_by(step)) is not None}
+    descriptions = {state_name(step): kept for step in spec.steps if (kept := kept_by(step)) is not None}
     steps = {step.name: step for step in spec.steps}
     for sender, reader in partial_aggregates(spec).items():
         # What is under way in its stream can't be read as rows, nor rows as this.
-        found[state_name(steps[sender])] += f", aggregated for {state_name(steps[reader])}"
-    return found
+        descriptions[state_name(steps[sender])] += f", aggregated for {state_name(steps[reader])}"
+    return descriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class StateChange:
 def state_change(before: KeptState, spec: "AppSpec", made: Mapping[str, Mapping[str, str]]) -> StateChange:
     """What becomes of what a run keeps."""
     now = kept_state(spec)
-    gone = sorted(before.now.keys() - now.keys())
+    removed_names = sorted(before.now.keys() - now.keys())
     new = sorted(now.keys() - before.now.keys())
 
     def alike(old: str, new: str) -> bool:
@@ -125,15 +125,19 @@ def state_change(before: KeptState, spec: "AppSpec", made: Mapping[str, Mapping[
         same = not any(edits({"": before.made_by.get(was, {})}, {"": made.get(is_now, {})}) for was, is_now in paired)
         return before.now[old] == now[new] and same
 
-    renamed = {name: found for name in gone if (found := tuple(one for one in new if alike(name, one)))}
+    renamed = {
+        name: successors for name in removed_names if (successors := tuple(one for one in new if alike(name, one)))
+    }
     says = {step.was for step in spec.steps}
-    misfits = {name: (kept, now[name]) for name, kept in sorted(before.now.items()) if now.get(name, kept) != kept}
-    told = {step_path(name) for name in misfits}
+    misfits = {
+        name: (former, now[name]) for name, former in sorted(before.now.items()) if now.get(name, former) != former
+    }
+    misfit_paths = {step_path(name) for name in misfits}
     return StateChange(
         renamed,
-        tuple(name for name in gone if name not in renamed),
+        tuple(name for name in removed_names if name not in renamed),
         misfits,
         tuple(name for name in new if name in before.given_up - says),
-        {path: fields for path, fields in edits(before.made_by, made).items() if path not in told},
+        {path: fields for path, fields in edits(before.made_by, made).items() if path not in misfit_paths},
         StreamNames.of(spec).shown(read_before(before.made_by, kept_spec(spec), made)),
     )

@@ -35,7 +35,7 @@ class StreamNames:
     @cached_property
     def called(self) -> Mapping[str, str]:
         """Name of the run -> name."""
-        return {kept: name for name, kept in self.kept.items()}
+        return {run_name: name for name, run_name in self.kept.items()}
 
     def shown(self, by_stream: Mapping[str, V]) -> dict[str, V]:
         """Return the same by the names that people know."""
@@ -47,7 +47,7 @@ class StreamNames:
         Names in it are left alone: they may be those of topics, tables and columns too.
         """
         words = set(re.findall(r"[\w.-]*\w", text))
-        renamed = [f"{name} (was: {kept})" for name, kept in sorted(self.kept.items()) if kept in words]
+        renamed = [f"{name} (was: {run_name})" for name, run_name in sorted(self.kept.items()) if run_name in words]
         return f"{text} [stream {', '.join(renamed)}]" if renamed else text
 
     @contextmanager
@@ -67,32 +67,35 @@ def kept_app(app: "StreamApp") -> "StreamApp":
 
 def kept_spec(spec: "AppSpec") -> "AppSpec":
     """Return the spec with the names of its run; topics stay what they are."""
-    kept = StreamNames.of(spec).kept
-    if not kept:
+    run_names = StreamNames.of(spec).kept
+    if not run_names:
         return spec
 
     def name(stream: str | None) -> str | None:
-        return None if stream is None else kept.get(stream, stream)
+        return None if stream is None else run_names.get(stream, stream)
 
     def names(streams: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(kept.get(stream, stream) for stream in streams)
+        return tuple(run_names.get(stream, stream) for stream in streams)
 
     streams = tuple(
-        one.model_copy(
+        stream.model_copy(
             update={
-                "name": name(one.name),
+                "name": name(stream.name),
                 "was": None,
-                "topic": one.topic or (one.name if one.name in kept else None),
-                "dead_letter": name(one.dead_letter),
+                "topic": stream.topic or (stream.name if stream.name in run_names else None),
+                "dead_letter": name(stream.dead_letter),
             }
         )
-        for one in spec.streams
+        for stream in spec.streams
     )
     tables = tuple(
-        one if one.sources is None else one.model_copy(update={"sources": names(one.sources)}) for one in spec.tables
+        table if table.sources is None else table.model_copy(update={"sources": names(table.sources)})
+        for table in spec.tables
     )
     steps = tuple(
-        one.model_copy(update={"inputs": names(one.inputs), "to": name(one.to), "dead_letter": name(one.dead_letter)})
-        for one in spec.steps
+        step.model_copy(
+            update={"inputs": names(step.inputs), "to": name(step.to), "dead_letter": name(step.dead_letter)}
+        )
+        for step in spec.steps
     )
     return spec.model_copy(update={"streams": streams, "tables": tables, "steps": steps})

@@ -35,21 +35,21 @@ def made_by(spec: "AppSpec") -> dict[str, dict[str, str]]:
     under other names.
     """
     spec = kept_spec(spec)
-    found: dict[str, dict[str, str]] = {}
+    values_by_path: dict[str, dict[str, str]] = {}
     for path, field, value in _fields(spec, "spec", ""):
-        found.setdefault(path, {})[field] = value
+        values_by_path.setdefault(path, {})[field] = value
     for name in streams_read(spec):
-        found[f"spec.streams[{name}]"][READ] = "yes"
+        values_by_path[f"spec.streams[{name}]"][READ] = "yes"
     for table in spec.tables:
-        found[f"spec.tables[{table.name}]"]["sources"] = text_of(table.sources)
+        values_by_path[f"spec.tables[{table.name}]"]["sources"] = text_of(table.sources)
     behind = _streams_behind(spec)
     for step in spec.steps:
         if step.join is not None:
-            found[step_path(_identity(step))] |= {
+            values_by_path[step_path(_identity(step))] |= {
                 side: joined_names({name, *streams} if len(streams := behind[name]) <= _MOST_STREAMS else {name})
                 for side, name in zip(SIDES, step.inputs, strict=False)
             }
-    return found
+    return values_by_path
 
 
 class _Field(NamedTuple):
@@ -80,34 +80,36 @@ def _layout(model: type[BaseModel]) -> tuple[_Field, ...]:
 
 def _fields(model: BaseModel, path: str, inside: str) -> Iterator[tuple[str, str, str]]:
     for field in _layout(type(model)):
-        here, value = f"{inside}{field.name}", getattr(model, field.attribute)
-        kept = field.costly and here not in _LEFT_OUT
+        field_name, value = f"{inside}{field.name}", getattr(model, field.attribute)
+        recorded = field.costly and field_name not in _LEFT_OUT
         if field.is_list:
             for item in value or ():
-                yield from _fields(item, f"{path}.{here}[{_identity(item)}]", "")
+                yield from _fields(item, f"{path}.{field_name}[{_identity(item)}]", "")
         elif field.is_object:
-            if kept and field.optional:
-                yield path, here, _ABSENT if value is None else _THERE
+            if recorded and field.optional:
+                yield path, field_name, _ABSENT if value is None else _THERE
             if value is not None:
-                yield from _fields(value, path, f"{here}.")
-        elif kept:
-            yield path, here, text_of(value)
+                yield from _fields(value, path, f"{field_name}.")
+        elif recorded:
+            yield path, field_name, text_of(value)
 
 
 def _streams_behind(spec: "AppSpec") -> dict[str, frozenset[str]]:
     """Return stream or step -> the streams whose rows reach it; of steps that read each other in a circle, not all."""
     steps = {step.name: step.inputs for step in spec.steps}
-    found = {stream.name: frozenset({stream.name}) for stream in spec.streams}
-    waiting, begun = list(steps), set[str]()
+    streams_behind = {stream.name: frozenset({stream.name}) for stream in spec.streams}
+    waiting, visited = list(steps), set[str]()
     while waiting:
         name = waiting[-1]
-        if name not in begun and name not in found:
-            begun.add(name)
-            waiting += [source for source in steps[name] if source not in begun and source not in found]
+        if name not in visited and name not in streams_behind:
+            visited.add(name)
+            waiting += [source for source in steps[name] if source not in visited and source not in streams_behind]
             continue
-        found.setdefault(name, frozenset().union(*(found.get(source, ()) for source in steps.get(name, ()))))
+        streams_behind.setdefault(
+            name, frozenset().union(*(streams_behind.get(source, ()) for source in steps.get(name, ())))
+        )
         waiting.pop()
-    return found
+    return streams_behind
 
 
 def _identity(item: BaseModel) -> str:

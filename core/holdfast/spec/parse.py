@@ -93,14 +93,14 @@ def parse_app(tree: object) -> StreamApp:
     except ValidationError as error:
         errors = _field_errors(error)
     errors = chain(errors, _rule_errors(tree.get("spec") if isinstance(tree, dict) else None))
-    found = tuple(islice(_without_repeats(errors), MOST_ERRORS + 1))
-    if len(found) > MOST_ERRORS:
+    shown_errors = tuple(islice(_without_repeats(errors), MOST_ERRORS + 1))
+    if len(shown_errors) > MOST_ERRORS:
         more = FieldError(
             (), None, f"there are more than {MOST_ERRORS} errors; the others are told when these are gone"
         )
-        found = (*found[:MOST_ERRORS], more)
-    if app is None or found:
-        raise SpecInvalidError(found)
+        shown_errors = (*shown_errors[:MOST_ERRORS], more)
+    if app is None or shown_errors:
+        raise SpecInvalidError(shown_errors)
     return app
 
 
@@ -171,23 +171,23 @@ def _rule_errors(spec: object) -> Iterator[FieldError]:
     for rule in RULES:
         for path, node in _nodes(spec, rule.at):
             for below, message in rule.broken(node):
-                at = ("spec", *path, *below)
-                yield FieldError(path=at, value=_value_at(node, below), message=_line(message, _MAX_MESSAGE))
+                full_path = ("spec", *path, *below)
+                yield FieldError(path=full_path, value=_value_at(node, below), message=_line(message, _MAX_MESSAGE))
 
 
-def _nodes(node: object, at: FieldPath) -> Iterator[tuple[FieldPath, object]]:
-    if not at:
+def _nodes(node: object, pattern: FieldPath) -> Iterator[tuple[FieldPath, object]]:
+    if not pattern:
         if isinstance(node, dict):
             yield (), node
         return
     children: list[tuple[str | int, object]] = []
-    if at[0] == "*" and isinstance(node, list):
+    if pattern[0] == "*" and isinstance(node, list):
         children = list(enumerate(node))
-    elif isinstance(node, dict) and at[0] in node:
-        children = [(at[0], node[at[0]])]
+    elif isinstance(node, dict) and pattern[0] in node:
+        children = [(pattern[0], node[pattern[0]])]
     for part, child in children:
-        for path, found in _nodes(child, at[1:]):
-            yield (part, *path), found
+        for path, descendant in _nodes(child, pattern[1:]):
+            yield (part, *path), descendant
 
 
 def _value_at(node: object, path: FieldPath) -> object:
@@ -197,10 +197,10 @@ def _value_at(node: object, path: FieldPath) -> object:
 
 
 def _without_repeats(errors: Iterator[FieldError]) -> Iterator[FieldError]:
-    seen: set[tuple[FieldPath, str]] = set()
+    reported: set[tuple[FieldPath, str]] = set()
     for error in errors:
-        if (error.path, error.message) not in seen:
-            seen.add((error.path, error.message))
+        if (error.path, error.message) not in reported:
+            reported.add((error.path, error.message))
             yield error
 
 

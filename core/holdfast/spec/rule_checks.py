@@ -54,17 +54,17 @@ def one_kind(system: object) -> Iterator[Broken]:
     """A system is exactly one of its kinds."""
     kinds = [kind for kind in ("kafka", "log", "generator") if kind in fields_of(system)]
     if len(kinds) != 1:
-        found = " and ".join(kinds) if kinds else "none"
-        yield (), f"a system is exactly one of kafka, log, generator; found {found}"
+        kinds_text = " and ".join(kinds) if kinds else "none"
+        yield (), f"a system is exactly one of kafka, log, generator; found {kinds_text}"
 
 
 def one_verb(step: object) -> Iterator[Broken]:
     """A step has exactly one verb."""
     verbs = [verb for verb in VERBS if verb in fields_of(step)]
     if len(verbs) != 1:
-        found = " and ".join(verbs) if verbs else "none"
+        verbs_text = " and ".join(verbs) if verbs else "none"
         hint = "" if verbs else "; a verb without settings is written merge: {}"
-        yield (), f"a step has exactly one verb; found {found} (verbs: {', '.join(VERBS)}{hint})"
+        yield (), f"a step has exactly one verb; found {verbs_text} (verbs: {', '.join(VERBS)}{hint})"
 
 
 def arity(step: object) -> Iterator[Broken]:
@@ -86,10 +86,10 @@ def arity(step: object) -> Iterator[Broken]:
 def join_span(join: object) -> Iterator[Broken]:
     """How far apart rows of a join may be is said once, for both sides or for each."""
     fields = fields_of(join)
-    own = [field for field in ("before", "after") if field in fields]
-    if "within" in fields and own:
-        yield (own[0],), f"within is for both directions; leave it out, or {' and '.join(own)}"
-    if "within" not in fields and not own:
+    sides = [field for field in ("before", "after") if field in fields]
+    if "within" in fields and sides:
+        yield (sides[0],), f"within is for both directions; leave it out, or {' and '.join(sides)}"
+    if "within" not in fields and not sides:
         yield (), "say how far apart the event times of two rows may be, e.g. within: 10m, or after: 1h"
 
 
@@ -114,10 +114,10 @@ def session_updates(aggregate: object) -> Iterator[Broken]:
         )
 
 
-def _is_longer(one: object, other: object) -> bool:
+def _is_longer(first: object, second: object) -> bool:
     """Whether both are durations, and the first is longer."""
     # A file may hold any text here, even numbers that Python refuses to read.
-    return is_duration(one) and is_duration(other) and millis(str(one)) > millis(str(other))
+    return is_duration(first) and is_duration(second) and millis(str(first)) > millis(str(second))
 
 
 def table_feed(table: object) -> Iterator[Broken]:
@@ -206,8 +206,8 @@ def backoff_order(backoff: object) -> Iterator[Broken]:
     """The first wait is not longer than the longest."""
     initial, most = fields_of(backoff).get("initial", "5s"), fields_of(backoff).get("max", "5m")
     if _is_longer(initial, most):
-        at = "initial" if "initial" in fields_of(backoff) else "max"
-        yield (at,), f"the first wait {initial} is longer than the longest, {most}"
+        field = "initial" if "initial" in fields_of(backoff) else "max"
+        yield (field,), f"the first wait {initial} is longer than the longest, {most}"
 
 
 def claims(state: object) -> Iterator[Broken]:
@@ -221,13 +221,13 @@ def unique(field: str) -> Callable[[object], Iterator[Broken]]:
     """Names in this list are unique."""
 
     def broken(spec: object) -> Iterator[Broken]:
-        seen: set[str] = set()
+        names: set[str] = set()
         for i, item in items_of(spec, field):
             name = item.get("name")
             if isinstance(name, str):
-                if name in seen:
+                if name in names:
                     yield (field, i, "name"), f"there are two of this name in {field}"
-                seen.add(name)
+                names.add(name)
 
     return broken
 
@@ -250,19 +250,19 @@ def known_systems(spec: object) -> Iterator[Broken]:
 
 def retention_in_kafka(spec: object) -> Iterator[Broken]:
     """Only topics have a retention."""
-    kept = names_of(spec, "systems") - names_of(spec, "systems", having="kafka")
+    other_systems = names_of(spec, "systems") - names_of(spec, "systems", having="kafka")
     for i, stream in items_of(spec, "streams"):
-        if "retention" in stream and has_name(stream.get("system"), kept):
+        if "retention" in stream and has_name(stream.get("system"), other_systems):
             yield ("streams", i, "retention"), f"retention is for topics; system {stream['system']} is no Kafka system"
 
 
 def known_inputs(spec: object) -> Iterator[Broken]:
     """Steps read streams or steps that exist."""
-    known = names_of(spec, "streams") | names_of(spec, "steps")
+    names = names_of(spec, "streams") | names_of(spec, "steps")
     for i, step in items_of(spec, "steps"):
         for j, name in strings_of(step.get("from")):
-            if name not in known:
-                yield ("steps", i, "from", j), unknown("stream or step", name, known)
+            if name not in names:
+                yield ("steps", i, "from", j), unknown("stream or step", name, names)
 
 
 def known_targets(spec: object) -> Iterator[Broken]:
@@ -332,28 +332,28 @@ def one_feed(spec: object) -> Iterator[Broken]:
 
 def former_names(spec: object) -> Iterator[Broken]:
     """The state under one name belongs to one step."""
-    names, taken = names_of(spec, "steps"), set[str]()
+    names, used_names = names_of(spec, "steps"), set[str]()
     for i, step in items_of(spec, "steps"):
         was = step.get("was")
         if not isinstance(was, str):
             continue
-        if was in taken or (was in names and was != step.get("name")):
+        if was in used_names or (was in names and was != step.get("name")):
             yield ("steps", i, "was"), f"another step keeps its state under the name {was}"
-        taken.add(was)
+        used_names.add(was)
 
 
 def former_streams(spec: object) -> Iterator[Broken]:
     """The name by which a run knows a stream belongs to one stream, and to no step."""
-    streams, steps, taken = names_of(spec, "streams"), names_of(spec, "steps"), set[str]()
+    streams, steps, used_names = names_of(spec, "streams"), names_of(spec, "steps"), set[str]()
     for i, stream in items_of(spec, "streams"):
         was = stream.get("was")
         if not isinstance(was, str):
             continue
-        if was in taken or (was in streams and was != stream.get("name")):
+        if was in used_names or (was in streams and was != stream.get("name")):
             yield ("streams", i, "was"), f"another stream is {was} in this run"
         if was in steps:
             yield ("streams", i, "was"), f"a step is called {was}, by which the run knows this stream"
-        taken.add(was)
+        used_names.add(was)
 
 
 def generators_are_read_only(spec: object) -> Iterator[Broken]:
@@ -381,6 +381,6 @@ def stateless_grouping(spec: object) -> Iterator[Broken]:
             return
 
 
-def unknown(kind: str, name: str, known: frozenset[str]) -> str:
+def unknown(kind: str, name: str, names: frozenset[str]) -> str:
     """The sentence for a name that resolves to nothing."""
-    return f"there is no {kind} {name}{did_you_mean(name, known)}"
+    return f"there is no {kind} {name}{did_you_mean(name, names)}"

@@ -51,11 +51,11 @@ class Offenders:
 
 def naming(sentence: str, offenders: tuple[Offenders, ...]) -> str:
     """CEL for the sentence with the items that break its rule."""
-    first, *others = offenders
+    first, *other_offenders = offenders
     text = json.dumps(f"{sentence}: %s")  # which may have quotes: a text of CEL is written as one of JSON
-    if not others:
+    if not other_offenders:
         return f"{text}.format([{first.found}])"
-    rest = naming(sentence, tuple(others))
+    rest = naming(sentence, tuple(other_offenders))
     return f"[{first.found}].map(found, found.size() > 0 ? {text}.format([found]) : {rest})[0]"
 
 

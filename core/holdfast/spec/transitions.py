@@ -70,28 +70,34 @@ class _Place:
     list_may_be_absent: bool = False
     inside: tuple[str, ...] = ()
     """The objects from the item, or the spec, down to the field, escaped for CEL."""
-    known: int = 0
+    shared_depth: int = 0
     """How many of them a rule may compare only where both sides have them."""
-    asked: tuple[int, ...] = ()
+    optional_depths: tuple[int, ...] = ()
     """Lengths of `inside` at which an object may be absent."""
 
     def into(self, name: str, field: FieldInfo) -> "_Place":
         """The place of the fields of an object."""
         inside = (*self.inside, cel_name(name))
-        asked = self.asked if field.is_required() else (*self.asked, len(inside))
+        optional_depths = self.optional_depths if field.is_required() else (*self.optional_depths, len(inside))
         # Absent with a default: its fields have theirs. Absent without one: there is nothing to compare.
-        known = len(inside) if field.default is None else self.known
-        return replace(self, shown=f"{self.shown}.{name}", inside=inside, asked=asked, known=known)
+        shared_depth = len(inside) if field.default is None else self.shared_depth
+        return replace(
+            self,
+            shown=f"{self.shown}.{name}",
+            inside=inside,
+            optional_depths=optional_depths,
+            shared_depth=shared_depth,
+        )
 
     def both_have(self, root: str) -> str:
         """Whether there is anything to compare; empty if always."""
-        return " && ".join(_has(root, self.inside[:n]) for n in self.asked if n <= self.known)
+        return " && ".join(_has(root, self.inside[:n]) for n in self.optional_depths if n <= self.shared_depth)
 
     def given(self, root: str, name: str, *, optional: bool) -> str:
         """Whether a field is written down; empty if always."""
         path = (*self.inside, cel_name(name))
-        asked = [n for n in self.asked if n > self.known] + [len(path)] * optional
-        return " && ".join(_has(root, path[:n]) for n in asked)
+        depths = [n for n in self.optional_depths if n > self.shared_depth] + [len(path)] * optional
+        return " && ".join(_has(root, path[:n]) for n in depths)
 
 
 def transition_rules() -> tuple[TransitionRule, ...]:
@@ -140,10 +146,10 @@ def _rule(place: _Place, name: str, value: _Value) -> TransitionRule:
     old, new = f"{_OLD}.{place.items_of}", f"{_NEW}.{place.items_of}"
     absent = f" || !has({new}) || !has({old})" if place.list_may_be_absent else ""
     have = place.both_have("each")
-    only, unless, both = (f"{have}, ", f"!({have}) || ", f"{have} && ") if have else ("", "", "")
+    only, unless, guard = (f"{have}, ", f"!({have}) || ", f"{have} && ") if have else ("", "", "")
     # The former items go into a map once; looking each up in the list would exceed the API server's limits.
     former = f"[{old}.transformMapEntry(i, each, {only}{{each.name: {value.of('each')}}})]"
-    field, differs = shown.partition("[].")[2], f"{both}each.name in was && was[each.name] != {value.of('each')}"
+    field, differs = shown.partition("[].")[2], f"{guard}each.name in was && was[each.name] != {value.of('each')}"
     return TransitionRule(
         shown,
         f"{_NEW_RUN}{absent} || {former}.all(was,"
@@ -161,14 +167,14 @@ def _same_names(name: str) -> str:
 
 
 def _presence(place: _Place, name: str) -> _Value:
-    given = place.given("ROOT", name, optional=True)
-    return _Value(f"({given})" if " && " in given else given)
+    presence = place.given("ROOT", name, optional=True)
+    return _Value(f"({presence})" if " && " in presence else presence)
 
 
 def _value(place: _Place, name: str, field: FieldInfo) -> _Value:
     value = ".".join(("ROOT", *place.inside, cel_name(name)))
-    given = place.given("ROOT", name, optional=not field.is_required())
-    return _Value(f"({given} ? {value} : {_default(field)})" if given else value)
+    presence = place.given("ROOT", name, optional=not field.is_required())
+    return _Value(f"({presence} ? {value} : {_default(field)})" if presence else value)
 
 
 def _default(field: FieldInfo) -> str:

@@ -72,46 +72,48 @@ class StoreRefusal:
 Check = Callable[[StoreFacts, StoreRequirement], StoreRefusal | None]
 
 
-def written_by_this_app(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
+def written_by_this_app(store: StoreFacts, requirement: StoreRequirement) -> StoreRefusal | None:
     """Refuse a store of another app: disks outlive apps, and a new app may get the disk of an old one."""
-    if store.app == wanted.app:
+    if store.app == requirement.app:
         return None
-    return StoreRefusal(StoreFault.OTHER_APP, f"it was written by app {store.app}, not {wanted.app}")
+    return StoreRefusal(StoreFault.OTHER_APP, f"it was written by app {store.app}, not {requirement.app}")
 
 
-def written_in_this_run(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
+def written_in_this_run(store: StoreFacts, requirement: StoreRequirement) -> StoreRefusal | None:
     """Refuse a store of another run: with a new runId the user asks to start with empty state."""
-    if store.run_id == wanted.run_id:
+    if store.run_id == requirement.run_id:
         return None
-    return StoreRefusal(StoreFault.OTHER_RUN, f"it was written in run {store.run_id}, this is run {wanted.run_id}")
+    return StoreRefusal(StoreFault.OTHER_RUN, f"it was written in run {store.run_id}, this is run {requirement.run_id}")
 
 
-def written_for_this_table(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
+def written_for_this_table(store: StoreFacts, requirement: StoreRequirement) -> StoreRefusal | None:
     """Refuse a store of another table: tables may be renamed between attempts."""
-    if store.table == wanted.table:
+    if store.table == requirement.table:
         return None
-    return StoreRefusal(StoreFault.OTHER_TABLE, f"it holds table {store.table}, not {wanted.table}")
+    return StoreRefusal(StoreFault.OTHER_TABLE, f"it holds table {store.table}, not {requirement.table}")
 
 
-def fed_from_the_same_partitions(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
+def fed_from_the_same_partitions(store: StoreFacts, requirement: StoreRequirement) -> StoreRefusal | None:
     """Refuse other partitions: rows of new ones would be missing, and rows of removed ones would never be updated."""
-    if store.partitions == wanted.partitions:
+    if store.partitions == requirement.partitions:
         return None
-    more, fewer = wanted.partitions - store.partitions, store.partitions - wanted.partitions
+    more, fewer = requirement.partitions - store.partitions, store.partitions - requirement.partitions
     return StoreRefusal(StoreFault.OTHER_PARTITIONS, f"it lacks {_listed(more)} and was also fed from {_listed(fewer)}")
 
 
-def young_enough(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
+def young_enough(store: StoreFacts, requirement: StoreRequirement) -> StoreRefusal | None:
     """Refuse a store that is too old: a compacted topic drops deletes after a while, so deleted rows would stay."""
-    age = wanted.now - store.written_at
-    if wanted.max_age is None or age < wanted.max_age:
+    age = requirement.now - store.written_at
+    if requirement.max_age is None or age < requirement.max_age:
         return None
-    return StoreRefusal(StoreFault.STALE, f"it is {time_span(age)} old, and maxAge is {exact_span(wanted.max_age)}")
+    return StoreRefusal(
+        StoreFault.STALE, f"it is {time_span(age)} old, and maxAge is {exact_span(requirement.max_age)}"
+    )
 
 
-def complete_enough(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
+def complete_enough(store: StoreFacts, requirement: StoreRequirement) -> StoreRefusal | None:
     """Refuse an incomplete store if `bootstrap` is set: users set it to get all rows, and the gaps would stay."""
-    if not (wanted.bootstrap and store.incomplete):
+    if not (requirement.bootstrap and store.incomplete):
         return None
     return StoreRefusal(StoreFault.INCOMPLETE, "it started incomplete, and bootstrap asks for all rows")
 
@@ -132,9 +134,9 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def store_fault(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
+def store_fault(store: StoreFacts, requirement: StoreRequirement) -> StoreRefusal | None:
     """Return the first reason not to use a store; None: it is valid."""
-    return next((fault for check in CHECKS if (fault := check(store, wanted)) is not None), None)
+    return next((fault for check in CHECKS if (fault := check(store, requirement)) is not None), None)
 
 
 def _listed(partitions: frozenset[StreamPartition]) -> str:
@@ -201,19 +203,19 @@ class TableRecovery:
     stays incomplete in later attempts."""
 
 
-def recover(found: TableFacts) -> TableRecovery:
+def recover(facts: TableFacts) -> TableRecovery:
     """Return what to do with a table, given what was found."""
-    waits = found.bootstrap
-    local = found.local if found.persistent else LocalStore.ABSENT
+    waits = facts.bootstrap
+    local = facts.local if facts.persistent else LocalStore.ABSENT
     if local is LocalStore.VALID:
-        return TableRecovery(StoreAction.KEEP, SourceStart.STORED, main_inputs_wait=waits, incomplete=found.lacking)
+        return TableRecovery(StoreAction.KEEP, SourceStart.STORED, main_inputs_wait=waits, incomplete=facts.lacking)
     store = StoreAction.CREATE if local is LocalStore.ABSENT else StoreAction.RECREATE
-    if found.persistent and found.copy_usable:
-        incomplete = found.lacking
+    if facts.persistent and facts.copy_usable:
+        incomplete = facts.lacking
         return TableRecovery(store, SourceStart.COPY, restore_copy=True, main_inputs_wait=waits, incomplete=incomplete)
-    if found.bootstrap:
+    if facts.bootstrap:
         return TableRecovery(store, SourceStart.OLDEST, main_inputs_wait=True)
-    if not found.read_before:
+    if not facts.read_before:
         # A run's first attempt has nothing to continue from, and starting at the end would lose what is there.
         return TableRecovery(store, SourceStart.OLDEST)
     return TableRecovery(store, SourceStart.RUN, incomplete=True)

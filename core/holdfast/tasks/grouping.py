@@ -142,7 +142,7 @@ def keep_with_recorded_tasks(
     if refusals := growth_refusals(previous, current, expansion):
         raise ExpansionRefusedError(refusals)
     parent_of = expansion.mapping()
-    kept, vanished, tasks = dict(base), dict[str, ExpansionRefusal](), set(base.values())
+    new_task_of, vanished, tasks = dict(base), dict[str, ExpansionRefusal](), set(base.values())
     for partition in base:
         stream, number = partition
         if stream not in previous:
@@ -158,10 +158,10 @@ def keep_with_recorded_tasks(
         if task is None or task not in tasks:
             vanished.setdefault(stream, _vanished(partition, parent, task))
         else:
-            kept[partition] = task
+            new_task_of[partition] = task
     if vanished:
         raise ExpansionRefusedError(tuple(vanished.values()))
-    return kept
+    return new_task_of
 
 
 def growth_refusals(
@@ -293,16 +293,19 @@ class GroupingInput:
     """Stream -> its name in the run, if that is another one: tasks are called by it."""
 
 
-def group(given: GroupingInput) -> Tasks:
+def group(grouping: GroupingInput) -> Tasks:
     """Return task -> partitions; raise `ExpansionRefusedError` with all reasons if tasks can't follow a growth."""
-    own = sorted(set(given.partitions) - given.broadcast)
-    task_of = {partition: f"partition-{partition.partition}" for partition in own}
-    if given.by_stream_partition:
-        task_of = {one: f"{given.kept.get(one.stream, one.stream)}-{one.partition}" for one in own}
-    if given.stateful and given.expansion.enabled and given.record is not None:
-        recorded = {task: _without(parts, given.broadcast) for task, parts in given.record.items()}
-        task_of = keep_with_recorded_tasks(task_of, recorded, given.expansion)
-    return _collect(task_of, sorted(given.broadcast & set(given.partitions)))
+    own_partitions = sorted(set(grouping.partitions) - grouping.broadcast)
+    task_of = {partition: f"partition-{partition.partition}" for partition in own_partitions}
+    if grouping.by_stream_partition:
+        task_of = {
+            partition: f"{grouping.kept.get(partition.stream, partition.stream)}-{partition.partition}"
+            for partition in own_partitions
+        }
+    if grouping.stateful and grouping.expansion.enabled and grouping.record is not None:
+        recorded = {task: _without(parts, grouping.broadcast) for task, parts in grouping.record.items()}
+        task_of = keep_with_recorded_tasks(task_of, recorded, grouping.expansion)
+    return _collect(task_of, sorted(grouping.broadcast & set(grouping.partitions)))
 
 
 def _without(
