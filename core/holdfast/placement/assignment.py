@@ -111,4 +111,4 @@ def moved_tasks(
         for task, processor in assignment.processor_of().items()
         if (recorded := task_location.get(task)) is not None
     ]
-    return tuple(sorted((one for one in places if one.recorded != one.now), key=lambda one: by_name(one.task)))
+    return tuple(sorted((move for move in places if move.recorded != move.now), key=lambda move: by_name(move.task)))

@@ -49,10 +49,10 @@ class FileStore:
         path = self._directory / object_name(key)
         check_size(key, value)
         with _reporting(path), self._locked():
-            stored = self.get(key)
-            if (None if stored is None else stored.version) != expected:
+            stored_value = self.get(key)
+            if (None if stored_value is None else stored_value.version) != expected:
                 raise VersionConflictError(key, expected)
-            version = 1 + (self._highest_removed() if stored is None else int(stored.version))
+            version = 1 + (self._highest_removed() if stored_value is None else int(stored_value.version))
             self._write(path, header_of(key, version, value), value)
         return Version(str(version))
 
@@ -60,13 +60,13 @@ class FileStore:
         """Remove this version of the key; a file that can't be read is never removed."""
         path = self._directory / object_name(key)
         with _reporting(path), self._locked():
-            stored = self.get(key)
-            if stored is None:
+            stored_value = self.get(key)
+            if stored_value is None:
                 return
-            if stored.version != expected:
+            if stored_value.version != expected:
                 raise VersionConflictError(key, expected)
             # First: a key with a version that it had before could be overwritten by who read that one.
-            highest = max(self._highest_removed(), int(stored.version))
+            highest = max(self._highest_removed(), int(stored_value.version))
             self._write(self._directory / _REMOVED, b"%d\n" % highest)
             path.unlink()
             _sync(self._directory)

@@ -328,13 +328,13 @@ def _circles(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
     }
     feeds |= {name: set(reaching.along(graph.steps[name].inputs[0])) for name in graph.made()}
     for stream in sorted(graph.stream_writers):
-        sources: set[str] = set()
+        upstream_streams: set[str] = set()
         todo = [stream]
         while todo:
-            fresh = feeds.get(todo.pop(), set()) - sources
-            sources |= fresh
+            fresh = feeds.get(todo.pop(), set()) - upstream_streams
+            upstream_streams |= fresh
             todo += fresh
-        if stream in sources:
+        if stream in upstream_streams:
             message = f"rows written to {stream} are read again by the steps that wrote them; make sure that this ends"
             yield Problem(Reason.STREAM_CIRCLE, message, stream=stream)
 

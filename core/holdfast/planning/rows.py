@@ -82,9 +82,9 @@ def declared_table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
 
 def _stored_rows(table: Table, source_rows: Mapping[str, RowType], flow: Flow) -> RowType:
     """Return what a table keeps of rows like these, by where they come from."""
-    sources, stored = list(source_rows), list[RowType]()
-    for incoming in source_rows.values():
-        rows = incoming
+    sources, stored_rows = list(source_rows), list[RowType]()
+    for raw_rows in source_rows.values():
+        rows = raw_rows
         if table.select is not None:
             checked = check_select(table.select, Scope.of(rows))
             findings = findings_of(checked)
@@ -93,12 +93,12 @@ def _stored_rows(table: Table, source_rows: Mapping[str, RowType], flow: Flow) -
             flow.at_stream(table.name, *findings)
             rows = selected(checked)
             flow.stored[table.name] = copies(checked, {"": (0,)})
-        stored.append(rows)
-    for source, rows in zip(sources[1:], stored[1:], strict=True):
-        if difference := differing(stored[0], rows):
+        stored_rows.append(rows)
+    for source, rows in zip(sources[1:], stored_rows[1:], strict=True):
+        if difference := differing(stored_rows[0], rows):
             message = f"the rows of {sources[0]} and {source} differ: {difference}"
             flow.at_stream(table.name, SqlFinding(Reason.SCHEMA_MISMATCH, message))
-    return stored[0]
+    return stored_rows[0]
 
 
 Out = tuple[RowType, Passes]

@@ -197,10 +197,10 @@ def _value_at(node: object, path: FieldPath) -> object:
 
 
 def _without_repeats(errors: Iterator[FieldError]) -> Iterator[FieldError]:
-    reported: set[tuple[FieldPath, str]] = set()
+    reported_errors: set[tuple[FieldPath, str]] = set()
     for error in errors:
-        if (error.path, error.message) not in reported:
-            reported.add((error.path, error.message))
+        if (error.path, error.message) not in reported_errors:
+            reported_errors.add((error.path, error.message))
             yield error
 
 

@@ -164,12 +164,12 @@ class ActionRunner:
             await self._put(NETWORK_POLICY, app.namespace, tree, existing_policy)
         return None
 
-    async def _put(self, kind: ApiKind, namespace: str, tree: Tree, existing: Tree | None) -> None:
+    async def _put(self, kind: ApiKind, namespace: str, tree: Tree, existing_object: Tree | None) -> None:
         """Create the object, or replace the one that is there. After a concurrent write a later look tries again."""
-        if existing is None:
+        if existing_object is None:
             await self.cluster.create(kind, namespace, tree)
             return
-        tree["metadata"]["resourceVersion"] = existing["metadata"]["resourceVersion"]
+        tree["metadata"]["resourceVersion"] = existing_object["metadata"]["resourceVersion"]
         if await self.cluster.replace(kind, namespace, tree) is None:
             message = f"{kind.name} {tree['metadata']['name']} was deleted while it was being written"
             raise ConflictError(message)
@@ -179,8 +179,8 @@ class ActionRunner:
         try:
             await self.cluster.create(kind, app.namespace, tree)
         except ConflictError:
-            existing = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
-            return existing is None or app.owns(existing["metadata"])
+            existing_object = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
+            return existing_object is None or app.owns(existing_object["metadata"])
         return True
 
     async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:

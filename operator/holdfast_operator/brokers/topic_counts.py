@@ -106,7 +106,7 @@ class TopicCounts:
     def _round(self, *, everything: bool) -> list[tuple[_System, frozenset[str]]]:
         """Choose the systems and topics to ask for now; those that waited longest come first."""
         chosen, turns_taken, left = [], Counter[tuple[bool, str]](), False
-        for system, topics in sorted(self._wanted.items(), key=lambda one: self._asked.get(one[0], 0.0)):
+        for system, topics in sorted(self._wanted.items(), key=lambda wish: self._asked.get(wish[0], 0.0)):
             last = self._answers.get(system)
             silent = isinstance(last, Unknown)
             due = topics.keys() if everything or last is None else _unanswered(last, topics)

@@ -302,7 +302,7 @@ def _anti_affinity(app: StreamApp) -> Tree:
 
 def _state_affinity(nodes: Mapping[str, int]) -> list[Tree]:
     """Return preferences for the nodes with most state, weighted by it; the API server takes weights up to 100."""
-    most = sorted(nodes.items(), key=lambda one: (-one[1], one[0]))[:_NODES]
+    most = sorted(nodes.items(), key=lambda node: (-node[1], node[0]))[:_NODES]
     top = most[0][1]
     return [
         {

@@ -73,8 +73,8 @@ class WatchCache:
 
     def app(self, key: AppKey) -> Tree | None:
         """Return the cached app; None: not seen or not kept."""
-        known = self._apps.get(key)
-        return None if known is None or known.text is None else json.loads(known.text)
+        cached_app = self._apps.get(key)
+        return None if cached_app is None or cached_app.text is None else json.loads(cached_app.text)
 
     def apps_in(self, namespace: str) -> dict[AppKey, str]:
         """Return the cached apps of a namespace, with their uids."""
@@ -293,11 +293,11 @@ class RecentValues(Generic[K, V]):
 
     def get(self, key: K, since: object) -> V | None:
         """Return the value of this key if it rests on the same facts; None: it has to be computed."""
-        cached = self._last.pop(key, None)
-        if cached is None or cached[0] != since:
+        cached_value = self._last.pop(key, None)
+        if cached_value is None or cached_value[0] != since:
             return None
-        self._last[key] = cached
-        return cached[1]
+        self._last[key] = cached_value
+        return cached_value[1]
 
     def put(self, key: K, since: object, value: V, weight: int = 0) -> V:
         """Keep a value with the facts it rests on. The newest value is always kept, whatever its weight."""

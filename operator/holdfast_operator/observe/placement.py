@@ -51,10 +51,10 @@ class PlacementRecords:
 
         Unless `live`, return the cached record if the driver's news (`since`) is the same as when it was read.
         """
-        cached = None if live else self._last.get((key, run), since)
-        if cached is None:
-            cached = self._last.put((key, run), since, (await self._fresh(key, run),))
-        return cached[0]
+        cached_record = None if live else self._last.get((key, run), since)
+        if cached_record is None:
+            cached_record = self._last.put((key, run), since, (await self._fresh(key, run),))
+        return cached_record[0]
 
     async def _fresh(self, key: AppKey, run: str) -> PlacementRecord | None:
         place = record_key(key.name, run)

@@ -74,8 +74,8 @@ class LookQueue:
 
     def forget(self, key: AppKey) -> None:
         """Remove a deleted app."""
-        for record in (self._due, self._heaped, self._waits, self._looked, self._paced, self._changed):
-            record.pop(key, None)
+        for times in (self._due, self._heaped, self._waits, self._looked, self._paced, self._changed):
+            times.pop(key, None)
         self._well.discard(key)
 
     @property
