@@ -30,36 +30,40 @@ class GroupedRows:
 
 
 def starts_of(groups: Rows) -> Rows:
-    """Return the first place of each group, where those of one group are neighbours."""
+    """Return the first place of each group; `groups` has the group of each place, equal ones beside each other."""
     if not len(groups):
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
 
 
 def group_rows(keys: KeyColumns, hashes: Words) -> GroupedRows:
-    """Group rows by their keys, whose hashes are given."""
-    found = sort_hashes(hashes)
-    together = found.hashes[1:] == found.hashes[:-1]
+    """Return the rows grouped by key; `hashes` are the hashes of `keys`, row by row."""
+    by_hash = sort_hashes(hashes)
+    together = by_hash.hashes[1:] == by_hash.hashes[:-1]
     after = np.flatnonzero(together) + 1
-    same = same_keys(keys, found.order[after - 1], keys, found.order[after])
+    same = same_keys(keys, by_hash.order[after - 1], keys, by_hash.order[after])
     if not same.all():
-        found, together = _parted(keys, found, together, after[~same])
+        by_hash, together = _parted(keys, by_hash, together, after[~same])
     begins = np.concatenate([[True], ~together])[: len(hashes)]
-    return GroupedRows(found.hashes, found.order, np.cumsum(begins) - 1)
+    return GroupedRows(by_hash.hashes, by_hash.order, np.cumsum(begins) - 1)
 
 
-def _parted(keys: KeyColumns, found: SortedHashes, together: Mask, torn: Rows) -> tuple[SortedHashes, Mask]:
-    """Part keys that share a hash; `torn`: places whose key is not that of the place before, though their hash is."""
-    order, together = found.order.copy(), together.copy()
-    for hash_ in np.unique(found.hashes[torn]):
-        start, end = np.searchsorted(found.hashes, hash_, "left"), np.searchsorted(found.hashes, hash_, "right")
-        left, at = found.order[start:end], int(start)
+def _parted(keys: KeyColumns, by_hash: SortedHashes, together: Mask, torn: Rows) -> tuple[SortedHashes, Mask]:
+    """Return the rows with keys that share a hash parted, and for each place but the first whether its key goes on.
+
+    `by_hash` are the rows by hash, `together` marks each place but the first that has the hash of the place before, and
+    `torn` are the places whose key isn't that of the place before though the hash is.
+    """
+    order, together = by_hash.order.copy(), together.copy()
+    for hash_ in np.unique(by_hash.hashes[torn]):
+        start, end = np.searchsorted(by_hash.hashes, hash_, "left"), np.searchsorted(by_hash.hashes, hash_, "right")
+        left, place = by_hash.order[start:end], int(start)
         while len(left):
             same = same_keys(keys, np.full(len(left), left[0]), keys, left)
             many = int(same.sum())
-            order[at : at + many] = left[same]
-            together[at : at + many - 1] = True
-            at, left = at + many, left[~same]
+            order[place : place + many] = left[same]
+            together[place : place + many - 1] = True
+            place, left = place + many, left[~same]
             if len(left):
-                together[at - 1] = False
-    return SortedHashes(found.hashes, order), together
+                together[place - 1] = False
+    return SortedHashes(by_hash.hashes, order), together

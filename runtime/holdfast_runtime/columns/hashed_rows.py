@@ -41,9 +41,9 @@ class HashedRows:
 
 
 Combine = Callable[[HashedRows], HashedRows]
-"""Make one of what several runs say: rows of one hash are together, those of older runs first."""
+"""Make one row of several with one key. Rows of one hash stand together, those of older runs first."""
 
 
 def as_they_are(rows: HashedRows) -> HashedRows:
-    """Combine nothing: each row says something of its own."""
+    """Return the rows as they are: a `Combine` for runs in which rows of one key stay apart."""
     return rows

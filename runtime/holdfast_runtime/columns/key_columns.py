@@ -71,7 +71,7 @@ class KeyColumns:
 
     @classmethod
     def of(cls, columns: Sequence[pa.Array], rows: int) -> "KeyColumns":
-        """Return the canonical form; `rows` counts where there is no column (one key for all rows)."""
+        """Return the key columns in canonical form, of `rows` rows; without columns all rows have one key."""
         return cls(rows, tuple(part for column in columns for part in _canonical(column)))
 
     def hashes(self) -> Words:
@@ -85,12 +85,12 @@ class KeyColumns:
         return state
 
     def without_nulls(self) -> Mask | None:
-        """Return which rows have no null in their key; None: all."""
-        found: Mask | None = None
+        """Return a mask of the rows whose key has no null in it; None: all rows."""
+        mask: Mask | None = None
         for column in self.columns:
             if column.valid is not None:
-                found = column.valid if found is None else found & column.valid
-        return found
+                mask = column.valid if mask is None else mask & column.valid
+        return mask
 
 
 def check_key_types(columns: Sequence[pa.Field], step: str) -> None:
@@ -105,21 +105,24 @@ def check_key_types(columns: Sequence[pa.Field], step: str) -> None:
             raise UserActionError(message, code="KeyTypeError")
 
 
-def same_keys(one: KeyColumns, mine: Rows, other: KeyColumns, theirs: Rows) -> Mask:
-    """Return for each pair of rows whether their keys are the same."""
-    same = np.ones(len(mine), np.bool_)
-    for left, right in zip(one.columns, other.columns, strict=True):
+def same_keys(left_keys: KeyColumns, left_rows: Rows, right_keys: KeyColumns, right_rows: Rows) -> Mask:
+    """Return for each pair of a left and a right row whether their keys are equal; a null equals a null.
+
+    Pair i is the row `left_rows[i]` of `left_keys` with the row `right_rows[i]` of `right_keys`.
+    """
+    same = np.ones(len(left_rows), np.bool_)
+    for left, right in zip(left_keys.columns, right_keys.columns, strict=True):
         if isinstance(left, WordColumn) and isinstance(right, WordColumn):
-            equal = left.words[mine] == right.words[theirs]
+            equal = left.words[left_rows] == right.words[right_rows]
         elif isinstance(left, BytesColumn) and isinstance(right, BytesColumn):
-            equal = _equal_bytes(left, mine, right, theirs)
+            equal = _equal_bytes(left, left_rows, right, right_rows)
         else:
             msg = "keys of different kinds are compared"
             raise AssertionError(msg)
         if left.valid is not None or right.valid is not None:
-            here = np.ones(len(mine), np.bool_) if left.valid is None else left.valid[mine]
-            there = np.ones(len(mine), np.bool_) if right.valid is None else right.valid[theirs]
-            equal = np.where(here & there, equal, here == there)
+            left_valid = np.ones(len(left_rows), np.bool_) if left.valid is None else left.valid[left_rows]
+            right_valid = np.ones(len(left_rows), np.bool_) if right.valid is None else right.valid[right_rows]
+            equal = np.where(left_valid & right_valid, equal, left_valid == right_valid)
         same &= equal
     return same
 
@@ -219,14 +222,16 @@ def _digests(column: BytesColumn) -> Words:
     padded[: len(column.bytes)] = column.bytes
     view = np.ndarray((len(column.bytes) + 1,), "<u8", padded.data, 0, (1,))
     sums = lengths.astype(np.uint64) * _GOLDEN
-    for at in range(int(steps[0])):
-        active = int(np.searchsorted(-steps, -at, side="left"))
+    for step in range(int(steps[0])):
+        active = int(np.searchsorted(-steps, -step, side="left"))
         if active <= _FEW:
             for k in range(active):
-                sums[k] = _digest_alone(int(sums[k]), padded[starts[k] + at * _WORD : starts[k] + lengths[k]].tobytes())
+                sums[k] = _digest_alone(
+                    int(sums[k]), padded[starts[k] + step * _WORD : starts[k] + lengths[k]].tobytes()
+                )
             break
-        word = view[starts[:active] + at * _WORD]
-        left = lengths[:active] - at * _WORD
+        word = view[starts[:active] + step * _WORD]
+        left = lengths[:active] - step * _WORD
         short = left < _WORD
         if short.any():
             bits = np.where(short, left * 8, 0).astype(np.uint64)
@@ -235,34 +240,34 @@ def _digests(column: BytesColumn) -> Words:
         head ^= word
         head *= _FIRST
         head ^= head >> _HALF
-    found = np.empty_like(sums)
-    found[order] = sums
-    return found
+    digests = np.empty_like(sums)
+    digests[order] = sums
+    return digests
 
 
 def _digest_alone(total: int, data: bytes) -> int:
-    for at in range(0, len(data), _WORD):
-        word = int.from_bytes(data[at : at + _WORD], "little")
+    for start in range(0, len(data), _WORD):
+        word = int.from_bytes(data[start : start + _WORD], "little")
         total = (total ^ word) * int(_FIRST) & _ALL
         total ^= total >> 32
     return total
 
 
-def _equal_bytes(left: BytesColumn, mine: Rows, right: BytesColumn, theirs: Rows) -> Mask:
+def _equal_bytes(left: BytesColumn, left_rows: Rows, right: BytesColumn, right_rows: Rows) -> Mask:
     library = loops()
     if library is None:
-        return np.asarray(pc.equal(_array(left).take(pa.array(mine)), _array(right).take(pa.array(theirs))))
-    equal = np.empty(len(mine), np.bool_)
-    mine, theirs = np.ascontiguousarray(mine, np.int64), np.ascontiguousarray(theirs, np.int64)
+        return np.asarray(pc.equal(_array(left).take(pa.array(left_rows)), _array(right).take(pa.array(right_rows))))
+    equal = np.empty(len(left_rows), np.bool_)
+    left_rows, right_rows = np.ascontiguousarray(left_rows, np.int64), np.ascontiguousarray(right_rows, np.int64)
     library.holdfast_equal_bytes(
-        *(address(array) for array in (left.bounds, left.bytes, mine, right.bounds, right.bytes, theirs)),
-        len(mine),
+        *(address(array) for array in (left.bounds, left.bytes, left_rows, right.bounds, right.bytes, right_rows)),
+        len(left_rows),
         address(equal),
     )
     return equal
 
 
 def _array(column: BytesColumn) -> pa.Array:
-    """Return the values as Arrow has them; what is below a null counts as a value."""
+    """Return the values as an Arrow array without nulls: where one was, the bytes below it count as a value."""
     buffers = [None, pa.py_buffer(column.bounds), pa.py_buffer(column.bytes)]
     return pa.Array.from_buffers(pa.large_binary(), len(column.bounds) - 1, buffers)

@@ -46,7 +46,7 @@ def loops() -> ctypes.CDLL | None:
 
 
 def address(array: "npt.NDArray[Any] | None") -> int | None:
-    """Return where an array begins; it must be contiguous, and must live until the call has returned."""
+    """Return the memory address of an array, or None of none; it must be contiguous, and outlive the call of a loop."""
     if array is None:
         return None
     assert array.flags.c_contiguous  # noqa: S101 - a loop would read beside it
@@ -54,5 +54,5 @@ def address(array: "npt.NDArray[Any] | None") -> int | None:
 
 
 def contiguous(array: "npt.NDArray[Any]", kind: type[np.generic]) -> "npt.NDArray[Any]":
-    """Return the array as a loop takes it."""
+    """Return the array with elements of this kind and contiguous, as loops take arrays."""
     return np.ascontiguousarray(array, dtype=kind)

@@ -1,4 +1,4 @@
-"""Hashes in ascending order: sorting rows by them, finding wanted ones, and the pairs of rows that result.
+"""Hashes in ascending order: sorting rows by them, probing them with other hashes, and the pairs that match.
 
 Pairs are counted before they are made, and made a chunk at a time: a key with a million matches takes no more memory
 than a chunk. Must not compare keys: a pair of one hash may be of two keys, which `same_keys` tells apart.
@@ -28,7 +28,7 @@ class SortedHashes:
 
 
 def sort_hashes(hashes: Words) -> SortedHashes:
-    """Return the rows in the order of their hashes."""
+    """Return the rows to which these hashes belong, in the order of the hashes."""
     library = loops()
     if library is None or len(hashes) > MOST_ROWS:
         order = np.argsort(hashes, kind="stable")
@@ -45,19 +45,21 @@ def sort_hashes(hashes: Words) -> SortedHashes:
 
 @dataclass(frozen=True, slots=True)
 class HashMatches:
-    """For each wanted hash, where its rows begin and end among sorted ones."""
+    """For each probe hash, the range of equal hashes among sorted ones."""
 
     begins: Rows
+    """The first place of each range."""
     ends: Rows
+    """The place behind each range; a range that ends where it begins is empty."""
 
     @classmethod
-    def none(cls, many: int) -> "HashMatches":
-        """Return that so many wanted hashes have none."""
-        return cls(np.zeros(many, np.int64), np.zeros(many, np.int64))
+    def none(cls, probes: int) -> "HashMatches":
+        """Return the matches of so many probe hashes of which none is among the sorted ones."""
+        return cls(np.zeros(probes, np.int64), np.zeros(probes, np.int64))
 
     @property
     def counts(self) -> Rows:
-        """How many there are of each."""
+        """How many sorted hashes match each probe hash."""
         return self.ends - self.begins
 
     def count(self) -> int:
@@ -65,21 +67,24 @@ class HashMatches:
         return int(self.counts.sum())
 
     def at(self, places: Rows) -> "HashMatches":
-        """Return those of some of the wanted hashes."""
+        """Return the matches of the probe hashes at `places`, in their order."""
         return HashMatches(self.begins[places], self.ends[places])
 
-    def where(self, kept: Mask) -> "HashMatches":
-        """Return the same without those of others than `kept`."""
-        return HashMatches(self.begins, np.where(kept, self.ends, self.begins))
+    def where(self, mask: Mask) -> "HashMatches":
+        """Return the matches with an empty range for each probe hash of which `mask` is false."""
+        return HashMatches(self.begins, np.where(mask, self.ends, self.begins))
 
-    def spread(self, places: Rows, many: int) -> "HashMatches":
-        """Return these as those of the wanted hashes at these places among so many, of which the others have none."""
-        found = HashMatches.none(many)
-        found.begins[places], found.ends[places] = self.begins, self.ends
-        return found
+    def spread(self, places: Rows, probes: int) -> "HashMatches":
+        """Return matches of `probes` probe hashes: at `places` the ranges of these matches, elsewhere empty ones.
+
+        The matches have a range for each of `places`, in their order, as `at(places)` returns them.
+        """
+        matches = HashMatches.none(probes)
+        matches.begins[places], matches.ends[places] = self.begins, self.ends
+        return matches
 
     def pairs(self, most: int = CHUNK) -> Iterator[tuple[Rows, Rows]]:
-        """Yield pairs (place of the wanted hash, place among the sorted ones), at most so many at a time."""
+        """Yield all pairs (place of the probe hash, place of the sorted hash), at most `most` at a time."""
         wide = self.counts
         places = np.flatnonzero(wide)
         wide = wide[places]
@@ -92,19 +97,21 @@ class HashMatches:
             pieces = np.minimum(before[first + 1 : last + 1], end) - np.maximum(before[first:last], start)
             which = np.repeat(np.arange(first, last), pieces)
             within = np.arange(start, end) - before[which]
-            wanted = places[which]
-            yield wanted, self.begins[wanted] + within
+            probes = places[which]
+            yield probes, self.begins[probes] + within
 
 
-def find_hashes(held: Words, wanted: Words) -> HashMatches:
-    """Find hashes in others; both ascend."""
+def find_hashes(sorted_hashes: Words, probes: Words) -> HashMatches:
+    """Return for each of `probes` where it is among `sorted_hashes`; both ascend."""
     library = loops()
     if library is None:
         return HashMatches(
-            np.searchsorted(held, wanted, side="left").astype(np.int64),
-            np.searchsorted(held, wanted, side="right").astype(np.int64),
+            np.searchsorted(sorted_hashes, probes, side="left").astype(np.int64),
+            np.searchsorted(sorted_hashes, probes, side="right").astype(np.int64),
         )
-    held, wanted = np.ascontiguousarray(held), np.ascontiguousarray(wanted)
-    begins, ends = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
-    library.holdfast_find(address(held), len(held), address(wanted), len(wanted), address(begins), address(ends))
+    sorted_hashes, probes = np.ascontiguousarray(sorted_hashes), np.ascontiguousarray(probes)
+    begins, ends = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)
+    library.holdfast_find(
+        address(sorted_hashes), len(sorted_hashes), address(probes), len(probes), address(begins), address(ends)
+    )
     return HashMatches(begins, ends)

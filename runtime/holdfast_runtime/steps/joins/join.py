@@ -62,59 +62,68 @@ class JoinStep:
 
     def run(self, left: TimedRows, right: TimedRows, tables: TaskTables, clock: StepClock) -> Iterator[TimedRows]:
         """Run one batch of one task: yield what comes out, a chunk at a time."""
-        plan, given = self._plan, (left, right)
-        parted = [rows.parted(late_or_untimed(rows.times, clock)) for rows in given]
+        plan, sides = self._plan, (left, right)
+        parted = [rows.parted(late_or_untimed(rows.times, clock)) for rows in sides]
         self.late_sides = tuple(
-            LateSide(f"{self.name}.{side}", late) for side, (_, late) in zip(SIDES, parted, strict=True)
+            LateSide(f"{self.name}.{name}", late) for name, (_, late) in zip(SIDES, parted, strict=True)
         )
         buffers = [
-            SideBuffer(tables.table(f"{self._kept_as}.{side}"), plan, at, clock.horizon)
-            for at, side in enumerate(SIDES)
+            SideBuffer(tables.table(f"{self._kept_as}.{name}"), plan, side, clock.horizon)
+            for side, name in enumerate(SIDES)
         ]
         new: list[SideRows] = []
-        for at, (rows, _) in enumerate(parted):
-            keyed, others = _by_key(kept_rows(rows, plan.kept(at)), len(plan.by))
-            if plan.outer[at]:
-                yield from self._alone(at, others)
-            new.append(SideRows.sorted(_together([*buffers[at].take_back(), keyed]), len(plan.by)))
-        here, there = (plan.before, plan.after), (plan.after, plan.before)
+        for side, (rows, _) in enumerate(parted):
+            keyed, unkeyed = _by_key(kept_rows(rows, plan.kept(side)), len(plan.by))
+            if plan.outer[side]:
+                yield from self._alone(side, unkeyed)
+            new.append(SideRows.sorted(_together([*buffers[side].take_back(), keyed]), len(plan.by)))
+        left_bounds, right_bounds = (plan.before, plan.after), (plan.after, plan.before)
         matches = find_hashes(new[RIGHT].hashes, new[LEFT].hashes)
-        if (narrowed := by_time(new[LEFT], new[RIGHT], matches, here)) is not None:
+        if (narrowed := by_time(new[LEFT], new[RIGHT], matches, left_bounds)) is not None:
             new[RIGHT], matches, _ = narrowed
-        among = buffers[RIGHT].nominees(new[LEFT], here), buffers[LEFT].nominees(new[RIGHT], there)
-        alone = HashMatches.none(len(new[RIGHT].hashes))
-        taken = _taken(new, [_counts(matches, among[LEFT]), _counts(alone, among[RIGHT])])
-        for mine, theirs in pairs(new[LEFT], new[RIGHT], matches.where(taken[LEFT]), here):
-            both = taken[RIGHT][theirs]
-            new[LEFT].matched[mine[both]] = new[RIGHT].matched[theirs[both]] = True
-            yield self._paired(new[LEFT], mine[both], new[RIGHT], theirs[both])
-        for held, mine, theirs in buffers[RIGHT].partners(new[LEFT], among[LEFT], taken[LEFT], here):
-            new[LEFT].matched[mine] = True
-            yield self._paired(new[LEFT], mine, held, theirs)
-        for held, mine, theirs in buffers[LEFT].partners(new[RIGHT], among[RIGHT], taken[RIGHT], there):
-            new[RIGHT].matched[mine] = True
-            yield self._paired(held, theirs, new[RIGHT], mine)
-        self.unjoined = sum(int((~some).sum()) for some in taken)
-        for at, buffer in enumerate(buffers):
-            yield from self._kept(at, buffer, new[at], taken[at], clock)
-        self.buffered = {side: buffer.size() for side, buffer in zip(SIDES, buffers, strict=True)}
+        nominees = buffers[RIGHT].nominees(new[LEFT], left_bounds), buffers[LEFT].nominees(new[RIGHT], right_bounds)
+        no_matches = HashMatches.none(len(new[RIGHT].hashes))
+        admitted = _taken(new, [_counts(matches, nominees[LEFT]), _counts(no_matches, nominees[RIGHT])])
+        for lefts, rights in pairs(new[LEFT], new[RIGHT], matches.where(admitted[LEFT]), left_bounds):
+            admitted_pairs = admitted[RIGHT][rights]
+            new[LEFT].matched[lefts[admitted_pairs]] = new[RIGHT].matched[rights[admitted_pairs]] = True
+            yield self._paired(new[LEFT], lefts[admitted_pairs], new[RIGHT], rights[admitted_pairs])
+        for waiting_rows, lefts, rights in buffers[RIGHT].partners(
+            new[LEFT], nominees[LEFT], admitted[LEFT], left_bounds
+        ):
+            new[LEFT].matched[lefts] = True
+            yield self._paired(new[LEFT], lefts, waiting_rows, rights)
+        for waiting_rows, rights, lefts in buffers[LEFT].partners(
+            new[RIGHT], nominees[RIGHT], admitted[RIGHT], right_bounds
+        ):
+            new[RIGHT].matched[rights] = True
+            yield self._paired(waiting_rows, lefts, new[RIGHT], rights)
+        self.unjoined = sum(int((~mask).sum()) for mask in admitted)
+        for side, buffer in enumerate(buffers):
+            yield from self._kept(side, buffer, new[side], admitted[side], clock)
+        self.buffered = {name: buffer.size() for name, buffer in zip(SIDES, buffers, strict=True)}
         if self.unjoined:
-            self.waiting = self._oldest(new[at].times[~taken[at]] for at in (LEFT, RIGHT))
+            self.waiting = self._oldest(new[side].times[~admitted[side]] for side in (LEFT, RIGHT))
         else:
-            self.waiting = min((one.waiting for one in buffers if one.waiting is not None), default=None)
+            self.waiting = min((buffer.waiting for buffer in buffers if buffer.waiting is not None), default=None)
 
     def _oldest(self, unjoined: Iterable[Times]) -> Micros:
-        """Return the event time of the first row that may still come out: of a pair, or without a partner."""
+        """Return the event time of the first row that may still come out: of a pair, or without a partner.
+
+        `unjoined` are the times of each side's rows that make their pairs in later batches.
+        """
         oldest = [int(times.min()) for times in unjoined if len(times)]
-        outer = [self.buffered[side].oldest for side, outer in zip(SIDES, self._plan.outer, strict=True) if outer]
+        outer = [self.buffered[name].oldest for name, outer in zip(SIDES, self._plan.outer, strict=True) if outer]
         return Micros(min([*oldest, *(micros(time) for time in outer if time is not None)]))
 
-    def _kept(self, at: int, buffer: SideBuffer, new: SideRows, taken: Mask, clock: StepClock) -> Iterator[TimedRows]:
-        """Let rows leave whose time has passed, and the others wait."""
+    def _kept(
+        self, side: int, buffer: SideBuffer, new: SideRows, admitted: Mask, clock: StepClock
+    ) -> Iterator[TimedRows]:
+        """Let rows of this side leave whose time has passed, and the others wait; yield those that leave unmatched."""
         if self.unjoined:
             # Nothing leaves: it may be a partner of what follows.
-            buffer.add(new.where(taken))
-            buffer.put_aside(new.where(~taken))
+            buffer.add(new.where(admitted))
+            buffer.put_aside(new.where(~admitted))
             return
         if clock.ended:
             until = None
@@ -122,41 +131,41 @@ class JoinStep:
             buffer.add(new)
             return
         else:
-            until = Micros(micros(clock.watermark) - self._plan.waits[at])
+            until = Micros(micros(clock.watermark) - self._plan.waits[side])
         for rows in buffer.leave(until, clock.watermark):
-            yield from self._alone(at, rows)
+            yield from self._alone(side, rows)
         # Where waiting rows are due and have to wait on, new ones that are due wait with them.
-        gone = until if buffer.waiting is None else buffer.waiting
-        due = np.ones(len(new.times), np.bool_) if gone is None else new.times < gone
-        if self._plan.outer[at] and due.any():
-            yield from self._alone(at, new.rows.filter(pa.array(due & ~new.matched)))
+        due_until = until if buffer.waiting is None else buffer.waiting
+        due = np.ones(len(new.times), np.bool_) if due_until is None else new.times < due_until
+        if self._plan.outer[side] and due.any():
+            yield from self._alone(side, new.rows.filter(pa.array(due & ~new.matched)))
         buffer.add(new.where(~due) if due.any() else new)
 
-    def _alone(self, at: int, rows: pa.RecordBatch) -> Iterator[TimedRows]:
-        """Yield rows without a partner."""
+    def _alone(self, side: int, rows: pa.RecordBatch) -> Iterator[TimedRows]:
+        """Yield rows of this side as results without a partner: the columns of the other side are null."""
         plan = self._plan
         for start in range(0, rows.num_rows, CHUNK):
             part = rows.slice(start, CHUNK)
             columns = [
-                part.column(plan.place(at, one.column))
-                if one.side in {SIDES[at], "both"}
+                part.column(plan.place(side, output.column))
+                if output.side in {SIDES[side], "both"}
                 else pa.nulls(part.num_rows, field.type)
-                for one, field in zip(plan.columns, self.schema, strict=True)
+                for output, field in zip(plan.columns, self.schema, strict=True)
             ]
             yield TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), part.column(TIME.name))
 
     def _paired(self, left: SideRows, lefts: Rows, right: SideRows, rights: Rows) -> TimedRows:
-        plan, taken = self._plan, (pa.array(lefts), pa.array(rights))
+        plan, places = self._plan, (pa.array(lefts), pa.array(rights))
         columns = []
-        for one in plan.columns:
-            side = RIGHT if one.side == "right" else LEFT
-            columns.append((left, right)[side].rows.column(plan.place(side, one.column)).take(taken[side]))
+        for output in plan.columns:
+            side = RIGHT if output.side == "right" else LEFT
+            columns.append((left, right)[side].rows.column(plan.place(side, output.column)).take(places[side]))
         times = np.maximum(left.times[lefts], right.times[rights])
         return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(times))
 
 
 def _by_key(rows: pa.RecordBatch, key_width: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Return the rows whose key has no null in it, and the others."""
+    """Return the rows whose key has no null in it, and the rows whose key has one."""
     without = KeyColumns.of(rows.columns[:key_width], rows.num_rows).without_nulls()
     if without is None:
         return rows, rows.slice(0, 0)
@@ -168,19 +177,22 @@ def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _counts(matches: HashMatches, nominees: Iterable[Nominees]) -> Rows:
-    """Return how many pairs each incoming row makes at most."""
-    found = matches.counts.copy()
-    for one in nominees:
-        found[one.wanted] += one.matches.counts
-    return found
+    """Return how many pairs each incoming row makes at most: `matches` with new rows, `nominees` with waiting ones."""
+    counts = matches.counts.copy()
+    for candidates in nominees:
+        counts[candidates.rows] += candidates.matches.counts
+    return counts
 
 
 def _taken(new: Sequence[SideRows], counts: Sequence[Rows]) -> list[Mask]:
-    """Return which rows of both sides make their pairs in this batch: the oldest ones, one at least."""
-    if sum(int(some.sum()) for some in counts) <= _MOST_PAIRS:
-        return [np.ones(len(some), np.bool_) for some in counts]
+    """Return a mask for each side: the rows that make their pairs in this batch, the oldest ones, one at least.
+
+    `counts` says for each side how many pairs each of its rows makes at most.
+    """
+    if sum(int(side_counts.sum()) for side_counts in counts) <= _MOST_PAIRS:
+        return [np.ones(len(side_counts), np.bool_) for side_counts in counts]
     order = np.argsort(np.concatenate([rows.times for rows in new]), kind="stable")
-    made = np.cumsum(np.concatenate(counts)[order])
-    taken = np.zeros(len(order), np.bool_)
-    taken[order[: max(1, int(np.searchsorted(made, _MOST_PAIRS, side="right")))]] = True
-    return [taken[: len(counts[LEFT])], taken[len(counts[LEFT]) :]]
+    pair_totals = np.cumsum(np.concatenate(counts)[order])
+    admitted = np.zeros(len(order), np.bool_)
+    admitted[order[: max(1, int(np.searchsorted(pair_totals, _MOST_PAIRS, side="right")))]] = True
+    return [admitted[: len(counts[LEFT])], admitted[len(counts[LEFT]) :]]

@@ -37,7 +37,7 @@ class JoinPlan:
     @classmethod
     def of(cls, verb: Join, columns: tuple[JoinColumn, ...], left: pa.Schema, right: pa.Schema) -> "JoinPlan":
         """Return the plan of a verb that puts out these columns."""
-        before, after = (micros(one) for one in verb.bounds)
+        before, after = (micros(bound) for bound in verb.bounds)
         return cls(verb.by, before, after, verb.type, columns, left, right)
 
     @property
@@ -59,30 +59,34 @@ class JoinPlan:
     @property
     def schema(self) -> pa.Schema:
         """The columns that come out."""
-        return pa.schema([self._field(one) for one in self.columns])
+        return pa.schema([self._field(output) for output in self.columns])
 
     def kept(self, side: int) -> pa.Schema:
-        """Return what is kept of the rows of a side: the key, other columns that come out by their names, the time."""
-        given = (self.left, self.right)[side]
-        key = [field_of(given, column) for column in self.by]
-        mine = sorted({one.column for one in self.columns if one.side == SIDES[side]})
-        others = [field_of(given, column) for column in mine]
-        named = [pa.field(f"{OWN}{one.name}", one.type) for one in others if one.name not in {key.name for key in key}]
+        """Return the schema of a side's waiting rows: key columns, the other columns that come out, event time."""
+        schema = (self.left, self.right)[side]
+        key = [field_of(schema, column) for column in self.by]
+        names = sorted({output.column for output in self.columns if output.side == SIDES[side]})
+        fields = [field_of(schema, column) for column in names]
+        named = [
+            pa.field(f"{OWN}{field.name}", field.type)
+            for field in fields
+            if field.name not in {key.name for key in key}
+        ]
         return pa.schema([*key, *named, TIME])
 
     def place(self, side: int, column: str) -> int:
-        """Return the place of an input column among those that are kept."""
-        kept = self.kept(side)
+        """Return the place of an input column of a side in the schema of its waiting rows."""
+        schema = self.kept(side)
         name = field_of((self.left, self.right)[side], column).name
-        return int(kept.get_field_index(name if name in kept.names[: len(self.by)] else f"{OWN}{name}"))
+        return int(schema.get_field_index(name if name in schema.names[: len(self.by)] else f"{OWN}{name}"))
 
-    def _field(self, one: JoinColumn) -> pa.Field:
-        found = field_of(self.right if one.side == "right" else self.left, one.column)
-        return pa.field(one.name, found.type)
+    def _field(self, output: JoinColumn) -> pa.Field:
+        field = field_of(self.right if output.side == "right" else self.left, output.column)
+        return pa.field(output.name, field.type)
 
 
 def field_of(schema: pa.Schema, column: str) -> pa.Field:
-    """Return a column by Spark's rules."""
-    at = find_column(schema, column)
-    assert at is not None  # noqa: S101 - the planner has looked
-    return schema.field(at)
+    """Return the column of this name, which is found by Spark's rules."""
+    place = find_column(schema, column)
+    assert place is not None  # noqa: S101 - the planner has looked
+    return schema.field(place)

@@ -21,38 +21,44 @@ Bounds = tuple[Micros, Micros]
 """How long before, and how long behind a row a partner lies at most."""
 
 
-def pairs(wanted: SideRows, held: SideRows, matches: HashMatches, bounds: Bounds) -> Iterator[tuple[Rows, Rows]]:
-    """Yield the places of pairs, `wanted` first, at most a chunk at a time."""
+def pairs(probe: SideRows, partners: SideRows, matches: HashMatches, bounds: Bounds) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the pairs that `matches` nominates and times and keys confirm, at most a chunk at a time.
+
+    A pair is a place in `probe` and a place in `partners`; `bounds` are those of the rows of `probe`.
+    """
     before, after = bounds
-    for mine, theirs in matches.pairs():
-        apart = held.times[theirs] - wanted.times[mine]
+    for probe_places, partner_places in matches.pairs():
+        apart = partners.times[partner_places] - probe.times[probe_places]
         near = (apart >= -before) & (apart <= after)
-        mine, theirs = mine[near], theirs[near]  # noqa: PLW2901 - the same pairs, fewer of them
-        same = same_keys(wanted.keys, mine, held.keys, theirs)
+        probe_places, partner_places = probe_places[near], partner_places[near]  # noqa: PLW2901 - the same pairs, fewer of them
+        same = same_keys(probe.keys, probe_places, partners.keys, partner_places)
         if same.any():
-            yield mine[same], theirs[same]
+            yield probe_places[same], partner_places[same]
 
 
 def by_time(
-    wanted: SideRows, held: SideRows, matches: HashMatches, bounds: Bounds
+    probe: SideRows, partners: SideRows, matches: HashMatches, bounds: Bounds
 ) -> tuple[SideRows, HashMatches, Rows] | None:
-    """Return rows in the order of hash and time, the nominees among them that are close enough, and the rows' places.
+    """Return `partners` in the order of hash and time, matches of only those close enough, and the order itself.
 
-    None where there are few nominees as it is.
+    The order holds the place that each partner had before. None where `matches` has few nominees as it is.
     """
-    if matches.count() <= _MANY * (len(wanted.hashes) + len(held.hashes)):
+    if matches.count() <= _MANY * (len(probe.hashes) + len(partners.hashes)):
         return None
-    order = np.lexsort((held.times, held.hashes))
-    held = held.at(order)
+    order = np.lexsort((partners.times, partners.hashes))
+    partners = partners.at(order)
     before, after = bounds
-    begins = _first(held.times, matches, wanted.times - before)
-    ends = _first(held.times, matches, wanted.times + after + 1)
-    return held, HashMatches(begins, ends), order
+    begins = _first(partners.times, matches, probe.times - before)
+    ends = _first(partners.times, matches, probe.times + after + 1)
+    return partners, HashMatches(begins, ends), order
 
 
-def _first(times: Times, within: HashMatches, least: Times) -> Rows:
-    """Return for each stretch of ascending times the first place that has at least this time."""
-    low, high = within.begins.copy(), within.ends.copy()
+def _first(times: Times, matches: HashMatches, least: Times) -> Rows:
+    """Return for each match the first place from its begin on whose time is at least `least`, or else its end.
+
+    From the begin to the end of a match, `times` ascend; `least` has one time for each match.
+    """
+    low, high = matches.begins.copy(), matches.ends.copy()
     while (going := low < high).any():
         middle = (low + high) // 2
         later = times[np.minimum(middle, len(times) - 1)] >= least

@@ -38,12 +38,12 @@ class Nominees:
 
     piece: bytes
     first: int
-    wanted: Rows
-    """The places of the incoming rows."""
+    rows: Rows
+    """The places of the incoming rows that have nominees."""
     matches: HashMatches
-    """For each of them, where its nominees are."""
+    """For each of these rows, where its nominees are in the piece."""
     order: Rows | None
-    """The order in which these places count the rows of the piece; None: as they are kept."""
+    """The order of the piece's rows to which `matches` refers; None: the order in which they are stored."""
 
 
 class SideBuffer:
@@ -73,52 +73,58 @@ class SideBuffer:
         if value is None:
             return None, None, 0.0
         with parsing_state(f"how far the rows in table {self._table.name} have left"):
-            made, *kept = json.loads(value)
-            check_format(made)
-            gone, watermark, row_bytes = kept
-        return gone, watermark, row_bytes
+            version, *fields = json.loads(value)
+            check_format(version)
+            left_before, watermark, row_bytes = fields
+        return left_before, watermark, row_bytes
 
-    def nominees(self, of: SideRows, bounds: Bounds) -> list[Nominees]:
-        """Return where partners of these rows may wait."""
+    def nominees(self, incoming: SideRows, bounds: Bounds) -> list[Nominees]:
+        """Return for each piece in which partners of the incoming rows may wait, where they are in it."""
         before, after = bounds
-        found: list[Nominees] = []
+        nominees: list[Nominees] = []
         for bucket in self._buckets():
             start = bucket * self._width
-            near = np.flatnonzero((of.times >= start - after) & (of.times < start + self._width + before))
+            near = np.flatnonzero((incoming.times >= start - after) & (incoming.times < start + self._width + before))
             if not len(near):
                 continue
-            for piece, matches in self._runs.find(bucket, of.hashes[near]):
-                held, order = SideRows.of(piece.hashes, piece.rows, self._on), None
-                whole = matches.spread(near, len(of.hashes))
-                if (narrowed := by_time(of, held, whole, bounds)) is not None:
+            for piece, matches in self._runs.find(bucket, incoming.hashes[near]):
+                waiting_rows, order = SideRows.of(piece.hashes, piece.rows, self._on), None
+                whole = matches.spread(near, len(incoming.hashes))
+                if (narrowed := by_time(incoming, waiting_rows, whole, bounds)) is not None:
                     _, whole, order = narrowed
-                wanted = np.flatnonzero(whole.ends > whole.begins)
-                if len(wanted):
-                    found.append(Nominees(piece.key, piece.first, wanted, whole.at(wanted), order))
-        return found
+                places = np.flatnonzero(whole.ends > whole.begins)
+                if len(places):
+                    nominees.append(Nominees(piece.key, piece.first, places, whole.at(places), order))
+        return nominees
 
     def partners(
-        self, of: SideRows, nominees: Iterable[Nominees], taken: Mask, bounds: Bounds
+        self, incoming: SideRows, nominees: Iterable[Nominees], admitted: Mask, bounds: Bounds
     ) -> Iterator[tuple[SideRows, Rows, Rows]]:
-        """Yield waiting rows, and the places of pairs of these with those that are taken. Marks those that had none."""
-        for one in nominees:
-            piece = self._runs.piece(one.piece, one.first)
-            held = SideRows.of(piece.hashes, piece.rows, self._on)
-            if one.order is not None:
-                held = held.at(one.order)
-            matches = one.matches.where(taken[one.wanted]).spread(one.wanted, len(taken))
-            for mine, theirs in pairs(of, held, matches, bounds):
+        """Yield pairs of incoming rows that are `admitted` with waiting ones, a chunk at a time.
+
+        Yielded are waiting rows, the places of the pairs in `incoming`, and their places in the waiting rows. Waiting
+        rows that had no partner before are marked.
+        """
+        for candidates in nominees:
+            piece = self._runs.piece(candidates.piece, candidates.first)
+            waiting_rows = SideRows.of(piece.hashes, piece.rows, self._on)
+            if candidates.order is not None:
+                waiting_rows = waiting_rows.at(candidates.order)
+            matches = candidates.matches.where(admitted[candidates.rows]).spread(candidates.rows, len(admitted))
+            for incoming_places, waiting_places in pairs(incoming, waiting_rows, matches, bounds):
                 if self.gone is not None:
                     # Only after `within` was raised: otherwise a row that has left is too far from all that come.
-                    there = held.times[theirs] >= self.gone
-                    mine, theirs = mine[there], theirs[there]  # noqa: PLW2901 - the same pairs, fewer of them
-                held.matched[theirs] = True
-                yield held, mine, theirs
+                    staying = waiting_rows.times[waiting_places] >= self.gone
+                    incoming_places, waiting_places = incoming_places[staying], waiting_places[staying]  # noqa: PLW2901 - the same pairs, fewer of them
+                waiting_rows.matched[waiting_places] = True
+                yield waiting_rows, incoming_places, waiting_places
             if self._outer:
-                marked = held.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
-                found = np.flatnonzero(held.matched & ~marked)
-                if len(found):
-                    self._runs.mark(piece, found if one.order is None else one.order[found])
+                marked = waiting_rows.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
+                newly_matched = np.flatnonzero(waiting_rows.matched & ~marked)
+                if len(newly_matched):
+                    self._runs.mark(
+                        piece, newly_matched if candidates.order is None else candidates.order[newly_matched]
+                    )
 
     def leave(self, until: Micros | None, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Let rows with an earlier time leave, None: all; yield those that come out because they had no partner."""
@@ -162,7 +168,7 @@ class SideBuffer:
             self._table.put_many([_GONE], [value])
 
     def size(self) -> BufferedRows:
-        """Return how much waits."""
+        """Return how many rows wait, of about how many bytes, and since when."""
         buckets = list(self._buckets())
         rows = sum(self._runs.size(bucket)[1] for bucket in buckets)
         oldest = max(buckets[0] * self._width, self.gone or buckets[0] * self._width) if buckets else None
@@ -175,10 +181,10 @@ class SideBuffer:
 
     def take_back(self) -> list[pa.RecordBatch]:
         """Return the rows that were put aside, for this batch."""
-        found = [chunk.rows.select(self._schema.names) for chunk in self._runs.read([ASIDE])]
-        if found:
+        batches = [chunk.rows.select(self._schema.names) for chunk in self._runs.read([ASIDE])]
+        if batches:
             self._runs.drop(ASIDE)
-        return found
+        return batches
 
     def _buckets(self) -> Iterator[int]:
         return self._runs.buckets(ASIDE)
@@ -189,13 +195,13 @@ class SideBuffer:
     def _put(self, rows: HashedRows) -> list[int]:
         return self._runs.spread(rows.rows.column(TIME.name).to_numpy() // self._width, rows)
 
-    def _rebuilt(self, gone: Micros | None) -> None:
-        """Put all rows into new buckets, but for those that have left."""
+    def _rebuilt(self, left_before: Micros | None) -> None:
+        """Put all waiting rows into buckets of the present width, but for those before `left_before`."""
         for bucket in list(self._buckets()):
             chunks = list(self._runs.read([bucket]))
             self._runs.drop(bucket)
             for chunk in chunks:
-                kept = np.ones(len(chunk.hashes), np.bool_)
-                if gone is not None:
-                    kept = chunk.rows.column(TIME.name).to_numpy() >= gone
-                self._put(HashedRows(chunk.hashes[kept], chunk.rows.filter(pa.array(kept))))
+                staying = np.ones(len(chunk.hashes), np.bool_)
+                if left_before is not None:
+                    staying = chunk.rows.column(TIME.name).to_numpy() >= left_before
+                self._put(HashedRows(chunk.hashes[staying], chunk.rows.filter(pa.array(staying))))

@@ -17,7 +17,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class SideRows:
-    """Rows with the columns that are kept of a side, in the order of their hashes."""
+    """Rows of a side with the columns of `JoinPlan.kept`, in the order of the hashes of their keys."""
 
     hashes: Words
     rows: pa.RecordBatch
@@ -30,36 +30,36 @@ class SideRows:
 
     @classmethod
     def of(cls, hashes: Words, rows: pa.RecordBatch, key_width: int) -> "SideRows":
-        """Return rows that are in this order already."""
+        """Return the rows, which ascend by `hashes` already; none has a partner yet."""
         keys = KeyColumns.of(rows.columns[:key_width], rows.num_rows)
         times = rows.column(TIME.name).to_numpy()
         return cls(hashes, rows, key_width, keys, times, np.zeros(len(times), np.bool_))
 
     @classmethod
     def sorted(cls, rows: pa.RecordBatch, key_width: int) -> "SideRows":
-        """Return rows in the order of their hashes."""
-        found = sort_hashes(KeyColumns.of(rows.columns[:key_width], rows.num_rows).hashes())
-        return cls.of(found.hashes, rows.take(pa.array(found.order)), key_width)
+        """Return the rows in the order of the hashes of their keys, the first `key_width` columns."""
+        sorted_hashes = sort_hashes(KeyColumns.of(rows.columns[:key_width], rows.num_rows).hashes())
+        return cls.of(sorted_hashes.hashes, rows.take(pa.array(sorted_hashes.order)), key_width)
 
     def at(self, places: Rows) -> "SideRows":
         """Return the rows at these places, whose hashes ascend."""
-        found = SideRows.of(self.hashes[places], self.rows.take(pa.array(places)), self.key_width)
-        found.matched = self.matched[places]
-        return found
+        side_rows = SideRows.of(self.hashes[places], self.rows.take(pa.array(places)), self.key_width)
+        side_rows.matched = self.matched[places]
+        return side_rows
 
-    def where(self, kept: Mask) -> "SideRows":
-        """Return the rows for which `kept` is true."""
-        return self if kept.all() else self.at(np.flatnonzero(kept))
-
-
-def kept_rows(given: TimedRows, kept: pa.Schema) -> pa.RecordBatch:
-    """Return what is kept of rows, all of which have a time."""
-    columns = [given.rows.column(field_place(given.rows.schema, name)) for name in kept.names[:-1]]
-    return pa.RecordBatch.from_arrays([*columns, given.times], schema=kept)
+    def where(self, mask: Mask) -> "SideRows":
+        """Return the rows for which `mask` is true."""
+        return self if mask.all() else self.at(np.flatnonzero(mask))
 
 
-def field_place(given: pa.Schema, kept: str) -> int:
-    """Return the place, among input columns, of a column under the name it is kept by."""
-    at = find_column(given, kept.removeprefix(OWN))
-    assert at is not None  # noqa: S101 - the schema of what is kept was made of these columns
-    return at
+def kept_rows(input_rows: TimedRows, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the input rows with the columns of `schema`, that of waiting rows; all of them have an event time."""
+    columns = [input_rows.rows.column(field_place(input_rows.rows.schema, name)) for name in schema.names[:-1]]
+    return pa.RecordBatch.from_arrays([*columns, input_rows.times], schema=schema)
+
+
+def field_place(schema: pa.Schema, name: str) -> int:
+    """Return the place in an input schema of the column that waiting rows have under this name."""
+    place = find_column(schema, name.removeprefix(OWN))
+    assert place is not None  # noqa: S101 - the schema of what is kept was made of these columns
+    return place
