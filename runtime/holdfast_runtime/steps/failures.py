@@ -41,9 +41,9 @@ class UserFunctionError(UserActionError):
         """Build the error from the exception of a user function; `about` says what the call was for, ` for key 'a'`."""
         frames = user_frames(error)
         where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
-        told = "".join(f"\n  {frame}" for frame in frames)
+        frame_lines = "".join(f"\n  {frame}" for frame in frames)
         message = (
-            f"step {step}: {function} failed{about}{where}: {_error_text(error)}{told}\n"
+            f"step {step}: {function} failed{about}{where}: {_error_text(error)}{frame_lines}\n"
             f"correct the function and run again, filter out the rows it can't take, or put them aside: onError: "
             f"DeadLetter of the step"
         )
@@ -84,10 +84,10 @@ def out_of_memory(error: Exception) -> bool:
 def user_frames(error: BaseException) -> tuple[str, ...]:
     """Return the innermost frames outside Holdfast and libraries, as `file:line, in function: source`."""
     outside = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
-    found = [frame for frame in outside if not _is_library(frame.filename)] or outside
+    frames = [frame for frame in outside if not _is_library(frame.filename)] or outside
     return tuple(
         f"{frame.filename}:{frame.lineno}, in {frame.name}" + (f": {frame.line}" if frame.line else "")
-        for frame in found[-_FRAMES:]
+        for frame in frames[-_FRAMES:]
     )
 
 
@@ -120,19 +120,19 @@ class FailedRow:
     """The key the function was called for, as in stream records."""
 
 
-def letters_of(step: str, given: TimedRows, failed: Sequence[FailedRow]) -> pa.RecordBatch:
+def letters_of(step: str, input_rows: TimedRows, failed: Sequence[FailedRow]) -> pa.RecordBatch:
     """Return the dead letters of these rows. The value of each is the row as JSON."""
-    rows = [one.row for one in failed]
-    found = [None if row is None else given.origin(row) for row in rows]
+    rows = [failure.row for failure in failed]
+    origins = [None if row is None else input_rows.origin(row) for row in rows]
     columns: dict[str, list[object] | pa.Array] = {
-        "reason": [one.reason for one in failed],
-        "stream": [None if at is None else at[0].stream for at in found],
-        "partition": [None if at is None else at[0].partition for at in found],
-        "offset": [None if at is None else at[1] for at in found],
-        "key": [one.key for one in failed],
-        "value": row_texts(given.rows, rows),
+        "reason": [failure.reason for failure in failed],
+        "stream": [None if origin is None else origin[0].stream for origin in origins],
+        "partition": [None if origin is None else origin[0].partition for origin in origins],
+        "offset": [None if origin is None else origin[1] for origin in origins],
+        "key": [failure.key for failure in failed],
+        "value": row_texts(input_rows.rows, rows),
         "step": [step] * len(failed),
-        "column": [one.column for one in failed],
+        "column": [failure.column for failure in failed],
     }
     return pa.RecordBatch.from_arrays(
         [
@@ -145,13 +145,13 @@ def letters_of(step: str, given: TimedRows, failed: Sequence[FailedRow]) -> pa.R
     )
 
 
-def row_texts(rows: pa.RecordBatch, wanted: Sequence[int | None]) -> list[object]:
+def row_texts(rows: pa.RecordBatch, row_numbers: Sequence[int | None]) -> list[object]:
     """Return these rows as JSON, None for a None or for a row that JSON can't express."""
-    there = [row for row in wanted if row is not None]
-    if not there:
-        return [None] * len(wanted)
-    texts = iter(_texts(rows.take(pa.array(np.array(there)))))
-    return [None if row is None else next(texts) for row in wanted]
+    present = [row for row in row_numbers if row is not None]
+    if not present:
+        return [None] * len(row_numbers)
+    texts = iter(_texts(rows.take(pa.array(np.array(present)))))
+    return [None if row is None else next(texts) for row in row_numbers]
 
 
 def _texts(rows: pa.RecordBatch) -> list[object]:
@@ -161,13 +161,13 @@ def _texts(rows: pa.RecordBatch) -> list[object]:
         # A row that can't be expressed must not hide why it failed, nor spoil the others.
         if rows.num_rows == 1:
             return [None]
-        return [text for at in range(rows.num_rows) for text in _texts(rows.slice(at, 1))]
+        return [text for row in range(rows.num_rows) for text in _texts(rows.slice(row, 1))]
 
 
-def row_named(given: TimedRows, row: int) -> str:
+def row_named(rows: TimedRows, row: int) -> str:
     """Return the row for a message: its values, shortened, and where it was read, if known."""
-    (text,) = row_texts(given.rows, [row])
+    (text,) = row_texts(rows.rows, [row])
     shown = text.decode() if isinstance(text, bytes) else str(text)
     shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-    at = given.origin(row)
-    return shown if at is None else f"{shown} ({at[0]}, offset {at[1]})"
+    origin = rows.origin(row)
+    return shown if origin is None else f"{shown} ({origin[0]}, offset {origin[1]})"

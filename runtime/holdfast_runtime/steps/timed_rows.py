@@ -51,8 +51,8 @@ class TimedRows:
         if not parts:
             return cls.nothing(schema)
         rows = stacked([part.rows for part in parts], schema, "the rows of a task in one batch")
-        known = all(part.origins or not part.count for part in parts)
-        origins = tuple(origin for part in parts for origin in part.origins) if known else ()
+        with_origins = all(part.origins or not part.count for part in parts)
+        origins = tuple(origin for part in parts for origin in part.origins) if with_origins else ()
         marks = [part.marks for part in parts if part.count and part.marks is not None]
         marked = len(marks) == sum(part.count > 0 for part in parts) > 0
         times = pa.concat_arrays([part.times for part in parts])
@@ -60,32 +60,32 @@ class TimedRows:
 
     def origin(self, row: int) -> tuple[StreamPartition, int] | None:
         """Return the partition and the offset of a row, or None if unknown."""
-        for one in self.origins:
-            if row < len(one.offsets):
-                return one.partition, int(one.offsets[row].as_py())
-            row -= len(one.offsets)
+        for origin in self.origins:
+            if row < len(origin.offsets):
+                return origin.partition, int(origin.offsets[row].as_py())
+            row -= len(origin.offsets)
         return None
 
     def part(self, start: int, end: int) -> "TimedRows":
         """Return the rows from `start` to before `end`."""
-        origins, at = [], 0
-        for one in self.origins:
-            first, last = max(start - at, 0), min(end - at, len(one.offsets))
+        origins, before = [], 0
+        for origin in self.origins:
+            first, last = max(start - before, 0), min(end - before, len(origin.offsets))
             if first < last:
-                origins.append(RowOrigin(one.partition, one.offsets.slice(first, last - first)))
-            at += len(one.offsets)
+                origins.append(RowOrigin(origin.partition, origin.offsets.slice(first, last - first)))
+            before += len(origin.offsets)
         marks = None if self.marks is None else self.marks.slice(start, end - start)
         times = self.times.slice(start, end - start)
         return TimedRows(self.rows.slice(start, end - start), times, tuple(origins), marks)
 
-    def where(self, kept: "npt.NDArray[np.bool_]") -> "TimedRows":
-        """Return the rows for which `kept` is true."""
-        origins, at = [], 0
-        for one in self.origins:
-            here = pa.array(kept[at : at + len(one.offsets)])
-            origins.append(RowOrigin(one.partition, one.offsets.filter(here)))
-            at += len(one.offsets)
-        mask = pa.array(kept)
+    def where(self, chosen: "npt.NDArray[np.bool_]") -> "TimedRows":
+        """Return the rows for which `chosen` is true."""
+        origins, before = [], 0
+        for origin in self.origins:
+            origin_mask = pa.array(chosen[before : before + len(origin.offsets)])
+            origins.append(RowOrigin(origin.partition, origin.offsets.filter(origin_mask)))
+            before += len(origin.offsets)
+        mask = pa.array(chosen)
         marks = None if self.marks is None else self.marks.filter(mask)
         return TimedRows(self.rows.filter(mask), self.times.filter(mask), tuple(origins), marks)
 
@@ -103,8 +103,8 @@ class TimedRows:
 
 def merge(parts: Sequence[TimedRows], schema: pa.Schema) -> TimedRows:
     """Return all rows of all parts with their columns in the order of the schema; each part has all columns."""
-    there = [TimedRows(aligned(part.rows, schema), part.times, part.origins) for part in parts if part.count]
-    return TimedRows.joined(there, schema)
+    aligned_parts = [TimedRows(aligned(part.rows, schema), part.times, part.origins) for part in parts if part.count]
+    return TimedRows.joined(aligned_parts, schema)
 
 
 def aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -119,5 +119,5 @@ def find_column(schema: pa.Schema, name: str) -> int | None:
     """Return the index of a column by Spark's rules, the exact name first, then ignoring case; None if missing."""
     if name in schema.names:
         return int(schema.names.index(name))
-    folded = [one.casefold() for one in schema.names]
+    folded = [column.casefold() for column in schema.names]
     return folded.index(name.casefold()) if name.casefold() in folded else None

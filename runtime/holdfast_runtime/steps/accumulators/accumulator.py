@@ -55,20 +55,20 @@ class Accumulator(Protocol):
 
     @property
     def kept(self) -> tuple[pa.DataType, ...]:
-        """The types of the columns that are kept."""
+        """The types of the columns of a partial."""
 
     @property
     def result(self) -> pa.DataType:
         """The type of the result, as Spark has it."""
 
     def gather(self, arguments: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> list[pa.Array]:
-        """Return what is kept of each group of rows; `counted`: the rows that count, None for all."""
+        """Return a partial for each group of rows, as columns of `kept`; `counted`: the rows that count, None: all."""
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
-        """Return what is kept of each group of kept rows; those of one group in the order they came."""
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+        """Return one partial for each group of partials, those of a group in the order in which they came."""
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
-        """Return the results."""
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
+        """Return the result of each partial."""
 
 
 Maker = Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]

@@ -80,9 +80,9 @@ class ApproximateCount:
         nothing = DenseSketches(np.zeros(0, np.int64), np.zeros((0, self.size), np.uint8))
         return [self._sketches(hashes[members.rows], members.groups, nothing, len(groups.starts))]
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the sketch of all values of each group."""
-        bounds, words = _words(kept[0])
+        bounds, words = _words(partials[0])
         members = MemberRows.of(groups)
         starts, lengths = bounds[:-1][members.rows], np.diff(bounds)[members.rows]
         many = lengths == self.size // _WORD
@@ -94,17 +94,17 @@ class ApproximateCount:
         owners = np.repeat(members.groups[~many], lengths[~many])
         return [self._sketches(hashes, owners, DenseSketches(dense[first], registers), len(groups.starts))]
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return how many values there are about."""
-        bounds, words = _words(kept[0])
-        found = np.diff(bounds)
-        many = np.flatnonzero(found == self.size // _WORD)
+        bounds, words = _words(partials[0])
+        counts = np.diff(bounds)
+        many = np.flatnonzero(counts == self.size // _WORD)
         step = max(1, _AT_ONCE // self.size)
-        for at in range(0, len(many), step):
-            some = many[at : at + step]
-            chosen = words[spans(bounds[some], found[some])]
-            found[some] = self._estimated(chosen.view(np.uint8).reshape(-1, self.size))
-        return AggregateResult(pa.array(found, pa.int64()))
+        for start in range(0, len(many), step):
+            chunk = many[start : start + step]
+            chosen = words[spans(bounds[chunk], counts[chunk])]
+            counts[chunk] = self._estimated(chosen.view(np.uint8).reshape(-1, self.size))
+        return AggregateResult(pa.array(counts, pa.int64()))
 
     def _sketches(self, hashes: Words, owners: Rows, dense: DenseSketches, groups: int) -> pa.Array:
         """Return the sketches of so many groups; `owners`: the group of each hash."""

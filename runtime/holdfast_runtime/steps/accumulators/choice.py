@@ -38,13 +38,13 @@ class Extreme:
         chosen = extreme_rows(compared, rivals, largest=self.largest)
         return [_taken(column, chosen, len(groups.starts)) for column in arguments]
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the values of the row that is chosen of those that were."""
-        return self.gather(kept, None, groups)
+        return self.gather(partials, None, groups)
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the values asked for."""
-        return AggregateResult(kept[0])
+        return AggregateResult(partials[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ class EndOfRows:
     def gather(self, arguments: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> list[pa.Array]:
         """Return the value of the chosen row of each group."""
         (column,) = arguments
-        wanted = valid_rows([column]) if self.ignore_nulls else None
-        return self._chosen(column, MemberRows.of(groups, counted, wanted), len(groups.starts))
+        valid = valid_rows([column]) if self.ignore_nulls else None
+        return self._chosen(column, MemberRows.of(groups, counted, valid), len(groups.starts))
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the value of the row that is chosen of those that were."""
-        column, present = kept
+        column, present = partials
         return self._chosen(column, MemberRows.of(groups, np.asarray(present)), len(groups.starts))
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the values."""
-        return AggregateResult(kept[0])
+        return AggregateResult(partials[0])
 
     def _chosen(self, column: pa.Array, members: MemberRows, groups: int) -> list[pa.Array]:
         chosen = members.last() if self.last else members.first()

@@ -56,18 +56,18 @@ class CollectedValues:
         values = pa.StructArray.from_arrays(list(arguments), fields=_named(self.types))
         return [self._collected(values, members, len(groups.starts))]
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the values of all lists of each group."""
-        (lists,) = kept
+        (lists,) = partials
         bounds = np.asarray(lists.offsets).astype(np.int64)
         members = MemberRows.of(groups)
         starts, lengths = bounds[members.rows], np.diff(bounds)[members.rows]
         inside = MemberRows(spans(starts, lengths), np.repeat(members.groups, lengths))
         return [self._collected(lists.values, inside, len(groups.starts))]
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the lists, or how long they are."""
-        (lists,) = kept
+        (lists,) = partials
         return AggregateResult(pa.array(np.diff(np.asarray(lists.offsets)), pa.int64()) if self.counts else lists)
 
     def _collected(self, column: pa.Array, members: MemberRows, groups: int) -> pa.Array:
@@ -85,8 +85,8 @@ class CollectedValues:
 def _first_of_each(values: pa.Array, groups: Rows) -> Rows:
     """Return the places where a value is the first of its kind in its group, ascending."""
     keys = value_keys([pa.array(groups), values], len(values), element_numbers)
-    found = group_rows(keys, keys.hashes())
-    return np.sort(found.order[found.starts])
+    grouped = group_rows(keys, keys.hashes())
+    return np.sort(grouped.order[grouped.starts])
 
 
 def _named(types: Sequence[pa.DataType]) -> list[pa.Field]:

@@ -36,13 +36,13 @@ class RowCount:
             counts = numbers(arguments[0], counts, groups).astype(np.bool_)
         return [pa.array(counts_of(counts, groups))]
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the sum of the numbers."""
-        return [pa.array(summed(kept[0], groups))]
+        return [pa.array(summed(partials[0], groups))]
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the number."""
-        return AggregateResult(kept[0])
+        return AggregateResult(partials[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,16 @@ class BooleanFold:
         """Return what the values of each group come to."""
         counts = counting(arguments, counted, groups)
         values = numbers(arguments[0], counts, groups, filler=self.every)
-        found = (np.logical_and if self.every else np.logical_or).reduceat(values, groups.starts)
-        return [pa.array(found, mask=counts_of(counts, groups) == 0)]
+        folded = (np.logical_and if self.every else np.logical_or).reduceat(values, groups.starts)
+        return [pa.array(folded, mask=counts_of(counts, groups) == 0)]
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the same of what groups came to."""
-        return self.gather(kept, None, groups)
+        return self.gather(partials, None, groups)
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the result."""
-        return AggregateResult(kept[0])
+        return AggregateResult(partials[0])
 
 
 def _of_booleans(made: Accumulator) -> Maker:

@@ -26,11 +26,11 @@ class MemberRows:
     @classmethod
     def of(cls, groups: RowGroups, *masks: Mask | None) -> "MemberRows":
         """Return the rows that all masks leave; a mask is in row order, None leaves all."""
-        found = cls(groups.order, np.repeat(np.arange(len(groups.starts)), groups.sizes))
+        members = cls(groups.order, np.repeat(np.arange(len(groups.starts)), groups.sizes))
         for mask in masks:
             if mask is not None:
-                found = found.at(mask[found.rows])
-        return found
+                members = members.at(mask[members.rows])
+        return members
 
     def at(self, places: Rows | Mask) -> "MemberRows":
         """Return the rows at these places; they ascend."""
@@ -51,12 +51,12 @@ class MemberRows:
 
 def valid_rows(columns: Sequence[pa.Array]) -> Mask | None:
     """Return which rows have a null in none of the columns; None: all."""
-    found: Mask | None = None
+    mask: Mask | None = None
     for column in columns:
         if column.null_count:
             valid = np.asarray(column.is_valid())
-            found = valid if found is None else found & valid
-    return found
+            mask = valid if mask is None else mask & valid
+    return mask
 
 
 def spans(starts: Rows, lengths: Rows) -> Rows:

@@ -51,10 +51,10 @@ class Variance:
             squares = np.add.reduceat(distance * distance, groups.starts)
         return [pa.array(many), pa.array(mean), pa.array(squares)]
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the same of all values of several groups."""
-        many, means, squares = (one.to_numpy()[groups.order] for one in kept)
-        total = summed(kept[0], groups)
+        many, means, squares = (column.to_numpy()[groups.order] for column in partials)
+        total = summed(partials[0], groups)
         with np.errstate(invalid="ignore", over="ignore"):
             weighed = np.where(many > 0, many * means, 0.0)
             mean = np.add.reduceat(weighed, groups.starts) / np.maximum(total, 1)
@@ -62,13 +62,13 @@ class Variance:
             squares = squares + np.where(many > 0, many * distance * distance, 0.0)
             return [pa.array(total), pa.array(mean), pa.array(np.add.reduceat(squares, groups.starts))]
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the variance or its root; null where there are too few values."""
-        many, _, squares = (one.to_numpy() for one in kept)
+        many, _, squares = (column.to_numpy() for column in partials)
         divisor = many - int(self.sample)
         with np.errstate(invalid="ignore", over="ignore"):
-            found: Floats = squares / np.maximum(divisor, 1)
-            values = np.sqrt(found) if self.root else found
+            variances: Floats = squares / np.maximum(divisor, 1)
+            values = np.sqrt(variances) if self.root else variances
         return AggregateResult(pa.array(values, mask=divisor < 1))
 
 

@@ -22,17 +22,17 @@ Numbers = npt.NDArray[Any]
 
 def counting(columns: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> Mask | None:
     """Return for each place of the order whether its row counts and has a value in each column; None: all do."""
-    found = valid_rows(columns)
+    mask = valid_rows(columns)
     if counted is not None:
-        found = counted if found is None else counted & found
-    return None if found is None else found[groups.order]
+        mask = counted if mask is None else counted & mask
+    return None if mask is None else mask[groups.order]
 
 
 def numbers(column: pa.Array, counts: Mask | None, groups: RowGroups, filler: float = 0) -> Numbers:
     """Return the values in the groups' order; the filler where they don't count."""
     values = column.fill_null(False if pt.is_boolean(column.type) else 0).to_numpy(zero_copy_only=False)
-    found = values[groups.order]
-    return np.asarray(found if counts is None else np.where(counts, found, found.dtype.type(filler)))
+    ordered = values[groups.order]
+    return np.asarray(ordered if counts is None else np.where(counts, ordered, ordered.dtype.type(filler)))
 
 
 def counts_of(counts: Mask | None, groups: RowGroups) -> npt.NDArray[np.int64]:

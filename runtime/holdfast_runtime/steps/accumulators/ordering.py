@@ -44,11 +44,11 @@ class WordsPart:
     words: Ranks
 
     def ranks(self, rows: Rows, turn: int) -> Ranks | None:
-        """Return ranks of rows that were level in the turns before; None: they are level for good."""
+        """Return ranks of `rows`, all level in the turns before, by what this turn reads; None: nothing is left."""
         return self.words[rows] if turn == 0 else None
 
     def all_ranks(self) -> Ranks:
-        """Return the ranks of all rows."""
+        """Return the ranks of all values by all of their content."""
         return self.words
 
 
@@ -59,10 +59,10 @@ class BytesPart:
     starts: Rows
     ends: Rows
     bytes: npt.NDArray[np.uint8]
-    """With a word more at the end, which no value has."""
+    """The bytes of all values, and a word behind them, so that the last bytes of a value can be read as a word."""
 
     def ranks(self, rows: Rows, turn: int) -> Ranks | None:
-        """Return ranks of rows that were level in the turns before; None: they are level for good."""
+        """Return ranks of `rows`, all level in the turns before, by what this turn reads; None: nothing is left."""
         starts, ends = self.starts[rows] + turn * _READ, self.ends[rows]
         left = np.clip(ends - starts, 0, _READ)
         if turn > _WORDS or not left.any():
@@ -75,7 +75,7 @@ class BytesPart:
         return ranks
 
     def all_ranks(self) -> Ranks:
-        """Return the ranks of all rows."""
+        """Return the ranks of all values by all of their content."""
         return self._ranked(self.starts, self.ends)
 
     def _ranked(self, starts: Rows, ends: Rows) -> Ranks:
@@ -90,7 +90,7 @@ Part = WordsPart | BytesPart
 
 
 def check_comparable(kind: pa.DataType, function: str, column: str) -> None:
-    """Raise an error for a column whose values have no order."""
+    """Raise an error if the column is of a type whose values have no order."""
     if not _has_order(kind):
         message = (
             f"{function} can't compare column {column}, which is of type {kind}; choose texts, bytes, numbers, dates, "
@@ -100,11 +100,14 @@ def check_comparable(kind: pa.DataType, function: str, column: str) -> None:
 
 
 def extreme_rows(column: pa.Array, members: MemberRows, *, largest: bool) -> MemberRows:
-    """Return the row of each group that is the first with its smallest (or largest) value; members have no null."""
+    """Return for each group the first of its members that has its smallest value in `column` (or its largest).
+
+    The values of members are not null.
+    """
     starts = starts_of(members.groups)
-    found = members.at(starts)
-    place = np.zeros(found.groups[-1] + 1 if len(starts) else 0, np.int64)
-    place[found.groups] = np.arange(len(starts))
+    extremes = members.at(starts)
+    place = np.zeros(extremes.groups[-1] + 1 if len(starts) else 0, np.int64)
+    place[extremes.groups] = np.arange(len(starts))
     for part in _parts(column):
         turn = 0
         while len(starts) and (ranks := part.ranks(members.rows, turn)) is not None:
@@ -112,12 +115,12 @@ def extreme_rows(column: pa.Array, members: MemberRows, *, largest: bool) -> Mem
             leading = ranks == np.repeat(best, np.diff(starts, append=len(ranks)))
             members = members.at(np.flatnonzero(leading))
             starts = starts_of(members.groups)
-            found.rows[place[members.groups[starts]]] = members.rows[starts]
+            extremes.rows[place[members.groups[starts]]] = members.rows[starts]
             wide = np.diff(starts, append=len(members.rows))
             members = members.at(np.repeat(wide > 1, wide))
             starts = starts_of(members.groups)
             turn += 1
-    return found
+    return extremes
 
 
 def _has_order(kind: pa.DataType) -> bool:
@@ -129,7 +132,10 @@ def _has_order(kind: pa.DataType) -> bool:
 
 
 def _parts(column: pa.Array) -> list[Part]:
-    """Return the parts to compare, the first one first; nulls of the column itself are level with something."""
+    """Return the parts by which the values of a column compare, the most significant first.
+
+    A null of the column itself is level with some value; callers never compare it.
+    """
     kind = column.type
     if pt.is_struct(kind):
         return [part for field in column.flatten() for part in _nullable_parts(field)]
@@ -159,7 +165,7 @@ def _decimal_parts(column: pa.Array) -> list[Part]:
 
 
 def _float_ranks(column: pa.Array) -> Ranks:
-    """Return the bits of floats, of which those of negative ones ascend the other way round."""
+    """Return integers in the order of the floats: their bits, with all but the sign flipped where it is negative."""
     values = np.array(column.cast(pa.float64()).fill_null(0.0))
     values += 0.0  # -0.0 becomes 0.0
     values[np.isnan(values)] = np.nan
@@ -193,7 +199,7 @@ def _text_part(column: pa.Array) -> BytesPart:
 
 
 def _list_part(column: pa.Array) -> BytesPart:
-    """Return arrays as the ranks of their elements: big-endian, these compare as bytes do."""
+    """Return arrays as bytes that compare as the arrays do: the rank of each element as a big-endian word."""
     bounds = np.asarray(column.offsets).astype(np.int64)
     elements = column.values[int(bounds[0]) : int(bounds[-1])]
     levels = [part.all_ranks() for part in _nullable_parts(elements)]
@@ -207,7 +213,7 @@ def _list_part(column: pa.Array) -> BytesPart:
 
 
 def _bytes_part(column: pa.Array, bounds: Rows, content: npt.NDArray[np.uint8], alike: int = 0) -> BytesPart:
-    """Return values as bytes of which so many are alike at the beginning."""
+    """Return the part of values that are the bytes of `content` between `bounds`, without the first `alike` bytes."""
     starts, ends = bounds[:-1] + alike, bounds[1:]
     if column.null_count:
         starts = np.where(np.asarray(column.is_valid()), starts, ends)  # what is below a null must not decide

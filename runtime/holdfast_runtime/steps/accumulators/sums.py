@@ -36,7 +36,7 @@ class Total(Protocol):
     def gather(self, column: pa.Array, counts: Mask | None, groups: RowGroups) -> list[pa.Array]:
         """Return the sum of each group."""
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the sum of the sums of each group."""
 
 
@@ -54,8 +54,8 @@ class WordTotal:
     def gather(self, column: pa.Array, counts: Mask | None, groups: RowGroups) -> list[pa.Array]:
         """Return the sum of each group."""
         if self.words == _DECIMAL_WORDS:
-            found = [np.add.reduceat(word, groups.starts) for word in _decimal_words(column, counts, groups)]
-            return _carried(found)
+            word_sums = [np.add.reduceat(word, groups.starts) for word in _decimal_words(column, counts, groups)]
+            return _carried(word_sums)
         values = numbers(column, counts, groups).astype(np.int64)
         largest = max(-int(values.min()), int(values.max())) if len(values) else 0
         if largest * len(values) < _SMALL:
@@ -63,9 +63,9 @@ class WordTotal:
             return [pa.array(total & _LOW), pa.array(total >> _BITS)]
         return _carried([np.add.reduceat(word, groups.starts) for word in (values & _LOW, values >> _BITS)])
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the sum of the sums of each group."""
-        return _carried([summed(one, groups) for one in kept])
+        return _carried([summed(word, groups) for word in partials])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class FloatTotal:
         with np.errstate(invalid="ignore", over="ignore"):
             return [pa.array(np.add.reduceat(values, groups.starts) + 0.0)]  # of -0.0 alone it is 0.0
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the sum of the sums of each group."""
         with np.errstate(invalid="ignore", over="ignore"):
-            return [pa.array(summed(kept[0], groups))]
+            return [pa.array(summed(partials[0], groups))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,14 @@ class Sum:
         counts = counting(arguments, counted, groups)
         return [*self.total.gather(arguments[0], counts, groups), pa.array(counts_of(counts, groups))]
 
-    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+    def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the same of all values of several groups."""
-        return [*self.total.merge(kept[:-1], groups), pa.array(summed(kept[-1], groups))]
+        return [*self.total.merge(partials[:-1], groups), pa.array(summed(partials[-1], groups))]
 
-    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+    def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the results; null where there is no value."""
-        many = kept[-1].to_numpy()
-        words = [one.to_numpy() for one in kept[:-1]]
+        many = partials[-1].to_numpy()
+        words = [word.to_numpy() for word in partials[:-1]]
         if pt.is_decimal(self.result):
             made = _decimals(words, many if self.average else None, self)
         elif self.average:
@@ -153,9 +153,9 @@ class _Made:
 
 def _carried(words: list[Numbers]) -> list[pa.Array]:
     """Return words whose lower ones have 32 bits again."""
-    for at in range(len(words) - 1):
-        words[at + 1] = words[at + 1] + (words[at] >> _BITS)
-        words[at] = words[at] & _LOW
+    for place in range(len(words) - 1):
+        words[place + 1] = words[place + 1] + (words[place] >> _BITS)
+        words[place] = words[place] & _LOW
     return [pa.array(word) for word in words]
 
 
@@ -173,15 +173,15 @@ def _decimals(words: list[Whole], many: Whole | None, of: Sum) -> _Made:
     """Return sums, or averages where `many` says of how many, as decimals of the result's scale, rounded half up."""
     from decimal import Context, Decimal  # noqa: PLC0415 - few apps have decimals
 
-    total = np.sum([word.astype(object) << (_BITS * at) for at, word in enumerate(words)], axis=0)
+    total = np.sum([word.astype(object) << (_BITS * place) for place, word in enumerate(words)], axis=0)
     if many is not None:
         divisor = np.maximum(many, 1).astype(object)
         total = np.sign(total) * ((np.abs(total) * 10**of.shift * 2 + divisor) // (divisor * 2))
     beyond = np.asarray(np.abs(total) >= 10**of.result.precision, np.bool_)
     exact = Context(prec=2 * _DIGITS)
     scaled = [
-        None if out else exact.scaleb(Decimal(int(one)), -of.result.scale)
-        for one, out in zip(total, beyond, strict=True)
+        None if out else exact.scaleb(Decimal(int(unscaled)), -of.result.scale)
+        for unscaled, out in zip(total, beyond, strict=True)
     ]
     return _Made(np.array(scaled, object), beyond)
 

@@ -20,9 +20,9 @@ ElementWords = Callable[[KeyColumns], Words]
 
 def element_numbers(keys: KeyColumns) -> Words:
     """Return the same word for the same element and for no other; holds within one call."""
-    found = group_rows(keys, keys.hashes())
+    grouped = group_rows(keys, keys.hashes())
     numbers = np.empty(keys.rows, np.uint64)
-    numbers[found.order] = found.groups
+    numbers[grouped.order] = grouped.groups
     return numbers
 
 

@@ -44,14 +44,14 @@ class _Candidates:
 class DeduplicateStep:
     """A step of this verb, for any number of tasks."""
 
-    def __init__(self, name: str, verb: Deduplicate, given: pa.Schema, kept_as: str) -> None:
+    def __init__(self, name: str, verb: Deduplicate, schema: pa.Schema, kept_as: str) -> None:
         self.name = name
         self._kept_as = kept_as
-        self.late_rows = TimedRows.nothing(given)
+        self.late_rows = TimedRows.nothing(schema)
         """After a run: its rows that were late or had no event time."""
-        self._by = [given.names[_place(given, column)] for column in verb.by]
+        self._by = [schema.names[_place(schema, column)] for column in verb.by]
         self._within = None if verb.within is None else micros(millis(verb.within))
-        self._schema = pa.schema([*(given.field(column) for column in self._by), time_column(_TIME)])
+        self._schema = pa.schema([*(schema.field(column) for column in self._by), time_column(_TIME)])
 
     @property
     def late(self) -> int:
@@ -61,12 +61,12 @@ class DeduplicateStep:
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
         """Run one batch of one task."""
         runs = self._runs(tables)
-        given, self.late_rows = rows.parted(self._late(rows, clock))
-        passed = self._passed(given, runs) if given.count else np.zeros(0, np.bool_)
+        on_time, self.late_rows = rows.parted(self._late(rows, clock))
+        passed = self._passed(on_time, runs) if on_time.count else np.zeros(0, np.bool_)
         if self._within is not None and clock.watermark is not None:
             for bucket in list(runs.buckets(self._bucket(micros(clock.watermark)) - 1)):
                 runs.drop(bucket)
-        return given if passed.all() else given.where(passed)
+        return on_time if passed.all() else on_time.where(passed)
 
     def _runs(self, tables: TaskTables) -> Runs:
         """Return what has passed; after a change of `within`, in buckets of the new length."""
@@ -102,31 +102,31 @@ class DeduplicateStep:
 
     def _seen(self, rows: _Candidates, runs: Runs) -> Mask:
         """Return for each place whether a row of its key, close enough in time, has passed in an earlier batch."""
-        seen = np.zeros(len(rows.times), np.bool_)
+        duplicates = np.zeros(len(rows.times), np.bool_)
         for bucket in self._reached(rows.times, runs):
-            for held, matches in runs.find(bucket, rows.grouped.hashes):
-                keys = KeyColumns.of(held.rows.columns[:-1], held.rows.num_rows)
-                times = held.rows.column(_TIME).to_numpy()
-                for mine, theirs in matches.pairs():
-                    hit = same_keys(rows.keys, rows.grouped.order[mine], keys, theirs)
+            for piece, matches in runs.find(bucket, rows.grouped.hashes):
+                keys = KeyColumns.of(piece.rows.columns[:-1], piece.rows.num_rows)
+                times = piece.rows.column(_TIME).to_numpy()
+                for places, piece_rows in matches.pairs():
+                    hit = same_keys(rows.keys, rows.grouped.order[places], keys, piece_rows)
                     if self._within is not None:
-                        hit &= np.abs(rows.times[mine] - times[theirs]) <= self._within
-                    seen[mine[hit]] = True
-        return seen
+                        hit &= np.abs(rows.times[places] - times[piece_rows]) <= self._within
+                    duplicates[places[hit]] = True
+        return duplicates
 
     def _reached(self, times: Times, runs: Runs) -> list[int]:
         """Return the buckets that can hold a row close enough to one of these."""
         if self._within is None:
             return [_FOR_EVER]
-        wanted = np.unique(times // self._width)
-        reached = set(np.concatenate([wanted - 1, wanted, wanted + 1]).tolist())
+        time_buckets = np.unique(times // self._width)
+        reached = set(np.concatenate([time_buckets - 1, time_buckets, time_buckets + 1]).tolist())
         return [bucket for bucket in runs.buckets() if bucket in reached]
 
     def _remember(self, rows: TimedRows, candidates: _Candidates, first: Rows, runs: Runs) -> None:
-        taken = pa.array(candidates.grouped.order[first])
-        columns = [rows.rows.column(column).take(taken) for column in self._by]
-        kept = pa.RecordBatch.from_arrays([*columns, pa.array(candidates.times[first])], schema=self._schema)
-        buckets = self._put(HashedRows(candidates.grouped.hashes[first], kept), runs)
+        indices = pa.array(candidates.grouped.order[first])
+        columns = [rows.rows.column(column).take(indices) for column in self._by]
+        key_rows = pa.RecordBatch.from_arrays([*columns, pa.array(candidates.times[first])], schema=self._schema)
+        buckets = self._put(HashedRows(candidates.grouped.hashes[first], key_rows), runs)
         runs.tidy_after(buckets, len(first))
 
     def _put(self, passed: HashedRows, runs: Runs) -> list[int]:
@@ -156,15 +156,15 @@ def _first_of_each(groups: Rows, times: Times, within: int | None) -> Rows:
     more = []
     for group in np.unique(np.repeat(np.arange(len(starts)), sizes)[far]).tolist():
         start = int(starts[group])
-        kept = [int(times[start])]
+        passed_times = [int(times[start])]
         for place in range(start + 1, start + int(sizes[group])):
-            if all(abs(int(times[place]) - one) > within for one in kept):
-                kept.append(int(times[place]))
+            if all(abs(int(times[place]) - passed) > within for passed in passed_times):
+                passed_times.append(int(times[place]))
                 more.append(place)
     return np.union1d(starts, more).astype(np.int64)
 
 
-def _place(given: pa.Schema, column: str) -> int:
-    found = find_column(given, column)
-    assert found is not None  # noqa: S101 - the planner has looked
-    return found
+def _place(schema: pa.Schema, column: str) -> int:
+    place = find_column(schema, column)
+    assert place is not None  # noqa: S101 - the planner has looked
+    return place

@@ -46,8 +46,8 @@ class KeyGroups:
 
     def latest_of(self, start: int, end: int) -> int | None:
         """Return the latest event time among these rows; None if none has one."""
-        found: int | None = pc.max(self.times.slice(start, end - start)).as_py()
-        return found
+        latest: int | None = pc.max(self.times.slice(start, end - start)).as_py()
+        return latest
 
     def first_index(self, place: int) -> int:
         """Return the original index of the row at this place."""
@@ -61,9 +61,9 @@ def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:
     rows, times, marks, order = timed.rows, timed.times, timed.marks, None
     if np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")
-        codes, taken = codes[order], pa.array(order)
-        rows, times = rows.take(taken), times.take(taken)
-        marks = None if marks is None else marks.take(taken)
+        codes, indices = codes[order], pa.array(order)
+        rows, times = rows.take(indices), times.take(indices)
+        marks = None if marks is None else marks.take(indices)
     ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
     latest = np.maximum.reduceat(times.fill_null(_NONE).to_numpy(), np.append(0, ends[:-1]))
     return KeyGroups(
@@ -98,8 +98,8 @@ class KeyReader:
             return (key.decode(),)
         if self._binary:
             return (key,)
-        found = json.loads(key)
-        return tuple(read(value) for read, value in zip(self._reads, [found] if self._alone else found, strict=True))
+        parsed = json.loads(key)
+        return tuple(read(value) for read, value in zip(self._reads, [parsed] if self._alone else parsed, strict=True))
 
 
 def _reader(kind: pa.DataType) -> _Read:  # noqa: PLR0911 - one per family of types
@@ -122,7 +122,7 @@ def _reader(kind: pa.DataType) -> _Read:  # noqa: PLR0911 - one per family of ty
         return _or_none(lambda value: [(of_key(key), of_item(item)) for key, item in value])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         each = _reader(kind.value_type)
-        return _or_none(lambda value: [each(one) for one in value])
+        return _or_none(lambda value: [each(element) for element in value])
     return lambda value: value
 
 

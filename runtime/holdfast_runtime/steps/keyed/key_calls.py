@@ -32,30 +32,30 @@ class KeyCalls:
     failed: list[FailedRow] = field(default_factory=list)
 
     def rows(
-        self, key: Any, record_key: bytes | None, again: Callable[[], Rows], at: list[int], state: KeyState
+        self, key: Any, record_key: bytes | None, again: Callable[[], Rows], indexes: list[int], state: KeyState
     ) -> Rows:
-        """Return the function's result for the rows of a key; `again` builds the rows anew, `at` has their indexes."""
-        given, why = self._tried(key, again(), state)
+        """Return what the function gives for rows of a key; `again` builds them anew, `indexes` are their places."""
+        output, why = self._tried(key, again(), state)
         if why is None:
-            return given
+            return output
         rows = again()
         if len(rows) == 1:
-            self.failed.append(FailedRow(at[0], why, key=record_key))
+            self.failed.append(FailedRow(indexes[0], why, key=record_key))
             return []
-        found: Rows = []
-        for place, row in zip(at, rows, strict=True):
-            given, why = self._tried(key, [row], state)
-            found += given
+        outputs: Rows = []
+        for place, row in zip(indexes, rows, strict=True):
+            output, why = self._tried(key, [row], state)
+            outputs += output
             if why is not None:
                 self.failed.append(FailedRow(place, why, key=record_key))
-        return found
+        return outputs
 
     def timers(self, key: Any, record_key: bytes | None, state: KeyState) -> Rows:
         """Return the function's result for the fired timers; if the call fails, they do not fire again."""
-        given, why = self._tried(key, [], state)
+        output, why = self._tried(key, [], state)
         if why is not None:
             self.failed.append(FailedRow(None, why, key=record_key))
-        return given
+        return output
 
     def _tried(self, key: Any, rows: Rows, state: KeyState) -> tuple[Rows, str | None]:
         """Return the result of a call, or why it failed; after a failure the state is as before."""
@@ -72,19 +72,19 @@ class KeyCalls:
 
     def _called(self, key: Any, rows: Rows, state: KeyState) -> Rows:
         try:
-            found = list(self.function(key, rows, state) or ())
+            output = list(self.function(key, rows, state) or ())
         except Exception as error:
             raise UserFunctionError.raised(error, self.step, self.path, f" for key {short(key)}") from error
-        made = result_rows(found, self.out)
+        made = result_rows(output, self.out)
         if isinstance(made, RowFault):
             raise FunctionResultError(made.message)
-        kept = dict(state)
-        if not supported(kept):
-            fault = unsupported(kept)
+        values = dict(state)
+        if not supported(values):
+            fault = unsupported(values)
             where, why = ("", "") if fault is None else (fault.path, fault.why)
             message = f"in the state, {where} {why}"
             raise FunctionResultError(message)
-        return found
+        return output
 
 
 def _copied(state: KeyState) -> Timers | None:

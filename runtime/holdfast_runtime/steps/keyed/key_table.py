@@ -70,12 +70,12 @@ def write_row(values: dict[Any, Any], touched: int, timers: Timers | None) -> by
 
 def read_rows(contents: Sequence[bytes | None]) -> list[KeyRow | None]:
     """Parse many rows that `write_row` made."""
-    there = [content for content in contents if content is not None]
+    present = [content for content in contents if content is not None]
     with parsing_state("the state of some keys"):
         # Concatenated behind a list header they form one value, so that one call reads all of them.
-        found = unpack(_LIST.pack(_LIST_CODE, len(there)) + b"".join(there))
+        parsed = unpack(_LIST.pack(_LIST_CODE, len(present)) + b"".join(present))
         new = tuple.__new__  # half the time of KeyRow(...)
-        rows = [new(KeyRow, (one[0], 0, None)) if len(one) == 1 else _row(*one) for one in found]
+        rows = [new(KeyRow, (fields[0], 0, None)) if len(fields) == 1 else _row(*fields) for fields in parsed]
     if len(rows) == len(contents):
         return rows  # type: ignore[return-value] # a list of rows is one of rows or None
     rest = iter(rows)
@@ -138,13 +138,13 @@ class KeyTable:
         """Load these keys; an expired one looks as if it never existed."""
         contents = self._rows.get_many(keys)
         before = read_rows(contents)
-        alive = [_NONE if one is None or self.expired(one.touched) else one for one in before]
-        states = key_states([one.values for one in alive], [one.timers for one in alive], self._moment)
+        alive = [_NONE if stored is None or self.expired(stored.touched) else stored for stored in before]
+        states = key_states([row.values for row in alive], [row.timers for row in alive], self._moment)
         return LoadedKeys(keys, contents, before, states)
 
-    def load_again(self, held: LoadedKeys, place: int, moment: BatchMoment) -> KeyState:
+    def load_again(self, loaded: LoadedKeys, place: int, moment: BatchMoment) -> KeyState:
         """Return the state of one of the keys as it was loaded, whatever functions have done to it since."""
-        (stored,) = read_rows([held.contents[place]])
+        (stored,) = read_rows([loaded.contents[place]])
         alive = _NONE if stored is None or self.expired(stored.touched) else stored
         (state,) = key_states([alive.values], [alive.timers], moment)
         return state
@@ -153,12 +153,12 @@ class KeyTable:
         """Whether a key last touched then has expired. Never without a ttl, or if touched when there was none."""
         return touched != 0 and self._ttl is not None and self._moment.clock.now >= touched + self._ttl.length
 
-    def save(self, held: LoadedKeys, refuse: Refuse) -> None:
+    def save(self, loaded: LoadedKeys, refuse: Refuse) -> None:
         """Write what has changed; an empty state without timers gets no row. `refuse` raises."""
         keys: list[bytes] = []
         contents: list[bytes | None] = []
         index: dict[bytes, bytes | None] = {}
-        for key, was, before, state in zip(held.keys, held.contents, held.before, held.states, strict=True):
+        for key, was, before, state in zip(loaded.keys, loaded.contents, loaded.before, loaded.states, strict=True):
             timers = all_waiting(state)
             touched = max(self._touched, before.touched) if self._touched and before else self._touched
             if (
@@ -201,7 +201,7 @@ class KeyTable:
         over = self.due(TimerKind.TOUCHED, self._moment.clock.now - self._ttl.length, b"", _EXPIRED_AT_ONCE)
         if not over:
             return
-        keys = [one.key for one in over]
+        keys = [instant.key for instant in over]
         index: dict[bytes, bytes | None] = {}
         for key, before in zip(keys, read_rows(self._rows.get_many(keys)), strict=True):
             _move(index, key, before, None, 0)
@@ -238,6 +238,6 @@ def _move(
         old, new = had[kind] if had else {}, timers[kind] if timers else {}
         if old != new:
             # Several names may have the same time and then share its instant.
-            gone, here = set(old.values()), set(new.values())
-            index.update((index_key(kind, time, key), None) for time in gone - here)
-            index.update((index_key(kind, time, key), b"") for time in here - gone)
+            old_times, new_times = set(old.values()), set(new.values())
+            index.update((index_key(kind, time, key), None) for time in old_times - new_times)
+            index.update((index_key(kind, time, key), b"") for time in new_times - old_times)

@@ -58,13 +58,15 @@ Their results are in memory, and a batch should not take minutes because many ti
 """
 
 
-def _column(given: pa.Schema, name: str, step: str) -> str:
+def _column(schema: pa.Schema, name: str, step: str) -> str:
     """Return the column's name as the input spells it: Spark ignores case."""
-    found = [one for one in given.names if one == name] or [one for one in given.names if one.lower() == name.lower()]
-    if not found:
-        message = f"step {step}: the rows it is given have no column {name}, only {', '.join(given.names)}"
+    names = [column for column in schema.names if column == name] or [
+        column for column in schema.names if column.lower() == name.lower()
+    ]
+    if not names:
+        message = f"step {step}: the rows it is given have no column {name}, only {', '.join(schema.names)}"
         raise FunctionResultError(message)
-    return str(found[0])
+    return str(names[0])
 
 
 @contextmanager
@@ -97,7 +99,7 @@ class ProcessStep:
         name: str,
         verb: Process,
         function: Function,
-        given: pa.Schema,
+        schema: pa.Schema,
         out: pa.Schema,
         inherited: InheritedNames = InheritedNames(),
     ) -> None:
@@ -112,14 +114,14 @@ class ProcessStep:
 
         Its rows will have that time, so nothing downstream may be told that event time has passed it.
         """
-        self._by = [_column(given, column, name) for column in verb.by]
+        self._by = [_column(schema, column, name) for column in verb.by]
         self._path = verb.function
         self._whose = f"step {name}: "
         self._function = function
         self._kept_as = inherited.state or name
         self._ttl = None if verb.ttl is None else millis(verb.ttl)
-        self._reader = KeyReader(given, self._by)
-        self._floating = any(holds_floats(given.field(column).type) for column in self._by)
+        self._reader = KeyReader(schema, self._by)
+        self._floating = any(holds_floats(schema.field(column).type) for column in self._by)
         time = inherited.event_time
         self._event_time = None if time is None else _column(out, time, name)
 
@@ -144,18 +146,20 @@ class ProcessStep:
         with _collector_paused():
             made = self._run(rows.where(usable) if unusable else rows, tables, clock, CallResults(single))
         places = np.flatnonzero(usable).tolist()
-        failed = [one if one.row is None else replace(one, row=places[one.row]) for one in single.failed]
+        failed = [
+            failure if failure.row is None else replace(failure, row=places[failure.row]) for failure in single.failed
+        ]
         return made, [*unusable.values(), *failed]
 
     def _unusable(self, rows: TimedRows) -> dict[int, FailedRow]:
         """Return the rows that no function can be given, by index."""
-        found = {}
+        unusable = {}
         for place in range(rows.count):
             try:
                 row_dicts(rows.rows.slice(place, 1), self._whose)
             except TimeUnusableError as error:
-                found[place] = FailedRow(place, str(error), error.column)
-        return found
+                unusable[place] = FailedRow(place, str(error), error.column)
+        return unusable
 
     def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: CallResults) -> TimedRows:
         moment = BatchMoment(clock, self._ttl)
@@ -166,7 +170,7 @@ class ProcessStep:
         moment.firing = True
         until = LATEST if clock.ended else clock.watermark
         if until is not None and not self._fire(TimerKind.EVENT, until, table, calls):
-            self.unfired = next((one.time for one in table.due(TimerKind.EVENT, until, b"", 1)), None)
+            self.unfired = next((instant.time for instant in table.due(TimerKind.EVENT, until, b"", 1)), None)
         if not clock.ended:
             self._fire(TimerKind.PROCESSING, clock.now, table, calls)
         table.expire()
@@ -184,23 +188,23 @@ class ProcessStep:
         self.late = len(late)
         moment.marks = marks.to_pylist()
         moment.give(dicts, late)
-        held = table.load([row_key(key) for key in groups.keys])
+        loaded = table.load([row_key(key) for key in groups.keys])
         RowCalls(
             function=self._function,
             groups=groups,
             keys=self._keys(dicts, [0, *groups.ends[:-1]]),
-            held=held,
+            loaded=loaded,
             table=table,
             moment=moment,
             late=late,
             anew=lambda start, end: row_dicts(groups.rows.slice(start, end - start), self._whose),
-            fire=lambda at, state, key: self._fire_one(TimerKind.EVENT, at, state, key, results, clock),
-            fail=lambda error, key, given, row: self._failed(
-                error, key, given, f", whose first row here is {row_named(rows, groups.first_index(row))}"
+            fire=lambda instant, state, key: self._fire_one(TimerKind.EVENT, instant, state, key, results, clock),
+            fail=lambda error, key, returned, row: self._failed(
+                error, key, returned, f", whose first row here is {row_named(rows, groups.first_index(row))}"
             ),
             results=results,
         ).run()
-        table.save(held, self._refuse_state)
+        table.save(loaded, self._refuse_state)
 
     def _keys(self, dicts: list[dict[str, Any]], starts: list[int]) -> list[Any]:
         """Return the keys of groups that start at these rows."""
@@ -220,17 +224,17 @@ class ProcessStep:
         after, left = b"", _MOST_FIRED
         while served := table.due(kind, until, after, min(left, _FIRED_AT_ONCE)):
             last, queue = served[-1], served
-            held = table.load(sorted({one.key for one in served}))
-            states = dict(zip(held.keys, held.states, strict=True))
+            loaded = table.load(sorted({instant.key for instant in served}))
+            states = dict(zip(loaded.keys, loaded.states, strict=True))
             keys = {key: self._key(key) for key in states}
             while queue and left:
-                at = heapq.heappop(queue)
-                if self._fire_one(kind, at, states[at.key], keys[at.key], calls, table.clock):
+                instant = heapq.heappop(queue)
+                if self._fire_one(kind, instant, states[instant.key], keys[instant.key], calls, table.clock):
                     left -= 1
-                    for when in waiting(states[at.key], kind).values():
-                        if when > at.time and DueInstant(when, at.key) <= last:
-                            heapq.heappush(queue, DueInstant(when, at.key))
-            table.save(held, self._refuse_state)
+                    for when in waiting(states[instant.key], kind).values():
+                        if when > instant.time and DueInstant(when, instant.key) <= last:
+                            heapq.heappush(queue, DueInstant(when, instant.key))
+            table.save(loaded, self._refuse_state)
             if not left:
                 return False
             after = index_key(kind, last.time, last.key)
@@ -239,39 +243,39 @@ class ProcessStep:
     def _fire_one(
         self,
         kind: TimerKind,
-        at: DueInstant,
+        instant: DueInstant,
         state: KeyState,
         key: Any,
         calls: CallResults,
         clock: StepClock,
     ) -> bool:
         timers = waiting(state, kind)
-        names = sorted(name for name, when in timers.items() if when == at.time)
+        names = sorted(name for name, when in timers.items() if when == instant.time)
         if not names:
             return False
         for name in names:
             del timers[name]
-        state.fired = tuple(timer(kind, name, at.time, clock) for name in names)
+        state.fired = tuple(timer(kind, name, instant.time, clock) for name in names)
         if calls.single is not None:
-            calls.found += calls.single.timers(key, key_of(at.key), state)
+            calls.rows += calls.single.timers(key, key_of(instant.key), state)
         else:
             self._call_timers(key, state, calls)
-        moment = at.time if kind is TimerKind.EVENT else clock.watermark
+        moment = instant.time if kind is TimerKind.EVENT else clock.watermark
         calls.called(key, None if moment is None else micros(moment))
         return True
 
     def _call_timers(self, key: Any, state: KeyState, calls: CallResults) -> None:
-        given = None
+        returned = None
         try:
-            given = self._function(key, [], state)
-            if given is not None:
-                calls.found.extend(given)
+            returned = self._function(key, [], state)
+            if returned is not None:
+                calls.rows.extend(returned)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            self._failed(error, key, given)
+            self._failed(error, key, returned)
 
-    def _failed(self, error: Exception, key: Any, given: Any, more: str = "") -> NoReturn:
-        if given is not None and not hasattr(given, "__iter__"):
-            self._refuse(key, f"gave {short(given)}; it gives rows: `yield` them, or return a list")
+    def _failed(self, error: Exception, key: Any, returned: Any, more: str = "") -> NoReturn:
+        if returned is not None and not hasattr(returned, "__iter__"):
+            self._refuse(key, f"gave {short(returned)}; it gives rows: `yield` them, or return a list")
         raise UserFunctionError.raised(error, self.name, self._path, f" for key {short(key)}{more}") from error
 
     def _key(self, row: bytes) -> Any:
@@ -286,9 +290,9 @@ class ProcessStep:
         raise StateValueError(message)
 
     def _results(self, calls: CallResults) -> TimedRows:
-        if not calls.found:
+        if not calls.rows:
             return TimedRows.nothing(self.out)
-        rows = result_rows(calls.found, self.out)
+        rows = result_rows(calls.rows, self.out)
         if isinstance(rows, RowFault):
             call = int(np.searchsorted(calls.ends, rows.row, side="right"))
             self._refuse(calls.keys[call], rows.message)

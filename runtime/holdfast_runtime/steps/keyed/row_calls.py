@@ -29,7 +29,7 @@ class CallResults:
 
     single: KeyCalls | None = None
     """Calls keys one by one, after some call has failed; None otherwise."""
-    found: list[Any] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
     keys: list[Any] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     """How many rows there were after each call."""
@@ -39,12 +39,12 @@ class CallResults:
     def called(self, key: Any, time: int | None) -> None:
         """Note that a call was made, whose rows have been found already and have this time."""
         self.keys.append(key)
-        self.ends.append(len(self.found))
+        self.ends.append(len(self.rows))
         self.times.append(time)
 
     def forget_after(self, calls: int) -> None:
         """Forget all but the first calls."""
-        del self.found[self.ends[calls - 1] if calls else 0 :]
+        del self.rows[self.ends[calls - 1] if calls else 0 :]
         del self.keys[calls:], self.ends[calls:], self.times[calls:]
 
 
@@ -56,7 +56,7 @@ class RowCalls:
     groups: KeyGroups
     keys: Sequence[Any]
     """The key of each group, as the function gets it."""
-    held: LoadedKeys
+    loaded: LoadedKeys
     table: KeyTable
     moment: BatchMoment
     late: npt.NDArray[np.intp]
@@ -85,28 +85,28 @@ class RowCalls:
     def _all(self) -> None:
         # One Python call for each key, where no timer fires between its rows.
         function, moment, marks, rows = self.function, self.moment, self.moment.marks, self.moment.rows
-        found, ends, start = self.results.found, self.results.ends, 0
-        for place, (key, end, state) in enumerate(zip(self.keys, self.groups.ends, self.held.states, strict=True)):
+        result_rows, ends, start = self.results.rows, self.results.ends, 0
+        for place, (key, end, state) in enumerate(zip(self.keys, self.groups.ends, self.loaded.states, strict=True)):
             timers, moment.row = state._timers, start  # noqa: SLF001 - hidden from users, not from steps
             if timers is not None and timers[0] and min(timers[0].values()) <= marks[end - 1]:
                 self._in_order(place, start)
                 start = end
                 continue
-            given = None
+            returned = None
             try:
-                given = function(key, rows[start:end], state)
-                if given is not None:
-                    found.extend(given)
+                returned = function(key, rows[start:end], state)
+                if returned is not None:
+                    result_rows.extend(returned)
             except Exception as error:  # noqa: BLE001 - whatever a user's function raises
                 again = self._disturbed(start, end)
                 if not again:
-                    self.fail(error, key, given, start)
+                    self.fail(error, key, returned, start)
             else:
                 again = moment.earliest_set != LATEST and self._disturbed(start, end)
             if again:
                 self._one_by_one(place, start)
             else:
-                ends.append(len(found))
+                ends.append(len(result_rows))
             start = end
 
     def _note(self, place: int) -> None:
@@ -125,7 +125,7 @@ class RowCalls:
         self._note(place)
         calls, single = len(self.results.ends), self.results.single
         failed = 0 if single is None else len(single.failed)
-        row, end, state = start, self.groups.ends[place], self.held.states[place]
+        row, end, state = start, self.groups.ends[place], self.loaded.states[place]
         while row < end:
             self._fire_before(row, place, state)
             due = min(waiting(state, TimerKind.EVENT).values(), default=LATEST)
@@ -142,7 +142,7 @@ class RowCalls:
         """Call for each row of a key, from the state and the rows as they were."""
         self._note(place)
         self.results.forget_after(len(self.results.ends))
-        state = self.held.states[place] = self.table.load_again(self.held, place, self._moment_again())
+        state = self.loaded.states[place] = self.table.load_again(self.loaded, place, self._moment_again())
         for row in range(start, self.groups.ends[place]):
             self._fire_before(row, place, state)
             self._called(row, row + 1, place, state)
@@ -158,7 +158,7 @@ class RowCalls:
 
     def _fire_before(self, row: int, place: int, state: KeyState) -> None:
         """Fire the timers that are due before a row; of those that they set, the ones that are later than they are."""
-        moment, key, served = state._moment, self.held.keys[place], UNKNOWN  # noqa: SLF001 - as above
+        moment, key, served = state._moment, self.loaded.keys[place], UNKNOWN  # noqa: SLF001 - as above
         moment.row = row
         while (due := self._due(state, served, moment.marks[row])) is not None:
             served = due
@@ -172,25 +172,25 @@ class RowCalls:
     def _called(self, row: int, upto: int, place: int, state: KeyState) -> bool:
         """Call for these rows of a key; return whether it counts: no timer that it set fires between them."""
         if self.results.single is not None:
-            at = [self.groups.first_index(grouped) for grouped in range(row, upto)]
+            indexes = [self.groups.first_index(grouped) for grouped in range(row, upto)]
             again = partial(self._given, row, upto)
-            found = self.results.single.rows(self.keys[place], self.groups.keys[place], again, at, state)
-            self.results.found.extend(found)
+            result_rows = self.results.single.rows(self.keys[place], self.groups.keys[place], again, indexes, state)
+            self.results.rows.extend(result_rows)
         elif not self._tried(row, upto, place, state):
             return False
         self.results.called(self.keys[place], self.groups.latest_of(row, upto))
         return not self._disturbed(row, upto)
 
     def _tried(self, row: int, upto: int, place: int, state: KeyState) -> bool:
-        key, given = self.keys[place], None
+        key, returned = self.keys[place], None
         try:
-            given = self.function(key, state._moment.rows[row:upto], state)  # noqa: SLF001 - as above
-            if given is not None:
-                self.results.found.extend(given)
+            returned = self.function(key, state._moment.rows[row:upto], state)  # noqa: SLF001 - as above
+            if returned is not None:
+                self.results.rows.extend(returned)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             if self._disturbed(row, upto):
                 return False
-            self.fail(error, key, given, row)
+            self.fail(error, key, returned, row)
         return True
 
     def _given(self, start: int, end: int) -> Rows:

@@ -103,19 +103,19 @@ class RowFault:
     message: str
 
 
-def result_rows(found: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | RowFault:
+def result_rows(dicts: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | RowFault:
     """Return the dicts as rows of this schema, or what is wrong. A column that a row leaves out is null."""
-    if not set(map(type, found)) <= {dict}:
-        fault = _not_dicts(found)
+    if not set(map(type, dicts)) <= {dict}:
+        fault = _not_dicts(dicts)
         if fault is not None:
             return fault
     names = schema.names
-    unknown = set().union(*found).difference(names)
+    unknown = set().union(*dicts).difference(names)
     if unknown:
-        return _unknown(found, unknown, names)
+        return _unknown(dicts, unknown, names)
     columns = []
     for name, field in zip(names, schema, strict=True):
-        values = [row.get(name) for row in found]
+        values = [row.get(name) for row in dicts]
         column = _column(values, field)
         if isinstance(column, RowFault):
             return column
@@ -126,18 +126,18 @@ def result_rows(found: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | Row
 def _column(values: list[Any], field: pa.Field) -> "pa.Array | RowFault":
     if not field.nullable and type(None) in set(map(type, values)):
         return RowFault(
-            next(i for i, one in enumerate(values) if one is None),
+            next(i for i, value in enumerate(values) if value is None),
             f"column {field.name} is missing or null, and it is NOT NULL",
         )
     wrong = _wrong(field.type, values, field.name)
     if wrong is not None:
         path, value = wrong
-        row = next(i for i, one in enumerate(values) if _wrong(field.type, [one], field.name))
+        row = next(i for i, value in enumerate(values) if _wrong(field.type, [value], field.name))
         return RowFault(row, f"column {path} is {_typed(value)}, and the step's schema says {field.type}")
     try:
         made = pa.array(values, field.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        row = next((i for i, one in enumerate(values) if not _fits(one, field.type)), 0)
+        row = next((i for i, value in enumerate(values) if not _fits(value, field.type)), 0)
         return RowFault(row, f"column {field.name} is {_typed(values[row])}, which is no {field.type}: {error}")
     outside = outside_years(made, field.name)
     if outside is not None:
@@ -151,21 +151,21 @@ def _wrong(kind: pa.DataType, values: Sequence[Any], path: str) -> tuple[str, An
     kinds = set(map(type, values))
     kinds.discard(type(None))
     accepts = _accepts(kind)
-    bad = {one for one in kinds if not accepts(one)}
+    bad = {python_type for python_type in kinds if not accepts(python_type)}
     if bad:
         return path, next(value for value in values if type(value) in bad)
     if not pa.types.is_nested(kind):
         return None
-    there = [value for value in values if value is not None]
+    present = [value for value in values if value is not None]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _wrong(kind.value_type, list(chain.from_iterable(there)), f"{path}[]")
+        return _wrong(kind.value_type, list(chain.from_iterable(present)), f"{path}[]")
     if pa.types.is_map(kind):
-        pairs = [pair for value in there for pair in (value.items() if isinstance(value, dict) else value)]
+        pairs = [pair for value in present for pair in (value.items() if isinstance(value, dict) else value)]
         return _wrong(kind.key_type, [key for key, _ in pairs], f"{path} key") or _wrong(
             kind.item_type, [item for _, item in pairs], f"{path} value"
         )
     if pa.types.is_struct(kind):
-        return _wrong_struct(kind, there, path)
+        return _wrong_struct(kind, present, path)
     return None
 
 
@@ -207,17 +207,17 @@ def _accepts(kind: pa.DataType) -> _Accepts:
     return next((accepts for is_kind, accepts in _FAMILIES if is_kind(kind)), lambda _: True)
 
 
-def _not_dicts(found: Sequence[Any]) -> RowFault | None:
-    for row, one in enumerate(found):
-        if not isinstance(one, dict):
-            return RowFault(row, f"gave {_typed(one)}, and a row is a dict of columns")
+def _not_dicts(rows: Sequence[Any]) -> RowFault | None:
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            return RowFault(number, f"gave {_typed(row)}, and a row is a dict of columns")
     return None
 
 
-def _unknown(found: Sequence[dict[Any, Any]], unknown: Iterable[Any], names: Sequence[str]) -> RowFault:
-    gone = set(unknown)
-    row = next(i for i, one in enumerate(found) if not gone.isdisjoint(one))
-    name = next(column for column in found[row] if column in gone)
+def _unknown(dicts: Sequence[dict[Any, Any]], unknown: Iterable[Any], names: Sequence[str]) -> RowFault:
+    unknown_names = set(unknown)
+    row = next(i for i, columns in enumerate(dicts) if not unknown_names.isdisjoint(columns))
+    name = next(column for column in dicts[row] if column in unknown_names)
     return RowFault(row, f"column {name!r} is not in the step's schema ({', '.join(names)})")
 
 

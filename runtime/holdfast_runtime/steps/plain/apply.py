@@ -49,17 +49,17 @@ class UserFunction:
         return f"{self.path} (step {self.step})"
 
 
-def apply(function: UserFunction, given: TimedRows) -> TimedRows:
+def apply(function: UserFunction, input_rows: TimedRows) -> TimedRows:
     """Call the function on the rows and return its checked result. Without rows it is not called."""
-    if not given.count:
+    if not input_rows.count:
         return TimedRows.nothing(function.schema)
-    rows = checked_result(function, call_function(function, given.rows))
-    marks = given.marks if rows.num_rows == given.count else None
+    rows = checked_result(function, call_function(function, input_rows.rows))
+    marks = input_rows.marks if rows.num_rows == input_rows.count else None
     if function.event_time is not None:
         return TimedRows(rows, event_times(rows, function.event_time), marks=marks)
-    if rows.num_rows == given.count:
-        return TimedRows(rows, given.times, given.origins, marks)
-    earliest = pc.min(given.times)
+    if rows.num_rows == input_rows.count:
+        return TimedRows(rows, input_rows.times, input_rows.origins, marks)
+    earliest = pc.min(input_rows.times)
     return TimedRows(rows, pa.repeat(earliest, rows.num_rows))
 
 
@@ -78,11 +78,11 @@ def checked_result(function: UserFunction, result: Any) -> pa.RecordBatch:
     if not isinstance(result, pa.RecordBatch):
         message = f"{function} gave a {type(result).__name__}; it must return a pyarrow.RecordBatch (or Table)"
         raise FunctionResultError(message)
-    names, wanted = result.schema.names, function.schema.names
-    if sorted(names) != sorted(wanted):
+    names, declared = result.schema.names, function.schema.names
+    if sorted(names) != sorted(declared):
         message = (
             f"{function} gave the columns ({listed(result.schema)}), but the step declares "
-            f"({listed(function.schema)}){_difference(names, wanted)}; return these columns, or change the schema"
+            f"({listed(function.schema)}){_difference(names, declared)}; return these columns, or change the schema"
         )
         raise FunctionResultError(message)
     columns = [_cast(function, result.column(field.name), field) for field in function.schema]
@@ -107,9 +107,9 @@ def _cast(function: UserFunction, column: pa.Array, field: pa.Field) -> pa.Array
     return made
 
 
-def _difference(names: list[str], wanted: list[str]) -> str:
-    missing = [name for name in wanted if name not in names]
-    extra = [name for name in names if name not in wanted]
+def _difference(names: list[str], declared: list[str]) -> str:
+    missing = [name for name in declared if name not in names]
+    extra = [name for name in names if name not in declared]
     parts = [f"{', '.join(missing)} missing"] if missing else []
     parts += [f"{', '.join(extra)} not declared"] if extra else []
     parts = parts or ["some twice"]
@@ -119,21 +119,21 @@ def _difference(names: list[str], wanted: list[str]) -> str:
 Failure = UserFunctionError | ColumnValueError
 
 
-def apply_or_name(function: UserFunction, given: TimedRows) -> TimedRows:
+def apply_or_name(function: UserFunction, rows: TimedRows) -> TimedRows:
     """Like `apply`, but the error names the first row on which the function fails by itself."""
     try:
-        return apply(function, given)
+        return apply(function, rows)
     except (UserFunctionError, ColumnValueError) as error:
-        if out_of_memory(error) or (found := _first(function, given)) is None:
+        if out_of_memory(error) or (first_failure := _first(function, rows)) is None:
             raise
-        row, own = found
-        raise _naming(function, given, row, own) from own.__cause__
+        row, failure = first_failure
+        raise _naming(function, rows, row, failure) from failure.__cause__
 
 
-def apply_apart(function: UserFunction, given: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
+def apply_apart(function: UserFunction, rows: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
     """Return the function's result for the rows it accepts, in their order, and the rows it fails on."""
-    apart = _Apart(function, given)
-    apart.run(0, given.count)
+    apart = _Apart(function, rows)
+    apart.run(0, rows.count)
     return TimedRows.joined(apart.made, function.schema), apart.failed
 
 
@@ -142,7 +142,7 @@ class _Apart:
     """Rows split into ever smaller parts to find the failing ones."""
 
     function: UserFunction
-    given: TimedRows
+    rows: TimedRows
     made: list[TimedRows] = field(default_factory=list)
     failed: list[FailedRow] = field(default_factory=list)
 
@@ -160,7 +160,7 @@ class _Apart:
 
     def _tried(self, start: int, end: int) -> Failure | None:
         try:
-            self.made.append(apply(self.function, self.given.part(start, end)))
+            self.made.append(apply(self.function, self.rows.part(start, end)))
         except (UserFunctionError, ColumnValueError) as error:
             if out_of_memory(error):
                 raise
@@ -168,13 +168,13 @@ class _Apart:
         return None
 
 
-def _first(function: UserFunction, given: TimedRows) -> tuple[int, Failure] | None:
+def _first(function: UserFunction, rows: TimedRows) -> tuple[int, Failure] | None:
     """Return the first row on which the function fails by itself, or None if no single row is to blame."""
-    start, end = 0, given.count
+    start, end = 0, rows.count
     while end - start > 1:
         middle = (start + end) // 2
-        start, end = (start, middle) if _fails(function, given.part(start, middle)) else (middle, end)
-    error = _fails(function, given.part(start, end))
+        start, end = (start, middle) if _fails(function, rows.part(start, middle)) else (middle, end)
+    error = _fails(function, rows.part(start, end))
     return None if error is None else (start, error)
 
 
@@ -186,8 +186,8 @@ def _fails(function: UserFunction, part: TimedRows) -> Failure | None:
     return None
 
 
-def _naming(function: UserFunction, given: TimedRows, row: int, error: Failure) -> Failure:
-    about = f" on the row {row_named(given, row)}"
+def _naming(function: UserFunction, rows: TimedRows, row: int, error: Failure) -> Failure:
+    about = f" on the row {row_named(rows, row)}"
     if isinstance(error, ColumnValueError):
         return ColumnValueError(f"{error}. It fails{about}", error.column)
     return UserFunctionError.raised(error.__cause__ or error, function.step, function.path, about)

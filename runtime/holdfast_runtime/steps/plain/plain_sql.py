@@ -31,26 +31,28 @@ def plain_kinds(schema: pa.Schema) -> dict[str, Kind]:
 def keeps_kinds(made: Sequence[Plain], schema: pa.Schema) -> bool:
     """Whether columns that are computed have types that plain expressions give."""
     return len(made) == len(schema) and all(
-        isinstance(one, PlainColumn) or one == PlainValue(None) or _kind(kind) is not PlainKind.OTHER
-        for one, kind in zip(made, schema.types, strict=True)
+        isinstance(expression, PlainColumn) or expression == PlainValue(None) or _kind(kind) is not PlainKind.OTHER
+        for expression, kind in zip(made, schema.types, strict=True)
     )
 
 
-def sift(given: TimedRows, condition: Plain) -> TimedRows:
+def sift(rows: TimedRows, condition: Plain) -> TimedRows:
     """Return the rows for which the condition is true."""
-    kept = pc.fill_null(_Rows(given.rows).computed(condition), fill_value=False).to_numpy(zero_copy_only=False)
-    return given if kept.all() else given.where(kept)
+    mask = pc.fill_null(_Rows(rows.rows).computed(condition), fill_value=False).to_numpy(zero_copy_only=False)
+    return rows if mask.all() else rows.where(mask)
 
 
-def pick(given: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRows:
+def pick(input_rows: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRows:
     """Return these columns under the names of the schema."""
-    rows = _Rows(given.rows)
+    rows = _Rows(input_rows.rows)
     columns = [
-        given.rows.column(one.name) if isinstance(one, PlainColumn) else rows.column(one, field.type)
-        for one, field in zip(made, schema, strict=True)
+        input_rows.rows.column(expression.name)
+        if isinstance(expression, PlainColumn)
+        else rows.column(expression, field.type)
+        for expression, field in zip(made, schema, strict=True)
     ]
     made_rows = pa.RecordBatch.from_arrays(columns, schema=schema)
-    return TimedRows(made_rows, given.times, given.origins, given.marks)
+    return TimedRows(made_rows, input_rows.times, input_rows.origins, input_rows.marks)
 
 
 def computed_column(rows: pa.RecordBatch, made: Plain, kind: pa.DataType) -> pa.Array:
@@ -78,8 +80,8 @@ class _Rows:
 
     def column(self, made: Plain, kind: pa.DataType) -> pa.Array:
         """Return a column of this type."""
-        found = self.computed(made)
-        return (pa.repeat(found, len(self._rows)) if isinstance(found, pa.Scalar) else found).cast(kind)
+        values = self.computed(made)
+        return (pa.repeat(values, len(self._rows)) if isinstance(values, pa.Scalar) else values).cast(kind)
 
     def computed(self, made: Plain) -> Any:
         """Return an array, or a scalar for a value from the text."""
@@ -107,20 +109,20 @@ class _Rows:
         if isinstance(first, pa.Scalar):
             return _FUNCTIONS[word](first, self.computed(other))
         settled = pc.fill_null(first if word == "or" else pc.invert(first), fill_value=False)
-        asked = pc.invert(settled)
-        rest = _FUNCTIONS[word](first.filter(asked), self._among(asked).computed(other))
-        return pc.replace_with_mask(first, asked, rest)
+        unsettled = pc.invert(settled)
+        rest = _FUNCTIONS[word](first.filter(unsettled), self._among(unsettled).computed(other))
+        return pc.replace_with_mask(first, unsettled, rest)
 
     def _case(self, arguments: Sequence[Plain]) -> Any:
         """Return a `case`; results that cost much are only computed where they are chosen."""
-        found, left = list[Any](), pa.repeat(pa.scalar(value=True), len(self._rows))
+        branches, left = list[Any](), pa.repeat(pa.scalar(value=True), len(self._rows))
         for condition, result in zip(arguments[::2], arguments[1::2], strict=False):
             true = pc.fill_null(self.computed(condition), fill_value=False)
-            found += [true, self._chosen(pc.and_(left, true), result)]
+            branches += [true, self._chosen(pc.and_(left, true), result)]
             left = pc.and_not(left, true)
         if len(arguments) % 2:
-            found.append(self._chosen(left, arguments[-1]))
-        return _case(*found)
+            branches.append(self._chosen(left, arguments[-1]))
+        return _case(*branches)
 
     def _chosen(self, rows: Any, result: Plain) -> Any:
         if not _costly(result):
@@ -128,8 +130,8 @@ class _Rows:
         values = self._among(rows).computed(result)
         return pc.replace_with_mask(pa.nulls(len(self._rows), values.type), rows, values)
 
-    def _among(self, asked: Any) -> "_Rows":
-        return _Rows(self._rows.filter(asked))
+    def _among(self, mask: Any) -> "_Rows":
+        return _Rows(self._rows.filter(mask))
 
 
 def _costly(made: Plain) -> bool:
@@ -154,8 +156,8 @@ def _remainder(value: Any, by: Any) -> Any:
 
 
 def _among(value: Any, *values: pa.Scalar) -> Any:
-    there = pa.array([one.as_py() for one in values], value.type)
-    return pc.if_else(pc.is_valid(value), pc.is_in(value, there), pa.scalar(None, pa.bool_()))
+    options = pa.array([option.as_py() for option in values], value.type)
+    return pc.if_else(pc.is_valid(value), pc.is_in(value, options), pa.scalar(None, pa.bool_()))
 
 
 def _decimal(value: Any, precision: pa.Scalar, scale: pa.Scalar) -> Any:
@@ -166,7 +168,7 @@ def _decimal(value: Any, precision: pa.Scalar, scale: pa.Scalar) -> Any:
 
 def _case(*arguments: Any) -> Any:
     """Return the result of the first condition that is true; what stands alone at the end if none is."""
-    pairs = [arguments[at : at + 2] for at in range(0, len(arguments) - 1, 2)]
+    pairs = [arguments[start : start + 2] for start in range(0, len(arguments) - 1, 2)]
     rest = arguments[-1] if len(arguments) % 2 else pa.scalar(None, arguments[1].type)
     return reduce(
         lambda then, pair: pc.if_else(pc.fill_null(pair[0], fill_value=False), pair[1], then), pairs[::-1], rest
@@ -187,8 +189,8 @@ def _get(lists: Any, index: pa.Scalar) -> Any:
 
 
 def _extract(texts: Any, pattern: pa.Scalar) -> Any:
-    found = pc.struct_field(pc.extract_regex(texts, pattern.as_py()), [0])
-    return pc.if_else(pc.is_valid(texts), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
+    group = pc.struct_field(pc.extract_regex(texts, pattern.as_py()), [0])
+    return pc.if_else(pc.is_valid(texts), pc.fill_null(group, ""), pa.scalar(None, pa.string()))
 
 
 def _struct(*parts: Any) -> Any:

@@ -56,43 +56,45 @@ class TableShape:
     @property
     def kept(self) -> pa.Schema:
         """What is kept of a row: the key, and other columns by their names."""
-        taken = self._taken
-        key = [taken.field(_place(taken, name)) for name in self.key]
-        others = [field for field in taken if field.name not in {SET.name, *(one.name for one in key)}]
-        others.sort(key=lambda field: field.name)
-        return with_newest(pa.schema([*key, *(pa.field(f"{OWN}{field.name}", field.type) for field in others)]))
+        columns = self._taken
+        key = [columns.field(_place(columns, name)) for name in self.key]
+        value_fields = [
+            field for field in columns if field.name not in {SET.name, *(key_field.name for key_field in key)}
+        ]
+        value_fields.sort(key=lambda field: field.name)
+        return with_newest(pa.schema([*key, *(pa.field(f"{OWN}{field.name}", field.type) for field in value_fields)]))
 
     def place(self, column: str) -> int:
         """Return the place of a column among those that are kept."""
-        kept, taken = self.kept, self._taken
-        name = taken.field(_place(taken, column)).name
-        return int(kept.get_field_index(name if name in kept.names[: len(self.key)] else f"{OWN}{name}"))
+        schema, columns = self.kept, self._taken
+        name = columns.field(_place(columns, column)).name
+        return int(schema.get_field_index(name if name in schema.names[: len(self.key)] else f"{OWN}{name}"))
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows as they are kept."""
-        kept, source = self.kept, dict(self.copied or ())
-        made = {field.name: computed_column(rows, one, field.type) for field, one in self.computed}
-        names = [name.removeprefix(OWN) for name in kept.names]
+        schema, source = self.kept, dict(self.copied or ())
+        made = {field.name: computed_column(rows, expression, field.type) for field, expression in self.computed}
+        names = [name.removeprefix(OWN) for name in schema.names]
         columns = [
             made[name] if name in made else rows.column(_place(rows.schema, source.get(name, name))) for name in names
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=kept)
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     @property
     def _taken(self) -> pa.Schema:
         """The columns that are kept, under their names in the table."""
         if self.copied is None:
             return self.given
-        found = [self.given.field(_place(self.given, column)).with_name(name) for name, column in self.copied]
+        copied_fields = [self.given.field(_place(self.given, column)).with_name(name) for name, column in self.copied]
         made = [field for field, _ in self.computed]
-        return pa.schema([*made, *found, *(field for field in (GONE, SET) if field.name in self.given.names)])
+        return pa.schema([*made, *copied_fields, *(field for field in (GONE, SET) if field.name in self.given.names)])
 
 
 def many_at_once(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows in larger batches: fewer runs come of them, which are merged less often."""
     several: list[pa.RecordBatch] = []
-    for one in rows:
-        several.append(one)
+    for batch in rows:
+        several.append(batch)
         if sum(part.num_rows for part in several) >= _AT_ONCE:
             yield pa.concat_batches(several)
             several = []
@@ -116,8 +118,8 @@ class KeptTable:
         Return whether the table starts anew.
         """
         self._runs.purge()
-        (held,) = self._table.get_many([_GENERATION])
-        if generation is None or generation == int(held or 0):
+        (stored,) = self._table.get_many([_GENERATION])
+        if generation is None or generation == int(stored or 0):
             return False
         for bucket in list(self._runs.buckets()):
             self._runs.drop(bucket)
@@ -130,34 +132,34 @@ class KeptTable:
 
     def put(self, rows: pa.RecordBatch, bucket: int = _BUCKET) -> int:
         """Write rows, of one key the last; those without a key are left out. Return how many these are."""
-        keyed, given = self._key(rows).without_nulls(), rows.num_rows
+        keyed, total = self._key(rows).without_nulls(), rows.num_rows
         if keyed is not None:
             rows = rows.filter(pa.array(keyed))
         if rows.num_rows:
             written = self._newest(rows, self._key(rows).hashes())
             self._runs.append(bucket, written)
             self._runs.tidy_after([bucket], len(written.hashes))
-        return int(given - rows.num_rows)
+        return int(total - rows.num_rows)
 
     def find(self, keys: Sequence[pa.Array], many: int) -> "FoundRows":
         """Look keys up."""
-        wanted = KeyColumns.of(keys, many)
-        sought = sort_hashes(wanted.hashes())
-        without = wanted.without_nulls()
+        probe_keys = KeyColumns.of(keys, many)
+        sought = sort_hashes(probe_keys.hashes())
+        without = probe_keys.without_nulls()
         piece_of, row_of = np.full(many, -1), np.zeros(many, np.int64)
         pieces: list[pa.RecordBatch] = []
         bucket = served_bucket(self._table) if self._versioned else _BUCKET
-        for held, matches in () if bucket is None else self._runs.find(bucket, sought.hashes):
-            there = self._key(held.rows)
-            for mine, theirs in matches.pairs():
-                places = sought.order[mine]
-                hit = same_keys(wanted, places, there, theirs)
+        for piece, matches in () if bucket is None else self._runs.find(bucket, sought.hashes):
+            piece_keys = self._key(piece.rows)
+            for probe_places, piece_rows in matches.pairs():
+                places = sought.order[probe_places]
+                hit = same_keys(probe_keys, places, piece_keys, piece_rows)
                 # Older runs come first, so the newest row of a key is the last that is found.
-                piece_of[places[hit]], row_of[places[hit]] = len(pieces), theirs[hit]
+                piece_of[places[hit]], row_of[places[hit]] = len(pieces), piece_rows[hit]
                 if self._deleted is not None:
-                    gone = held.rows.column(self._deleted).to_numpy(zero_copy_only=False)[theirs[hit]]
-                    piece_of[places[hit][gone]] = -1
-            pieces.append(held.rows)
+                    deleted = piece.rows.column(self._deleted).to_numpy(zero_copy_only=False)[piece_rows[hit]]
+                    piece_of[places[hit][deleted]] = -1
+            pieces.append(piece.rows)
         if without is not None:
             piece_of[~without] = -1
         return FoundRows(self._schema, pieces, piece_of, row_of)
@@ -166,8 +168,8 @@ class KeptTable:
         """Return rows without those of deleted keys, which say nothing where no older row is left."""
         if self._deleted is None:
             return rows
-        kept = ~rows.rows.column(self._deleted).to_numpy(zero_copy_only=False)
-        return HashedRows(rows.hashes[kept], rows.rows.filter(pa.array(kept)))
+        alive = ~rows.rows.column(self._deleted).to_numpy(zero_copy_only=False)
+        return HashedRows(rows.hashes[alive], rows.rows.filter(pa.array(alive)))
 
     def _newest(self, rows: pa.RecordBatch, hashes: Words) -> HashedRows:
         return newest(rows, hashes, range(self._keys))
@@ -187,22 +189,22 @@ class FoundRows:
     row_of: Rows
     """Key -> the place of its row there."""
 
-    def column(self, at: int) -> pa.Array:
+    def column(self, number: int) -> pa.Array:
         """Return a column of them, null where there is no row."""
         places = np.zeros(len(self.piece_of), np.int64)
         parts, before = [], 0
-        for number, piece in enumerate(self.pieces):
-            here = np.flatnonzero(self.piece_of == number)
-            if len(here):
-                parts.append(piece.column(at).take(pa.array(self.row_of[here])))
-                places[here] = np.arange(before, before + len(here))
-                before += len(here)
+        for piece_number, piece in enumerate(self.pieces):
+            found_places = np.flatnonzero(self.piece_of == piece_number)
+            if len(found_places):
+                parts.append(piece.column(number).take(pa.array(self.row_of[found_places])))
+                places[found_places] = np.arange(before, before + len(found_places))
+                before += len(found_places)
         if not parts:
-            return pa.nulls(len(places), self.schema.field(at).type)
+            return pa.nulls(len(places), self.schema.field(number).type)
         return pa.concat_arrays(parts).take(pa.array(places, mask=self.piece_of < 0))
 
 
-def _place(given: pa.Schema, column: str) -> int:
-    at = find_column(given, column)
-    assert at is not None  # noqa: S101 - the planner has looked
-    return at
+def _place(schema: pa.Schema, column: str) -> int:
+    place = find_column(schema, column)
+    assert place is not None  # noqa: S101 - the planner has looked
+    return place

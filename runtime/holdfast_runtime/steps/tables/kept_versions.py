@@ -52,10 +52,10 @@ class DatasetProducers:
             return self, False
         if message.task is None:
             return DatasetProducers(runs), True
-        known = self._in(runs)
-        ended = known.ended | {message.task}
-        if known.whole or len(ended) < (message.task_count or 1):
-            return replace(known, ended=ended), False
+        producers = self._in(runs)
+        ended = producers.ended | {message.task}
+        if producers.whole or len(ended) < (message.task_count or 1):
+            return replace(producers, ended=ended), False
         return DatasetProducers(runs, whole=message.run is not None), True
 
     def _in(self, runs: WriterRuns) -> "DatasetProducers":
@@ -94,29 +94,29 @@ class KeptVersions:
 
     def put(self, source: str, rows: pa.RecordBatch, ends: Mapping[int, Sequence[DatasetEnd]]) -> int:
         """Write rows of a side input with `SET`, and the ends among them; return how many rows have no key."""
-        known = self._known()
+        state = self._known()
         sets = rows.column(rows.schema.get_field_index(SET.name)).to_numpy()
         partitions, before = sets >> _SHIFT, sets & _BEFORE
         unkeyed = 0
         for partition in sorted({*np.unique(partitions).tolist(), *ends}):
-            at = StreamPartition(source, partition)
-            first = known.versions.version_for(at)
-            known, whole = _ended(known, at, ends.get(partition, ()))
-            mine = np.flatnonzero(partitions == partition)
-            version_of = first + np.cumsum([0, *whole])[before[mine]]
+            stream_partition = StreamPartition(source, partition)
+            first = state.versions.version_for(stream_partition)
+            state, whole = _ended(state, stream_partition, ends.get(partition, ()))
+            places = np.flatnonzero(partitions == partition)
+            version_of = first + np.cumsum([0, *whole])[before[places]]
             for version in np.unique(version_of).tolist():
-                some = rows.take(pa.array(mine[version_of == version]))
-                unkeyed += self._kept.put(self._shape.stored(some), version)
-        self._keep(known)
+                version_rows = rows.take(pa.array(places[version_of == version]))
+                unkeyed += self._kept.put(self._shape.stored(version_rows), version)
+        self._keep(state)
         return unkeyed
 
     def switch(self) -> None:
         """Look up the newest version that is whole from now on, and drop those before it."""
-        known = self._known()
-        switched = known.versions.at_boundary()
+        state = self._known()
+        switched = state.versions.at_boundary()
         for version in switched.removed:
             self._kept.drop(version)
-        self._keep(_Known(switched.versions, known.producers))
+        self._keep(_Known(switched.versions, state.producers))
 
     def _known(self) -> _Known:
         (value,) = self._table.get_many([VERSIONS])
@@ -124,22 +124,25 @@ class KeptVersions:
             return _Known(Versions.empty(self._partitions), {})
         with parsing_state(f"the versions of table {self._table.name}"):
             tree: dict[str, Any] = json.loads(bytes(value))
-            parts = {parse_partition(name): PartitionVersion(*one) for name, one in tree["parts"].items()}
+            parts = {parse_partition(name): PartitionVersion(*fields) for name, fields in tree["parts"].items()}
             producers = {
                 parse_partition(name): DatasetProducers(WriterRuns.of_tree(runs), frozenset(ended), whole)
                 for name, (runs, ended, whole) in tree["producers"].items()
             }
             # A partition that is new begins with the data set that the others are at.
-            newest = max((one.version for one in parts.values()), default=1)
-            new = {one: PartitionVersion(newest) for one in self._partitions if one not in parts}
+            newest = max((part.version for part in parts.values()), default=1)
+            new = {partition: PartitionVersion(newest) for partition in self._partitions if partition not in parts}
             return _Known(Versions({**parts, **new}, tree["serving"]), producers)
 
-    def _keep(self, known: _Known) -> None:
+    def _keep(self, state: _Known) -> None:
         tree = {
-            "serving": known.versions.serving,
-            "parts": {str(at): [one.version, one.marker] for at, one in sorted(known.versions.parts.items())},
+            "serving": state.versions.serving,
+            "parts": {
+                str(partition): [part.version, part.marker] for partition, part in sorted(state.versions.parts.items())
+            },
             "producers": {
-                str(at): [one.runs.tree(), sorted(one.ended), one.whole] for at, one in sorted(known.producers.items())
+                str(partition): [producers.runs.tree(), sorted(producers.ended), producers.whole]
+                for partition, producers in sorted(state.producers.items())
             },
         }
         value = json.dumps(tree).encode()
@@ -147,11 +150,11 @@ class KeptVersions:
             self._table.put_many([VERSIONS], [value])
 
 
-def _ended(known: _Known, at: StreamPartition, ends: Sequence[DatasetEnd]) -> tuple[_Known, list[int]]:
+def _ended(state: _Known, partition: StreamPartition, ends: Sequence[DatasetEnd]) -> tuple[_Known, list[int]]:
     """Return what is known after these ends, and for each whether it ends the data set of this partition."""
-    versions, producers, whole = known.versions, known.producers.get(at, DatasetProducers()), []
+    versions, producers, whole = state.versions, state.producers.get(partition, DatasetProducers()), []
     for end in ends:
         producers, complete = producers.after(end.message)
-        versions = versions.marked(at, end.offset) if complete else versions
+        versions = versions.marked(partition, end.offset) if complete else versions
         whole.append(int(complete))
-    return _Known(versions, {**known.producers, at: producers}), whole
+    return _Known(versions, {**state.producers, partition: producers}), whole

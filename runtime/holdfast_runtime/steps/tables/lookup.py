@@ -25,7 +25,7 @@ class LookupPlan:
     by: tuple[str, ...]
     inner: bool
     columns: tuple[JoinColumn, ...]
-    given: pa.Schema
+    input_schema: pa.Schema
     table: TableShape
     kept_as: str
     shared: bool = False
@@ -34,20 +34,20 @@ class LookupPlan:
     @property
     def schema(self) -> pa.Schema:
         """The columns that come out."""
-        return pa.schema([pa.field(one.name, self._type(one)) for one in self.columns])
+        return pa.schema([pa.field(output.name, self._type(output)) for output in self.columns])
 
     def place(self, column: str) -> int:
         """Return the place of a column of the rows."""
-        at = find_column(self.given, column)
-        assert at is not None  # noqa: S101 - the planner has looked
-        return at
+        place = find_column(self.input_schema, column)
+        assert place is not None  # noqa: S101 - the planner has looked
+        return place
 
-    def _type(self, one: JoinColumn) -> pa.DataType:
-        if one.column == FOUND:
+    def _type(self, output: JoinColumn) -> pa.DataType:
+        if output.column == FOUND:
             return pa.bool_()
-        if one.side == "right":
-            return self.table.kept.field(self.table.place(one.column)).type
-        return self.given.field(self.place(one.column)).type
+        if output.side == "right":
+            return self.table.kept.field(self.table.place(output.column)).type
+        return self.input_schema.field(self.place(output.column)).type
 
 
 class LookedUp(Protocol):
@@ -69,14 +69,14 @@ class LookupStep:
         plan = self._plan
         # The table has its key in its own order.
         keys = [rows.rows.column(plan.place(name)) for name in plan.table.key]
-        found = KeptTable(tables.table(plan.kept_as), plan.table).find(keys, rows.count)
-        columns = [self._column(one, rows, found) for one in plan.columns]
+        table_rows = KeptTable(tables.table(plan.kept_as), plan.table).find(keys, rows.count)
+        columns = [self._column(output, rows, table_rows) for output in plan.columns]
         made = TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.times, marks=rows.marks)
-        return made.where(found.piece_of >= 0) if plan.inner else made
+        return made.where(table_rows.piece_of >= 0) if plan.inner else made
 
-    def _column(self, one: JoinColumn, rows: TimedRows, found: FoundRows) -> pa.Array:
-        if one.side != "right":
-            return rows.rows.column(self._plan.place(one.column))
-        if one.column == FOUND:
-            return pa.array(found.piece_of >= 0)
-        return found.column(self._plan.table.place(one.column))
+    def _column(self, output: JoinColumn, rows: TimedRows, table_rows: FoundRows) -> pa.Array:
+        if output.side != "right":
+            return rows.rows.column(self._plan.place(output.column))
+        if output.column == FOUND:
+            return pa.array(table_rows.piece_of >= 0)
+        return table_rows.column(self._plan.table.place(output.column))

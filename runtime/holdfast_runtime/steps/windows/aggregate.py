@@ -95,7 +95,7 @@ class AggregateStep:
         self._names = plan.parts.results
         kinds = self._partials.results[: len(self._names)]
         results = [pa.field(name, kind) for name, kind in zip(self._names, kinds, strict=True)]
-        by = [self._partials.schema.field(at) for at in range(len(self._partials.by))]
+        by = [self._partials.schema.field(place) for place in range(len(self._partials.by))]
         self._keyed = pa.schema([*by, *(_BOUNDS if plan.verb.windowed else [])])
         self.schema = pa.schema([*self._keyed, *results])
         """The columns of its results."""
@@ -103,8 +103,8 @@ class AggregateStep:
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
         """Run one batch of one task."""
         table = tables.table(self._kept_as)
-        (kept,) = table.get_many([_MARK])
-        stored = ClosingMark.decoded(kept, table.name)
+        (encoded,) = table.get_many([_MARK])
+        stored = ClosingMark.decoded(encoded, table.name)
         mark = stored if clock.ended or clock.horizon is None else stored.believed(micros(clock.horizon))
         self.closed_until = None if mark.until is None else floor_millis(mark.until)
         runs = Runs(table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width)
@@ -124,17 +124,17 @@ class AggregateStep:
             made = []
         if reached != stored:
             table.put_many([_MARK], [reached.encoded()])
-        return TimedRows.joined([self._finished(one) for one in made], self.schema)
+        return TimedRows.joined([self._finished(groups) for groups in made], self.schema)
 
     def _added(self, rows: TimedRows, runs: Runs, mark: ClosingMark, clock: StepClock) -> Mapping[int, HashedRows]:
         """Append what the rows of the batch leave behind, but for late ones."""
-        given, late = rows.parted(~self._usable(rows, mark, clock))
+        usable, late = rows.parted(~self._usable(rows, mark, clock))
         self.late = rows_sent(late) if self._plan.sent else late.count
         self.late_rows = late if self._plan.sent else self._as_given(late)
-        if not given.count:
+        if not usable.count:
             return {}
-        times = given.times.fill_null(0).to_numpy()
-        rows_in = given.rows if self._plan.sent else with_times(given)
+        times = usable.times.fill_null(0).to_numpy()
+        rows_in = usable.rows if self._plan.sent else with_times(usable)
         return self._windows.add(rows_in, times, runs, mark)
 
     def _as_given(self, rows: TimedRows) -> TimedRows:
@@ -162,22 +162,22 @@ class AggregateStep:
             times = finished.results[len(self._names)].values
         results = finished.results[: len(self._names)]
         failed = np.zeros(len(times), np.bool_)
-        for at, result in enumerate(results):
+        for number, result in enumerate(results):
             if result.failed is not None and result.failed.any():
-                self._fail(at, keys, times, result.failed & ~failed, result.why)
+                self._fail(number, keys, times, result.failed & ~failed, result.why)
                 failed |= result.failed
-        rows = pa.RecordBatch.from_arrays([*keys, *(one.values for one in results)], schema=self.schema)
+        rows = pa.RecordBatch.from_arrays([*keys, *(result.values for result in results)], schema=self.schema)
         made = TimedRows(rows, times)
         return made.where(~failed) if failed.any() else made
 
-    def _fail(self, at: int, keys: list[pa.Array], times: pa.Array, which: Mask, why: str) -> None:
+    def _fail(self, number: int, keys: list[pa.Array], times: pa.Array, which: Mask, why: str) -> None:
         """Stop at results that can't be given, or put their keys aside."""
-        column = self._names[at]
+        column = self._names[number]
         rows = TimedRows(pa.RecordBatch.from_arrays(keys, schema=self._keyed), times).where(which)
-        call = self._partials.call_text(at)
+        call = self._partials.call_text(number)
         if self._apart:
-            said = f"{column}: {call} {why}"
-            self.failed.append((rows, [FailedRow(row, said, column) for row in range(rows.count)]))
+            explanation = f"{column}: {call} {why}"
+            self.failed.append((rows, [FailedRow(row, explanation, column) for row in range(rows.count)]))
         elif rows.count:
             key = self._partials.key_text(rows.rows.columns, 0)
             when = f", window until {row_moment(Micros(rows.times[0].as_py() + 1))}" if self._plan.verb.windowed else ""

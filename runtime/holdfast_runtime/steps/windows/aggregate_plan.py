@@ -51,7 +51,7 @@ class AggregatePlan:
     def _partials(self, step: str, *more: AggregateCall) -> Partials:
         calls = [*self.parts.calls, *(() if self.verb.windowed else (_LATEST,)), *more]
         places = [find_column(self.rows, column) for column in self.verb.by]
-        by = [self.rows.names[at] for at in places if at is not None]
+        by = [self.rows.names[place] for place in places if place is not None]
         return Partials(step, by, pa.schema([*self.rows, _TIME]), calls)
 
 

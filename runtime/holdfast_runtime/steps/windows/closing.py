@@ -22,14 +22,14 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ClosingRound:
-    """Where a round goes on."""
+    """A round that goes on in the next batch, and where."""
 
     low: int
-    """The hash from which groups are still there."""
+    """The hash from which on groups have still to leave."""
     runs: int
-    """Only runs with a lower number count: the others came after the round's watermark."""
+    """The round reads runs with a lower number; those from this number on were written after it began."""
     end: int | None = None
-    """The window that is leaving; None where all windows of the round leave together."""
+    """The end of the window whose groups are leaving; None where all windows of the round leave together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,39 +37,43 @@ class ClosingMark:
     """How far windows have been closed."""
 
     until: Micros | None = None
-    """The watermark by which rows are late, and the last round closes windows; None if there was none yet."""
+    """The watermark of the last round, by which it closes windows and rows are late; None before the first round."""
     done: Micros | None = None
-    """All windows that end up to here have left."""
+    """All windows that end at this time or before have left."""
     round: ClosingRound | None = None
     """A round that is not at its end."""
 
     def begun(self, watermark: Micros | None) -> Self:
-        """Return the mark with a new round, up to this watermark; the old mark if it is no news."""
+        """Return the mark of a new round up to `watermark`.
+
+        It is the mark itself while a round is still going on, or if `watermark` is not later than the last round's.
+        """
         if self.round is not None or watermark is None or (self.until is not None and watermark <= self.until):
             return self
         return replace(self, until=watermark)
 
     def believed(self, horizon: Micros) -> Self:
-        """Return the mark, or a new one if its watermark is past the latest event time that is believed by now.
+        """Return the mark itself, or an empty one if its watermark is later than `horizon`, and no round is going on.
 
-        The watermarks of steps are given up then, too: by this one, all rows would be late until that time.
+        The horizon is the latest event time that is believed by now. Steps give up their watermarks beyond it; by this
+        mark, all rows up to its watermark would be late.
         """
         if self.round is not None or self.until is None or self.until <= horizon:
             return self
         return type(self)()
 
     def closed(self, ends: Times) -> "npt.NDArray[np.bool_]":
-        """Return which of these ends of windows the watermark had reached."""
+        """Return a mask of the windows with these ends: those that the last round's watermark has reached."""
         return np.zeros(len(ends), np.bool_) if self.until is None else ends <= self.until
 
     def encoded(self) -> bytes:
-        """Return the mark as it is kept."""
+        """Return the mark as JSON, the value that the step's table keeps."""
         now = None if self.round is None else [self.round.low, self.round.end, self.round.runs]
         return json.dumps({"format": FORMAT, "until": self.until, "done": self.done, "round": now}).encode()
 
     @classmethod
     def decoded(cls, text: bytes | None, table: str) -> Self:
-        """Return a mark as it was kept in a table; without one, the mark of a step that has closed nothing."""
+        """Return the mark that a table keeps as this JSON; for None, the mark of a step that has closed nothing."""
         if text is None:
             return cls()
         with parsing_state(f"how far the windows in table {table} have been closed"):
@@ -83,7 +87,7 @@ class ClosingMark:
 
 @dataclass(frozen=True, slots=True)
 class WindowGroups:
-    """Groups whose results are to come out."""
+    """Groups that leave: the partial of each, and the bounds of its window."""
 
     partials: pa.RecordBatch
     starts: Times
@@ -92,7 +96,7 @@ class WindowGroups:
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindows:
-    """What a batch has closed."""
+    """The groups that leave in a batch, and the mark after it."""
 
     groups: list[WindowGroups]
     mark: ClosingMark

@@ -42,19 +42,19 @@ class PaneWindows:
         for pane, partials in added.items():
             runs.append(pane, partials)
         if mark.round is None:  # a round goes by the numbers of runs
-            runs.tidy_after(added, sum(len(one.hashes) for one in added.values()))
+            runs.tidy_after(added, sum(len(partials.hashes) for partials in added.values()))
         return added
 
     def close(self, runs: Runs, mark: ClosingMark, most: int) -> ClosedWindows:
         """Let all groups leave whose windows are closed, about so many at most."""
         assert mark.until is not None  # noqa: S101 - or nothing is closed
-        there = list(runs.buckets())
-        begun = mark.round
-        number = runs.next_number() if begun is None else begun.runs
+        panes = list(runs.buckets())
+        current_round = mark.round
+        number = runs.next_number() if current_round is None else current_round.runs
         groups: list[WindowGroups] = []
-        for end in self._panes.ends(there, mark.done, mark.until):
-            low = begun.low if begun is not None and begun.end == end else 0
-            for chunk in runs.read(self._held(end, there), low, number):
+        for end in self._panes.ends(panes, mark.done, mark.until):
+            low = current_round.low if current_round is not None and current_round.end == end else 0
+            for chunk in runs.read(self._held(end, panes), low, number):
                 groups.append(self._groups(chunk.rows, end))
                 most -= len(chunk.hashes)
                 if most <= 0:
@@ -66,32 +66,34 @@ class PaneWindows:
 
     def drop(self, runs: Runs, mark: ClosingMark) -> None:
         """Drop the panes that no open window holds."""
-        there = list(runs.buckets())
-        gone = mark.closed(self._panes.last_ends(np.array(there, np.int64)))
-        for pane in np.array(there, np.int64)[gone].tolist():
+        panes = list(runs.buckets())
+        closed = mark.closed(self._panes.last_ends(np.array(panes, np.int64)))
+        for pane in np.array(panes, np.int64)[closed].tolist():
             runs.drop(pane)
 
     def touched(self, runs: Runs, mark: ClosingMark, added: Mapping[int, HashedRows]) -> Iterator[WindowGroups]:
         """Yield the groups of all open windows that a batch has added to, in the order of their ends."""
-        there = list(runs.buckets())
+        panes = list(runs.buckets())
         for end in self._panes.ends(added, mark.until, END_OF_TIME):
-            held = self._held(end, there)
-            wanted = self._partials.merge(HashedRows.joined([added[pane] for pane in held if pane in added]))
-            found = [part for pane in held for part in self._kept(runs, pane, wanted)]
-            yield self._groups(self._partials.merge(HashedRows.joined(found)).rows, end)
+            window_panes = self._held(end, panes)
+            added_partials = self._partials.merge(
+                HashedRows.joined([added[pane] for pane in window_panes if pane in added])
+            )
+            parts = [part for pane in window_panes for part in self._kept(runs, pane, added_partials)]
+            yield self._groups(self._partials.merge(HashedRows.joined(parts)).rows, end)
 
-    def _kept(self, runs: Runs, pane: int, wanted: HashedRows) -> Iterator[HashedRows]:
+    def _kept(self, runs: Runs, pane: int, added: HashedRows) -> Iterator[HashedRows]:
         """Yield the partials of these keys, in the order of hashes, older runs first."""
-        keys = self._partials.keys(wanted.rows)
-        for held, matches in runs.find(pane, wanted.hashes):
-            theirs_keys = self._partials.keys(held.rows)
-            for mine, theirs in matches.pairs():
-                hit = same_keys(keys, mine, theirs_keys, theirs)
-                yield HashedRows(wanted.hashes[mine[hit]], held.rows.take(pa.array(theirs[hit])))
+        keys = self._partials.keys(added.rows)
+        for piece, matches in runs.find(pane, added.hashes):
+            piece_keys = self._partials.keys(piece.rows)
+            for added_rows, piece_rows in matches.pairs():
+                hit = same_keys(keys, added_rows, piece_keys, piece_rows)
+                yield HashedRows(added.hashes[added_rows[hit]], piece.rows.take(pa.array(piece_rows[hit])))
 
-    def _held(self, end: int, there: list[int]) -> list[int]:
-        panes = self._panes.of(end)
-        return [pane for pane in there if pane in panes]
+    def _held(self, end: int, panes: list[int]) -> list[int]:
+        window_panes = self._panes.of(end)
+        return [pane for pane in panes if pane in window_panes]
 
     def _groups(self, partials: pa.RecordBatch, end: int) -> WindowGroups:
         count = partials.num_rows

@@ -67,14 +67,14 @@ class WindowPanes:
 
     def ends(self, panes: Iterable[int], after: int | None, until: int) -> list[int]:
         """Return the ends of all windows that hold one of these panes."""
-        found: set[int] = set()
+        ends: set[int] = set()
         for pane in panes:
             first = self._end_from((pane + 1) * self.width)
             last = pane * self.width // self.slide * self.slide + self.window
             if after is not None:
                 first = max(first, self._end_from(after + 1))
-            found.update(range(first, min(last, until) + 1, self.slide))
-        return sorted(found)
+            ends.update(range(first, min(last, until) + 1, self.slide))
+        return sorted(ends)
 
     def start(self, end: int) -> int:
         """Return the start of the window that ends there."""
@@ -105,8 +105,8 @@ class AllTime:
 
     def ends(self, panes: Iterable[int], after: int | None, until: int) -> list[int]:
         """Return the end of time, if it is reached."""
-        there = any(True for _ in panes)
-        return [END_OF_TIME] if there and until >= END_OF_TIME and after != END_OF_TIME else []
+        any_pane = any(True for _ in panes)
+        return [END_OF_TIME] if any_pane and until >= END_OF_TIME and after != END_OF_TIME else []
 
     def start(self, end: int) -> int:
         """Return the beginning of time, which is as far as its end."""

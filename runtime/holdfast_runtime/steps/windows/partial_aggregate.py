@@ -27,12 +27,12 @@ class PartialAggregateStep:
 
     def run(self, rows: TimedRows) -> TimedRows:
         """Run one batch of one task."""
-        given = rows
+        usable = rows
         if self._windowed and rows.times.null_count:
-            given = rows.where(np.asarray(rows.times.is_valid().to_numpy(zero_copy_only=False), np.bool_))
-        self.late = rows.count - given.count
-        panes = self._panes.panes(given.times.fill_null(0).to_numpy())
-        return TimedRows.joined([self._gathered(part) for _, part in by_pane(panes, with_times(given))], self.schema)
+            usable = rows.where(np.asarray(rows.times.is_valid().to_numpy(zero_copy_only=False), np.bool_))
+        self.late = rows.count - usable.count
+        panes = self._panes.panes(usable.times.fill_null(0).to_numpy())
+        return TimedRows.joined([self._gathered(part) for _, part in by_pane(panes, with_times(usable))], self.schema)
 
     def _gathered(self, rows: pa.RecordBatch) -> TimedRows:
         latest = pc.max(rows.column(rows.num_columns - 1))

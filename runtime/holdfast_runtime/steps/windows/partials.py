@@ -33,19 +33,19 @@ class FinishedGroups:
 class Partials:
     """The partials of one step."""
 
-    def __init__(self, step: str, by: Sequence[str], given: pa.Schema, calls: Sequence[AggregateCall]) -> None:
+    def __init__(self, step: str, by: Sequence[str], schema: pa.Schema, calls: Sequence[AggregateCall]) -> None:
         self._step, self.by, self._calls = step, list(by), list(calls)
         self._accumulators = [
-            accumulator_for(call, [given.field(column).type for column in call.arguments]) for call in calls
+            accumulator_for(call, [schema.field(column).type for column in call.arguments]) for call in calls
         ]
-        kept = [
-            pa.field(f"#{at}.{part}", kind)
-            for at, one in enumerate(self._accumulators)
-            for part, kind in enumerate(one.kept)
+        partial_fields = [
+            pa.field(f"#{number}.{part}", kind)
+            for number, accumulator in enumerate(self._accumulators)
+            for part, kind in enumerate(accumulator.kept)
         ]
-        self.schema = pa.schema([*(pa.field(column, given.field(column).type) for column in by), *kept])
-        self.results = [one.result for one in self._accumulators]
-        ends = np.cumsum([len(by), *(len(one.kept) for one in self._accumulators)]).tolist()
+        self.schema = pa.schema([*(pa.field(column, schema.field(column).type) for column in by), *partial_fields])
+        self.results = [accumulator.result for accumulator in self._accumulators]
+        ends = np.cumsum([len(by), *(len(accumulator.kept) for accumulator in self._accumulators)]).tolist()
         self._spans = list(pairwise(ends))
 
     def keys(self, rows: pa.RecordBatch) -> KeyColumns:
@@ -70,10 +70,10 @@ class Partials:
         """Return a partial for each group; rows of a group are of one key."""
         firsts = pa.array(groups.order[groups.starts])
         columns = [_plain_zeros(rows.column(column).take(firsts)) for column in self.by]
-        for call, one in zip(self._calls, self._accumulators, strict=True):
+        for call, accumulator in zip(self._calls, self._accumulators, strict=True):
             counted = None if call.condition is None else _true(rows.column(call.condition))
             try:
-                columns += one.gather([rows.column(name) for name in call.arguments], counted, groups)
+                columns += accumulator.gather([rows.column(name) for name in call.arguments], counted, groups)
             except TooManyValuesError as error:
                 raise self._too_many(call, error, columns) from error
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -90,9 +90,9 @@ class Partials:
         """Return one partial for each group; partials of a group are of one key."""
         firsts = pa.array(groups.order[groups.starts])
         columns = [partials.column(column).take(firsts) for column in self.by]
-        for (start, end), call, one in zip(self._spans, self._calls, self._accumulators, strict=True):
+        for (start, end), call, accumulator in zip(self._spans, self._calls, self._accumulators, strict=True):
             try:
-                columns += one.merge(partials.columns[start:end], groups)
+                columns += accumulator.merge(partials.columns[start:end], groups)
             except TooManyValuesError as error:
                 raise self._too_many(call, error, columns) from error
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -101,12 +101,13 @@ class Partials:
         """Return the results of each partial."""
         spans = zip(self._spans, self._accumulators, strict=True)
         return FinishedGroups(
-            partials.columns[: len(self.by)], [one.finish(partials.columns[start:end]) for (start, end), one in spans]
+            partials.columns[: len(self.by)],
+            [accumulator.finish(partials.columns[start:end]) for (start, end), accumulator in spans],
         )
 
-    def call_text(self, at: int) -> str:
+    def call_text(self, number: int) -> str:
         """Return a call as users know it, for an error."""
-        return _text(self._calls[at])
+        return _text(self._calls[number])
 
     def key_text(self, keys: Sequence[pa.Array], group: int) -> str:
         """Return a key as users know it, for an error."""

@@ -67,17 +67,17 @@ class SessionWindows:
         """Let all sessions leave that are over, about so many at most."""
         until = mark.until
         assert until is not None  # noqa: S101 - or nothing is closed
-        there = list(runs.buckets())
-        due = [bucket for bucket in there if bucket * self.width <= until]
-        open_ = [bucket for bucket in there if (bucket + 1) * self.width > until]
-        begun = ClosingRound(0, runs.next_number()) if mark.round is None else mark.round
+        buckets = list(runs.buckets())
+        due = [bucket for bucket in buckets if bucket * self.width <= until]
+        open_ = [bucket for bucket in buckets if (bucket + 1) * self.width > until]
+        current_round = ClosingRound(0, runs.next_number()) if mark.round is None else mark.round
         groups: list[WindowGroups] = []
 
         def over(stretches: HashedRows) -> HashedRows:
             # Joined with one that is not over, a stretch would stay where it is, and count as handled from then on.
             return self._joined(self._ending(stretches, mark.done, until))
 
-        for stretches in runs.read(due, begun.low, begun.runs, over):
+        for stretches in runs.read(due, current_round.low, current_round.runs, over):
             goes_on = self._later_ends(stretches, runs, open_)
             moved = np.flatnonzero(goes_on > until)
             if len(moved):
@@ -87,7 +87,7 @@ class SessionWindows:
                 groups.append(self._groups(stretches.rows.take(pa.array(leaving))))
             most -= len(leaving)
             if most <= 0:
-                mark = replace(mark, round=replace(begun, low=int(stretches.hashes[-1]) + 1))
+                mark = replace(mark, round=replace(current_round, low=int(stretches.hashes[-1]) + 1))
                 return ClosedWindows(_ordered(groups), mark, min(due) * self.width)
         mark = replace(mark, done=until, round=None)
         self.drop(runs, mark)
@@ -107,12 +107,12 @@ class SessionWindows:
     def _ending(self, stretches: HashedRows, after: int | None, until: int | None) -> HashedRows:
         """Return the stretches that end behind `after`, and up to `until`."""
         ends = _column(stretches.rows, LAST) + self._gap
-        wanted = np.ones(len(ends), np.bool_) if after is None else ends > after
+        mask = np.ones(len(ends), np.bool_) if after is None else ends > after
         if until is not None:
-            wanted &= ends <= until
-        if wanted.all():
+            mask &= ends <= until
+        if mask.all():
             return stretches
-        return HashedRows(stretches.hashes[wanted], stretches.rows.filter(pa.array(wanted)))
+        return HashedRows(stretches.hashes[mask], stretches.rows.filter(pa.array(mask)))
 
     def _joined(self, stretches: HashedRows) -> HashedRows:
         """Make one of stretches of a key that overlap."""
@@ -140,16 +140,20 @@ class SessionWindows:
         """Return the end that each session has with the stretches that overlap it and end later."""
         keys = self._partials.keys(over.rows)
         first, ends = _column(over.rows, FIRST), _column(over.rows, LAST) + self._gap
-        found = ends.copy()
+        later_ends = ends.copy()
         for bucket in buckets if len(ends) else []:
-            for held, matches in runs.find(bucket, over.hashes):
-                theirs_keys = self._partials.keys(held.rows)
-                begin, end = _column(held.rows, FIRST), _column(held.rows, LAST) + self._gap
-                for mine, theirs in matches.pairs():
-                    hit = (begin[theirs] < ends[mine]) & (first[mine] < end[theirs]) & (end[theirs] > ends[mine])
-                    hit[hit] = same_keys(keys, mine[hit], theirs_keys, theirs[hit])
-                    np.maximum.at(found, mine[hit], end[theirs[hit]])
-        return found
+            for piece, matches in runs.find(bucket, over.hashes):
+                piece_keys = self._partials.keys(piece.rows)
+                begin, end = _column(piece.rows, FIRST), _column(piece.rows, LAST) + self._gap
+                for sessions, stretches in matches.pairs():
+                    hit = (
+                        (begin[stretches] < ends[sessions])
+                        & (first[sessions] < end[stretches])
+                        & (end[stretches] > ends[sessions])
+                    )
+                    hit[hit] = same_keys(keys, sessions[hit], piece_keys, stretches[hit])
+                    np.maximum.at(later_ends, sessions[hit], end[stretches[hit]])
+        return later_ends
 
     def _move(self, over: HashedRows, moved: Rows, ends: Times, runs: Runs) -> None:
         """Append stretches again, as long as the session goes on."""
@@ -178,9 +182,9 @@ def _ordered(groups: list[WindowGroups]) -> list[WindowGroups]:
     """Return all groups in the order of their ends."""
     if not groups:
         return []
-    ends = np.concatenate([one.ends for one in groups])
-    starts = np.concatenate([one.starts for one in groups])
-    partials = pa.concat_batches([one.partials for one in groups])
+    ends = np.concatenate([part.ends for part in groups])
+    starts = np.concatenate([part.starts for part in groups])
+    partials = pa.concat_batches([part.partials for part in groups])
     order = np.argsort(ends, kind="stable")
     return [WindowGroups(partials.take(pa.array(order)), starts[order], ends[order])]
 
