@@ -70,46 +70,46 @@ def table_starts(
 ) -> TableStarts:
     """Return how a new attempt takes its tables up; `now`: the batch clock."""
     fed, partitions = [table for table in tables if not table.files], list(read)
-    found = {table.name: _recovery(table, before, partitions, now) for table in fed}
+    recoveries = {table.name: _recovery(table, before, partitions, now) for table in fed}
     generations, moves, incomplete = dict[str, int](), dict[StreamPartition, int](), list[str]()
     # A side input that is read again is so for all that it feeds, or their newer rows would be followed by older ones.
-    again = {source for one in fed if _from_oldest(found[one.name]) for source in one.sources}
+    again = {source for table in fed if _from_oldest(recoveries[table.name]) for source in table.sources}
     for table in fed:
-        own = [one for one in partitions if one.stream in table.sources]
-        renewed = found[table.name].start is not SourceStart.STORED or not again.isdisjoint(table.sources)
+        side_inputs = [partition for partition in partitions if partition.stream in table.sources]
+        renewed = recoveries[table.name].start is not SourceStart.STORED or not again.isdisjoint(table.sources)
         generations[table.name] = before.batch + 1 if renewed else before.tables.get(table.name, 0)
-        lacks = found[table.name].incomplete and again.isdisjoint(table.sources)
-        for one in own:
-            stands = before.positions.get(one)
-            if stands is None:
+        lacks = recoveries[table.name].incomplete and again.isdisjoint(table.sources)
+        for partition in side_inputs:
+            position = before.positions.get(partition)
+            if position is None:
                 continue
-            start = starting_offset(stands - 1, bounds[one].oldest)
-            to = bounds[one].oldest if one.stream in again else start.offset
-            lacks = lacks or (start.gone > 0 and one.stream not in again)
-            if to != stands:
-                moves[one] = to
+            start = starting_offset(position - 1, bounds[partition].oldest)
+            to = bounds[partition].oldest if partition.stream in again else start.offset
+            lacks = lacks or (start.gone > 0 and partition.stream not in again)
+            if to != position:
+                moves[partition] = to
         if lacks:
             incomplete.append(table.name)
     return TableStarts(generations, moves, tuple(sorted(incomplete)))
 
 
 def _recovery(table: FedTable, before: Offsets, partitions: Iterable[StreamPartition], now: int) -> TableRecovery:
-    own = frozenset(one for one in partitions if one.stream in table.sources)
+    side_inputs = frozenset(partition for partition in partitions if partition.stream in table.sources)
     read_before, lacking = table.name in before.tables, table.name in before.incomplete
     # Nothing feeds a table again that steps write: what it holds counts, whatever kind of table it was before.
-    known = read_before or not table.sources
+    present = read_before or not table.sources
     # App, run and partitions fit: offsets are of this run, and grown side inputs leave keys with their tasks.
-    store = StoreFacts("", "", table.name, own, before.now, checksums_good=True, incomplete=lacking)
-    wanted = StoreRequirement("", "", table.name, own, table.max_age, now, bootstrap=table.bootstrap)
-    valid = known and store_fault(store, wanted) is None
-    local = LocalStore.VALID if valid else LocalStore.INVALID if known else LocalStore.ABSENT
+    store = StoreFacts("", "", table.name, side_inputs, before.now, checksums_good=True, incomplete=lacking)
+    requirement = StoreRequirement("", "", table.name, side_inputs, table.max_age, now, bootstrap=table.bootstrap)
+    valid = present and store_fault(store, requirement) is None
+    local = LocalStore.VALID if valid else LocalStore.INVALID if present else LocalStore.ABSENT
     # Under a new name, a table has read nothing yet, even where its side inputs were read for another.
     facts = TableFacts(table.bootstrap, not table.anew, local, read_before=read_before, lacking=lacking)
     return recover(facts)
 
 
-def _from_oldest(found: TableRecovery) -> bool:
-    return found.start is SourceStart.OLDEST
+def _from_oldest(recovery: TableRecovery) -> bool:
+    return recovery.start is SourceStart.OLDEST
 
 
 def loading_tables(
@@ -119,14 +119,20 @@ def loading_tables(
 
     `ends`: when the attempt began.
     """
-    found = dict[str, int](sets.loading)
+    loading = dict[str, int](sets.loading)
     for table in tables:
         if table.bootstrap:
-            own = {one: at for one, at in positions.items() if one.stream in table.sources and one in ends}
-            loading = TableLoading.noted({one: SourceBounds(at, ends[one]) for one, at in own.items()})
-            if not loading.loaded:
-                found[table.name] = loading.left
-    return found
+            positions_read = {
+                partition: position
+                for partition, position in positions.items()
+                if partition.stream in table.sources and partition in ends
+            }
+            table_loading = TableLoading.noted(
+                {partition: SourceBounds(position, ends[partition]) for partition, position in positions_read.items()}
+            )
+            if not table_loading.loaded:
+                loading[table.name] = table_loading.left
+    return loading
 
 
 def waiting_inputs(
@@ -137,6 +143,6 @@ def waiting_inputs(
         return {}
     side_inputs = {source for table in tables for source in table.sources}
     why = {name: sets.problems.get(name, f"{records:,} records left") for name, records in sorted(loading.items())}
-    left = ", ".join(f"{name} ({said})" for name, said in why.items())
-    said = f"the app's inputs wait until its tables are loaded: {left}"
-    return {one: said for one in partitions if one.stream not in side_inputs}
+    left = ", ".join(f"{name} ({problem})" for name, problem in why.items())
+    reason = f"the app's inputs wait until its tables are loaded: {left}"
+    return {partition: reason for partition in partitions if partition.stream not in side_inputs}

@@ -54,62 +54,62 @@ class JoinedTasks:
 
 def joined_sides(compiled: CompiledGraph) -> tuple[JoinedSides, ...]:
     """Return the joins of an app."""
-    reach, found = compiled.reach(), []
+    reach, joins = compiled.reach(), []
     for node in compiled.nodes:
         if node.join is None:
             continue
-        left, right = (reach[at] for at in node.inputs)
+        left, right = (reach[place] for place in node.inputs)
         sides = JoinedSide(left - right, _sources(compiled, left)), JoinedSide(right - left, _sources(compiled, right))
         most = floor_millis(Micros(node.join.before + node.join.after)) + _SLACK
-        found.append(JoinedSides(node.name, sides, most, left | right))
-    return tuple(found)
+        joins.append(JoinedSides(node.name, sides, most, left | right))
+    return tuple(joins)
 
 
 def _sources(compiled: CompiledGraph, streams: frozenset[str]) -> frozenset[str]:
-    reach, found, todo = compiled.reach(), set(streams), list(streams)
+    reach, sources, todo = compiled.reach(), set(streams), list(streams)
     while todo:
         name = todo.pop()
-        new = frozenset[str]().union(*(reach[sink.index] for sink in compiled.sinks if sink.name == name)) - found
-        found |= new
+        new = frozenset[str]().union(*(reach[sink.index] for sink in compiled.sinks if sink.name == name)) - sources
+        sources |= new
         todo += new
-    return frozenset(found)
+    return frozenset(sources)
 
 
 def held_partitions(
     joins: Iterable[JoinedSides],
     inputs: Mapping[str, Sequence[StreamPartition]],
-    seen: JoinedTasks,
+    tasks: JoinedTasks,
     unread: Set[StreamPartition],
 ) -> dict[StreamPartition, str]:
     """Return the partitions that are not read in this batch, each with the reason."""
-    held: dict[StreamPartition, str] = {}
+    reasons: dict[StreamPartition, str] = {}
     waits: list[_Wait] = []
     by_stream: dict[str, set[StreamPartition]] = {}
-    for one in unread:
-        by_stream.setdefault(one.stream, set()).add(one)
+    for partition in unread:
+        by_stream.setdefault(partition.stream, set()).add(partition)
     for join in joins:
-        rows = {task: steps[join.step] for task, steps in seen.unjoined.items() if join.step in steps}
+        rows = {task: steps[join.step] for task, steps in tasks.unjoined.items() if join.step in steps}
         for task, partitions in inputs.items():
             if task in rows:
-                said = (
+                reason = (
                     f"step {join.step}: {sum(rows.values())} rows wait to be joined, because rows of their keys make "
                     f"very many pairs; {', '.join(sorted(join.reads))} wait until they are"
                 )
-                held.update({one: said for one in partitions if one.stream in join.reads})
+                reasons.update({partition: reason for partition in partitions if partition.stream in join.reads})
                 continue
-            for mine, other in (join.sides, reversed(join.sides)):
-                ahead = _ahead(seen.marks.get(task, {}), mine, other)
+            for side, other in (join.sides, reversed(join.sides)):
+                ahead = _ahead(tasks.marks.get(task, {}), side, other)
                 if ahead is None or ahead <= join.most:
                     continue
-                said = (
-                    f"step {join.step}: {', '.join(sorted(mine.streams))} is {time_span(ahead)} ahead of "
+                reason = (
+                    f"step {join.step}: {', '.join(sorted(side.streams))} is {time_span(ahead)} ahead of "
                     f"{', '.join(sorted(other.streams))}, and waits until that is read"
                 )
-                waiting = frozenset(one for one in partitions if one.stream in mine.streams)
-                waits.append(_Wait(waiting, _unread_of(other, partitions, by_stream), said))
+                waiting = frozenset(partition for partition in partitions if partition.stream in side.streams)
+                waits.append(_Wait(waiting, _unread_of(other, partitions, by_stream), reason))
     for wait in _ending(waits, unread):
-        held.update(dict.fromkeys(wait.partitions, wait.said))
-    return held
+        reasons.update(dict.fromkeys(wait.partitions, wait.reason))
+    return reasons
 
 
 class _Wait(NamedTuple):
@@ -118,15 +118,19 @@ class _Wait(NamedTuple):
     partitions: frozenset[StreamPartition]
     until: frozenset[StreamPartition]
     """What is still to be read for the other side."""
-    said: str
+    reason: str
 
 
 def _unread_of(
     side: JoinedSide, partitions: Sequence[StreamPartition], unread: Mapping[str, Set[StreamPartition]]
 ) -> frozenset[StreamPartition]:
     """Return what is still to be read for a side of this task, by it or on the way to it."""
-    own = frozenset(one for one in partitions if one.stream in side.streams and one in unread.get(one.stream, ()))
-    return own.union(*(unread.get(stream, ()) for stream in side.sources - side.streams))
+    own_unread = frozenset(
+        partition
+        for partition in partitions
+        if partition.stream in side.streams and partition in unread.get(partition.stream, ())
+    )
+    return own_unread.union(*(unread.get(stream, ()) for stream in side.sources - side.streams))
 
 
 def _ending(waits: Sequence[_Wait], unread: Set[StreamPartition]) -> list[_Wait]:
@@ -145,10 +149,12 @@ def _ending(waits: Sequence[_Wait], unread: Set[StreamPartition]) -> list[_Wait]
         endless = [wait for wait in endless if wait.until.isdisjoint(read)]
 
 
-def _ahead(marks: Mapping[str, int | None], mine: JoinedSide, other: JoinedSide) -> int | None:
+def _ahead(marks: Mapping[str, int | None], side: JoinedSide, other: JoinedSide) -> int | None:
     """Return how far a side is ahead; None if that is not known."""
-    here, there = ([marks.get(stream) for stream in side.streams] for side in (mine, other))
-    known_here, known_there = ([mark for mark in some if mark is not None] for some in (here, there))
-    if len(known_here) < len(here) or len(known_there) < len(there) or not here or not there:
+    side_marks, other_marks = ([marks.get(stream) for stream in joined_side.streams] for joined_side in (side, other))
+    side_known, other_known = (
+        [mark for mark in marks_of if mark is not None] for marks_of in (side_marks, other_marks)
+    )
+    if len(side_known) < len(side_marks) or len(other_known) < len(other_marks) or not side_marks or not other_marks:
         return None  # not known, or both sides are read from the same streams
-    return min(known_here) - min(known_there)
+    return min(side_known) - min(other_known)

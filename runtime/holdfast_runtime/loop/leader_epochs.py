@@ -20,12 +20,12 @@ CutQuestion = Callable[[Mapping[StreamPartition, EpochPosition]], Mapping[Stream
 """Returns the partitions whose current leaders don't have the records before a position."""
 
 
-def epochs_after(known: Epochs, bounds: Bounds, moved: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+def epochs_after(before: Epochs, bounds: Bounds, moved: Collection[StreamPartition]) -> dict[StreamPartition, int]:
     """Return the epochs of all positions after a batch; `moved`: partitions whose position or its epoch is new.
 
     A position that stays keeps its epoch: an older one says more, as later leaders may have added nothing.
     """
-    epochs = {partition: epoch for partition, epoch in known.items() if partition not in moved}
+    epochs = {partition: epoch for partition, epoch in before.items() if partition not in moved}
     for partition, bound in bounds.items():
         if partition not in epochs and bound.epoch is not None:
             epochs[partition] = bound.epoch

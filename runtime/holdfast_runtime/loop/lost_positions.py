@@ -109,22 +109,22 @@ def find_replaced(
     ]
 
 
-def lost_error(found: Sequence[LostPosition], planned: int | None = None) -> PositionLostError:
+def lost_error(lost_positions: Sequence[LostPosition], planned: int | None = None) -> PositionLostError:
     """Return one error for all lost positions. `planned`: the batch that was to be repeated and can't be."""
-    first, *more = sorted(found, key=lambda lost: lost.partition)
-    told = f". Also lost: {', '.join(str(lost.partition) for lost in more)}" if more else ""
+    first, *more = sorted(lost_positions, key=lambda lost: lost.partition)
+    details = f". Also lost: {', '.join(str(lost.partition) for lost in more)}" if more else ""
     if planned is not None:
-        told += (
+        details += (
             f". Batch {planned} was planned to read up to there, and would read other records now: before positions "
             f"can be set, have it planned again (runtime.replan, or holdfast offsets --replan)"
         )
-    return PositionLostError(f"{first.sentence}{told}", [lost.setting for lost in (first, *more)])
+    return PositionLostError(f"{first.sentence}{details}", [lost.setting for lost in (first, *more)])
 
 
-def recreated_error(stream: str, found: str, known: str) -> PositionLostError:
+def recreated_error(stream: str, new_id: str, read_id: str) -> PositionLostError:
     """Return the error for a topic that has another id than the one that was read."""
     message = (
-        f"the topic of stream {stream} was deleted and created again: its id is {found}, and the records read so far "
-        f"came from {known}. Start a new run (another spec.runId) to read the new topic from its beginning"
+        f"the topic of stream {stream} was deleted and created again: its id is {new_id}, and the records read so far "
+        f"came from {read_id}. Start a new run (another spec.runId) to read the new topic from its beginning"
     )
     return PositionLostError(message, [f"{stream}=oldest"])

@@ -85,42 +85,48 @@ class AttemptInputs:
         return self.shared.union(*self.inputs.values())
 
 
-def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, jump: Jump | None = None) -> Offsets:
+def next_offsets(before: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot, jump: Jump | None = None) -> Offsets:
     """Return the offsets after the next batch; `before` itself if there is none. `jump`: the batch makes it."""
-    found = before if jump is None else jumped(before, jump, reading.partitions)
-    _check_same(found, seen.ids)
-    now = max(seen.now, before.now)
-    if seen.first and reading.tables:
-        tables = table_starts(found, reading.tables, reading.partitions, seen.bounds, now)
+    offsets = before if jump is None else jumped(before, jump, reading.partitions)
+    _check_same(offsets, snapshot.ids)
+    now = max(snapshot.now, before.now)
+    if snapshot.first and reading.tables:
+        tables = table_starts(offsets, reading.tables, reading.partitions, snapshot.bounds, now)
     else:
-        tables = unchanged(found)
-    tables = replace(tables, generations={**tables.generations, **seen.data_sets.numbers})
-    stood = {one: found.positions[one] for one in tables.moves}
-    found = replace(found, positions={**found.positions, **tables.moves})
-    fresh = {one: _first(one, before, reading, seen) for one in reading.partitions if one not in found.positions}
-    positions = {**found.positions, **fresh}
-    ends = dict(found.ends)
+        tables = unchanged(offsets)
+    tables = replace(tables, generations={**tables.generations, **snapshot.data_sets.numbers})
+    positions_before = {partition: offsets.positions[partition] for partition in tables.moves}
+    offsets = replace(offsets, positions={**offsets.positions, **tables.moves})
+    fresh = {
+        partition: _first(partition, before, reading, snapshot)
+        for partition in reading.partitions
+        if partition not in offsets.positions
+    }
+    positions = {**offsets.positions, **fresh}
+    ends = dict(offsets.ends)
     for partition in reading.partitions:
         if partition.stream in reading.bounded and partition not in ends:
-            ends[partition] = seen.bounds[partition].end
-    sizes = {**found.record_bytes, **{stream: ceil(size) for stream, size in seen.record_bytes.items()}}
+            ends[partition] = snapshot.bounds[partition].end
+    sizes = {**offsets.record_bytes, **{stream: ceil(size) for stream, size in snapshot.record_bytes.items()}}
     # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
     moved = {**tables.moves, **({} if jump is None else jump.to)}
-    _check_there(reading, seen, replace(found, positions=positions, ends=ends), moved)
-    backlogs = _backlogs(reading, seen, positions, ends, {**seen.assumed_bytes, **sizes, **seen.record_bytes})
+    _check_there(reading, snapshot, replace(offsets, positions=positions, ends=ends), moved)
+    backlogs = _backlogs(
+        reading, snapshot, positions, ends, {**snapshot.assumed_bytes, **sizes, **snapshot.record_bytes}
+    )
     new = {child: first for child, first in reading.after.items() if child in fresh}
-    noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
+    noticed = noticed_now(before.noticed, new, snapshot.bounds, now, reading.grace)
     after = after_grace(reading.after, noticed, ends)
     jumps = {partition: (to, to) for partition, to in moved.items()}
-    loading = _loading(reading, seen, positions)
-    held = _held(reading, seen, backlogs, loading)
-    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held)}
+    loading = _loading(reading, snapshot, positions)
+    held_back = _held(reading, snapshot, backlogs, loading)
+    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held_back)}
     # A location without a task in this batch reads shared partitions, or fetches a data set, when it has one.
-    changed = seen.data_sets.numbers.items() - before.tables.items()
+    changed = snapshot.data_sets.numbers.items() - before.tables.items()
     # What was due while tables loaded is due behind that, with or without records.
     loaded = before.quiet and not loading
-    everyone = seen.first or loaded or bool(changed) or not reading.shared.isdisjoint(ranges)
-    wakes = {} if loading else seen.wakes
+    everyone = snapshot.first or loaded or bool(changed) or not reading.shared.isdisjoint(ranges)
+    wakes = {} if loading else snapshot.wakes
     taking_part = [
         task for task, inputs in reading.inputs.items() if everyone or _takes_part(task, inputs, ranges, wakes, now)
     ]
@@ -134,17 +140,17 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         ends=ends,
         starts={partition: start for partition, (start, _) in ranges.items()},
         taking_part=tuple(taking_part),
-        ids={**found.ids, **seen.ids},
-        jumped=stood if jump is None else {**stood, **jump.found},
+        ids={**offsets.ids, **snapshot.ids},
+        jumped=positions_before if jump is None else {**positions_before, **jump.found},
         jump=before.jump if jump is None else jump.id,
         noticed=noticed,
-        skew=seen.skew,
+        skew=snapshot.skew,
         record_bytes=sizes,
         tables=tables.generations,
         incomplete=tables.incomplete,
         table_inputs=_table_inputs(before, reading, tables, {**positions, **moved}, moved),
         quiet=bool(loading),
-        epochs=epochs_after(found.epochs, seen.bounds, ranges),
+        epochs=epochs_after(offsets.epochs, snapshot.bounds, ranges),
     )
 
 
@@ -156,91 +162,101 @@ def _table_inputs(
     moved: Container[StreamPartition],
 ) -> dict[StreamPartition, int]:
     """Return where each location has to start with its side inputs, if it holds nothing or less."""
-    begun = {table.name for table in reading.tables if tables.generations[table.name] == before.batch + 1}
-    renewed = {source for table in reading.tables if table.name in begun for source in table.sources}
-    known = before.table_inputs
+    begun_tables = {table.name for table in reading.tables if tables.generations[table.name] == before.batch + 1}
+    renewed = {source for table in reading.tables if table.name in begun_tables for source in table.sources}
+    offsets_before = before.table_inputs
     return {
-        one: positions[one] if one.stream in renewed or one in moved else known.get(one, positions[one])
-        for one in sorted(reading.shared)
+        partition: positions[partition]
+        if partition.stream in renewed or partition in moved
+        else offsets_before.get(partition, positions[partition])
+        for partition in sorted(reading.shared)
     }
 
 
-def held_inputs(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> list[str]:
+def held_inputs(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> list[str]:
     """Return which streams are not read on for now because of joins or tables, and why, one sentence each."""
     if not reading.joins and not reading.tables:
         return []
-    positions = _positions(after, reading, seen)
-    backlogs = _backlogs(reading, seen, positions, after.ends, {})
-    held = _held(reading, seen, backlogs, _loading(reading, seen, positions))
-    return sorted(set(held.values()))
+    positions = _positions(after, reading, snapshot)
+    backlogs = _backlogs(reading, snapshot, positions, after.ends, {})
+    reasons = _held(reading, snapshot, backlogs, _loading(reading, snapshot, positions))
+    return sorted(set(reasons.values()))
 
 
-def tables_left(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> dict[str, int]:
+def tables_left(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> dict[str, int]:
     """Return table that inputs wait for -> how many records of its side inputs are to be read after a batch."""
-    return _loading(reading, seen, _positions(after, reading, seen))
+    return _loading(reading, snapshot, _positions(after, reading, snapshot))
 
 
-def lag(reading: AttemptInputs, seen: LoopSnapshot, after: Offsets) -> int:
+def lag(reading: AttemptInputs, snapshot: LoopSnapshot, after: Offsets) -> int:
     """Return how many known records are still unread after a batch."""
-    backlogs = _backlogs(reading, seen, _positions(after, reading, seen), after.ends, {})
+    backlogs = _backlogs(reading, snapshot, _positions(after, reading, snapshot), after.ends, {})
     return sum(backlog.lag for backlog in backlogs.values())
 
 
-def _positions(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> dict[StreamPartition, int]:
+def _positions(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> dict[StreamPartition, int]:
     """Return where each partition is read on, among the records that it still has."""
-    return {one: max(after.positions.get(one, 0), seen.bounds[one].oldest) for one in reading.partitions}
+    return {
+        partition: max(after.positions.get(partition, 0), snapshot.bounds[partition].oldest)
+        for partition in reading.partitions
+    }
 
 
-def _loading(reading: AttemptInputs, seen: LoopSnapshot, positions: Mapping[StreamPartition, int]) -> dict[str, int]:
-    return loading_tables(reading.tables, positions, seen.began, seen.data_sets)
+def _loading(
+    reading: AttemptInputs, snapshot: LoopSnapshot, positions: Mapping[StreamPartition, int]
+) -> dict[str, int]:
+    return loading_tables(reading.tables, positions, snapshot.began, snapshot.data_sets)
 
 
 def _held(
     reading: AttemptInputs,
-    seen: LoopSnapshot,
+    snapshot: LoopSnapshot,
     backlogs: Mapping[StreamPartition, Backlog],
     loading: Mapping[str, int],
 ) -> Mapping[StreamPartition, str]:
     """Return the partitions that are not read on, because of joins or of tables, each with the reason."""
     unread = {partition for partition, backlog in backlogs.items() if backlog.lag}
-    waiting = waiting_inputs(loading, reading.tables, backlogs, seen.data_sets)
-    return {**held_partitions(reading.joins, reading.inputs, seen.joined, unread), **waiting}
+    waiting = waiting_inputs(loading, reading.tables, backlogs, snapshot.data_sets)
+    return {**held_partitions(reading.joins, reading.inputs, snapshot.joined, unread), **waiting}
 
 
-def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> int:
+def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> int:
     """Return where to start reading a partition that was not read before.
 
     A new run has written nothing yet, so it skips what is in intermediate streams. Later a new partition may hold the
     run's own records: a batch that an earlier attempt had planned is replayed before the next one is decided.
     """
-    bounds = seen.bounds[partition]
+    bounds = snapshot.bounds[partition]
     return bounds.end if not before.batch and partition.stream in reading.own else bounds.oldest
 
 
-def check_replay(planned: Offsets, seen: LoopSnapshot) -> None:
+def check_replay(planned: Offsets, snapshot: LoopSnapshot) -> None:
     """Refuse to repeat a batch whose records are others now."""
-    _check_same(planned, seen.ids)
-    if replaced := find_replaced(planned, seen.bounds, seen.cut):
+    _check_same(planned, snapshot.ids)
+    if replaced := find_replaced(planned, snapshot.bounds, snapshot.cut):
         raise lost_error(replaced, planned.batch)
 
 
 def _check_same(before: Offsets, ids: Mapping[str, str]) -> None:
     """Refuse to read a topic that was deleted and created again under the same name."""
-    for stream, known in before.ids.items():
-        found = ids.get(stream, known)
-        if found != known:
-            raise recreated_error(stream, found, known)
+    for stream, read_id in before.ids.items():
+        new_id = ids.get(stream, read_id)
+        if new_id != read_id:
+            raise recreated_error(stream, new_id, read_id)
 
 
 def _check_there(
-    reading: AttemptInputs, seen: LoopSnapshot, offsets: Offsets, moved: Container[StreamPartition]
+    reading: AttemptInputs, snapshot: LoopSnapshot, offsets: Offsets, moved: Container[StreamPartition]
 ) -> None:
     """Refuse to go on from positions that their partitions do not have; `moved`: read on from elsewhere in any case."""
-    at, ends = offsets.positions, offsets.ends
-    found = (find_lost(one, at[one], seen.bounds[one], ends.get(one)) for one in reading.partitions)
-    lost = {one.partition: one for one in found if one is not None}
-    cut = {one: said for one, said in seen.cut.items() if one not in moved}
-    replaced = {one.partition: one for one in find_replaced(offsets, seen.bounds, cut)}
+    positions, ends = offsets.positions, offsets.ends
+    verdicts = (
+        find_lost(partition, positions[partition], snapshot.bounds[partition], ends.get(partition))
+        for partition in reading.partitions
+    )
+    lost = {verdict.partition: verdict for verdict in verdicts if verdict is not None}
+    cut = {partition: log_cut for partition, log_cut in snapshot.cut.items() if partition not in moved}
+    replaced = {position.partition: position for position in find_replaced(offsets, snapshot.bounds, cut)}
     if lost or replaced:
         raise lost_error([*{**lost, **replaced}.values()])
 
@@ -258,14 +274,14 @@ def _takes_part(
 
 def _backlogs(
     reading: AttemptInputs,
-    seen: LoopSnapshot,
+    snapshot: LoopSnapshot,
     positions: Mapping[StreamPartition, int],
     ends: Mapping[StreamPartition, int],
     record_bytes: Mapping[str, float],
 ) -> dict[StreamPartition, Backlog]:
     backlogs = {}
     for partition in reading.partitions:
-        end = min(seen.bounds[partition].end, ends.get(partition, seen.bounds[partition].end))
+        end = min(snapshot.bounds[partition].end, ends.get(partition, snapshot.bounds[partition].end))
         backlogs[partition] = Backlog(positions[partition], end, record_bytes.get(partition.stream, 0.0))
     return backlogs
 
@@ -278,13 +294,17 @@ def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoc
             end.turns[task],
             _ranges(end, inputs[task]),
             _ended(end, inputs[task]),
-            {one: end.jumped[one] for one in inputs[task] if one in end.jumped},
-            {one: gave[one] for one in inputs[task] if one in gave},
+            {partition: end.jumped[partition] for partition in inputs[task] if partition in end.jumped},
+            {partition: gave[partition] for partition in inputs[task] if partition in gave},
         )
         for task in end.taking_part
     }
-    shared = {one: (start, end.positions[one]) for one, start in end.table_inputs.items()}
-    epochs = {one: known for one, known in end.epochs.items() if one in end.starts or one in shared}
+    shared = {partition: (start, end.positions[partition]) for partition, start in end.table_inputs.items()}
+    epochs = {
+        partition: leader_epoch
+        for partition, leader_epoch in end.epochs.items()
+        if partition in end.starts or partition in shared
+    }
     return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared, end.quiet, epochs)
 
 
@@ -300,11 +320,15 @@ def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
 
 def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[OffsetRange, ...]:
     return tuple(
-        OffsetRange(one, end.starts[one], end.positions[one], end.epochs.get(one))
-        for one in inputs
-        if one in end.starts
+        OffsetRange(partition, end.starts[partition], end.positions[partition], end.epochs.get(partition))
+        for partition in inputs
+        if partition in end.starts
     )
 
 
 def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:
-    return tuple(one for one in inputs if one in end.ends and end.positions.get(one, 0) >= end.ends[one])
+    return tuple(
+        partition
+        for partition in inputs
+        if partition in end.ends and end.positions.get(partition, 0) >= end.ends[partition]
+    )

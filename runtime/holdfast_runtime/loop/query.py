@@ -227,42 +227,42 @@ class _Runner:
         self._planned_in = (time.perf_counter() - began) * 1000
         return after
 
-    def _next(self, before: Offsets, seen: LoopSnapshot, jump: Jump | None) -> Offsets:
-        after = next_offsets(before, self._loop.reading, seen, jump)
+    def _next(self, before: Offsets, snapshot: LoopSnapshot, jump: Jump | None) -> Offsets:
+        after = next_offsets(before, self._loop.reading, snapshot, jump)
         idle = after is before
         if self._loop.reading.inputs.keys() <= self._standing.ended and (idle or self._only_tables(after)):
             return self._over(EndCause.COMPLETED, before)
         totals = self._totals
-        self._look_behind(after, seen)
+        self._look_behind(after, snapshot)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
         done = idle and not self._lag
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
         if ending is not None:
             return self._over(ending, before)
         self._answered = None if idle else after
-        if seen.data_sets.numbers:
-            self._tell_of(TablesLoading(self._loading, seen.data_sets.problems))
+        if snapshot.data_sets.numbers:
+            self._tell_of(TablesLoading(self._loading, snapshot.data_sets.problems))
         return after
 
-    def _look_behind(self, after: Offsets, seen: LoopSnapshot) -> None:
+    def _look_behind(self, after: Offsets, snapshot: LoopSnapshot) -> None:
         """Note what is left and what is waited for after a batch."""
         reading = self._loop.reading
-        self._lag = lag(reading, seen, after)
-        self._held, self._loading = held_inputs(after, reading, seen), tables_left(after, reading, seen)
+        self._lag = lag(reading, snapshot, after)
+        self._held, self._loading = held_inputs(after, reading, snapshot), tables_left(after, reading, snapshot)
 
     def _look_behind_replayed(self, offsets: Offsets) -> None:
         """Note it for a batch that an earlier attempt has planned, and that this one reports."""
 
-        def seen() -> LoopSnapshot:
+        def look() -> LoopSnapshot:
             sets = self._loop.data_sets(offsets.tables)
             bounds, ids = self._loop.bounds(), self._loop.ids()
             cut = self._checks.cut(offsets, bounds)
             return self._standing.seen(bounds, offsets.time, ids, data_sets=sets, cut=cut)
 
-        found = patiently(seen, self._waits, self._loop.drain)
-        check_replay(offsets, found)
+        snapshot = patiently(look, self._waits, self._loop.drain)
+        check_replay(offsets, snapshot)
         self._looked = True
-        self._look_behind(offsets, found)
+        self._look_behind(offsets, snapshot)
 
     def _only_tables(self, after: Offsets) -> bool:
         """Whether a batch would do nothing but change tables."""
@@ -271,8 +271,8 @@ class _Runner:
 
     def _tell_of(self, tables: TablesLoading) -> None:
         """Report what is loaded beside the batches, but not each record."""
-        told = time.monotonic() - self._told_of_tables
-        if tables != self._tables and (tables.problems != self._tables.problems or told >= _TOLD_EVERY):
+        elapsed = time.monotonic() - self._told_of_tables
+        if tables != self._tables and (tables.problems != self._tables.problems or elapsed >= _TOLD_EVERY):
             self._tables, self._told_of_tables = tables, time.monotonic()
             self._loop.listen(tables)
 

@@ -50,47 +50,47 @@ def plan_ranges(
     backlogs: Mapping[StreamPartition, Backlog],
     limits: BatchLimits,
     after: Mapping[StreamPartition, ParentEnd],
-    held: Container[StreamPartition] = (),
+    held_back: Container[StreamPartition] = (),
 ) -> dict[StreamPartition, tuple[int, int]]:
     """Return partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out.
 
-    `after`: new partitions that wait until their parents are processed to there; `held`: partitions not to read now.
+    `after`: new partitions that wait until their parents are processed to there; `held_back`: partitions not read now.
     """
     processed = {partition: backlog.position for partition, backlog in backlogs.items()}
-    wanted = {
+    counts = {
         partition: min(backlogs[partition].lag, limits.records_per_partition)
         for partition in sorted(backlogs)
-        if backlogs[partition].lag and partition not in held and may_be_read(partition, after, processed)
+        if backlogs[partition].lag and partition not in held_back and may_be_read(partition, after, processed)
     }
     if limits.bytes_in_all is not None:
-        wanted = _within_bytes(wanted, backlogs, limits.bytes_in_all)
+        counts = _within_bytes(counts, backlogs, limits.bytes_in_all)
     return {
         partition: (backlogs[partition].position, backlogs[partition].position + count)
-        for partition, count in wanted.items()
+        for partition, count in counts.items()
         if count
     }
 
 
 def _within_bytes(
-    wanted: Mapping[StreamPartition, int], backlogs: Mapping[StreamPartition, Backlog], most: int
+    counts: Mapping[StreamPartition, int], backlogs: Mapping[StreamPartition, Backlog], most: int
 ) -> dict[StreamPartition, int]:
     """Limit counts to bytes: half in equal shares, half by lag; what a partition does not need goes to the others."""
-    needs = {partition: count * backlogs[partition].record_bytes for partition, count in wanted.items()}
+    needs = {partition: count * backlogs[partition].record_bytes for partition, count in counts.items()}
     if sum(needs.values()) <= most:
-        return dict(wanted)
+        return dict(counts)
     equal = _filled(needs, dict.fromkeys(needs, 1.0), most / 2)
     rest = {partition: need - equal[partition] for partition, need in needs.items()}
     by_lag = _filled(
         rest, {partition: float(backlogs[partition].lag) for partition in needs}, most - sum(equal.values())
     )
-    counts = {}
-    for partition, count in wanted.items():
+    limited = {}
+    for partition, count in counts.items():
         size = backlogs[partition].record_bytes
-        counts[partition] = count if not size else min(count, int((equal[partition] + by_lag[partition]) / size))
-    if starved := [partition for partition, count in counts.items() if not count]:
+        limited[partition] = count if not size else min(count, int((equal[partition] + by_lag[partition]) / size))
+    if starved := [partition for partition, count in limited.items() if not count]:
         # Records larger than their share would never be read while others keep coming, so one of them is always read.
-        counts[max(starved, key=lambda partition: (backlogs[partition].lag, partition))] = 1
-    return counts
+        limited[max(starved, key=lambda partition: (backlogs[partition].lag, partition))] = 1
+    return limited
 
 
 def _filled(
@@ -125,12 +125,12 @@ def noticed_now(
     grace: int,
 ) -> dict[StreamPartition, NewPartition]:
     """Return what is known of new partitions now; `grace` is in milliseconds."""
-    known = {**{child: NewPartition(first.parent, now) for child, first in new.items()}, **before}
+    new_partitions = {**{child: NewPartition(first.parent, now) for child, first in new.items()}, **before}
     return {
-        child: NewPartition(one.parent, one.at, bounds[one.parent].end)
-        if one.end is None and one.parent in bounds and now >= one.at + grace
-        else one
-        for child, one in known.items()
+        child: NewPartition(new_partition.parent, new_partition.at, bounds[new_partition.parent].end)
+        if new_partition.end is None and new_partition.parent in bounds and now >= new_partition.at + grace
+        else new_partition
+        for child, new_partition in new_partitions.items()
     }
 
 
@@ -140,20 +140,26 @@ def after_grace(
     bounded: Mapping[StreamPartition, int],
 ) -> dict[StreamPartition, ParentEnd]:
     """Return which partitions wait for which, and up to which offset; `bounded`: ends behind which nothing is read."""
-    found = {}
+    parent_ends = {}
     for child, first in after.items():
-        one = noticed.get(child)
-        offset = first.offset if one is None else _NEVER if one.end is None else max(one.end, first.offset)
+        new_partition = noticed.get(child)
+        offset = (
+            first.offset
+            if new_partition is None
+            else _NEVER
+            if new_partition.end is None
+            else max(new_partition.end, first.offset)
+        )
         if offset != _NEVER:
             offset = min(offset, bounded.get(first.parent, offset))
-        found[child] = ParentEnd(first.parent, offset)
-    return found
+        parent_ends[child] = ParentEnd(first.parent, offset)
+    return parent_ends
 
 
 def settled(noticed: Mapping[StreamPartition, NewPartition]) -> dict[StreamPartition, int]:
     """Return parent partition -> offset from which on a key that belongs to a new partition is misplaced there."""
-    found: dict[StreamPartition, int] = {}
-    for one in noticed.values():
-        end = _NEVER if one.end is None else one.end
-        found[one.parent] = max(end, found.get(one.parent, 0))
-    return {parent: end for parent, end in found.items() if end != _NEVER}
+    ends: dict[StreamPartition, int] = {}
+    for new_partition in noticed.values():
+        end = _NEVER if new_partition.end is None else new_partition.end
+        ends[new_partition.parent] = max(end, ends.get(new_partition.parent, 0))
+    return {parent: end for parent, end in ends.items() if end != _NEVER}

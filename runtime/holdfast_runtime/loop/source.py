@@ -145,5 +145,5 @@ def _converse(connection: "Connection", answer: Answer) -> None:
 
 def _wake(address: str) -> None:
     """Connect without the secret: `accept` raises, and the thread ends."""
-    with socket.socket(socket.AF_UNIX) as one:
-        one.connect(address)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(address)

@@ -61,7 +61,7 @@ class TaskLedger:
         cut: Mapping[StreamPartition, LogCut] | None = None,
     ) -> LoopSnapshot:
         """Return what the decision about the next batch is based on."""
-        self.began = self.began or {partition: one.end for partition, one in bounds.items()}
+        self.began = self.began or {partition: bound.end for partition, bound in bounds.items()}
         return LoopSnapshot(
             bounds,
             time.now,
@@ -93,11 +93,11 @@ class TaskLedger:
 
     def buffered(self) -> dict[str, BufferedRows]:
         """Return the rows of all tasks that wait for a partner, by step and side."""
-        found: dict[str, BufferedRows] = {}
+        totals: dict[str, BufferedRows] = {}
         for sides in self.buffers.values():
             for side, rows in sides.items():
-                found[side] = rows.with_others(found[side]) if side in found else rows
-        return found
+                totals[side] = rows.with_others(totals[side]) if side in totals else rows
+        return totals
 
     def _note(self, task: TaskReport, now: int) -> None:
         wake = now if task.replayed else task.wake
@@ -116,8 +116,8 @@ class TaskLedger:
         for stream, size in task.bytes_read.items():
             # A range may hold no records at all, only a gap of offsets: that does not mean that records are small.
             if size and (records := task.read.get(stream, 0)):
-                known, measured = self.record_bytes.get(stream), size / records
-                self.record_bytes[stream] = measured if known is None else _KEEP * known + (1 - _KEEP) * measured
+                average, measured = self.record_bytes.get(stream), size / records
+                self.record_bytes[stream] = measured if average is None else _KEEP * average + (1 - _KEEP) * measured
 
 
 def _time(mark: TaskMark) -> int:
