@@ -47,9 +47,9 @@ class BatchClock:
 
     def at(self, instant: Instant, last: BatchTime) -> tuple[BatchTime, str | None]:
         """Return the batch time now, given the last batch's, and a message if the host's clock has jumped."""
-        said = self._begin(instant, last) if self._apart is None else self._go_on(instant)
+        message = self._begin(instant, last) if self._apart is None else self._go_on(instant)
         self._apart = instant.wall - instant.passed
-        return BatchTime(max(instant.wall + self._skew, last.now), self._skew), said
+        return BatchTime(max(instant.wall + self._skew, last.now), self._skew), message
 
     def _begin(self, instant: Instant, last: BatchTime) -> str | None:
         """Choose the skew: of those by which time has not gone back, the one by which less time has passed."""

@@ -116,17 +116,17 @@ def _newer(path: Path) -> Meta:
 def _meta(page: bytes, number: int) -> Meta:
     if len(page) != _FIRST:
         _refuse("it was cut off in its first pages")
-    at, _, flags, _, _ = _HEADER.unpack_from(page)
+    page_number, _, flags, _, _ = _HEADER.unpack_from(page)
     magic, version = _META.unpack_from(page, _HEAD)
-    if (at, flags, magic, version) != (number, _IS_META, _MAGIC, _VERSION):
+    if (page_number, flags, magic, version) != (number, _IS_META, _MAGIC, _VERSION):
         _refuse(f"its meta page {number} is none")
     start = _HEAD + _META.size
     (size, *free), (_, *main) = _DB.unpack_from(page, start), _DB.unpack_from(page, start + _DB.size)
     last, transaction = _TAIL.unpack_from(page, start + 2 * _DB.size)
-    found = Meta(size, Database(*free), Database(*main), last, transaction)
-    if size not in _SIZES or found.free.flags != _INTEGER_KEYS or found.main.flags or last < _BEGUN - 1:
+    meta = Meta(size, Database(*free), Database(*main), last, transaction)
+    if size not in _SIZES or meta.free.flags != _INTEGER_KEYS or meta.main.flags or last < _BEGUN - 1:
         _refuse(f"its meta page {number} says what LMDB never says")
-    return found
+    return meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +169,9 @@ class _Walk:
     def _page(self, database: Database, spot: "_Spot") -> None:
         self._take(spot.number, 1)
         start = spot.number * self._size
-        at, _, flags, lower, upper = _HEADER.unpack_from(self._content, start)
+        page_number, _, flags, lower, upper = _HEADER.unpack_from(self._content, start)
         kind = _LEAF if spot.depth == 1 else _BRANCH
-        if (at, flags) != (spot.number, kind) or not _HEAD <= lower <= upper <= self._size:
+        if (page_number, flags) != (spot.number, kind) or not _HEAD <= lower <= upper <= self._size:
             _refuse(f"page {spot.number} is not what belongs there")
         page = self._content[start : start + self._size]
         nodes = [int.from_bytes(page[place : place + 2], "little") for place in range(_HEAD, lower, 2)]
@@ -200,33 +200,33 @@ class _Walk:
         keys = []
         for node in nodes:
             first, second, flags, length = _NODE.unpack_from(page, node)
-            size, at = first | second << 16, node + _NODE.size + length
+            size, value_start = first | second << 16, node + _NODE.size + length
             keys.append(self._key(database, page, node, length))
             if flags & ~_BIG:
                 _refuse(f"page {spot.number} holds a node of a kind that is not used")
             if flags:
-                self._overflow(_NUMBER.unpack_from(page, at)[0], size)
-            elif at + size > self._size:
+                self._overflow(_NUMBER.unpack_from(page, value_start)[0], size)
+            elif value_start + size > self._size:
                 _refuse(f"a value of page {spot.number} ends behind it")
             if database is self._meta.free:
-                self._freed(self._value(page, at, size, big=bool(flags)))
+                self._freed(self._value(page, value_start, size, big=bool(flags)))
         self._in_order(spot, keys)
         self._counts[3] += len(keys)
 
     def _overflow(self, number: int, size: int) -> None:
         pages = -(-(_HEAD + size) // self._size)
         self._take(number, pages)
-        at, _, flags, _, _ = _HEADER.unpack_from(self._content, number * self._size)
-        (there,) = _OVERFLOW.unpack_from(self._content, number * self._size + 12)
-        if (at, flags) != (number, _OVERFLOWING) or there < pages:
+        page_number, _, flags, _, _ = _HEADER.unpack_from(self._content, number * self._size)
+        (page_count,) = _OVERFLOW.unpack_from(self._content, number * self._size + 12)
+        if (page_number, flags) != (number, _OVERFLOWING) or page_count < pages:
             _refuse(f"page {number} is not the value that belongs there")
-        self._take(number + pages, there - pages)
-        self._counts[2] += there
+        self._take(number + pages, page_count - pages)
+        self._counts[2] += page_count
 
-    def _value(self, page: bytes, at: int, size: int, *, big: bool) -> bytes:
+    def _value(self, page: bytes, offset: int, size: int, *, big: bool) -> bytes:
         if not big:
-            return page[at : at + size]
-        start = _NUMBER.unpack_from(page, at)[0] * self._size + _HEAD
+            return page[offset : offset + size]
+        start = _NUMBER.unpack_from(page, offset)[0] * self._size + _HEAD
         return self._content[start : start + size]
 
     def _freed(self, value: bytes) -> None:
@@ -245,7 +245,7 @@ class _Walk:
 
     def _in_order(self, spot: "_Spot", keys: list[bytes]) -> None:
         """Check that the keys are in order and within the bounds of the page."""
-        if any(one >= other for one, other in pairwise(keys)):
+        if any(key >= next_key for key, next_key in pairwise(keys)):
             _refuse(f"the keys of page {spot.number} are not in order")
         if keys[0] < spot.low or (spot.high is not None and keys[-1] >= spot.high):
             _refuse(f"the keys of page {spot.number} are not those that are looked for there")

@@ -42,10 +42,10 @@ class BufferedRows(NamedTuple):
     oldest: int | None
     """About when the oldest of them was, in milliseconds of event time; None if there are none."""
 
-    def with_others(self, others: "BufferedRows") -> "BufferedRows":
+    def with_others(self, other: "BufferedRows") -> "BufferedRows":
         """Return what two tasks keep together."""
-        times = [one for one in (self.oldest, others.oldest) if one is not None]
-        return BufferedRows(self.rows + others.rows, self.bytes + others.bytes, min(times, default=None))
+        times = [time for time in (self.oldest, other.oldest) if time is not None]
+        return BufferedRows(self.rows + other.rows, self.bytes + other.bytes, min(times, default=None))
 
 
 class Freed(NamedTuple):

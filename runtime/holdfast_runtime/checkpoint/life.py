@@ -55,7 +55,7 @@ def take_up(
     checkpoint.write(now.name, [b"%d\n" % attempt])
     # Keep those of later attempts: an attempt that is fenced off may come this far.
     with obsolete_may_stay(checkpoint):
-        for _ in checkpoint.delete(one.name for one in lives if one < now):
+        for _ in checkpoint.delete(old_life.name for old_life in lives if old_life < now):
             pass
     return now.id
 

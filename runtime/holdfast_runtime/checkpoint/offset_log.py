@@ -109,7 +109,7 @@ def _check_order(folder: Path, planned: int) -> None:
 
 def _checksums(content: bytes) -> bytes:
     """Return checksums as Hadoop writes them for local files: one per 512 bytes."""
-    parts = (content[at : at + _STRIDE] for at in range(0, len(content), _STRIDE))
+    parts = (content[start : start + _STRIDE] for start in range(0, len(content), _STRIDE))
     return _CHECKSUMS_OF + b"".join(crc32(part).to_bytes(4, "big") for part in parts)
 
 
@@ -176,8 +176,8 @@ class SparkPlanLog:
         entries = FolderStorage(self._query / "offsets")
         entry = str(max(int(name) for name in entries.names() if name.isdecimal()))
         text = (entries.read(entry) or b"").decode()
-        gone = [f".{entry}.crc", *([entry] if instead is None else [])]
-        for _ in entries.delete(gone):
+        names = [f".{entry}.crc", *([entry] if instead is None else [])]
+        for _ in entries.delete(names):
             pass
         if instead is not None:
             entries.write(entry, [_with_offsets(text, instead).encode()], replace=True)

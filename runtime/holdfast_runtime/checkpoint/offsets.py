@@ -112,7 +112,8 @@ class Offsets:
             tree |= {"jumped": _tree(self.jumped), "jump": self.jump}
         if self.noticed:
             tree["noticed"] = {
-                str(child): [str(one.parent), one.at, one.end] for child, one in sorted(self.noticed.items())
+                str(child): [str(new_partition.parent), new_partition.at, new_partition.end]
+                for child, new_partition in sorted(self.noticed.items())
             }
         if self.skew:
             tree["skew"] = self.skew
@@ -150,9 +151,9 @@ class Offsets:
             jumped, jump = _read(tree.get("jumped", {})), str(tree.get("jump", ""))
             noticed = {
                 parse_partition(child): NewPartition(
-                    parse_partition(parent), int(at), None if end is None else int(end)
+                    parse_partition(parent), int(noticed_at), None if end is None else int(end)
                 )
-                for child, (parent, at, end) in tree.get("noticed", {}).items()
+                for child, (parent, noticed_at, end) in tree.get("noticed", {}).items()
             }
             return cls(
                 batch=int(tree["batch"]),
@@ -187,7 +188,10 @@ def _tree(offsets: Mapping[StreamPartition, int]) -> dict[str, int]:
 
 
 def _under(names: Mapping[str, str], offsets: Mapping[StreamPartition, int]) -> dict[StreamPartition, int]:
-    return {one._replace(stream=names.get(one.stream, one.stream)): offset for one, offset in offsets.items()}
+    return {
+        partition._replace(stream=names.get(partition.stream, partition.stream)): offset
+        for partition, offset in offsets.items()
+    }
 
 
 def _read(tree: Mapping[str, int]) -> dict[StreamPartition, int]:
@@ -217,7 +221,7 @@ class Jump:
 
     def text(self) -> str:
         """Return the jump as JSON."""
-        partitions = {str(one): [self.found[one], to] for one, to in sorted(self.to.items())}
+        partitions = {str(partition): [self.found[partition], to] for partition, to in sorted(self.to.items())}
         return sealed({"format": _FORMAT, "id": self.id, "partitions": partitions, "ids": dict(self.ids)})
 
     @classmethod
@@ -227,9 +231,17 @@ class Jump:
             tree = json.loads(text)
             if tree["format"] == _FORMAT:
                 unsealed(text)
-                both = {parse_partition(name): (int(at), int(to)) for name, (at, to) in tree["partitions"].items()}
-                found, to = {one: at for one, (at, _) in both.items()}, {one: to for one, (_, to) in both.items()}
-                return cls(str(tree["id"]), found, to, {str(name): str(one) for name, one in tree["ids"].items()})
+                moves = {
+                    parse_partition(name): (int(position), int(to))
+                    for name, (position, to) in tree["partitions"].items()
+                }
+                positions, to = (
+                    {partition: position for partition, (position, _) in moves.items()},
+                    {partition: to for partition, (_, to) in moves.items()},
+                )
+                return cls(
+                    str(tree["id"]), positions, to, {str(name): str(topic_id) for name, topic_id in tree["ids"].items()}
+                )
             why = f"it is in format {tree['format']}, and this release of Holdfast reads {_FORMAT}"
         except (ValueError, KeyError, TypeError, AttributeError, UserActionError) as error:
             why = f"{text[:200]!r} is nothing that Holdfast wrote ({type(error).__name__}: {error})"
@@ -239,18 +251,22 @@ class Jump:
 
 def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Offsets:
     """Return the offsets with the positions of the jump; raise `JumpStaleError` if positions have changed."""
-    for partition, at in jump.found.items():
-        stands = before.positions.get(partition)
-        if partition not in read or stands != at:
-            now = "is not read any more" if partition not in read else f"stands at {stands} now"
+    for partition, offset in jump.found.items():
+        current = before.positions.get(partition)
+        if partition not in read or current != offset:
+            now = "is not read any more" if partition not in read else f"stands at {current} now"
             message = (
-                f"positions were set with `holdfast offsets --set` while {partition} stood at {at}, but it {now}: "
+                f"positions were set with `holdfast offsets --set` while {partition} stood at {offset}, but it {now}: "
                 "nothing was changed. Look again with `holdfast offsets`, and set them again"
             )
             raise UserActionError(message, code="JumpStaleError")
     # The end of the old topic does not hold for a new one.
-    ends = {one: end for one, end in before.ends.items() if one not in jump.to or one.stream not in jump.ids}
-    epochs = {one: epoch for one, epoch in before.epochs.items() if one not in jump.to}
+    ends = {
+        partition: end
+        for partition, end in before.ends.items()
+        if partition not in jump.to or partition.stream not in jump.ids
+    }
+    epochs = {partition: epoch for partition, epoch in before.epochs.items() if partition not in jump.to}
     positions, ids = {**before.positions, **jump.to}, {**before.ids, **jump.ids}
     return replace(before, positions=positions, ends=ends, ids=ids, epochs=epochs)
 

@@ -63,19 +63,19 @@ def storage_at(location: str, conf: Mapping[str, str], field: str = _CHECKPOINT)
 
     Raise `CheckpointLocationError`.
     """
-    found = urlsplit(location)
-    if found.scheme in _S3:
-        return _bucket(location, found.netloc, unquote(found.path), conf, field)
-    if found.scheme != "file":
+    address = urlsplit(location)
+    if address.scheme in _S3:
+        return _bucket(location, address.netloc, unquote(address.path), conf, field)
+    if address.scheme != "file":
         message = (
             f"{field} is {location}: this release knows only places in object stores that speak S3, s3a://bucket/path, "
             f"or in a folder that all pods mount, file:///path"
         )
         raise UserActionError(message, code="CheckpointLocationError")
-    if found.netloc:
+    if address.netloc:
         message = f"{field} is {location}: it names a host; write file:///path"
         raise UserActionError(message, code="CheckpointLocationError")
-    return FolderStorage(Path(unquote(found.path)))
+    return FolderStorage(Path(unquote(address.path)))
 
 
 def cluster_runs(app: StreamApp, namespace: str, location: str | None = None) -> Storage:
@@ -90,16 +90,16 @@ def cluster_runs(app: StreamApp, namespace: str, location: str | None = None) ->
             "place that all pods reach, e.g. s3a://bucket/path, or file:///checkpoints on a volume that they mount"
         )
         raise UserActionError(message, code="CheckpointLocationError")
-    found = storage_at(location or runtime.checkpoint.location, runtime.spark_conf)
-    return found.below(folder_name(namespace), folder_name(app.name))
+    storage = storage_at(location or runtime.checkpoint.location, runtime.spark_conf)
+    return storage.below(folder_name(namespace), folder_name(app.name))
 
 
 def files_at(location: str, conf: Mapping[str, str], field: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system of files at this address, and their path there. Raise `CheckpointLocationError`."""
-    found = storage_at(location, conf, field)
-    if isinstance(found, FolderStorage):
-        return pafs.LocalFileSystem(), str(found.folder)
-    return found.service.opened(found.bucket), "/".join(filter(None, (found.bucket, found.prefix)))
+    storage = storage_at(location, conf, field)
+    if isinstance(storage, FolderStorage):
+        return pafs.LocalFileSystem(), str(storage.folder)
+    return storage.service.opened(storage.bucket), "/".join(filter(None, (storage.bucket, storage.prefix)))
 
 
 def _bucket(location: str, bucket: str, path: str, conf: Mapping[str, str], field: str) -> ObjectStorage:
@@ -118,12 +118,12 @@ def _service(bucket: str, conf: Mapping[str, str]) -> S3Service:
     """Return the service that S3A's settings describe; settings of the bucket override general ones."""
     _check_secrets(bucket, conf)
 
-    def said(name: str) -> str | None:
-        found = conf.get(f"{_SETTINGS}bucket.{bucket}.{name}") or conf.get(_SETTINGS + name)
-        return None if found is None else found.strip()
+    def setting_of(name: str) -> str | None:
+        setting = conf.get(f"{_SETTINGS}bucket.{bucket}.{name}") or conf.get(_SETTINGS + name)
+        return None if setting is None else setting.strip()
 
     def truth(name: str, *, otherwise: bool) -> bool:
-        text = said(name)
+        text = setting_of(name)
         if text is None:
             return otherwise
         if text.casefold() not in _TRUTH:
@@ -132,14 +132,14 @@ def _service(bucket: str, conf: Mapping[str, str]) -> S3Service:
         return _TRUTH[text.casefold()]
 
     encrypted = truth("connection.ssl.enabled", otherwise=True)
-    endpoint = said("endpoint")
+    endpoint = setting_of("endpoint")
     if endpoint is not None and "://" in endpoint:
         scheme, endpoint = endpoint.split("://", 1)
         encrypted = scheme.casefold() != "http"
     return S3Service(
         endpoint=endpoint.rstrip("/") if endpoint else None,
         encrypted=encrypted,
-        region=said("endpoint.region"),
+        region=setting_of("endpoint.region"),
         virtual_hosts=bool(endpoint) and not truth("path.style.access", otherwise=True),
     )
 
@@ -206,9 +206,9 @@ def disk_refusals(data: Path) -> Iterator[None]:
 
 
 def _unusable(data: Path, code: int, file: object) -> WorldChangeError:
-    at = "" if file is None or str(file) == str(data) else f" ({file})"
+    where = "" if file is None or str(file) == str(data) else f" ({file})"
     return WorldChangeError(
-        f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES.get(code, _FAILS)}",
+        f"the data directory {data}{where} can't be used: {os.strerror(code)}; {_CURES.get(code, _FAILS)}",
         code="DataUnusableError",
     )
 
@@ -308,11 +308,11 @@ class DataDir:
     def places(self, app: str, run_id: str) -> Places:
         """Return the places of one run of an app."""
         run = self.app(app).run(run_id)
-        kept = FolderStorage(run.checkpoint, sync=False)
+        shared = FolderStorage(run.checkpoint, sync=False)
         return Places(
             query=run.query,
-            shared=kept,
-            durable=kept.below("state"),
+            shared=shared,
+            durable=shared.below("state"),
             state=run.state,
             log=self.log,
             secrets=self.secrets,
@@ -322,7 +322,7 @@ class DataDir:
 
 def _who(text: str) -> str:
     try:
-        found = json.loads(text)
-        return f"process {found['pid']} ({found['command']})"
+        holder = json.loads(text)
+        return f"process {holder['pid']} ({holder['command']})"
     except (ValueError, KeyError, TypeError):
         return "another process"

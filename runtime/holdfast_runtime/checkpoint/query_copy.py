@@ -55,7 +55,7 @@ class _Found:
 
     @property
     def newest_epoch(self) -> int:
-        return max([*self.fences, *(one.epoch for one in self.entries)], default=0)
+        return max([*self.fences, *(entry.epoch for entry in self.entries)], default=0)
 
 
 class QueryCopy:
@@ -108,35 +108,37 @@ class QueryCopy:
         if batch is not None and batch > self._done and batch >= self._planned:
             self._write("done", batch)
             self._done = batch
-        newest = max((one.batch for one in self._found.entries), default=0)
-        gone = [one.name for one in self._found.entries if one.batch < newest - _KEPT]
-        gone += [fence_name(one) for one in self._found.fences if one < self._found.newest_epoch]
+        newest = max((entry.batch for entry in self._found.entries), default=0)
+        obsolete = [entry.name for entry in self._found.entries if entry.batch < newest - _KEPT]
+        obsolete += [fence_name(epoch) for epoch in self._found.fences if epoch < self._found.newest_epoch]
         with obsolete_may_stay(self._storage):
-            for _ in self._storage.delete(gone):
+            for _ in self._storage.delete(obsolete):
                 pass
-        self._found = _Found(tuple(one for one in self._found.entries if one.name not in gone), ())
+        self._found = _Found(tuple(entry for entry in self._found.entries if entry.name not in obsolete), ())
 
     def _look(self) -> None:
-        found = _found(self._storage.names())
-        if found.newest_epoch > self._epoch:
+        listing = _found(self._storage.names())
+        if listing.newest_epoch > self._epoch:
             message = (
                 f"attempt {self._epoch} may not plan batches in {self._storage.directory}: attempt "
-                f"{found.newest_epoch} works there; this process belongs to an older attempt and must end"
+                f"{listing.newest_epoch} works there; this process belongs to an older attempt and must end"
             )
             raise EpochFencedError(message)
-        self._found = found
+        self._found = listing
 
     def _newest(self) -> Mapping[str, str]:
         """Return the files of the newest entry. If that of a done batch is damaged, its plan says enough."""
-        entries = [one for one in self._found.entries if one.batch == max(each.batch for each in self._found.entries)]
-        by_kind = [max((one for one in entries if one.done is done), default=None) for done in (True, False)]
+        entries = [
+            entry for entry in self._found.entries if entry.batch == max(each.batch for each in self._found.entries)
+        ]
+        by_kind = [max((entry for entry in entries if entry.done is done), default=None) for done in (True, False)]
         damaged = []
-        for one in filter(None, by_kind):
+        for entry in filter(None, by_kind):
             # Twice: it may have been damaged on its way.
-            files = self._files(one) or self._files(one)
+            files = self._files(entry) or self._files(entry)
             if files is not None:
                 return files
-            damaged.append(self._storage.path(one.name))
+            damaged.append(self._storage.path(entry.name))
         if not damaged:
             return {}
         message = (
@@ -152,7 +154,7 @@ class QueryCopy:
         return _unpacked(self._storage.read(entry.name) or b"")
 
     def _write(self, kind: str, batch: int) -> None:
-        names = ["metadata", *(f"{log}/{one}" for log in ("offsets", "commits") for one in (batch - 1, batch))]
+        names = ["metadata", *(f"{log}/{number}" for log in ("offsets", "commits") for number in (batch - 1, batch))]
         paths = {name: self.folder / name for name in names}
         with self._on_disk():
             files = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}

@@ -52,27 +52,27 @@ class RunOwner:
     uid: str
 
     @classmethod
-    def of(cls, told: AttemptOrders) -> "RunOwner":
+    def of(cls, orders: AttemptOrders) -> "RunOwner":
         """Return the app object of an attempt."""
-        return cls(told.app, told.namespace, told.uid)
+        return cls(orders.app, orders.namespace, orders.uid)
 
 
-def claim_run(shared: Storage, told: AttemptOrders, *, committed: bool = False) -> str:
+def claim_run(shared: Storage, orders: AttemptOrders, *, committed: bool = False) -> str:
     """Mark the run's files as this app's and as taken up; return the name of the claim.
 
     Raise `RunOfAnotherAppError` if it is another app's, `RunCollectedError` if it is given up, `CheckpointLostError` if
     the run is known to have `committed` batches but has no owner here.
     """
-    _own(shared, told, committed=committed)
-    claim = f"claim-{padded(told.attempt)}-{secrets.token_hex(6)}"
-    shared.write(claim, [b"%d\n" % told.attempt])
+    _own(shared, orders, committed=committed)
+    claim = f"claim-{padded(orders.attempt)}-{secrets.token_hex(6)}"
+    shared.write(claim, [b"%d\n" % orders.attempt])
     # Look after writing: a collector that this look does not see will find the claim.
     names = shared.names()
     if COLLECTED in names:
         with obsolete_may_stay(shared):
             _remove(shared, claim)
         message = (
-            f"{shared.directory} held run {told.run} of {told.app}, which was left for longer than "
+            f"{shared.directory} held run {orders.run} of {orders.app}, which was left for longer than "
             f"spec.runtime.checkpoint.retention and is collected: start under a new spec.runId"
         )
         raise UserActionError(message, code="RunCollectedError")
@@ -91,26 +91,26 @@ def is_claim(name: str) -> bool:
     return _CLAIM.fullmatch(name) is not None
 
 
-def _own(shared: Storage, told: AttemptOrders, *, committed: bool) -> None:
-    found = shared.read(OWNER)
-    if found is None:
+def _own(shared: Storage, orders: AttemptOrders, *, committed: bool) -> None:
+    content = shared.read(OWNER)
+    if content is None:
         if committed:
             message = (
-                f"run {told.run} of {told.app} has committed batches, as ConfigMap {told.report} says, but "
+                f"run {orders.run} of {orders.app} has committed batches, as ConfigMap {orders.report} says, but "
                 f"{shared.directory} holds nothing of it: mount or put back what held its checkpoint, or start under a "
                 f"new spec.runId, which begins without state"
             )
             raise UserActionError(message, code="CheckpointLostError")
-        text = json.dumps({"app": told.app, "namespace": told.namespace, "uid": told.uid})
+        text = json.dumps({"app": orders.app, "namespace": orders.namespace, "uid": orders.uid})
         shared.write(OWNER, [text.encode()])
         # Read it back: another app may have written its own first.
-        found = shared.read(OWNER) or b""
-    owner = _parsed(found)
-    if owner is None or owner.uid != told.uid:
+        content = shared.read(OWNER) or b""
+    owner = _parsed(content)
+    if owner is None or owner.uid != orders.uid:
         message = (
-            f"{shared.directory} holds run {told.run} of an app {told.app} that was deleted (uid "
-            f"{None if owner is None else owner.uid}, this one is {told.uid}): start under a new spec.runId, or remove "
-            f"it to give up what is in it"
+            f"{shared.directory} holds run {orders.run} of an app {orders.app} that was deleted (uid "
+            f"{None if owner is None else owner.uid}, this one is {orders.uid}): start under a new spec.runId, or "
+            f"remove it to give up what is in it"
         )
         raise UserActionError(message, code="RunOfAnotherAppError")
 
@@ -159,11 +159,13 @@ class CleanupStep(Enum):
     CLEAR = "clear"
 
 
-def cleanup_steps(own: OldRun, others: Mapping[str, OldRun], retention: int | None, now: int) -> dict[str, CleanupStep]:
+def cleanup_steps(
+    current: OldRun, other_runs: Mapping[str, OldRun], retention: int | None, now: int
+) -> dict[str, CleanupStep]:
     """Return what to do with each other run of this app; `retention` in milliseconds, None: keep them for ever."""
-    same = {name: run for name, run in others.items() if run.owner is not None and run.owner == own.owner}
-    mine = max(own.claims.values(), default=None)
-    if mine is None or any(claimed > mine for run in same.values() for claimed in run.claims.values()):
+    same = {name: run for name, run in other_runs.items() if run.owner is not None and run.owner == current.owner}
+    newest_claim = max(current.claims.values(), default=None)
+    if newest_claim is None or any(claimed > newest_claim for run in same.values() for claimed in run.claims.values()):
         # The app has moved on: the driver with the later claim decides.
         return {}
     return {name: _step(run, retention, now) for name, run in same.items()}
@@ -186,14 +188,14 @@ def may_clear(run: OldRun) -> bool:
 
 def look_at_run(run: Storage) -> OldRun:
     """Read what can be seen of a run."""
-    found, collected = run.modified(), None
-    if COLLECTED in found:
+    modified, collected = run.modified(), None
+    if COLLECTED in modified:
         collected = _named(run.read(COLLECTED) or b"")
         # List again: the list from before the mark was read may lack a claim that is older than the mark.
-        found = run.modified()
-    written = [*found.values(), *(at for names in _QUERY for at in run.below(*names).modified().values())]
-    claims = {name: at for name, at in found.items() if is_claim(name)}
-    return OldRun(read_owner(run), claims, max(written, default=0), LEFT in found, collected)
+        modified = run.modified()
+    written = [*modified.values(), *(time for names in _QUERY for time in run.below(*names).modified().values())]
+    claims = {name: time for name, time in modified.items() if is_claim(name)}
+    return OldRun(read_owner(run), claims, max(written, default=0), LEFT in modified, collected)
 
 
 class OldRuns:
@@ -202,17 +204,17 @@ class OldRuns:
     def __init__(
         self,
         app: Storage,
-        own: str,
+        directory: str,
         claim: str,
         retention: int | None,
         clock: Callable[[], int],
         forget: Callable[[str], int],
     ) -> None:
-        """`app`: where the app keeps its runs; `own`: the directory of the current run, taken up by `claim`.
+        """`app`: where the app keeps its runs; `directory`: that of the current run, taken up by `claim`.
 
         `forget` removes what is kept elsewhere of a run that is collected, and returns how many objects that were.
         """
-        self._app, self._own, self._claim = app, own, claim
+        self._app, self._own, self._claim = app, directory, claim
         self._retention, self._clock, self._forget = retention, clock, forget
         self._forgotten = set[str]()
         """Directories of runs that this process has seen forgotten."""
@@ -220,34 +222,34 @@ class OldRuns:
     def collect(self) -> None:
         """Do what is due for each old run. May be killed anywhere."""
         run = self._app.below(self._own)
-        own = look_at_run(run)
-        if self._claim not in own.claims or self._claim in (own.collected or ()):
+        current = look_at_run(run)
+        if self._claim not in current.claims or self._claim in (current.collected or ()):
             # A newer attempt has taken up this run, or a later run of the app has collected it.
             return
         # A mark that does not list this claim is newer than it, or claiming would have been refused: nobody acts on it.
-        _remove(run, *([LEFT] if own.noted else []), *([COLLECTED] if own.collected is not None else []))
-        others = {name: look_at_run(self._app.below(name)) for name in self._app.directories() if name != self._own}
-        for name, step in sorted(cleanup_steps(own, others, self._retention, self._clock()).items()):
-            self._do(step, name, others[name])
+        _remove(run, *([LEFT] if current.noted else []), *([COLLECTED] if current.collected is not None else []))
+        other_runs = {name: look_at_run(self._app.below(name)) for name in self._app.directories() if name != self._own}
+        for name, step in sorted(cleanup_steps(current, other_runs, self._retention, self._clock()).items()):
+            self._do(step, name, other_runs[name])
 
-    def _do(self, step: CleanupStep, name: str, seen: OldRun) -> None:
+    def _do(self, step: CleanupStep, name: str, old_run: OldRun) -> None:
         run = self._app.below(name)
         match step:
             case CleanupStep.NOTE:
                 run.write(LEFT, [_text(seenBy=self._own)], replace=True)
             case CleanupStep.MARK:
-                run.write(COLLECTED, [_text(claims=sorted(seen.claims), by=self._own)])
+                run.write(COLLECTED, [_text(claims=sorted(old_run.claims), by=self._own)])
                 if may_clear(look_at_run(run)):
-                    self._clear(name, run, f"nothing was written there since {_when(seen.newest)}")
+                    self._clear(name, run, f"nothing was written there since {_when(old_run.newest)}")
             case CleanupStep.CLEAR:
                 self._clear(name, run, "that had begun earlier")
             case CleanupStep.KEEP:
                 pass
 
     def _clear(self, name: str, run: Storage, why: str) -> None:
-        gone = run.clear({OWNER, COLLECTED})
-        if gone:
-            _LOG.info("run %s is collected, %d objects: %s", run.directory, gone, why)
+        removed = run.clear({OWNER, COLLECTED})
+        if removed:
+            _LOG.info("run %s is collected, %d objects: %s", run.directory, removed, why)
         if name not in self._forgotten:
             # Once per process, which is asked for less than each round; a death before it leaves it to the next one.
             if elsewhere := self._forget(unquote(name)):

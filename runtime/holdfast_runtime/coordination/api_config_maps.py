@@ -77,8 +77,8 @@ class ApiConfigMaps:
             return None
         answer = _tree(content)
         if response.status >= _WRONG:
-            said = str(answer.get("message") or content[:500].decode(errors="replace"))
-            raise _error(response.status, f"{method} {path}: {said}")
+            reason = str(answer.get("message") or content[:500].decode(errors="replace"))
+            raise _error(response.status, f"{method} {path}: {reason}")
         return answer
 
 

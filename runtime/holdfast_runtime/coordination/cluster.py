@@ -42,15 +42,15 @@ class ClusterCoordinator:
 
     def __init__(
         self,
-        told: AttemptOrders,
+        orders: AttemptOrders,
         maps: ConfigMaps,
         patience: float = PATIENCE,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._told, self._maps, self._patience, self._seconds = told, maps, patience, seconds
-        self._store = ConfigMapStore(maps, told.app, owner_reference(told))
-        self._records = RecordStore(self._store, told.app)
-        self._reporter = Reporter(ReportMap(maps, told), told.attempt, now)
+        self._told, self._maps, self._patience, self._seconds = orders, maps, patience, seconds
+        self._store = ConfigMapStore(maps, orders.app, owner_reference(orders))
+        self._records = RecordStore(self._store, orders.app)
+        self._reporter = Reporter(ReportMap(maps, orders), orders.attempt, now)
         self._known: PlacementRecord | None = None
         self._counts = (0, 0, 0)
         self._first_up: float | None = None
@@ -84,7 +84,7 @@ class ClusterCoordinator:
         self._known = self._records.load(self._told.run)
         return self._known
 
-    def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:  # noqa: ARG002
+    def placement(self, tasks: Sequence[str], up: Collection[str], expected: int) -> Placement | None:  # noqa: ARG002
         """Return the operator's assignment, or after `patience` the driver's. The operator decides how many suffice."""
         if not up:
             return None
@@ -116,8 +116,8 @@ class ClusterCoordinator:
 
     def applied(self, placement: Placement) -> None:
         """Report that tasks run under this placement."""
-        tasks, _, kept = self._counts
-        _LOG.info("assignment %d is applied, %d of %d tasks where their state was", placement.version, kept, tasks)
+        tasks, _, in_place = self._counts
+        _LOG.info("assignment %d is applied, %d of %d tasks where their state was", placement.version, in_place, tasks)
         self._reporter.placed(placement.version, *self._counts)
 
     def paces(self, rates: Mapping[str, int], now: int) -> dict[str, Pace]:

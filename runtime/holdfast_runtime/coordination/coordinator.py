@@ -72,8 +72,8 @@ class Coordinator(Protocol):
     def next_attempt(self) -> int:
         """Return the number of this attempt, its fencing epoch: larger than all before it."""
 
-    def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:
-        """Return where tasks run first; None if not decided yet. `up`: processors that are up, of `wanted` many."""
+    def placement(self, tasks: Sequence[str], up: Collection[str], expected: int) -> Placement | None:
+        """Return where tasks run first; None if not decided yet. `up`: processors that are up, of `expected` many."""
 
     def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
         """Return where tasks are to run from now on; None if nothing has changed."""
@@ -102,10 +102,13 @@ def paces_key(app: str, run: str) -> str:
 def kept_paces(store: MetadataStore, key: str, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
     """Return generator system -> its pace; store paces that are new, or whose rate has changed, under this key."""
     stored = store.get(key)
-    known = {} if stored is None else {name: Pace(*one) for name, one in json.loads(stored.value).items()}
-    paces = {name: known[name].changed(rate, now) if name in known else Pace(rate, now) for name, rate in rates.items()}
-    if not paces.items() <= known.items():
-        tree = {name: [one.rows_per_second, one.since, one.before] for name, one in (known | paces).items()}
+    stored_paces = {} if stored is None else {name: Pace(*fields) for name, fields in json.loads(stored.value).items()}
+    paces = {
+        name: stored_paces[name].changed(rate, now) if name in stored_paces else Pace(rate, now)
+        for name, rate in rates.items()
+    }
+    if not paces.items() <= stored_paces.items():
+        tree = {name: [pace.rows_per_second, pace.since, pace.before] for name, pace in (stored_paces | paces).items()}
         store.put(key, json.dumps(tree).encode(), None if stored is None else stored.version)
     return paces
 
@@ -132,8 +135,8 @@ def own_placement(tasks: Sequence[str], up: Collection[str], record: PlacementRe
     follows the name. If that is not so, state is restored.
     """
     ran = [] if record is None else sorted(record.task_processor.items())
-    known = {} if record is None else {processor: record.task_location.get(task) for task, processor in ran}
-    return best_placement(tasks, {processor: known.get(processor) or processor for processor in up}, record)
+    locations = {} if record is None else {processor: record.task_location.get(task) for task, processor in ran}
+    return best_placement(tasks, {processor: locations.get(processor) or processor for processor in up}, record)
 
 
 def best_placement(tasks: Sequence[str], locations: Mapping[str, str], record: PlacementRecord | None) -> Placement:

@@ -23,29 +23,29 @@ _LOG = logging.getLogger("holdfast")
 class GivenUpRuns:
     """Forgets runs of one app."""
 
-    def __init__(self, maps: ConfigMaps, told: AttemptOrders) -> None:
-        self._maps, self._app, self._uid = maps, told.app, told.uid
-        self._store = ConfigMapStore(maps, told.app, owner_reference(told))
+    def __init__(self, maps: ConfigMaps, orders: AttemptOrders) -> None:
+        self._maps, self._app, self._uid = maps, orders.app, orders.uid
+        self._store = ConfigMapStore(maps, orders.app, owner_reference(orders))
 
     def forget(self, run: str) -> int:
         """Remove all that is kept of a run, and return how many ConfigMaps went. May be killed anywhere."""
-        gone = sum(self._removed(key) for key in (record_key(self._app, run), paces_key(self._app, run)))
+        removed = sum(self._removed(key) for key in (record_key(self._app, run), paces_key(self._app, run)))
         for name in (assignment_name(self._app, run), report_name(self._app, run)):
             tree = self._maps.get(name)
             if tree is not None and self._owned(tree):
                 self._maps.delete(name, version_of(tree))
-                gone += 1
-        return gone
+                removed += 1
+        return removed
 
     def _removed(self, key: str) -> bool:
         try:
-            found = self._store.get(key)
+            stored = self._store.get(key)
         except UserActionError as error:
             _LOG.warning("what somebody has changed of a run that is collected is left: %s", error)
             return False
-        if found is not None:
-            self._store.remove(key, found.version)
-        return found is not None
+        if stored is not None:
+            self._store.remove(key, stored.version)
+        return stored is not None
 
     def _owned(self, tree: Tree) -> bool:
         return any(owner.get("uid") == self._uid for owner in tree["metadata"].get("ownerReferences") or ())

@@ -61,9 +61,9 @@ class LocalCoordinator:
         """Return the placement record of the last attempt; None if there was none."""
         return self._records.load(self._run)
 
-    def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:
+    def placement(self, tasks: Sequence[str], up: Collection[str], expected: int) -> Placement | None:
         """Return the best assignment, given the last attempt's, once all processors are up; None before."""
-        if len(up) < wanted:
+        if len(up) < expected:
             return None
         # One host has one disk, so state is where it was, whatever the processor.
         return best_placement(tasks, dict.fromkeys(up, _HERE), self.record())

@@ -22,9 +22,9 @@ from holdfast.trees import Tree
 from holdfast_runtime.progress import Progress, TablesLoading
 
 
-def owner_reference(told: AttemptOrders) -> Tree:
+def owner_reference(orders: AttemptOrders) -> Tree:
     """Return the owner reference to the app. It does not block deletion: that takes a right that drivers don't need."""
-    return {"apiVersion": API_VERSION, "kind": KIND, "name": told.app, "uid": told.uid, "blockOwnerDeletion": False}
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": orders.app, "uid": orders.uid, "blockOwnerDeletion": False}
 
 
 _TRIES = 3
@@ -34,22 +34,22 @@ class SupersededError(WorldChangeError):
     """A newer attempt of the run is at work, so this one must end."""
 
 
-def has_committed(maps: ConfigMaps, told: AttemptOrders) -> bool:
+def has_committed(maps: ConfigMaps, orders: AttemptOrders) -> bool:
     """Return whether an earlier attempt of the run has reported a finished batch."""
-    report = report_in(maps.get(told.report) or {})
+    report = report_in(maps.get(orders.report) or {})
     return report is not None and (report.batch > 0 or report.progressed is not None)
 
 
-def check_newest(maps: ConfigMaps, told: AttemptOrders) -> str | None:
+def check_newest(maps: ConfigMaps, orders: AttemptOrders) -> str | None:
     """Return the version of the report's ConfigMap; raise `SupersededError` if a newer attempt has reported."""
-    tree = maps.get(told.report)
+    tree = maps.get(orders.report)
     if tree is None:
         return None
-    said = report_in(tree)
-    if said is not None and said.attempt > told.attempt:
+    report = report_in(tree)
+    if report is not None and report.attempt > orders.attempt:
         message = (
-            f"attempt {said.attempt} of {told.app} is at work, as ConfigMap {told.report} shows. "
-            f"This is attempt {told.attempt}: it ends, and you need not do anything"
+            f"attempt {report.attempt} of {orders.app} is at work, as ConfigMap {orders.report} shows. "
+            f"This is attempt {orders.attempt}: it ends, and you need not do anything"
         )
         raise SupersededError(message)
     return version_of(tree)
@@ -58,8 +58,8 @@ def check_newest(maps: ConfigMaps, told: AttemptOrders) -> str | None:
 class ReportMap:
     """The report of one run. Not thread-safe."""
 
-    def __init__(self, maps: ConfigMaps, told: AttemptOrders) -> None:
-        self._maps, self._told = maps, told
+    def __init__(self, maps: ConfigMaps, orders: AttemptOrders) -> None:
+        self._maps, self._told = maps, orders
         self._version: str | None = None
         """The resource version that this process wrote last; None: read it first."""
 
@@ -103,16 +103,16 @@ APART = 1_000
 _LONGEST = 400
 
 
-def due(said: DriverReport | None, now: DriverReport) -> bool:
-    """Return whether this report has to be written; `said`: the one written last."""
-    if said is None:
+def due(last: DriverReport | None, now: DriverReport) -> bool:
+    """Return whether this report has to be written; `last`: the one written last."""
+    if last is None:
         return True
-    since = now.at - said.at
+    since = now.at - last.at
     if not 0 <= since < REPORT_INTERVAL:  # the clock was put back
         return True
-    if _picture(said) != _picture(now):
+    if _picture(last) != _picture(now):
         return since >= APART
-    return since >= EVERY and (now.batch, now.loading) != (said.batch, said.loading)
+    return since >= EVERY and (now.batch, now.loading) != (last.batch, last.loading)
 
 
 def shortened(text: str | None) -> str | None:
@@ -188,8 +188,8 @@ class Reporter:
     def loading(self, tables: TablesLoading) -> None:
         """Report what is loaded while there is no batch."""
         left = {table: f"{records:,} records left" for table, records in tables.left.items()}
-        said = (f"{table}: {tables.problems.get(table, what)}" for table, what in sorted(left.items()))
-        self._change(loading=shortened(", ".join(said) or None))
+        lines = (f"{table}: {tables.problems.get(table, what)}" for table, what in sorted(left.items()))
+        self._change(loading=shortened(", ".join(lines) or None))
 
     def placed(self, version: int, tasks: int, partitions: int, placed: int) -> None:
         """Report that tasks run under this version of the assignment."""

@@ -34,7 +34,7 @@ class Executor:
 
 def by_processor(executors: Iterable[Executor]) -> dict[str, str]:
     """Return processor -> its executor. Of two in one pod the newer counts: the older one has died."""
-    return {one.processor: one.place for one in sorted(executors, key=_age)}
+    return {executor.processor: executor.place for executor in sorted(executors, key=_age)}
 
 
 def _age(executor: Executor) -> tuple[int, str]:
@@ -100,16 +100,16 @@ def registered(spark: SparkSession) -> tuple[Executor, ...]:
     """Return the live executors, with their pods on a cluster; none if everything runs in the driver."""
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no way to ask
     live = context.statusStore().executorList(True)  # noqa: FBT003 - only those that live
-    known = [_executor(live.apply(i)) for i in range(live.length())]
-    return tuple(one for one in known if one is not None)
+    executors = [_executor(live.apply(i)) for i in range(live.length())]
+    return tuple(executor for executor in executors if executor is not None)
 
 
-def _executor(known: Any) -> Executor | None:
-    name, host = str(known.id()), str(known.hostPort()).rpartition(":")[0]
+def _executor(summary: Any) -> Executor | None:
+    name, host = str(summary.id()), str(summary.hostPort()).rpartition(":")[0]
     # An executor that is still registering has no host.
     if name == "driver" or not host:
         return None
-    pod = known.attributes().get(POD_ATTRIBUTE)
+    pod = summary.attributes().get(POD_ATTRIBUTE)
     return Executor(name, f"{host}_{name}", str(pod.get()) if pod.isDefined() else None)
 
 

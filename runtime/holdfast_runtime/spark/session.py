@@ -58,11 +58,11 @@ def _program(environment: Mapping[str, str]) -> str:
             message = f"JAVA_HOME is {home}, but there is no {program}; set it to a Java {OLDEST} or newer, or unset it"
             raise UserActionError(message, code="JavaMissingError")
         return str(program)
-    found = shutil.which("java", path=environment.get("PATH", ""))
-    if found is None:
+    java = shutil.which("java", path=environment.get("PATH", ""))
+    if java is None:
         message = f"there is no java on PATH and JAVA_HOME is not set; Spark needs Java {OLDEST} or newer: install one"
         raise UserActionError(message, code="JavaMissingError")
-    return found
+    return java
 
 
 def _version(program: str) -> int:
@@ -71,12 +71,12 @@ def _version(program: str) -> int:
     except (OSError, subprocess.TimeoutExpired) as error:
         message = f"{program} can't be run ({error}); Spark needs Java {OLDEST} or newer"
         raise UserActionError(message, code="JavaMissingError") from error
-    found = _VERSION.search(ran.stderr + ran.stdout)
-    if found is None:
-        said = (ran.stderr or ran.stdout).strip() or "nothing"
-        message = f"{program} -version does not say which Java it is (it says: {said}); Spark needs {OLDEST} or newer"
+    match = _VERSION.search(ran.stderr + ran.stdout)
+    if match is None:
+        output = (ran.stderr or ran.stdout).strip() or "nothing"
+        message = f"{program} -version does not say which Java it is (it says: {output}); Spark needs {OLDEST} or newer"
         raise UserActionError(message, code="JavaMissingError")
-    return int(found[1])
+    return int(match[1])
 
 
 def java_causes(error: BaseException) -> Iterator[Any]:
@@ -125,14 +125,14 @@ def spark_log(data: Path) -> Path:
     return data / "spark.log"
 
 
-def open_session(wanted: SessionRequest, data: Path | None) -> SparkSession:
+def open_session(request: SessionRequest, data: Path | None) -> SparkSession:
     """Return a session for one app. Without `data`, Spark prints where this process prints.
 
     A JVM that this process already has is used again; it keeps its heap size and output.
     """
-    settings = SparkConf(loadDefaults=False).setAll(list(session_settings(wanted).items()))
+    settings = SparkConf(loadDefaults=False).setAll(list(session_settings(request).items()))
     try:
-        with _environment(wanted), _interrupts_stay_ours():
+        with _environment(request), _interrupts_stay_ours():
             context = SparkContext(conf=settings, gateway=_jvm(settings, data))
     except (PySparkRuntimeError, Py4JError) as error:
         raise _not_started(error, data) from error
@@ -192,10 +192,10 @@ def _jvm(settings: SparkConf, data: Path | None) -> Any:
 
 
 @contextmanager
-def _environment(wanted: SessionRequest) -> Iterator[None]:
+def _environment(request: SessionRequest) -> Iterator[None]:
     """Set environment variables that PySpark and the JVM read while they start, only for the block."""
-    ours = worker_python(local=wanted.local)
-    if wanted.local:
+    ours = worker_python(local=request.local)
+    if request.local:
         # Otherwise Spark's UI and ports would be open to the network, and its start would look up the host's name.
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
     before = {name: os.environ.get(name) for name in ours}
@@ -226,12 +226,12 @@ def _interrupts_stay_ours() -> Iterator[None]:
 
 def _not_started(error: Exception, data: Path | None) -> HoldfastError:
     causes = [str(cause.toString()) for cause in java_causes(error)]
-    said = (causes[-1] if causes else str(error)).strip().splitlines()[0]
+    reason = (causes[-1] if causes else str(error)).strip().splitlines()[0]
     if causes and not any(cause.startswith(_HINDRANCES) for cause in causes):
-        return UserActionError(f"Spark did not start: {said}{_end_of_log(data)}", code="SparkNotStartedError")
+        return UserActionError(f"Spark did not start: {reason}{_end_of_log(data)}", code="SparkNotStartedError")
     # Without an exception of Java's, the JVM is gone: somebody may have killed it, and then the next start goes well.
     cure = "" if causes else " If it ends like this each time, its last output says why: see spec.runtime.sparkConf"
-    return RetrySoonError(f"Spark did not start: {said}{cure}{_end_of_log(data)}", code="SparkHinderedError")
+    return RetrySoonError(f"Spark did not start: {reason}{cure}{_end_of_log(data)}", code="SparkHinderedError")
 
 
 def _end_of_log(data: Path | None) -> str:

@@ -99,9 +99,9 @@ class SessionRequest:
         return self.master.startswith("local")
 
 
-def session_settings(wanted: SessionRequest) -> dict[str, str]:
+def session_settings(request: SessionRequest) -> dict[str, str]:
     """Return all settings; raise `SparkSettingRefusedError` that names every setting that can't be chosen."""
-    check_settings(wanted.conf, wanted.given)
+    check_settings(request.conf, request.given)
     settings = {
         # A batch that fails usually fails again, and then the attempt is repeated; one more try is for brief failures.
         "spark.task.maxFailures": "2",
@@ -112,14 +112,14 @@ def session_settings(wanted: SessionRequest) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         # PySpark would record the Python line of each operation on a frame: it costs every batch, and nobody reads it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if wanted.local else {}),
-        **wanted.conf,
-        **wanted.given,
-        "spark.master": wanted.master,
-        "spark.app.name": wanted.app,
+        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if request.local else {}),
+        **request.conf,
+        **request.given,
+        "spark.master": request.master,
+        "spark.app.name": request.app,
         "spark.submit.deployMode": "client",
-        "spark.driver.memory": as_spark(wanted.memory),
-        "spark.ui.enabled": "true" if wanted.ui else "false",
+        "spark.driver.memory": as_spark(request.memory),
+        "spark.ui.enabled": "true" if request.ui else "false",
         # Spark's own progress bar would draw over ours.
         "spark.ui.showConsoleProgress": "false",
         "spark.python.daemon.module": "holdfast_runtime.spark.worker_daemon",
@@ -128,11 +128,11 @@ def session_settings(wanted: SessionRequest) -> dict[str, str]:
         "spark.sql.adaptive.streaming.stateless.enabled": "false",
         "spark.speculation": "false",
     }
-    return settings | _java_options(wanted)
+    return settings | _java_options(request)
 
 
-def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
-    """Raise `SparkSettingRefusedError` that names every setting that can't be chosen; `given`: set by the site."""
+def check_settings(conf: Mapping[str, str], site_settings: Mapping[str, str] | None = None) -> None:
+    """Raise `SparkSettingRefusedError` that names every setting that can't be chosen; `site_settings`: the site's."""
     wrong = [
         f"{name}: {fixed.why}"
         for name, value in sorted(conf.items())
@@ -141,26 +141,26 @@ def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = No
     ]
     wrong += [
         f"{name}: comes with the cluster, as {value}"
-        for name, value in sorted((given or {}).items())
+        for name, value in sorted((site_settings or {}).items())
         if conf.get(name, value) != value and not any(fixed.hits(name, conf[name]) for fixed in FIXED_SETTINGS)
     ]
     wrong += [f"{name}: Spark's settings begin with spark." for name in sorted(conf) if not name.startswith("spark.")]
     if wrong:
-        listed = "\n".join(f"  {one}" for one in wrong)
+        listed = "\n".join(f"  {line}" for line in wrong)
         message = f"spec.runtime.sparkConf has settings that can't be chosen; remove them:\n{listed}"
         raise SparkSettingRefusedError(message)
 
 
-def _java_options(wanted: SessionRequest) -> dict[str, str]:
+def _java_options(request: SessionRequest) -> dict[str, str]:
     # If no row passes through Java, its second compiler never pays off: it takes a tenth of an app's CPU in the first
     # ten seconds. Rows never pass through the driver if executors are processes of their own.
-    executor = [] if wanted.rows_in_spark else [_ONE_COMPILER]
-    driver = executor if wanted.local else [_ONE_COMPILER]
+    executor = [] if request.rows_in_spark else [_ONE_COMPILER]
+    driver = executor if request.local else [_ONE_COMPILER]
     # By default executors would log details of each task: a log that is full within the hour, and says nothing.
     logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-    found = {}
+    settings = {}
     for who, options in (("driver", driver), ("executor", executor)):
         name = f"spark.{who}.extraJavaOptions"
         # In Java the last of two equal options counts, so the user's come last.
-        found[name] = " ".join([logging, *options, *filter(None, [wanted.conf.get(name)])])
-    return found
+        settings[name] = " ".join([logging, *options, *filter(None, [request.conf.get(name)])])
+    return settings

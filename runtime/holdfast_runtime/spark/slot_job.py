@@ -79,7 +79,7 @@ def sql_texts(compiled: CompiledGraph) -> Mapping[str, str]:
         step = node.step
         if node.verb in SQL_VERBS and step is not None and step.dead_letter is None:
             texts.setdefault(step.name, []).append(step.filter or ", ".join(step.select or ()))
-    return {name: ", ".join(some) for name, some in texts.items()}
+    return {name: ", ".join(parts) for name, parts in texts.items()}
 
 
 def failed_expression(error: Exception, texts: Mapping[str, str]) -> UserActionError | None:
@@ -88,17 +88,17 @@ def failed_expression(error: Exception, texts: Mapping[str, str]) -> UserActionE
         if not is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
             continue
         if str(cause.getSqlState()).startswith(_DATA_EXCEPTION):
-            fragments = [str(one.fragment()) for one in cause.getQueryContext()]
+            fragments = [str(context.fragment()) for context in cause.getQueryContext()]
             return _explained(str(cause.getMessage()), fragments, texts)
     return None
 
 
-def _explained(said: str, fragments: Sequence[str], texts: Mapping[str, str]) -> UserActionError:
-    steps = [name for name, text in texts.items() if any(one in text for one in fragments)] or list(texts)
-    sentence = said.partition("\n")[0].partition(" SQLSTATE")[0].partition("] ")[2].partition(_NOT_HERE)[0]
+def _explained(cause: str, fragments: Sequence[str], texts: Mapping[str, str]) -> UserActionError:
+    steps = [name for name, text in texts.items() if any(fragment in text for fragment in fragments)] or list(texts)
+    sentence = cause.partition("\n")[0].partition(" SQLSTATE")[0].partition("] ")[2].partition(_NOT_HERE)[0]
     where = f" in {excerpt(fragments[0])}" if fragments else ""
     message = (
-        f"step {' or '.join(steps)}: Spark SQL fails on a row{where}: {sentence or said} Correct the expression and "
+        f"step {' or '.join(steps)}: Spark SQL fails on a row{where}: {sentence or cause} Correct the expression and "
         f"run again, or put such rows aside: onError: DeadLetter of the step"
     )
     return UserActionError(message, code="ExpressionFailedError")
@@ -156,8 +156,8 @@ class SlotJob:
         try:
             return self._job.run(batch)
         except (PySparkException, Py4JError) as error:
-            if (known := failed_expression(error, self._texts)) is not None:
-                raise known from error
+            if (failure := failed_expression(error, self._texts)) is not None:
+                raise failure from error
             raise
 
 
