@@ -85,8 +85,12 @@ class Catalyst:
         if _is(below, "Generate"):
             generated = self._generated(below, texts)
             below = below.child()
-        columns = tuple((str(one.name()), self.column(_bare(one))) for one in _items(plan.projectList()))
-        return AnalysedExpressions(columns, tuple(one.exprId() for one in _items(below.output())), generated)
+        columns = tuple(
+            (str(expression.name()), self.column(_bare(expression))) for expression in _items(plan.projectList())
+        )
+        return AnalysedExpressions(
+            columns, tuple(attribute.exprId() for attribute in _items(below.output())), generated
+        )
 
     def _generated(self, plan: Any, texts: tuple[str, ...]) -> ExplodedColumn:
         made, output = plan.generator(), _items(plan.generatorOutput())
@@ -109,7 +113,7 @@ class Catalyst:
         if not _is(plan, "Filter") or _items(plan.child().children()):
             message = f"{excerpt(text)} can't be judged row by row, as a filter step must"
             raise UserActionError(message, code="TextRefusedError")
-        ids = tuple(one.exprId() for one in _items(plan.child().output()))
+        ids = tuple(attribute.exprId() for attribute in _items(plan.child().output()))
         return AnalysedExpressions((("", self.column(plan.condition())),), ids)
 
     def column(self, expression: Any) -> Column:
@@ -124,19 +128,19 @@ class Catalyst:
         """
         if _is(self._expression(column), "AttributeReference"):
             return None
-        held = self._expression(F.struct(column.alias(VALUE)))
-        return self.column(self._expressions.TryEval(held))
+        struct = self._expression(F.struct(column.alias(VALUE)))
+        return self.column(self._expressions.TryEval(struct))
 
     def fields(self, frame: DataFrame, struct: str, ids: tuple[Any, ...]) -> list[Column]:
         """Return the fields of a struct column, under the ids by which analysed expressions know them."""
         holder = self._attribute(frame, struct)
         make = self._expressions.GetStructField
         nothing = self._jvm.scala.Option.empty()
-        return [self._with_id(make(holder, at, nothing), f"{struct}_{at}", one) for at, one in enumerate(ids)]
+        return [self._with_id(make(holder, place, nothing), f"{struct}_{place}", id_) for place, id_ in enumerate(ids)]
 
-    def known_as(self, frame: DataFrame, name: str, one: Any) -> Column:
+    def known_as(self, frame: DataFrame, name: str, id_: Any) -> Column:
         """Return a column of the frame under the id by which analysed expressions know it."""
-        return self._with_id(self._attribute(frame, name), name, one)
+        return self._with_id(self._attribute(frame, name), name, id_)
 
     def null_of(self, kind: Any) -> Column:
         """Return null of a Catalyst type."""
@@ -153,11 +157,11 @@ class Catalyst:
         return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
     def _attribute(self, frame: DataFrame, name: str) -> Any:
-        return next(one for one in _items(self._analysed(frame).output()) if one.name() == name)
+        return next(attribute for attribute in _items(self._analysed(frame).output()) if attribute.name() == name)
 
-    def _with_id(self, expression: Any, name: str, one: Any) -> Column:
+    def _with_id(self, expression: Any, name: str, id_: Any) -> Column:
         return self.column(
-            self._expressions.Alias(expression, name, one, self._empty(), self._jvm.scala.Option.empty(), self._empty())
+            self._expressions.Alias(expression, name, id_, self._empty(), self._jvm.scala.Option.empty(), self._empty())
         )
 
     def _empty(self) -> Any:
@@ -166,7 +170,7 @@ class Catalyst:
 
 
 def _items(seq: Any) -> list[Any]:
-    return [seq.apply(at) for at in range(seq.length())]
+    return [seq.apply(place) for place in range(seq.length())]
 
 
 def _is(plan: Any, name: str) -> bool:
@@ -196,19 +200,19 @@ def select_schema(spark: SparkSession) -> SelectSchema:
     """Return a function that asks Spark which columns a `select` returns."""
     catalyst = Catalyst(spark)
 
-    def answer(given: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:
-        schema: Any = catalyst.selected(given, texts)._jdf.schema()  # noqa: SLF001 - Python's loses collations
+    def answer(input_schema: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:
+        schema: Any = catalyst.selected(input_schema, texts)._jdf.schema()  # noqa: SLF001 - Python's loses collations
         if not schema.length():
             return pa.schema([])
-        found = arrow_schema(parse_schema(schema.toDDL()))
-        carried = catalyst.frame(found)._jdf.schema()  # noqa: SLF001
-        for one, other in zip(schema.asNullable().fields(), carried.fields(), strict=True):
-            if not one.dataType().equals(other.dataType()):
+        output_schema = arrow_schema(parse_schema(schema.toDDL()))
+        carried = catalyst.frame(output_schema)._jdf.schema()  # noqa: SLF001
+        for column, carried_column in zip(schema.asNullable().fields(), carried.fields(), strict=True):
+            if not column.dataType().equals(carried_column.dataType()):
                 message = (
-                    f"column {one.name()} of {excerpt(', '.join(texts))} is {excerpt(one.dataType().sql())}, which "
-                    f"rows can't carry as it is; CAST it to {excerpt(other.dataType().sql())}"
+                    f"column {column.name()} of {excerpt(', '.join(texts))} is {excerpt(column.dataType().sql())}, "
+                    f"which rows can't carry as it is; CAST it to {excerpt(carried_column.dataType().sql())}"
                 )
                 raise UserActionError(message, code="TextRefusedError")
-        return found
+        return output_schema
 
     return answer

@@ -119,9 +119,9 @@ class _Flow:
 
     def add_file_table(self, table: Table) -> None:
         """Add a table that files feed."""
-        given, items = arrow_schema(parse_schema(str(table.schema_))), table.select
-        parts = None if items is None else split_table(items, given.names)
-        self.fed[table.name] = self.fed_table(table, (), self._shared_shape(table, given, parts))
+        input_schema, items = arrow_schema(parse_schema(str(table.schema_))), table.select
+        parts = None if items is None else split_table(items, input_schema.names)
+        self.fed[table.name] = self.fed_table(table, (), self._shared_shape(table, input_schema, parts))
 
     def fed_table(self, table: Table, sources: tuple[str, ...], shape: TableShape) -> FedTable:
         return FedTable(
@@ -137,45 +137,53 @@ class _Flow:
 
     def _add_side_input(self, table: Table, source: str) -> TableShape:
         columns = arrow_schema(self.plan.stream(source).rows)
-        given, items = pa.schema([*columns, GONE, *([SET] if table.versioned else [])]), table.select
+        input_schema, items = pa.schema([*columns, GONE, *([SET] if table.versioned else [])]), table.select
         parts = None if items is None else split_table(items, columns.names)
         if table.distribution == "Broadcast":
-            return self._shared_shape(table, given, parts)
-        shape = TableShape(table.key, given, None if parts is None else parts.kept)
+            return self._shared_shape(table, input_schema, parts)
+        shape = TableShape(table.key, input_schema, None if parts is None else parts.kept)
         if source not in self.read_as:
-            node = GraphNode(len(self.nodes), source, SOURCE, (), 0, given)
+            node = GraphNode(len(self.nodes), source, SOURCE, (), 0, input_schema)
             self.nodes.append(node)
             self.read_as[source] = node.index
-        at = self.read_as[source]
+        source_index = self.read_as[source]
         step = Step.model_construct(name=f"{source} to {table.name}", inputs=(source,), to_table=table.name)
         if items is not None and parts is not None and parts.computed:
-            at = self._add(_select(step, (*items, *map(quoted, given.names[len(columns.names) :]))), (at,)).index
-            shape = TableShape(table.key, self.nodes[at].schema)
-        self._check_key(step, at, table.key)
-        level = _level("toTable", [self.nodes[at]])
-        self.nodes.append(GraphNode(len(self.nodes), step.name, "toTable", (at,), level, given, step, table=shape))
+            source_index = self._add(
+                _select(step, (*items, *map(quoted, input_schema.names[len(columns.names) :]))), (source_index,)
+            ).index
+            shape = TableShape(table.key, self.nodes[source_index].schema)
+        self._check_key(step, source_index, table.key)
+        level = _level("toTable", [self.nodes[source_index]])
+        self.nodes.append(
+            GraphNode(len(self.nodes), step.name, "toTable", (source_index,), level, input_schema, step, table=shape)
+        )
         return shape
 
-    def _shared_shape(self, table: Table, given: pa.Schema, parts: TableColumns | None) -> TableShape:
-        keys = () if parts is None else tuple(self._computed_keys(table, given, parts))
+    def _shared_shape(self, table: Table, input_schema: pa.Schema, parts: TableColumns | None) -> TableShape:
+        keys = () if parts is None else tuple(self._computed_keys(table, input_schema, parts))
         # Such tables are filled without Spark: what it has to compute is so for each look-up.
         if parts is not None:
             names = {field.name for field, _ in keys}
-            parts = replace(parts, computed={name: one for name, one in parts.computed.items() if name not in names})
-        shape = TableShape(table.key, given, None if parts is None else parts.kept, keys)
+            parts = replace(
+                parts, computed={name: computation for name, computation in parts.computed.items() if name not in names}
+            )
+        shape = TableShape(table.key, input_schema, None if parts is None else parts.kept, keys)
         self.computed[table.name] = parts
         check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
         return shape
 
-    def _computed_keys(self, table: Table, given: pa.Schema, parts: TableColumns) -> Iterator[tuple[pa.Field, Plain]]:
+    def _computed_keys(
+        self, table: Table, input_schema: pa.Schema, parts: TableColumns
+    ) -> Iterator[tuple[pa.Field, Plain]]:
         """Yield the columns of a key that are computed as rows come: look-ups search by them."""
-        wanted = {name.casefold() for name in table.key}
-        for name, one in parts.computed.items():
-            if name.casefold() in wanted:
-                items = (one.written,)
-                made, schema = plain_select(items, plain_kinds(given)), self.select_schema(given, items)
+        key_names = {name.casefold() for name in table.key}
+        for name, computation in parts.computed.items():
+            if name.casefold() in key_names:
+                items = (computation.written,)
+                made, schema = plain_select(items, plain_kinds(input_schema)), self.select_schema(input_schema, items)
                 if made is None or not keeps_kinds(made, schema):
-                    message = spark_computed(table.name, name, one.written)
+                    message = spark_computed(table.name, name, computation.written)
                     raise UserActionError(message, code="TableKeyError")
                 yield schema.field(0), made[0]
 
@@ -206,23 +214,23 @@ class _Flow:
             self.nodes[source] = replace(self.nodes[source], schema=node.schema)
             self.read_as[step.name] = source
 
-    def _check_key(self, step: Step, given: int, columns: tuple[str, ...]) -> None:
-        schema = self.nodes[given].schema
+    def _check_key(self, step: Step, source: int, columns: tuple[str, ...]) -> None:
+        schema = self.nodes[source].schema
         places = (find_column(schema, name) for name in columns)
-        check_key_types([schema.field(at) for at in places if at is not None], step.name)
+        check_key_types([schema.field(place) for place in places if place is not None], step.name)
 
     def _add(
         self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None, join: JoinPlan | None = None
     ) -> GraphNode:
-        given = [self.nodes[at] for at in inputs]
-        if step.verb in SQL_VERBS and not given[0].level % 2 and (node := self._plain(step, given[0])) is not None:
+        sources = [self.nodes[source] for source in inputs]
+        if step.verb in SQL_VERBS and not sources[0].level % 2 and (node := self._plain(step, sources[0])) is not None:
             self.nodes.append(node)
             return node
         if plan is not None:
             schema = AggregateStep(step.name, plan, step.name).schema
         else:
-            schema = self._schema(step, given) if join is None else JoinStep(step.name, join, step.name).schema
-        level = _level(step.verb, given)
+            schema = self._schema(step, sources) if join is None else JoinStep(step.name, join, step.name).schema
+        level = _level(step.verb, sources)
         table = None
         if step.to_table is not None:
             self._check_key(step, inputs[0], self.tables[step.to_table].key)
@@ -231,59 +239,59 @@ class _Flow:
         node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join, table=table)
         self.nodes.append(node)
         if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
-            self._add_failures(step, node, given[0])
+            self._add_failures(step, node, sources[0])
         return node
 
-    def _plain(self, step: Step, given: GraphNode) -> GraphNode | None:
+    def _plain(self, step: Step, source: GraphNode) -> GraphNode | None:
         """Return the node of a step that needs no Spark SQL for rows that are in Python; None if it does."""
-        index, kinds, at = len(self.nodes), plain_kinds(given.schema), (given.index,)
+        index, kinds, sources = len(self.nodes), plain_kinds(source.schema), (source.index,)
         if step.filter is not None:
             condition = plain_filter(step.filter, kinds)
             if condition is None:
                 return None
-            return GraphNode(index, step.name, SIFT, at, given.level, given.schema, step, plain=(condition,))
+            return GraphNode(index, step.name, SIFT, sources, source.level, source.schema, step, plain=(condition,))
         items = step.select or ()
-        picked = picked_columns(items, given.schema.names)
+        picked = picked_columns(items, source.schema.names)
         if picked is not None:
             columns = tuple(map(PlainColumn, picked.values()))
-            schema = pa.schema([given.schema.field(column).with_name(name) for name, column in picked.items()])
-            return GraphNode(index, step.name, PICK, at, given.level, schema, step, plain=columns)
+            schema = pa.schema([source.schema.field(column).with_name(name) for name, column in picked.items()])
+            return GraphNode(index, step.name, PICK, sources, source.level, schema, step, plain=columns)
         made = plain_select(items, kinds)
-        if made is None or not keeps_kinds(made, schema := self._schema(step, [given])):
+        if made is None or not keeps_kinds(made, schema := self._schema(step, [source])):
             return None
-        return GraphNode(index, step.name, PICK, at, given.level, schema, step, plain=made)
+        return GraphNode(index, step.name, PICK, sources, source.level, schema, step, plain=made)
 
-    def _add_aggregate(self, step: Step, verb: Aggregate, given: int) -> GraphNode:
+    def _add_aggregate(self, step: Step, verb: Aggregate, source: int) -> GraphNode:
         """Add the step itself, and where it needs them, selects before and behind it."""
         plan = self.sent.get(step.name)
         if plan is None:
-            given, plan = self._arguments(step, verb, given)
-        node = self._add(step, (given,), plan)
+            source, plan = self._arguments(step, verb, source)
+        node = self._add(step, (source,), plan)
         return self._add(_select(step, plan.parts.after), (node.index,)) if plan.parts.after else node
 
     def _add_join(self, step: Step, verb: Join, inputs: tuple[int, ...]) -> GraphNode:
         """Add the step itself, and a select behind it where its own has more than columns."""
-        left, right = (self.nodes[at].schema for at in inputs)
-        for given in inputs:
-            self._check_key(step, given, verb.by)
+        left, right = (self.nodes[source].schema for source in inputs)
+        for source in inputs:
+            self._check_key(step, source, verb.by)
         parts = split_join(verb, tuple(left.names), tuple(right.names))
         node = self._add(step, inputs, join=JoinPlan.of(verb, parts.columns, left, right))
         return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
 
-    def _add_lookup(self, step: Step, verb: Lookup, given: int) -> GraphNode:
+    def _add_lookup(self, step: Step, verb: Lookup, source: int) -> GraphNode:
         """Add the step itself, behind the writers of its table, and a select behind it where it needs one."""
-        rows, table = self.nodes[given].schema, self.table_shape(verb.table)
-        self._check_key(step, given, verb.by)
+        rows, table = self.nodes[source].schema, self.table_shape(verb.table)
+        self._check_key(step, source, verb.by)
         computed = self.computed.get(verb.table)
-        seen = table.columns if computed is None else computed.seen
-        parts = split_join(verb, tuple(rows.names), seen)
+        table_columns = table.columns if computed is None else computed.seen
+        parts = split_join(verb, tuple(rows.names), table_columns)
         columns, select = (parts.columns, ()) if computed is None else _looked_up(parts.columns, computed)
         shared = self.tables[verb.table].distribution == "Broadcast"
         kept_as = verb.table if shared else table_name(verb.table)
         plan = LookupPlan(verb.by, verb.type == "Inner", columns, rows, table, kept_as, shared)
         writers = [node.level for node in self._writers(verb.table)]
-        level = max(_level(step.verb, [self.nodes[given]]), *writers, 0)
-        node = GraphNode(len(self.nodes), step.name, step.verb, (given,), level, plan.schema, step, lookup=plan)
+        level = max(_level(step.verb, [self.nodes[source]]), *writers, 0)
+        node = GraphNode(len(self.nodes), step.name, step.verb, (source,), level, plan.schema, step, lookup=plan)
         self.nodes.append(node)
         for items in (select, parts.after):
             if items:
@@ -303,28 +311,28 @@ class _Flow:
             return TableShape(declared.key, arrow_schema(parse_schema(declared.schema_)))
         return TableShape(declared.key, self._writers(name)[0].schema)
 
-    def _add_partial(self, step: Step, given: int) -> GraphNode:
+    def _add_partial(self, step: Step, source: int) -> GraphNode:
         """Add the part of an `aggregate` that runs before its rows travel."""
         assert step.aggregate is not None  # noqa: S101 - `partial_aggregates` names only such steps
-        given, plan = self._arguments(step, step.aggregate, given)
+        source, plan = self._arguments(step, step.aggregate, source)
         self.sent[step.name] = plan = replace(plan, sent=True)
-        level = _level(PARTIAL, [self.nodes[given]])
+        level = _level(PARTIAL, [self.nodes[source]])
         schema = PartialAggregateStep(step.name, plan).schema
-        node = GraphNode(len(self.nodes), step.name, PARTIAL, (given,), level, schema, step, plan)
+        node = GraphNode(len(self.nodes), step.name, PARTIAL, (source,), level, schema, step, plan)
         self.nodes.append(node)
         return node
 
-    def _arguments(self, step: Step, verb: Aggregate, given: int) -> tuple[int, AggregatePlan]:
+    def _arguments(self, step: Step, verb: Aggregate, source: int) -> tuple[int, AggregatePlan]:
         """Return the node with the arguments of the calls of an `aggregate`, and what it computes over that."""
-        columns = tuple(self.nodes[given].schema.names)
+        columns = tuple(self.nodes[source].schema.names)
         parts = split_compute(verb, columns, carry=step.late == "DeadLetter")
         if parts.before:
-            given = self._add(_select(step, parts.before), (given,)).index
-        return given, AggregatePlan(verb, parts, self.nodes[given].schema, columns)
+            source = self._add(_select(step, parts.before), (source,)).index
+        return source, AggregatePlan(verb, parts, self.nodes[source].schema, columns)
 
-    def _add_failures(self, step: Step, node: GraphNode, given: GraphNode) -> None:
-        schema = failed_schema(given.schema)
-        failed = GraphNode(len(self.nodes), step.name, FAILED, (given.index,), node.level, schema, step)
+    def _add_failures(self, step: Step, node: GraphNode, source: GraphNode) -> None:
+        schema = failed_schema(source.schema)
+        failed = GraphNode(len(self.nodes), step.name, FAILED, (source.index,), node.level, schema, step)
         letters = GraphNode(failed.index + 1, step.name, FAILURES, (failed.index,), node.level, schema, step)
         self.nodes += failed, letters
 
@@ -335,8 +343,8 @@ class _Flow:
         nodes = [replace(node, level=last) if node.verb in ends else node for node in self.nodes]
         return CompiledGraph(_merged_late(nodes), last, dropped, tuple(self.fed.values()))
 
-    def _schema(self, step: Step, given: list[GraphNode]) -> pa.Schema:
-        schema: pa.Schema = given[0].schema
+    def _schema(self, step: Step, sources: list[GraphNode]) -> pa.Schema:
+        schema: pa.Schema = sources[0].schema
         function = step.apply or step.process
         if function is not None and function.schema_ is not None:
             return arrow_schema(parse_schema(function.schema_))
@@ -345,26 +353,26 @@ class _Flow:
             if not schema.names:
                 message = f"step {step.name} selects no column at all, and rows without columns can't be carried"
                 raise UserActionError(message, code="ColumnsMismatchError")
-        for other in given[1:]:
-            _check_columns(step, given[0], other)
+        for other in sources[1:]:
+            _check_columns(step, sources[0], other)
         return schema
 
 
-def _looked_up(wanted: tuple[JoinColumn, ...], table: TableColumns) -> tuple[tuple[JoinColumn, ...], tuple[str, ...]]:
+def _looked_up(outputs: tuple[JoinColumn, ...], table: TableColumns) -> tuple[tuple[JoinColumn, ...], tuple[str, ...]]:
     """Return what to look up for these columns, and the select that computes those that the table does not keep."""
     columns, items = list[JoinColumn](), list[str]()
-    for one in wanted:
-        made = table.computed.get(one.column) if one.side == "right" else None
+    for output in outputs:
+        made = table.computed.get(output.column) if output.side == "right" else None
         if made is None:
-            columns.append(one)
-            items.append(quoted(one.name))
+            columns.append(output)
+            items.append(quoted(output.name))
         else:
-            text, at = made.text, len(columns)
-            for number, (name, kept) in enumerate(made.given):
-                columns.append(JoinColumn("right", kept, f"{name}_{at + number}"))
+            text, first = made.text, len(columns)
+            for number, (name, column) in enumerate(made.given):
+                columns.append(JoinColumn("right", column, f"{name}_{first + number}"))
                 text = text.replace(quoted(name), quoted(columns[-1].name))
             # Where nothing was found, there is no row to compute anything of.
-            items.append(f"CASE WHEN {quoted(FOUND)} THEN {text} END AS {quoted(one.name)}")
+            items.append(f"CASE WHEN {quoted(FOUND)} THEN {text} END AS {quoted(output.name)}")
     if len(columns) == len(items) and all(item.startswith("`") for item in items):
         return tuple(columns), ()
     return (*columns, JoinColumn("right", FOUND, FOUND)), tuple(items)
@@ -384,9 +392,11 @@ def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
     moving: set[int] = set()
     for node in nodes:
         if node.verb == "merge" and node.level % 2:
-            given = (nodes[at] for at in node.inputs)
+            sources = (nodes[source] for source in node.inputs)
             if any(
-                one.index in moving or (one.level < node.level and (one.index, node.level) not in read) for one in given
+                source_node.index in moving
+                or (source_node.level < node.level and (source_node.index, node.level) not in read)
+                for source_node in sources
             ):
                 moving.add(node.index)
     made = list(nodes)
@@ -397,8 +407,8 @@ def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
     return tuple(made)
 
 
-def _level(verb: str, given: list[GraphNode]) -> int:
-    level = max(node.level for node in given)
+def _level(verb: str, sources: list[GraphNode]) -> int:
+    level = max(node.level for node in sources)
     if verb in SQL_VERBS:
         return level + (level + 1) % 2
     if verb in PYTHON_VERBS:
@@ -406,15 +416,16 @@ def _level(verb: str, given: list[GraphNode]) -> int:
     return level
 
 
-def _check_columns(step: Step, one: GraphNode, other: GraphNode) -> None:
+def _check_columns(step: Step, left: GraphNode, right: GraphNode) -> None:
     """Refuse to merge rows of different names or types; a different order is fine."""
-    for first, second in ((one, other), (other, one)):
+    for first, second in ((left, right), (right, left)):
         for column in first.schema:
             same = find_column(second.schema, column.name)
             if same is None or second.schema.field(same).type != column.type:
-                found = "is missing" if same is None else f"is {second.schema.field(same).type}"
+                difference = "is missing" if same is None else f"is {second.schema.field(same).type}"
                 message = (
-                    f"step {step.name} merges {one.name} and {other.name}, whose columns differ: {column.name} is "
-                    f"{column.type} in {first.name} and {found} in {second.name}; make them equal with a select before"
+                    f"step {step.name} merges {left.name} and {right.name}, whose columns differ: {column.name} is "
+                    f"{column.type} in {first.name} and {difference} in {second.name}; make them equal with a select "
+                    "before"
                 )
                 raise UserActionError(message, code="ColumnsMismatchError")

@@ -26,14 +26,14 @@ def computes_in_spark(spec: AppSpec, plan: Plan) -> bool:
         return True
 
 
-def foreseen_columns(given: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
+def foreseen_columns(schema: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
     """Return the columns of a `select`; raise an error if only Spark knows one of them."""
-    rows = RowType(tuple(Column(field.name, str(_type(field.type) or UNKNOWN)) for field in given))
+    rows = RowType(tuple(Column(field.name, str(_type(field.type) or UNKNOWN)) for field in schema))
     columns = [
-        given.field(found.source[1]).with_name(str(found.name))
-        if found.source is not None
-        else arrow_schema(RowType((Column(str(found.name), found.type),))).field(0)
-        for found in check_select(items, Scope.of(rows))
+        schema.field(item.source[1]).with_name(str(item.name))
+        if item.source is not None
+        else arrow_schema(RowType((Column(str(item.name), item.type),))).field(0)
+        for item in check_select(items, Scope.of(rows))
     ]
     return pa.schema(columns)
 
@@ -44,8 +44,8 @@ def _type(kind: pa.DataType) -> SparkType | None:
         return decimal(kind.precision, kind.scale)
     if pa.types.is_struct(kind):
         inner = [(field.name, _type(field.type)) for field in kind]
-        known = [(name, one) for name, one in inner if one is not None]
-        return struct(known) if len(known) == len(inner) else None
+        fields = [(name, field_type) for name, field_type in inner if field_type is not None]
+        return struct(fields) if len(fields) == len(inner) else None
     return _SIMPLE.get(kind)
 
 

@@ -25,18 +25,19 @@ COLUMN, ROW = "column", "row"
 _WHY = "a value it can't cast, a number too large, a division by zero or an index that is not there"
 
 
-def failed_schema(given: pa.Schema) -> pa.Schema:
+def failed_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of failed rows, for a step whose input has this schema."""
-    return pa.schema([(COLUMN, pa.string()), (ROW, pa.struct(list(given)))])
+    return pa.schema([(COLUMN, pa.string()), (ROW, pa.struct(list(schema)))])
 
 
 def failed_rows(step: Step, failed: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
     """Return the rows as the step was given them, and why each failed."""
     row = failed.rows.column(ROW)
-    schema = pa.schema([row.type.field(at) for at in range(row.type.num_fields)])
-    given = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
-    return given, [
-        FailedRow(at, _reason(step, column), column) for at, column in enumerate(failed.rows.column(COLUMN).to_pylist())
+    schema = pa.schema([row.type.field(place) for place in range(row.type.num_fields)])
+    input_rows = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
+    return input_rows, [
+        FailedRow(row, _reason(step, column), column)
+        for row, column in enumerate(failed.rows.column(COLUMN).to_pylist())
     ]
 
 
@@ -144,11 +145,11 @@ class CompiledGraph:
 
     def reach(self) -> tuple[frozenset[str], ...]:
         """Return for each node the streams whose rows reach it."""
-        found: list[frozenset[str]] = []
+        streams_of: list[frozenset[str]] = []
         for node in self.nodes:
-            own = frozenset({node.name}) if node.step is None else frozenset[str]()
-            found.append(own.union(*(found[at] for at in node.inputs)))
-        return tuple(found)
+            streams = frozenset({node.name}) if node.step is None else frozenset[str]()
+            streams_of.append(streams.union(*(streams_of[source] for source in node.inputs)))
+        return tuple(streams_of)
 
     def at(self, level: int) -> tuple[GraphNode, ...]:
         """Return the steps of this level, in order of flow."""
@@ -162,8 +163,8 @@ class CompiledGraph:
     def sealed(self, level: int) -> tuple[GraphNode, ...]:
         """Return those among them whose rows Spark SQL does not look at: at the next level, or at this one."""
         if level % 2:
-            here = {node.index for node in self.sealed(level - 1)}
-            return tuple(node for node in self.crossing(level) if node.index in here)
+            sealed = {node.index for node in self.sealed(level - 1)}
+            return tuple(node for node in self.crossing(level) if node.index in sealed)
         read = {source for node in self.nodes if node.level == level + 1 for source in node.inputs}
         return tuple(node for node in self.crossing(level) if node.index not in read)
 

@@ -40,11 +40,11 @@ class _Tries:
     def failed(self, row: Column) -> Column:
         """Return the row with the first column that can't be computed; null if all can."""
         nothing = F.lit(None).cast("string")
-        found = F.when(F.lit(False), F.named_struct(F.lit(COLUMN), nothing, F.lit(ROW), row))  # noqa: FBT003 - as above
+        failure = F.when(F.lit(False), F.named_struct(F.lit(COLUMN), nothing, F.lit(ROW), row))  # noqa: FBT003 - as above
         for name, fails in self.failing:
             column = F.lit(name) if name else nothing
-            found = found.when(row.isNotNull() & fails, F.named_struct(F.lit(COLUMN), column, F.lit(ROW), row))
-        return found
+            failure = failure.when(row.isNotNull() & fails, F.named_struct(F.lit(COLUMN), column, F.lit(ROW), row))
+        return failure
 
 
 def sql_segment(frame: DataFrame, compiled: CompiledGraph, level: int) -> DataFrame:
@@ -101,11 +101,11 @@ class _Segment:
         if self._meet(leaving):
             self._fan_out([(node, node) for node in leaving])
         node = F.when(F.col(IS_NOTE), NOTE)
-        for one in leaving:
-            node = node.when(F.col(_of(one)).isNotNull(), one)
+        for index in leaving:
+            node = node.when(F.col(_of(index)).isNotNull(), index)
         shapes = [
-            F.coalesce(*(F.col(_of(one)) for one in leaving if layout.shape_of[one] == at)).alias(f"s{at}")
-            for at in range(len(layout.shapes))
+            F.coalesce(*(F.col(_of(index)) for index in leaving if layout.shape_of[index] == shape)).alias(f"s{shape}")
+            for shape in range(len(layout.shapes))
         ]
         # Spark takes this as non-deterministic, so it does not push the Filter above below it.
         barrier = F.when(F.spark_partition_id() >= 0, node).alias("node")
@@ -114,26 +114,26 @@ class _Segment:
 
     def _filter(self, node: GraphNode, text: str) -> None:
         source = self.compiled.nodes[node.inputs[0]]
-        asked = self.catalyst.condition(source.schema, text)
+        analysed = self.catalyst.condition(source.schema, text)
         row = F.col(_of(source.index))
-        exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(source.index), asked.inputs))
-        exposed, tries = self._tried(exposed, node, row, asked.columns)
+        exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(source.index), analysed.inputs))
+        exposed, tries = self._tried(exposed, node, row, analysed.columns)
         ((_, condition),) = tries.values
         self._put(exposed, node, F.when(row.isNotNull(), F.when(condition, row)), self.lines[source.index], tries)
 
     def _select(self, node: GraphNode, texts: tuple[str, ...]) -> None:
         source = self.compiled.nodes[node.inputs[0]]
         selected = self.catalyst.select(source.schema, texts)
-        held = source.index
+        source_index = source.index
         if selected.generated is not None:
-            held = self._alone(node, source.index)
-        row = F.col(_of(held))
-        exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(held), selected.inputs))
+            source_index = self._alone(node, source.index)
+        row = F.col(_of(source_index))
+        exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(source_index), selected.inputs))
         if selected.generated is not None:
             exposed = self._exploded(exposed, row, selected.generated)
         exposed, tries = self._tried(exposed, node, row, selected.columns)
         value = F.named_struct(*(part for name, column in tries.values for part in (F.lit(name), column)))
-        self._put(exposed, node, F.when(row.isNotNull() & tries.good, value), self.lines[held], tries)
+        self._put(exposed, node, F.when(row.isNotNull() & tries.good, value), self.lines[source_index], tries)
 
     def _tried(
         self, frame: DataFrame, node: GraphNode, row: Column, columns: tuple[tuple[str, Column], ...]
@@ -143,23 +143,25 @@ class _Segment:
             return frame, _Tries(columns)
         tried = [(name, column, self.catalyst.tried(column)) for name, column in columns]
         caught = {
-            at: F.when(row.isNotNull(), one).alias(f"{TRIED}{at}")
-            for at, (*_, one) in enumerate(tried)
-            if one is not None
+            place: F.when(row.isNotNull(), attempt).alias(f"{TRIED}{place}")
+            for place, (*_, attempt) in enumerate(tried)
+            if attempt is not None
         }
-        failing = [(name, F.col(f"{TRIED}{at}").isNull()) for at, (name, *_) in enumerate(tried) if at in caught]
+        failing = [
+            (name, F.col(f"{TRIED}{place}").isNull()) for place, (name, *_) in enumerate(tried) if place in caught
+        ]
         values = [
-            (name, F.col(f"{TRIED}{at}").getField(VALUE) if at in caught else column)
-            for at, (name, column, _) in enumerate(tried)
+            (name, F.col(f"{TRIED}{place}").getField(VALUE) if place in caught else column)
+            for place, (name, column, _) in enumerate(tried)
         ]
         return frame.select("*", *caught.values()), _Tries(tuple(values), tuple(failing))
 
     def _alone(self, node: GraphNode, source: int) -> int:
         """Return the node whose rows the step will multiply, separated from nodes that share a line with it."""
-        others = self._needed_after(node)
-        if not any(self.lines[source] & self.lines[other] for other in others):
+        later_nodes = self._needed_after(node)
+        if not any(self.lines[source] & self.lines[later_node] for later_node in later_nodes):
             return source
-        self._fan_out([(node.index, source), *((other, other) for other in others)])
+        self._fan_out([(node.index, source), *((later_node, later_node) for later_node in later_nodes)])
         return node.index
 
     def _exploded(self, frame: DataFrame, row: Column, generated: ExplodedColumn) -> DataFrame:
@@ -176,7 +178,8 @@ class _Segment:
         lines = [self.lines[source] for source in node.inputs]
         if len(frozenset[object]().union(*lines)) < sum(map(len, lines)):
             self._fan_out(
-                [(node.index, source) for source in node.inputs] + [(one, one) for one in self._needed_after(node)],
+                [(node.index, source) for source in node.inputs]
+                + [(index, index) for index in self._needed_after(node)],
             )
             return
         rows = [self._aligned(source, node) for source in node.inputs]
@@ -184,11 +187,15 @@ class _Segment:
 
     def _aligned(self, source: int, node: GraphNode) -> Column:
         """Return a row with the columns in the order of the merge that reads it."""
-        row, given = F.col(_of(source)), self.compiled.nodes[source].schema
-        if given.equals(node.schema):
+        row, schema = F.col(_of(source)), self.compiled.nodes[source].schema
+        if schema.equals(node.schema):
             return row
-        fields = (given.field(find_column(given, name)).name for name in node.schema.names)
-        parts = (part for name, own in zip(node.schema.names, fields, strict=True) for part in (F.lit(name), row[own]))
+        fields = (schema.field(find_column(schema, name)).name for name in node.schema.names)
+        parts = (
+            part
+            for name, field_name in zip(node.schema.names, fields, strict=True)
+            for part in (F.lit(name), row[field_name])
+        )
         return F.when(row.isNotNull(), F.named_struct(*parts))
 
     def _put(
@@ -197,45 +204,49 @@ class _Segment:
         """Add a column, and one for failed rows if wanted, and drop columns that are no longer needed."""
         made = {node.index: value}
         failures = [
-            one
-            for one in self.compiled.nodes
-            if one.verb == FAILED and one.name == node.name and one.inputs == node.inputs
+            failed_node
+            for failed_node in self.compiled.nodes
+            if failed_node.verb == FAILED and failed_node.name == node.name and failed_node.inputs == node.inputs
         ]
         if tries is not None and failures:
             made[failures[0].index] = tries.failed(F.col(_of(failures[0].inputs[0])))
-        kept = [one for one in self._needed_after(node) if one in self.lines]
-        columns = [column.alias(_of(one)) for one, column in made.items()]
-        self.frame = frame.select(*CARRIED, IS_NOTE, *(_of(one) for one in kept), *columns)
-        self.lines = {one: self.lines[one] for one in kept} | dict.fromkeys(made, lines)
+        remaining = [index for index in self._needed_after(node) if index in self.lines]
+        columns = [column.alias(_of(index)) for index, column in made.items()]
+        self.frame = frame.select(*CARRIED, IS_NOTE, *(_of(index) for index in remaining), *columns)
+        self.lines = {index: self.lines[index] for index in remaining} | dict.fromkeys(made, lines)
 
     def _needed_after(self, node: GraphNode) -> list[int]:
         """Return the present nodes that a later step, or another segment, reads."""
-        behind = [one for one in self.compiled.at(self.level) if one.index > node.index and one.verb != FAILED]
-        read = {source for one in behind for source in one.inputs}
-        leaving = {one.index for one in self.compiled.crossing(self.level)}
-        return [one for one in self.lines if one in read | leaving and one != node.index]
+        behind = [
+            later_node
+            for later_node in self.compiled.at(self.level)
+            if later_node.index > node.index and later_node.verb != FAILED
+        ]
+        read = {source for later_node in behind for source in later_node.inputs}
+        leaving = {crossing_node.index for crossing_node in self.compiled.crossing(self.level)}
+        return [index for index in self.lines if index in read | leaving and index != node.index]
 
     def _meet(self, nodes: list[int]) -> bool:
         """Whether two of these nodes may be present in one row."""
         nodes = list(dict.fromkeys(nodes))
-        return len(frozenset[object]().union(*(self.lines[one] for one in nodes))) < sum(
-            len(self.lines[one]) for one in nodes
+        return len(frozenset[object]().union(*(self.lines[node] for node in nodes))) < sum(
+            len(self.lines[node]) for node in nodes
         )
 
     def _fan_out(self, lanes: list[tuple[int, int]]) -> None:
         """Split a row with several nodes' rows into one row for each lane (target node, source node)."""
         present = [F.when(F.col(IS_NOTE), -1)]
-        present += [F.when(F.col(_of(source)).isNotNull(), at) for at, (_, source) in enumerate(lanes)]
-        names = [_of(one) for one in self.lines]
+        present += [F.when(F.col(_of(source)).isNotNull(), lane) for lane, (_, source) in enumerate(lanes)]
+        names = [_of(index) for index in self.lines]
         spread = self.frame.select(*CARRIED, *names, F.explode(F.array(*present)).alias(LANE))
         columns = []
         for node in dict.fromkeys(node for node, _ in lanes):
             target = self.compiled.nodes[node]
             choices = [
                 F.when(
-                    F.col(LANE) == at, self._aligned(source, target) if target.verb == "merge" else F.col(_of(source))
+                    F.col(LANE) == lane, self._aligned(source, target) if target.verb == "merge" else F.col(_of(source))
                 )
-                for at, (to, source) in enumerate(lanes)
+                for lane, (to, source) in enumerate(lanes)
                 if to == node
             ]
             columns.append(F.coalesce(*choices).alias(_of(node)))

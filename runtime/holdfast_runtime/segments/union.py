@@ -30,8 +30,8 @@ def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):
-        fields = [kind.field(at) for at in range(kind.num_fields)]
-        children = [retyped(array.field(at), field.type) for at, field in enumerate(fields)]
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        children = [retyped(array.field(place), field.type) for place, field in enumerate(fields)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)
     if pa.types.is_map(kind):
         pairs = [retyped(array.keys, kind.key_type), retyped(array.items, kind.item_type)]
@@ -106,7 +106,7 @@ class UnionLayout:
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The columns as they travel."""
-        structs = [pa.field(f"s{at}", pa.struct(list(shape))) for at, shape in enumerate(self.shapes)]
+        structs = [pa.field(f"s{number}", pa.struct(list(shape))) for number, shape in enumerate(self.shapes)]
         return pa.schema([*TAGS, *structs])
 
     @property
@@ -145,21 +145,21 @@ class UnionLayout:
         """Yield the content of a batch, task by task: the rows of each node, then the notes, each in order."""
         if not batch.num_rows:
             return
-        tasks, nodes = (batch.column(at).to_numpy() for at in (0, 1))
+        tasks, nodes = (batch.column(place).to_numpy() for place in (0, 1))
         times, marks, packed, *structs = (
-            retyped(batch.column(at), self.arrow_schema.field(at).type) for at in range(2, batch.num_columns)
+            retyped(batch.column(place), self.arrow_schema.field(place).type) for place in range(2, batch.num_columns)
         )
         edges = [0, *(np.flatnonzero(np.diff(tasks)) + 1).tolist(), batch.num_rows]
         for start, end in pairwise(edges):
-            task, here = int(tasks[start]), nodes[start:end]
-            found = np.unique(here)
-            for node in found[found != NOTE].tolist():
+            task, task_nodes = int(tasks[start]), nodes[start:end]
+            present = np.unique(task_nodes)
+            for node in present[present != NOTE].tolist():
                 # A row for several nodes arrives as neighbours, so runs of one node may be one row long.
-                which = np.flatnonzero(here == node) + start
+                which = np.flatnonzero(task_nodes == node) + start
                 rows = self._rows(node, _picked(structs[self.shape_of[node]], which))
                 yield NodeRows(task, node, TimedRows(rows, _picked(times, which), marks=_picked(marks, which)))
-            notes = np.flatnonzero(here == NOTE) + start
-            for sealed, note in zip(*(_picked(one, notes).to_pylist() for one in (times, packed)), strict=True):
+            notes = np.flatnonzero(task_nodes == NOTE) + start
+            for sealed, note in zip(*(_picked(column, notes).to_pylist() for column in (times, packed)), strict=True):
                 yield PackedNote(task, note) if sealed is None else NodeRows(task, sealed, self._opened(sealed, note))
 
     def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, TimedRows], list[bytes]]]:
@@ -177,7 +177,11 @@ class UnionLayout:
                     notes.append(piece.note)
                 else:
                     parts.setdefault(piece.node, []).append(piece.rows)
-            yield task, {node: TimedRows.joined(some, self.schemas[node]) for node, some in parts.items()}, notes
+            yield (
+                task,
+                {node: TimedRows.joined(node_parts, self.schemas[node]) for node, node_parts in parts.items()},
+                notes,
+            )
 
     def _sealed(self, node: int) -> pa.Schema:
         return pa.schema([TAGS.field("time"), TAGS.field("mark"), *self.schemas[node]])
@@ -190,8 +194,8 @@ class UnionLayout:
     def _batch(self, tags: list[pa.Array], shape: int | None, rows: pa.RecordBatch | None) -> pa.RecordBatch:
         count = len(tags[0])
         structs = [
-            _struct(rows, one) if at == shape and rows is not None else pa.nulls(count, pa.struct(list(one)))
-            for at, one in enumerate(self.shapes)
+            _struct(rows, fields) if number == shape and rows is not None else pa.nulls(count, pa.struct(list(fields)))
+            for number, fields in enumerate(self.shapes)
         ]
         return pa.RecordBatch.from_arrays([*tags, *structs], schema=self.arrow_schema)
 
@@ -203,14 +207,14 @@ class UnionLayout:
 
 
 def _by_task(pieces: Iterator[NodeRows | PackedNote]) -> Iterator[tuple[int, list[NodeRows | PackedNote]]]:
-    held: list[NodeRows | PackedNote] = []
+    task_pieces: list[NodeRows | PackedNote] = []
     for piece in pieces:
-        if held and held[0].task != piece.task:
-            yield held[0].task, held
-            held = []
-        held.append(piece)
-    if held:
-        yield held[0].task, held
+        if task_pieces and task_pieces[0].task != piece.task:
+            yield task_pieces[0].task, task_pieces
+            task_pieces = []
+        task_pieces.append(piece)
+    if task_pieces:
+        yield task_pieces[0].task, task_pieces
 
 
 def _marks(rows: TimedRows) -> pa.Int64Array:
