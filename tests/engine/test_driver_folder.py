@@ -43,7 +43,7 @@ def told(tmp_path: Path, location: str) -> DriverFolder:
 
 def test_a_driver_reads_its_app_its_attempt_and_its_settings(tmp_path: Path) -> None:
     read = told(tmp_path, "file:///shared")
-    assert (read.app.name, read.told, read.spark) == ("ads", TOLD, {"spark.app.id": "ads-1"})
+    assert (read.app.name, read.orders, read.spark) == ("ads", TOLD, {"spark.app.id": "ads-1"})
 
 
 def test_shared_files_are_apart_by_namespace_app_and_run_and_local_ones_on_the_disk_of_the_location(

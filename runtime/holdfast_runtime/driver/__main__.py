@@ -55,7 +55,7 @@ Exit codes: 0 drained or completed, 1 failed; why stands in the termination mess
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the app of a folder; return the exit code."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     _LOG.setLevel(logging.INFO)
     drain = threading.Event()
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    return _told(lambda: _run(given, drain), given.termination)
+    return _told(lambda: _run(options, drain), options.termination)
 
 
 def _told(run: Callable[[], RunEnded], termination: Path) -> int:
@@ -81,16 +81,16 @@ def _told(run: Callable[[], RunEnded], termination: Path) -> int:
     return 0
 
 
-def _run(given: argparse.Namespace, drain: threading.Event) -> RunEnded:
-    read, log = read_folder(given.folder), DriverLog(steady)
+def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
+    read, log = read_folder(options.folder), DriverLog(steady)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
-        places = places_of(read, given.folder, given.state, scratch, given.log)
-        maps = ApiConfigMaps.connected(read.told.namespace)
-        claim = claim_run(places.shared, read.told, committed=has_committed(maps, read.told))
-        _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
-        coordinator = stack.enter_context(ClusterCoordinator(read.told, maps, given.patience))
-        old_runs = old_runs_of(read, claim, GivenUpRuns(maps, read.told).forget)
+        places = places_of(read, options.folder, options.state, scratch, options.log)
+        maps = ApiConfigMaps.connected(read.orders.namespace)
+        claim = claim_run(places.shared, read.orders, committed=has_committed(maps, read.orders))
+        _LOG.info("driver of %s run %s attempt %d begins", read.orders.app, read.orders.run, read.orders.attempt)
+        coordinator = stack.enter_context(ClusterCoordinator(read.orders, maps, options.patience))
+        old_runs = old_runs_of(read, claim, GivenUpRuns(maps, read.orders).forget)
         rounds = stack.enter_context(PeriodicChore(old_runs.collect, EVERY))
 
         def listen(event: Event) -> None:
@@ -98,16 +98,16 @@ def _run(given: argparse.Namespace, drain: threading.Event) -> RunEnded:
             if isinstance(event, AttemptStarted):
                 rounds.begin()
 
-        ended = run_at(_site(given, read, places, coordinator), read.app, StopCondition(), listen, drain)
+        ended = run_at(_site(options, read, places, coordinator), read.app, StopCondition(), listen, drain)
         log.listen(ended)
     return ended
 
 
-def _site(given: argparse.Namespace, read: DriverFolder, places: Places, coordinator: ClusterCoordinator) -> Site:
+def _site(options: argparse.Namespace, read: DriverFolder, places: Places, coordinator: ClusterCoordinator) -> Site:
     runtime = read.app.spec.runtime
     return Site(
-        master=given.master,
-        shape=shape_of(given.master) or ProcessorShape(runtime.executors.count, runtime.executors.cores),
+        master=options.master,
+        shape=shape_of(options.master) or ProcessorShape(runtime.executors.count, runtime.executors.cores),
         places=places,
         coordinator=coordinator,
         shown=places.shared.directory,

@@ -167,7 +167,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
 @contextmanager
 def _session(app: StreamApp, plan: Plan, site: Site) -> Iterator[SparkSession]:
     runtime = app.spec.runtime
-    wanted = SessionRequest(
+    request = SessionRequest(
         app.name,
         site.master,
         ui=site.ui,
@@ -176,7 +176,7 @@ def _session(app: StreamApp, plan: Plan, site: Site) -> Iterator[SparkSession]:
         given=site.spark,
         rows_in_spark=computes_in_spark(app.spec, plan),
     )
-    spark = open_session(wanted, site.prints)
+    spark = open_session(request, site.prints)
     with stopped_after(spark, site.prints):
         yield spark
 
@@ -217,8 +217,8 @@ class _Wiring:
         """Return the job of the batches, which follows tasks when they move."""
         program = PackedProgram.of(self.attempt.program(self.compiled))
 
-        def build(wanted: Arrangement) -> Job:
-            return SlotJob(self.spark, program, wanted.slots, wanted.places)
+        def build(target: Arrangement) -> Job:
+            return SlotJob(self.spark, program, target.slots, target.places)
 
         nothing = BatchPlan(batch=0, epoch=number, now=0, first=True, turns={})
         first = PreparingJob(lambda: build(arrangement), nothing.text())
@@ -295,6 +295,6 @@ class _Wiring:
 
     def _look(self, now: Arrangement) -> Arrangement:
         """Return where tasks are to run, and where Spark finds their processors now."""
-        found = by_processor(registered(self.spark))
-        newer = self.site.coordinator.newer(now.placement, list(self.attempt.tasks), found.keys())
-        return now.followed(newer, found)
+        executors = by_processor(registered(self.spark))
+        newer = self.site.coordinator.newer(now.placement, list(self.attempt.tasks), executors.keys())
+        return now.followed(newer, executors)

@@ -101,13 +101,16 @@ class Arrangement:
         """Slot -> executor that it should run on; None: the driver, or anywhere."""
         return {slot: self.where.get(slot.rpartition("/")[0]) for slot in self.slots}
 
-    def followed(self, newer: Placement | None, found: Mapping[str, str]) -> "Arrangement":
+    def followed(self, newer: Placement | None, executors: Mapping[str, str]) -> "Arrangement":
         """Return the arrangement with the newer placement, if any, and the executors found; itself if nothing changed.
 
         A processor that is not found keeps its last executor: until it is back, Spark runs its slots elsewhere.
         """
         placement = newer or self.placement
-        where = {one: found.get(one) or self.where.get(one) for one in placement.assignment.tasks_of}
+        where = {
+            processor: executors.get(processor) or self.where.get(processor)
+            for processor in placement.assignment.tasks_of
+        }
         if newer is None and where == self.where:
             return self
         return Arrangement(placement, where, self.cores)
@@ -184,15 +187,15 @@ class MovingJob:
     def _look(self, moves: MoveActions) -> None:
         with self._handing:
             before = self._arrangement if self._coming is None else self._coming[0]
-        wanted = moves.look(before)
-        if wanted is before:
+        target = moves.look(before)
+        if target is before:
             return
-        job = moves.build(wanted)
-        if wanted.placement is not before.placement:
-            moves.remember(wanted.placement)
+        job = moves.build(target)
+        if target.placement is not before.placement:
+            moves.remember(target.placement)
         with self._handing:
-            self._coming = wanted, job
-        _LOG.info("from the next batch on, tasks run as follows: %s", _said(wanted))
+            self._coming = target, job
+        _LOG.info("from the next batch on, tasks run as follows: %s", _said(target))
 
 
 def _said(arrangement: Arrangement) -> str:
@@ -209,15 +212,19 @@ def first_arrangement(
 ) -> Arrangement | None:
     """Wait for executors and return the first arrangement; None if the app is asked to drain meanwhile."""
     deadline = time.monotonic() + site.executors_within
-    wanted = site.shape.executors
+    expected = site.shape.executors
     while True:
-        found: dict[str, str | None] = {**by_processor(registered(spark))} if wanted else {_HERE: None}
-        placement = site.coordinator.placement(tasks, found.keys(), wanted)
+        executors: dict[str, str | None] = {**by_processor(registered(spark))} if expected else {_HERE: None}
+        placement = site.coordinator.placement(tasks, executors.keys(), expected)
         if placement is not None:
-            return Arrangement(placement, {one: found[one] for one in placement.assignment.tasks_of}, site.shape.cores)
+            return Arrangement(
+                placement,
+                {processor: executors[processor] for processor in placement.assignment.tasks_of},
+                site.shape.cores,
+            )
         if time.monotonic() > deadline:
             message = (
-                f"{len(found)} of {wanted} executors came up in {site.executors_within:.0f} s; "
+                f"{len(executors)} of {expected} executors came up in {site.executors_within:.0f} s; "
                 f"see Spark's log for the others"
             )
             raise WorldChangeError(message, code="ExecutorsMissingError")

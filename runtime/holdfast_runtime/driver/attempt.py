@@ -77,15 +77,21 @@ class Attempt:
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
         counts = topics or coordinator.topics
         self.plan = _accepted(app, PlanningFacts(topics=counts, record=self._record))
-        if kept := self.names.kept:
-            counts = {kept.get(name, name): count for name, count in counts.items()}
+        if kept_names := self.names.kept:
+            counts = {kept_names.get(name, name): count for name, count in counts.items()}
             self.plan = _accepted(self.app, PlanningFacts(topics=counts, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
         self._shared = _shared(self.app, self.plan)
-        self._read = sorted({one.stream for inputs in (*self.tasks.values(), self._shared) for one in inputs})
+        self._read = sorted(
+            {partition.stream for inputs in (*self.tasks.values(), self._shared) for partition in inputs}
+        )
         self._before, self._life, self._last = EarlierWrites(), "", Offsets()
         now = clock()
-        rates = {one.name: one.generator.rows_per_second for one in self.app.spec.systems if one.generator is not None}
+        rates = {
+            system.name: system.generator.rows_per_second
+            for system in self.app.spec.systems
+            if system.generator is not None
+        }
         self._where = StreamsEnvironment(places.log, coordinator.paces(rates, now), secrets=places.secrets)
         self._streams = Streams(app.name, self.app.spec, self.plan, self._where, clock)
         for stream in self.plan.streams:
@@ -95,7 +101,7 @@ class Attempt:
     @property
     def given_up(self) -> tuple[str, ...]:
         """State that the run gives up because the app has changed, one sentence each."""
-        return tuple(one.message for one in self.plan.warnings if one.reason is Reason.STATE_GIVEN_UP)
+        return tuple(warning.message for warning in self.plan.warnings if warning.reason is Reason.STATE_GIVEN_UP)
 
     def program(self, compiled: CompiledGraph) -> Program:
         """Return the program that slots run."""
@@ -154,14 +160,14 @@ class Attempt:
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
         limits = BatchLimits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
         grace = millis(spec.expansion.grace)
-        own = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
+        intermediate = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
         return AttemptInputs(
             self.tasks,
             bounded,
             limits,
             {**self._child_after, **shared_after},
             grace,
-            own,
+            intermediate,
             joined_sides(compiled),
             compiled.tables,
             self._shared,
@@ -169,7 +175,7 @@ class Attempt:
 
     def file_tables(self, compiled: CompiledGraph) -> list[FileTable]:
         """Return the tables of files, and where their data sets are kept."""
-        spec, found = self.app.spec, list[FileTable]()
+        spec, file_tables = self.app.spec, list[FileTable]()
         declared = {table.name: table.files for table in spec.tables}
         for table in compiled.tables:
             if (files := declared[table.name]) is not None:
@@ -177,8 +183,8 @@ class Attempt:
                 system, path = files_at(files.location, spec.runtime.spark_conf, field)
                 identity = TaskIdentity(self.app.name, spec.run_id, table.name)
                 data = DataFiles(system, path, files.location, files.format, table.shape.given)
-                found.append(FileTable(table, data, millis(files.every), identity, self._places.durable))
-        return found
+                file_tables.append(FileTable(table, data, millis(files.every), identity, self._places.durable))
+        return file_tables
 
     def move(self, placement: Placement) -> None:
         """Record where tasks run, before their first batch there."""
@@ -205,9 +211,9 @@ class Attempt:
         """Return stream -> id of its topic, for inputs whose system gives one."""
         return self._streams.ids(self._read)
 
-    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> Mapping[StreamPartition, LogCut]:
+    def cut(self, positions: Mapping[StreamPartition, EpochPosition]) -> Mapping[StreamPartition, LogCut]:
         """Return the partitions that no longer have the records before a position."""
-        return self._streams.cut(asked)
+        return self._streams.cut(positions)
 
     def processed(self, positions: Mapping[StreamPartition, int]) -> None:
         """Let streams delete what lies before these positions: it is processed for good."""
@@ -224,32 +230,36 @@ class Attempt:
         if self._record is not None:
             read = {partition for inputs in self.tasks.values() for partition in inputs}
             of_tasks = child_after(self._record, parents_of_new(self._record, read, rules), ends)
-        known = frozenset(one for one in last.positions if one in self._shared)
-        if refusals := growth_refusals(counts_of(known), counts_of(self._shared), rules):
+        known_partitions = frozenset(partition for partition in last.positions if partition in self._shared)
+        if refusals := growth_refusals(counts_of(known_partitions), counts_of(self._shared), rules):
             raise ExpansionRefusedError(refusals)
-        waiting = {one: ParentEnd(new.parent, new.end or 0) for one, new in last.noticed.items() if one in known}
-        fresh = new_partitions(counts_of(known), self._shared, rules)
-        return of_tasks, waiting | {one: ParentEnd(parent, ends[parent]) for one, parent in fresh.items()}
+        waiting = {
+            partition: ParentEnd(new.parent, new.end or 0)
+            for partition, new in last.noticed.items()
+            if partition in known_partitions
+        }
+        fresh = new_partitions(counts_of(known_partitions), self._shared, rules)
+        return of_tasks, waiting | {partition: ParentEnd(parent, ends[parent]) for partition, parent in fresh.items()}
 
 
-def _shared(app: StreamApp, found: Plan) -> frozenset[StreamPartition]:
+def _shared(app: StreamApp, app_plan: Plan) -> frozenset[StreamPartition]:
     """Return the side inputs of Broadcast tables, which are no task's."""
     tables = [table for table in app.spec.tables if table.distribution == "Broadcast"]
-    counts = {one.name: one.count.actual for one in found.streams if one.count is not None}
+    counts = {stream.name: stream.count.actual for stream in app_plan.streams if stream.count is not None}
     streams = {source: counts[source] for table in tables for source in table.sources or () if source in counts}
     return frozenset(partitions_of(streams))
 
 
-def _problems(found: Plan) -> str:
-    return "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
+def _problems(app_plan: Plan) -> str:
+    return "; ".join(f"{problem.reason}: {problem.message}" for problem in app_plan.problems)
 
 
-def _accepted(app: StreamApp, known: PlanningFacts) -> Plan:
-    found = plan(app, known)
-    if not found.valid:
-        message = f"{app.name} can't run as it is: {_problems(found)}"
+def _accepted(app: StreamApp, facts: PlanningFacts) -> Plan:
+    app_plan = plan(app, facts)
+    if not app_plan.valid:
+        message = f"{app.name} can't run as it is: {_problems(app_plan)}"
         raise UserActionError(message, code="PlanRejectedError")
-    return found
+    return app_plan
 
 
 @dataclass(slots=True)
@@ -281,18 +291,18 @@ class Growth:
         if self.app.spec.on_partition_growth == "Halt":
             message = f"{self._said(grown)}; to continue, set spec.onPartitionGrowth to Restart or Live"
             raise UserActionError(message, code="GrowthHaltedError")
-        found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
-        if found.valid:
+        grown_plan = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
+        if grown_plan.valid:
             return True
         self._refused = grown
-        why = _problems(found)
+        why = _problems(grown_plan)
         self.listen(GrowthRefused(f"{self._said(grown)}, and the app continues with the partitions it had: {why}"))
         return False
 
     def _grown(self, bounds: Collection[StreamPartition]) -> dict[str, int]:
-        there = Counter(partition.stream for partition in bounds)
-        return {name: there[name] for name, planned in self._planned.items() if there[name] > planned}
+        counts = Counter(partition.stream for partition in bounds)
+        return {name: counts[name] for name, planned in self._planned.items() if counts[name] > planned}
 
     def _said(self, grown: PartitionCounts) -> str:
-        told = (f"{name} has grown from {self._planned[name]} to {now} partitions" for name, now in grown.items())
-        return ", ".join(told)
+        sentences = (f"{name} has grown from {self._planned[name]} to {now} partitions" for name, now in grown.items())
+        return ", ".join(sentences)

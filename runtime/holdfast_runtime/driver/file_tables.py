@@ -54,7 +54,7 @@ class FileTable:
     def source(self, files: tuple[DataFile, ...]) -> Any:
         """Return what a data set of these files is made from: another one is needed when that changes."""
         shape = self.table.shape
-        columns = [f"{one.name} {one.type}" for one in (*shape.given, *shape.kept)]
+        columns = [f"{column.name} {column.type}" for column in (*shape.given, *shape.kept)]
         return {"format": self.files.format, "columns": columns, "files": [[f.path, f.size, f.changed] for f in files]}
 
 
@@ -66,7 +66,7 @@ class _Standing:
     sets: DataSets
     newest: DataSet | None = None
     """The newest data set that fits the table."""
-    known: int = 0
+    highest: int = 0
     """The highest number that was given, whether or not it fits."""
     used: int = 0
     """The data set of the last batch that is done."""
@@ -90,7 +90,10 @@ class FileTables:
 
     def __init__(self, tables: Sequence[FileTable], folder: Path, attempt: int, clock: Callable[[], int]) -> None:
         """`folder`: on a disk of the driver, for what is loaded. `clock`: milliseconds, which numbers are made from."""
-        self._standing = {one.table.name: _Standing(one, DataSets(one.durable, one.identity)) for one in tables}
+        self._standing = {
+            file_table.table.name: _Standing(file_table, DataSets(file_table.durable, file_table.identity))
+            for file_table in tables
+        }
         self._folder, self._attempt, self._clock = folder, attempt, clock
         self._over, self._woken = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="files", daemon=True)
@@ -113,38 +116,38 @@ class FileTables:
     def look(self, done: Mapping[str, int]) -> DataSetsSeen:
         """Return what is known; `done`: the generations of tables after the last batch that is done."""
         numbers, loading, problems = dict[str, int](), dict[str, int](), dict[str, str]()
-        for name, one in self._standing.items():
-            self._know(one)
-            if (used := done.get(name, 0)) != one.used:
-                one.used = used
+        for name, standing in self._standing.items():
+            self._know(standing)
+            if (used := done.get(name, 0)) != standing.used:
+                standing.used = used
                 self._woken.set()
-            numbers[name] = one.number
-            if one.of.table.bootstrap and not one.caught_up and not (one.problem and numbers[name]):
-                loading[name] = max(1, one.left)
-            if one.problem is not None:
-                problems[name] = one.problem
+            numbers[name] = standing.number
+            if standing.of.table.bootstrap and not standing.caught_up and not (standing.problem and numbers[name]):
+                loading[name] = max(1, standing.left)
+            if standing.problem is not None:
+                problems[name] = standing.problem
         return DataSetsSeen(numbers, loading, problems)
 
-    def _know(self, one: _Standing) -> None:
+    def _know(self, standing: _Standing) -> None:
         """Find out once which data set there is: the first batch may look it up."""
-        if not one.looked:
-            newest = one.sets.newest()
-            one.known = 0 if newest is None else newest.number
+        if not standing.looked:
+            newest = standing.sets.newest()
+            standing.highest = 0 if newest is None else newest.number
             # One that was made for other columns can't be served.
-            fits = newest is not None and newest.source["columns"] == one.of.source(())["columns"]
-            one.newest, one.looked = newest if fits else None, True
+            fits = newest is not None and newest.source["columns"] == standing.of.source(())["columns"]
+            standing.newest, standing.looked = newest if fits else None, True
             self._woken.set()
 
     def follow(self) -> int:
         """Load what has changed and is due; return in how many milliseconds something is due again."""
-        for one in self._standing.values():
-            if one.used > one.tidied and one.trying.now(partial(one.sets.tidy, one.used)):
-                one.tidied = one.used
+        for standing in self._standing.values():
+            if standing.used > standing.tidied and standing.trying.now(partial(standing.sets.tidy, standing.used)):
+                standing.tidied = standing.used
             # What was loaded last is not removed by the next one before a batch has named it.
-            if one.looked and self._clock() >= one.due and one.number in (0, one.used):
-                one.trying.now(partial(self._tell, one))
-                one.due = self._clock() + round(1000 * one.trying.wait(one.of.every / 1000))
-        coming = (one.due for one in self._standing.values() if one.due > self._clock())
+            if standing.looked and self._clock() >= standing.due and standing.number in (0, standing.used):
+                standing.trying.now(partial(self._tell, standing))
+                standing.due = self._clock() + round(1000 * standing.trying.wait(standing.of.every / 1000))
+        coming = (standing.due for standing in self._standing.values() if standing.due > self._clock())
         return max(1, min(coming, default=self._clock() + _WAITS) - self._clock())
 
     def _run(self) -> None:
@@ -152,57 +155,57 @@ class FileTables:
             self._woken.wait(self.follow() / 1000)
             self._woken.clear()
 
-    def _tell(self, one: _Standing) -> None:
+    def _tell(self, standing: _Standing) -> None:
         try:
-            self._follow(one)
-            one.problem = None
+            self._follow(standing)
+            standing.problem = None
         except HoldfastError as error:
-            one.problem = str(error)
+            standing.problem = str(error)
             raise
         except Exception as error:
-            one.problem = f"{type(error).__name__}: {error}"
+            standing.problem = f"{type(error).__name__}: {error}"
             raise
 
-    def _follow(self, one: _Standing) -> None:
+    def _follow(self, standing: _Standing) -> None:
         """Load the files if they have changed."""
-        files = one.of.files.there()
-        source = one.of.source(files)
-        if one.newest is None or one.newest.source != source:
-            one.known = max(one.known + 1, self._clock() * _ATTEMPTS + self._attempt % _ATTEMPTS)
-            self._load(one, files, source, one.known)
-            one.newest = DataSet(one.known, source)
-        one.caught_up = True
+        files = standing.of.files.there()
+        source = standing.of.source(files)
+        if standing.newest is None or standing.newest.source != source:
+            standing.highest = max(standing.highest + 1, self._clock() * _ATTEMPTS + self._attempt % _ATTEMPTS)
+            self._load(standing, files, source, standing.highest)
+            standing.newest = DataSet(standing.highest, source)
+        standing.caught_up = True
 
-    def _load(self, one: _Standing, files: tuple[DataFile, ...], source: Any, number: int) -> None:
+    def _load(self, standing: _Standing, files: tuple[DataFile, ...], source: Any, number: int) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=_FOLDER, dir=self._folder) as folder:
-            table = SharedTable(Path(folder) / "table", one.of.identity, boot_id(), lambda _: None, PIECE)
+            table = SharedTable(Path(folder) / "table", standing.of.identity, boot_id(), lambda _: None, PIECE)
             with table.changing():
-                kept, shape = KeptTable(table, one.of.table.shape), one.of.table.shape
-                kept.begin()
-                for rows in many_at_once(shape.stored(rows) for rows in self._rows(one, files)):
-                    kept.put(rows)
+                kept_table, shape = KeptTable(table, standing.of.table.shape), standing.of.table.shape
+                kept_table.begin()
+                for rows in many_at_once(shape.stored(rows) for rows in self._rows(standing, files)):
+                    kept_table.put(rows)
                 table.commit(1, number, {})
-            if one.of.source(one.of.files.there()) != source:
-                message = f"{one.of.files.shown} has changed while it was read; it is read again"
+            if standing.of.source(standing.of.files.there()) != source:
+                message = f"{standing.of.files.shown} has changed while it was read; it is read again"
                 raise RetrySoonError(message, code="DataFilesError")
-            one.sets.write(number, source, table)
+            standing.sets.write(number, source, table)
 
-    def _rows(self, one: _Standing, files: tuple[DataFile, ...]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, standing: _Standing, files: tuple[DataFile, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of files, and note about how many are left."""
         rows, total = 0, sum(file.size for file in files)
         read = 0
-        one.left = total // _ROW_BYTES
+        standing.left = total // _ROW_BYTES
 
         def done(many: int) -> None:
             nonlocal read
             read = min(total, read + many)
 
-        for batch in one.of.files.rows(files, done):
+        for batch in standing.of.files.rows(files, done):
             if self._over.is_set():
                 message = "the attempt ends"
                 raise RetrySoonError(message, code="DataFilesError")
             yield batch
             rows += batch.num_rows
             if read:
-                one.left = rows * (total - read) // read
+                standing.left = rows * (total - read) // read

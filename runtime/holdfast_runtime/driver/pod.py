@@ -43,16 +43,16 @@ class DriverFolder:
     """The content of a driver's folder."""
 
     app: StreamApp
-    told: AttemptOrders
+    orders: AttemptOrders
     spark: Mapping[str, str]
     """Spark settings that come with the cluster."""
 
 
 def read_folder(folder: Path) -> DriverFolder:
     """Read this folder; raise `DriverFolderError` if a file is missing or invalid."""
-    app, told, spark = (_text(folder / name) for name in (_APP, ORDERS_KEY, _SPARK))
+    app, orders, spark = (_text(folder / name) for name in (_APP, ORDERS_KEY, _SPARK))
     try:
-        return DriverFolder(parse_app(json.loads(app)), read_orders(told), json.loads(spark))
+        return DriverFolder(parse_app(json.loads(app)), read_orders(orders), json.loads(spark))
     except (ValueError, KeyError, TypeError) as error:
         message = (
             f"{folder} does not hold the files of a driver ({type(error).__name__}: {error}). Use the runtime image of "
@@ -67,7 +67,7 @@ def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log:
     `folder`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's location.
     `scratch`: a folder of this driver, removed with it.
     """
-    shared = cluster_runs(read.app, read.told.namespace).below(folder_name(read.told.run))
+    shared = cluster_runs(read.app, read.orders.namespace).below(folder_name(read.orders.run))
     # Spark keeps its checkpoint in files: in the shared folder if there is one, else on the driver's own disk.
     if isinstance(shared, FolderStorage):
         query, planned = shared.folder / "query", None
@@ -89,10 +89,10 @@ def old_runs_of(read: DriverFolder, claim: str, forget: Callable[[str], int]) ->
 
     `forget`: removes the ConfigMaps of a run.
     """
-    kept = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
-    retention = None if kept is None or kept == FOREVER else millis(kept)
-    runs, own = cluster_runs(read.app, read.told.namespace), folder_name(read.told.run)
-    return OldRuns(runs, own, claim, retention, steady, forget)
+    keep_for = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
+    retention = None if keep_for is None or keep_for == FOREVER else millis(keep_for)
+    runs, directory = cluster_runs(read.app, read.orders.namespace), folder_name(read.orders.run)
+    return OldRuns(runs, directory, claim, retention, steady, forget)
 
 
 def _text(path: Path) -> str:
@@ -161,8 +161,8 @@ class DriverLog:
                     event.slots,
                     event.data,
                 )
-                for one in event.given_up:
-                    _LOG.warning("%s", one)
+                for sentence in event.given_up:
+                    _LOG.warning("%s", sentence)
             case Progress():
                 self._progress(event)
             case BatchWaiting():
@@ -195,10 +195,14 @@ class DriverLog:
         if event.freed.stores:
             _LOG.info("%d local stores that nothing needs any more are removed, %d bytes", *event.freed)
         if self._clock() - self._said >= _APART:
-            held = "" if event.held_back is None else f", watermark held back: {event.held_back}"
+            held_back = "" if event.held_back is None else f", watermark held back: {event.held_back}"
             counts = self._batches, self._rows_in, self._rows_out
             _LOG.info(
-                "batch %d (%d since the last line, %d rows in, %d out), lag %d%s", event.batch, *counts, event.lag, held
+                "batch %d (%d since the last line, %d rows in, %d out), lag %d%s",
+                event.batch,
+                *counts,
+                event.lag,
+                held_back,
             )
             for stream, records in self._misplaced.items():
                 _LOG.warning("%d records of %s misplaced: a producer has not seen it grow", records, stream)

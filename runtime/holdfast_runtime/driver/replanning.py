@@ -78,14 +78,16 @@ def replan(done: Offsets, planned: Offsets, states: Mapping[str, TurnState], inp
             "holdfast run --batches 1"
         )
         raise AllWrittenError(message)
-    found = {task: states[task] for task in planned.taking_part}
-    return Replan(planned.batch, found, _reduced(done, planned, stay, back, inputs) if stay else None)
+    turn_states = {task: states[task] for task in planned.taking_part}
+    return Replan(planned.batch, turn_states, _reduced(done, planned, stay, back, inputs) if stay else None)
 
 
 def _reduced(done: Offsets, planned: Offsets, stay: Sequence[str], back: Sequence[str], inputs: Inputs) -> Offsets:
     """Return the batch without the tasks whose turns are taken back."""
-    theirs, mine = ({one for task in tasks for one in inputs[task]} & planned.starts.keys() for tasks in (back, stay))
-    if shared := sorted(theirs & mine):
+    back_inputs, stay_inputs = (
+        {partition for task in tasks for partition in inputs[task]} & planned.starts.keys() for tasks in (back, stay)
+    )
+    if shared := sorted(back_inputs & stay_inputs):
         message = (
             f"batch {planned.batch} reads {', '.join(map(str, shared))} for tasks that have written "
             f"({', '.join(stay)}) and for others that have not ({', '.join(back)}): a stream that all tasks read is "
@@ -101,9 +103,9 @@ def _reduced(done: Offsets, planned: Offsets, stay: Sequence[str], back: Sequenc
     turns = {task: turn for task, turn in planned.turns.items() if task not in back}
     return replace(
         planned,
-        positions={**planned.positions, **{one: planned.starts[one] for one in theirs}},
+        positions={**planned.positions, **{partition: planned.starts[partition] for partition in back_inputs}},
         turns={**turns, **{task: done.turns[task] for task in back if task in done.turns}},
-        starts={one: start for one, start in planned.starts.items() if one in mine},
+        starts={partition: start for partition, start in planned.starts.items() if partition in stay_inputs},
         taking_part=tuple(stay),
     )
 
@@ -126,10 +128,18 @@ class BatchRollback:
     """Takes back turns of the batch of one run that is planned but not done."""
 
     def __init__(
-        self, attempt: Attempt, number: int, places: Places, run: RunKey, at: Callable[[str], None] = lambda _: None
+        self,
+        attempt: Attempt,
+        number: int,
+        places: Places,
+        run: RunKey,
+        reached: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`attempt` has fenced off earlier ones and taken up the checkpoint; `at` is called at each step, for tests."""
-        self._attempt, self._epoch, self._places, self._run, self._at = attempt, number, places, run, at
+        """`attempt` has fenced off earlier ones and taken up the checkpoint.
+
+        `reached` is called at each step, for tests.
+        """
+        self._attempt, self._epoch, self._places, self._run, self._at = attempt, number, places, run, reached
 
     def decide(self, done: Offsets, planned: Offsets) -> Replan:
         """Return the decision, without acting on it."""
@@ -140,7 +150,7 @@ class BatchRollback:
         """Take the turns back. Deltas are removed first: the new plan would take one it finds for its own."""
         for task in decided.taken_back:
             durable, turn = self._durable(task), planned.turns[task]
-            for _ in durable.storage.delete([one.name for one in durable.listing().deltas if one.batch == turn]):
+            for _ in durable.storage.delete([delta.name for delta in durable.listing().deltas if delta.batch == turn]):
                 self._at("delta removed")
         log.take_back(planned, decided.instead)
         self._at("plan changed")
@@ -150,8 +160,8 @@ class BatchRollback:
         # Fence before looking: a process left of an earlier attempt then stops before it writes outputs.
         durable.fence(self._epoch)
         delta = durable.find_delta(turn, self._epoch)
-        seen = self._attempt.is_written(task, turn) or self._is_in_state(task, turn, durable)
-        if delta is None and seen:
+        written = self._attempt.is_written(task, turn) or self._is_in_state(task, turn, durable)
+        if delta is None and written:
             message = (
                 f"{task} has written its batch {turn}, but the delta of that batch is missing in "
                 f"{durable.storage.directory}. Put the checkpoint back, or start under a new spec.runId"
@@ -159,11 +169,11 @@ class BatchRollback:
             raise ReplanRefusedError(message)
         if delta is None:
             return TurnState.OPEN
-        return TurnState.SEEN if seen or not delta.outputs else TurnState.DECIDED
+        return TurnState.SEEN if written or not delta.outputs else TurnState.DECIDED
 
     def _is_in_state(self, task: str, turn: int, durable: DurableCopy) -> bool:
         """Return whether the turn is in the task's state, which is committed after the outputs."""
-        if any(one.batch >= turn for one in durable.listing().snapshots):
+        if any(snapshot.batch >= turn for snapshot in durable.listing().snapshots):
             return True
         place = StorePlace(self._places.state / folder_name(task), self._identity(task))
         with on_local_disk(f"the state of {place.identity}", place.path):
