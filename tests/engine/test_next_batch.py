@@ -58,7 +58,7 @@ def test_the_clock_of_batches_never_goes_back() -> None:
 
 
 def test_a_run_begins_behind_what_an_earlier_one_left_in_streams_the_app_writes_for_itself() -> None:
-    own = replace(READING, own=frozenset({"b"}))
+    own = replace(READING, intermediate=frozenset({"b"}))
     left = seen(first=True, a_0=(2, 5), b_0=(3, 9))
     first = next_offsets(Offsets(), own, left)
     assert (first.starts, first.positions[B0]) == ({A0: 2}, 9)
@@ -68,7 +68,7 @@ def test_a_run_begins_behind_what_an_earlier_one_left_in_streams_the_app_writes_
 
 
 def test_a_partition_of_its_own_that_comes_later_is_read_from_its_beginning() -> None:
-    own = replace(READING, own=frozenset({"b"}))
+    own = replace(READING, intermediate=frozenset({"b"}))
     before = next_offsets(
         Offsets(), AttemptInputs({"partition-0": (A0,)}, frozenset(), BatchLimits(100)), seen(first=True)
     )

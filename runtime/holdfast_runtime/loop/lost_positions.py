@@ -43,7 +43,7 @@ class LostPosition:
     position: int
     bounds: OffsetBounds
     trouble: PositionTrouble
-    gone: int = 0
+    lost_records: int = 0
     """How many unread records are gone."""
     cut: LogCut | None = None
     """What a broker says, if other records were read."""
@@ -77,8 +77,8 @@ class LostPosition:
             )
         return (
             f"the next offset to read of {self.partition} is {self.position}, but the oldest record kept is "
-            f"{self.bounds.oldest}: {self.gone} records are gone unread. Start a new run (another spec.runId) to "
-            "continue without them, and keep records longer than the app may be stopped"
+            f"{self.bounds.oldest}: {self.lost_records} records are gone unread. Start a new run (another spec.runId) "
+            "to continue without them, and keep records longer than the app may be stopped"
         )
 
 

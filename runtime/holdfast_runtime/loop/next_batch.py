@@ -72,8 +72,8 @@ class AttemptInputs:
     """New partition -> its parent, and where it has to be processed to before the new one is read."""
     grace: int = 0
     """Milliseconds that new partitions wait for producers that do not know them yet."""
-    own: frozenset[str] = frozenset()
-    """Intermediate streams: records that exist before a run begins are those of an earlier run."""
+    intermediate: frozenset[str] = frozenset()
+    """Its intermediate streams: records that exist before a run begins are those of an earlier run."""
     joins: tuple[JoinedSides, ...] = ()
     tables: tuple[FedTable, ...] = ()
     shared: frozenset[StreamPartition] = frozenset()
@@ -227,7 +227,7 @@ def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, 
     run's own records: a batch that an earlier attempt had planned is replayed before the next one is decided.
     """
     bounds = snapshot.bounds[partition]
-    return bounds.end if not before.batch and partition.stream in reading.own else bounds.oldest
+    return bounds.end if not before.batch and partition.stream in reading.intermediate else bounds.oldest
 
 
 def check_replay(planned: Offsets, snapshot: LoopSnapshot) -> None:
