@@ -129,7 +129,9 @@ class QueryCopy:
     def _newest(self) -> Mapping[str, str]:
         """Return the files of the newest entry. If that of a done batch is damaged, its plan says enough."""
         entries = [
-            entry for entry in self._found.entries if entry.batch == max(each.batch for each in self._found.entries)
+            entry
+            for entry in self._found.entries
+            if entry.batch == max(other_entry.batch for other_entry in self._found.entries)
         ]
         by_kind = [max((entry for entry in entries if entry.done is done), default=None) for done in (True, False)]
         damaged = []

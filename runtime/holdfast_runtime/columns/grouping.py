@@ -57,13 +57,13 @@ def _parted(keys: KeyColumns, by_hash: SortedHashes, together: Mask, torn: Rows)
     order, together = by_hash.order.copy(), together.copy()
     for hash_ in np.unique(by_hash.hashes[torn]):
         start, end = np.searchsorted(by_hash.hashes, hash_, "left"), np.searchsorted(by_hash.hashes, hash_, "right")
-        left, place = by_hash.order[start:end], int(start)
-        while len(left):
-            same = same_keys(keys, np.full(len(left), left[0]), keys, left)
-            many = int(same.sum())
-            order[place : place + many] = left[same]
-            together[place : place + many - 1] = True
-            place, left = place + many, left[~same]
-            if len(left):
+        rest, place = by_hash.order[start:end], int(start)
+        while len(rest):
+            same = same_keys(keys, np.full(len(rest), rest[0]), keys, rest)
+            count = int(same.sum())
+            order[place : place + count] = rest[same]
+            together[place : place + count - 1] = True
+            place, rest = place + count, rest[~same]
+            if len(rest):
                 together[place - 1] = False
     return SortedHashes(by_hash.hashes, order), together

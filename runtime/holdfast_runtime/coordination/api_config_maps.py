@@ -42,11 +42,11 @@ class ApiConfigMaps:
 
     def create(self, tree: Tree) -> Tree:
         """Create the ConfigMap; raise `ConfigMapConflictError` if one of that name exists."""
-        made = self._call("POST", self._path, tree)
-        if made is None:
+        created = self._call("POST", self._path, tree)
+        if created is None:
             message = f"ConfigMap {tree['metadata']['name']} can't be made: its namespace does not exist"
             raise WorldChangeError(message, code="ApiRefusedError")
-        return made
+        return created
 
     def replace(self, tree: Tree) -> Tree | None:
         """Replace the version that the tree names; None if it is gone. Raise `ConfigMapConflictError` if it changed."""

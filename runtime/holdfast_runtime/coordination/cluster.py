@@ -100,9 +100,9 @@ class ClusterCoordinator:
         """Return the operator's assignment if it is newer; else None."""
         return self._handed(than.version, tasks, up)
 
-    def ran(self, what: RunPlacement) -> None:
+    def ran(self, run_placement: RunPlacement) -> None:
         """Save the placement record; raise `SupersededError` if a newer attempt is at work."""
-        record = what.record(self._told.run)
+        record = run_placement.record(self._told.run)
         try:
             self._records.save(record)
         except VersionConflictError:
@@ -110,8 +110,8 @@ class ClusterCoordinator:
             # An older attempt wrote the record; it is fenced off, so its driver can't do more. Write over it.
             self._records.load(self._told.run)
             self._records.save(record)
-        partitions = {partition for inputs in what.grouping.values() for partition in inputs}
-        self._counts = len(what.grouping), len(partitions), count_in_place(self._known, what)
+        partitions = {partition for inputs in run_placement.grouping.values() for partition in inputs}
+        self._counts = len(run_placement.grouping), len(partitions), count_in_place(self._known, run_placement)
         self._known = record
 
     def applied(self, placement: Placement) -> None:

@@ -78,7 +78,7 @@ class Coordinator(Protocol):
     def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
         """Return where tasks are to run from now on; None if nothing has changed."""
 
-    def ran(self, what: RunPlacement) -> None:
+    def ran(self, run_placement: RunPlacement) -> None:
         """Record where tasks run, before their first batch there."""
 
     def applied(self, placement: Placement) -> None:
@@ -145,12 +145,12 @@ def best_placement(tasks: Sequence[str], locations: Mapping[str, str], record: P
     return Placement(0, locations, assign(tasks, locations, was, ran_on))
 
 
-def count_in_place(before: PlacementRecord | None, what: RunPlacement) -> int:
+def count_in_place(before: PlacementRecord | None, run_placement: RunPlacement) -> int:
     """Return how many tasks run where their state was, or had no state."""
     was = {} if before is None else before.task_location
     return sum(
-        was.get(task) in (None, what.placement.locations[processor])
-        for task, processor in what.placement.assignment.processor_of().items()
+        was.get(task) in (None, run_placement.placement.locations[processor])
+        for task, processor in run_placement.placement.assignment.processor_of().items()
     )
 
 

@@ -72,10 +72,10 @@ class LocalCoordinator:
         """Return None: on one host tasks never move."""
         return None
 
-    def ran(self, what: RunPlacement) -> None:
+    def ran(self, run_placement: RunPlacement) -> None:
         """Record where tasks run."""
         self.record()  # a saver replaces what it has seen
-        self._records.save(what.record(self._run))
+        self._records.save(run_placement.record(self._run))
 
     def applied(self, placement: Placement) -> None:
         """Do nothing: nobody reads it."""

@@ -188,7 +188,7 @@ class Reporter:
     def loading(self, tables: TablesLoading) -> None:
         """Report what is loaded while there is no batch."""
         left = {table: f"{records:,} records left" for table, records in tables.left.items()}
-        lines = (f"{table}: {tables.problems.get(table, what)}" for table, what in sorted(left.items()))
+        lines = (f"{table}: {tables.problems.get(table, amount)}" for table, amount in sorted(left.items()))
         self._change(loading=shortened(", ".join(lines) or None))
 
     def placed(self, version: int, tasks: int, partitions: int, placed: int) -> None:

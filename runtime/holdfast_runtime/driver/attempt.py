@@ -130,9 +130,9 @@ class Attempt:
         `slots`: the largest number of slots there can be.
         """
         number = self._coordinator.next_attempt()
-        who = AttemptId(self.app.name, self.app.spec.run_id, number)
+        attempt_id = AttemptId(self.app.name, self.app.spec.run_id, number)
         written, slots = written_streams(self.app.spec, self.plan), min(slots, len(self.tasks))
-        self._before = self._streams.begin(written, who, slots, self._coordinator.owner)
+        self._before = self._streams.begin(written, attempt_id, slots, self._coordinator.owner)
         self._where = replace(self._where, before=self._before.kafka, limits=self._streams.limits(written))
         return number
 

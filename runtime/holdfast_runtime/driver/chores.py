@@ -47,10 +47,10 @@ class RetriedChore:
         """Return the seconds until the next try, for a chore that runs at this interval while it succeeds."""
         return min(every * 2.0 ** min(self._failed, 16), max(every, _LONGEST))
 
-    def _say(self, what: str, *, foreign: bool) -> None:
-        if what != self._said:
-            _LOG.warning("background work failed and is tried again: %s", what, exc_info=foreign)
-        self._said = what
+    def _say(self, problem: str, *, foreign: bool) -> None:
+        if problem != self._said:
+            _LOG.warning("background work failed and is tried again: %s", problem, exc_info=foreign)
+        self._said = problem
 
 
 class PositionChore:

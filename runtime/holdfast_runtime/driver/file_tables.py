@@ -197,9 +197,9 @@ class FileTables:
         read = 0
         standing.left = total // _ROW_BYTES
 
-        def done(many: int) -> None:
+        def done(count: int) -> None:
             nonlocal read
-            read = min(total, read + many)
+            read = min(total, read + count)
 
         for batch in standing.of.files.rows(files, done):
             if self._over.is_set():

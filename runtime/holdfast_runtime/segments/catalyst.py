@@ -93,11 +93,11 @@ class Catalyst:
         )
 
     def _generated(self, plan: Any, texts: tuple[str, ...]) -> ExplodedColumn:
-        made, output = plan.generator(), _items(plan.generatorOutput())
-        if not _is(made, "Explode") or len(output) != 1:
+        generator, output = plan.generator(), _items(plan.generatorOutput())
+        if not _is(generator, "Explode") or len(output) != 1:
             message = f"{excerpt(', '.join(texts))}: of what makes rows, only explode of an array is possible"
             raise UserActionError(message, code="TextRefusedError")
-        array = made.child()
+        array = generator.child()
         return ExplodedColumn(
             self.column(array), array.dataType().elementType(), bool(plan.outer()), output[0].exprId()
         )

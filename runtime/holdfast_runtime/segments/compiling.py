@@ -181,17 +181,20 @@ class _Flow:
         for name, computation in parts.computed.items():
             if name.casefold() in key_names:
                 items = (computation.written,)
-                made, schema = plain_select(items, plain_kinds(input_schema)), self.select_schema(input_schema, items)
-                if made is None or not keeps_kinds(made, schema):
+                expressions, schema = (
+                    plain_select(items, plain_kinds(input_schema)),
+                    self.select_schema(input_schema, items),
+                )
+                if expressions is None or not keeps_kinds(expressions, schema):
                     message = spark_computed(table.name, name, computation.written)
                     raise UserActionError(message, code="TableKeyError")
-                yield schema.field(0), made[0]
+                yield schema.field(0), expressions[0]
 
     def add_source(self, name: str) -> None:
-        made = name in self.steps
-        schema = pa.schema([]) if made else arrow_schema(self.plan.stream(name).rows)
+        from_step = name in self.steps
+        schema = pa.schema([]) if from_step else arrow_schema(self.plan.stream(name).rows)
         node = GraphNode(len(self.nodes), name, SOURCE, (), 0, schema)
-        (self.waiting if made else self.read_as)[name] = node.index
+        (self.waiting if from_step else self.read_as)[name] = node.index
         self.nodes.append(node)
 
     def add_step(self, step: Step) -> None:
@@ -256,10 +259,10 @@ class _Flow:
             columns = tuple(map(PlainColumn, picked.values()))
             schema = pa.schema([source.schema.field(column).with_name(name) for name, column in picked.items()])
             return GraphNode(index, step.name, PICK, sources, source.level, schema, step, plain=columns)
-        made = plain_select(items, kinds)
-        if made is None or not keeps_kinds(made, schema := self._schema(step, [source])):
+        expressions = plain_select(items, kinds)
+        if expressions is None or not keeps_kinds(expressions, schema := self._schema(step, [source])):
             return None
-        return GraphNode(index, step.name, PICK, sources, source.level, schema, step, plain=made)
+        return GraphNode(index, step.name, PICK, sources, source.level, schema, step, plain=expressions)
 
     def _add_aggregate(self, step: Step, verb: Aggregate, source: int) -> GraphNode:
         """Add the step itself, and where it needs them, selects before and behind it."""
@@ -362,13 +365,13 @@ def _looked_up(outputs: tuple[JoinColumn, ...], table: TableColumns) -> tuple[tu
     """Return what to look up for these columns, and the select that computes those that the table does not keep."""
     columns, items = list[JoinColumn](), list[str]()
     for output in outputs:
-        made = table.computed.get(output.column) if output.side == "right" else None
-        if made is None:
+        computation = table.computed.get(output.column) if output.side == "right" else None
+        if computation is None:
             columns.append(output)
             items.append(quoted(output.name))
         else:
-            text, first = made.text, len(columns)
-            for number, (name, column) in enumerate(made.given):
+            text, first = computation.text, len(columns)
+            for number, (name, column) in enumerate(computation.given):
                 columns.append(JoinColumn("right", column, f"{name}_{first + number}"))
                 text = text.replace(quoted(name), quoted(columns[-1].name))
             # Where nothing was found, there is no row to compute anything of.
@@ -399,12 +402,12 @@ def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
                 for source_node in sources
             ):
                 moving.add(node.index)
-    made = list(nodes)
+    moved_nodes = list(nodes)
     for node in reversed(nodes):
-        readers = (reader for reader in made if node.index in reader.inputs)
+        readers = (reader for reader in moved_nodes if node.index in reader.inputs)
         if node.index in moving and all(reader.level > node.level for reader in readers):
-            made[node.index] = replace(node, level=node.level + 1)
-    return tuple(made)
+            moved_nodes[node.index] = replace(node, level=node.level + 1)
+    return tuple(moved_nodes)
 
 
 def _level(verb: str, sources: list[GraphNode]) -> int:

@@ -44,8 +44,8 @@ def failed_rows(step: Step, failed: TimedRows) -> tuple[TimedRows, list[FailedRo
 def _reason(step: Step, column: str | None) -> str:
     if column is None:
         return f"Spark SQL can't compute the filter {step.filter} for this row: {_WHY}"
-    made = next((item for item in step.select or () if item.endswith(f" AS `{column}`")), f"column {column}")
-    return f"Spark SQL can't compute {made} for this row: {_WHY}"
+    item_text = next((item for item in step.select or () if item.endswith(f" AS `{column}`")), f"column {column}")
+    return f"Spark SQL can't compute {item_text} for this row: {_WHY}"
 
 
 SOURCE = "source"

@@ -202,18 +202,18 @@ class _Segment:
         self, frame: DataFrame, node: GraphNode, value: Column, lines: frozenset[object], tries: "_Tries | None" = None
     ) -> None:
         """Add a column, and one for failed rows if wanted, and drop columns that are no longer needed."""
-        made = {node.index: value}
+        new_columns = {node.index: value}
         failures = [
             failed_node
             for failed_node in self.compiled.nodes
             if failed_node.verb == FAILED and failed_node.name == node.name and failed_node.inputs == node.inputs
         ]
         if tries is not None and failures:
-            made[failures[0].index] = tries.failed(F.col(_of(failures[0].inputs[0])))
+            new_columns[failures[0].index] = tries.failed(F.col(_of(failures[0].inputs[0])))
         remaining = [index for index in self._needed_after(node) if index in self.lines]
-        columns = [column.alias(_of(index)) for index, column in made.items()]
+        columns = [column.alias(_of(index)) for index, column in new_columns.items()]
         self.frame = frame.select(*CARRIED, IS_NOTE, *(_of(index) for index in remaining), *columns)
-        self.lines = {index: self.lines[index] for index in remaining} | dict.fromkeys(made, lines)
+        self.lines = {index: self.lines[index] for index in remaining} | dict.fromkeys(new_columns, lines)
 
     def _needed_after(self, node: GraphNode) -> list[int]:
         """Return the present nodes that a later step, or another segment, reads."""

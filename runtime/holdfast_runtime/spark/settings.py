@@ -159,8 +159,8 @@ def _java_options(request: SessionRequest) -> dict[str, str]:
     # By default executors would log details of each task: a log that is full within the hour, and says nothing.
     logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
     settings = {}
-    for who, options in (("driver", driver), ("executor", executor)):
-        name = f"spark.{who}.extraJavaOptions"
+    for process, options in (("driver", driver), ("executor", executor)):
+        name = f"spark.{process}.extraJavaOptions"
         # In Java the last of two equal options counts, so the user's come last.
         settings[name] = " ".join([logging, *options, *filter(None, [request.conf.get(name)])])
     return settings

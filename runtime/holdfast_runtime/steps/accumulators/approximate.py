@@ -85,23 +85,23 @@ class ApproximateCount:
         bounds, words = _words(partials[0])
         members = MemberRows.of(groups)
         starts, lengths = bounds[:-1][members.rows], np.diff(bounds)[members.rows]
-        many = lengths == self.size // _WORD
-        dense, first = members.groups[many], starts_of(members.groups[many])
-        registers = words[spans(starts[many], lengths[many])].view(np.uint8).reshape(-1, self.size)
+        is_dense = lengths == self.size // _WORD
+        dense, first = members.groups[is_dense], starts_of(members.groups[is_dense])
+        registers = words[spans(starts[is_dense], lengths[is_dense])].view(np.uint8).reshape(-1, self.size)
         if len(dense):
             registers = np.maximum.reduceat(registers, first, axis=0)
-        hashes = words[spans(starts[~many], lengths[~many])]
-        owners = np.repeat(members.groups[~many], lengths[~many])
+        hashes = words[spans(starts[~is_dense], lengths[~is_dense])]
+        owners = np.repeat(members.groups[~is_dense], lengths[~is_dense])
         return [self._sketches(hashes, owners, DenseSketches(dense[first], registers), len(groups.starts))]
 
     def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return how many values there are about."""
         bounds, words = _words(partials[0])
         counts = np.diff(bounds)
-        many = np.flatnonzero(counts == self.size // _WORD)
+        dense_rows = np.flatnonzero(counts == self.size // _WORD)
         step = max(1, _AT_ONCE // self.size)
-        for start in range(0, len(many), step):
-            chunk = many[start : start + step]
+        for start in range(0, len(dense_rows), step):
+            chunk = dense_rows[start : start + step]
             chosen = words[spans(bounds[chunk], counts[chunk])]
             counts[chunk] = self._estimated(chosen.view(np.uint8).reshape(-1, self.size))
         return AggregateResult(pa.array(counts, pa.int64()))
@@ -110,15 +110,15 @@ class ApproximateCount:
         """Return the sketches of so many groups; `owners`: the group of each hash."""
         hashes, owners = _distinct(hashes, owners)
         counts = np.bincount(owners, minlength=groups)
-        many = counts >= self.size // _WORD
-        many[dense.groups] = True
-        row = np.cumsum(many) - 1
-        registers = np.zeros((int(many.sum()), self.size), np.uint8)
+        is_dense = counts >= self.size // _WORD
+        is_dense[dense.groups] = True
+        row = np.cumsum(is_dense) - 1
+        registers = np.zeros((int(is_dense.sum()), self.size), np.uint8)
         registers[row[dense.groups]] = dense.registers
-        inside = many[owners]
+        inside = is_dense[owners]
         self._register(registers.reshape(-1), row[owners[inside]], hashes[inside])
-        sizes = np.where(many, self.size, counts * _WORD)
-        bounds, dense_bytes = np.append(0, np.cumsum(sizes)).astype(np.int32), np.repeat(many, sizes)
+        sizes = np.where(is_dense, self.size, counts * _WORD)
+        bounds, dense_bytes = np.append(0, np.cumsum(sizes)).astype(np.int32), np.repeat(is_dense, sizes)
         content = np.empty(len(dense_bytes), np.uint8)
         content[dense_bytes] = registers.reshape(-1)
         content[~dense_bytes] = hashes[~inside].view(np.uint8)

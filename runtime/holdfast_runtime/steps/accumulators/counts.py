@@ -77,11 +77,11 @@ class BooleanFold:
         return AggregateResult(partials[0])
 
 
-def _of_booleans(made: Accumulator) -> Maker:
+def _of_booleans(accumulator: Accumulator) -> Maker:
     def maker(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
         if not pt.is_boolean(types[0]):
             raise refuse_type(call, types[0], "BOOLEAN")
-        return made
+        return accumulator
 
     return maker
 

@@ -42,30 +42,30 @@ class Variance:
         """Return number, mean and sum of squares of each group."""
         counts = counting(arguments, counted, groups)
         values = numbers(arguments[0].cast(pa.float64(), safe=False), counts, groups)
-        many = counts_of(counts, groups)
+        value_counts = counts_of(counts, groups)
         with np.errstate(invalid="ignore", over="ignore"):
-            mean = np.add.reduceat(values, groups.starts) / np.maximum(many, 1)
+            mean = np.add.reduceat(values, groups.starts) / np.maximum(value_counts, 1)
             distance = values - np.repeat(mean, groups.sizes)
             if counts is not None:
                 distance = np.where(counts, distance, 0.0)
             squares = np.add.reduceat(distance * distance, groups.starts)
-        return [pa.array(many), pa.array(mean), pa.array(squares)]
+        return [pa.array(value_counts), pa.array(mean), pa.array(squares)]
 
     def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the same of all values of several groups."""
-        many, means, squares = (column.to_numpy()[groups.order] for column in partials)
+        value_counts, means, squares = (column.to_numpy()[groups.order] for column in partials)
         total = summed(partials[0], groups)
         with np.errstate(invalid="ignore", over="ignore"):
-            weighed = np.where(many > 0, many * means, 0.0)
+            weighed = np.where(value_counts > 0, value_counts * means, 0.0)
             mean = np.add.reduceat(weighed, groups.starts) / np.maximum(total, 1)
             distance = means - np.repeat(mean, groups.sizes)
-            squares = squares + np.where(many > 0, many * distance * distance, 0.0)
+            squares = squares + np.where(value_counts > 0, value_counts * distance * distance, 0.0)
             return [pa.array(total), pa.array(mean), pa.array(np.add.reduceat(squares, groups.starts))]
 
     def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the variance or its root; null where there are too few values."""
-        many, _, squares = (column.to_numpy() for column in partials)
-        divisor = many - int(self.sample)
+        value_counts, _, squares = (column.to_numpy() for column in partials)
+        divisor = value_counts - int(self.sample)
         with np.errstate(invalid="ignore", over="ignore"):
             variances: Floats = squares / np.maximum(divisor, 1)
             values = np.sqrt(variances) if self.root else variances

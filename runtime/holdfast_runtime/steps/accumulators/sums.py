@@ -117,31 +117,31 @@ class Sum:
 
     def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the results; null where there is no value."""
-        many = partials[-1].to_numpy()
+        value_counts = partials[-1].to_numpy()
         words = [word.to_numpy() for word in partials[:-1]]
         if pt.is_decimal(self.result):
-            made = _decimals(words, many if self.average else None, self)
+            totals = _decimals(words, value_counts if self.average else None, self)
         elif self.average:
             total = words[0] if len(words) == 1 else words[1] * 2.0**_BITS + words[0]
             with np.errstate(invalid="ignore"):
-                made = _Made(total / np.maximum(many, 1), None)
+                totals = _Made(total / np.maximum(value_counts, 1), None)
         elif len(words) == 1:
-            made = _Made(words[0], None)
+            totals = _Made(words[0], None)
         else:
             high = words[1]
             fits = (high >= -(2**31)) & (high < 2**31)
-            made = _Made((high << _BITS) | words[0], ~fits)
-        return self._result(made, many)
+            totals = _Made((high << _BITS) | words[0], ~fits)
+        return self._result(totals, value_counts)
 
-    def _result(self, made: "_Made", many: Whole) -> AggregateResult:
-        nothing = many == 0
-        if made.beyond is None or not made.beyond.any():
-            return AggregateResult(pa.array(made.values, self.result, mask=nothing))
-        values = pa.array(made.values, self.result, mask=nothing | made.beyond)
+    def _result(self, totals: "_Made", value_counts: Whole) -> AggregateResult:
+        nothing = value_counts == 0
+        if totals.beyond is None or not totals.beyond.any():
+            return AggregateResult(pa.array(totals.values, self.result, mask=nothing))
+        values = pa.array(totals.values, self.result, mask=nothing | totals.beyond)
         if self.lenient:
             return AggregateResult(values)
         most = "BIGINT holds, 9223372036854775807" if pt.is_integer(self.result) else f"{_spark(self.result)} holds"
-        return AggregateResult(values, made.beyond & ~nothing, f"is more than {most}")
+        return AggregateResult(values, totals.beyond & ~nothing, f"is more than {most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +169,13 @@ def _decimal_words(column: pa.Array, counts: Mask | None, groups: RowGroups) -> 
     return [low & _LOW, (low >> _BITS) & _LOW, high & _LOW, high >> _BITS]
 
 
-def _decimals(words: list[Whole], many: Whole | None, of: Sum) -> _Made:
-    """Return sums, or averages where `many` says of how many, as decimals of the result's scale, rounded half up."""
+def _decimals(words: list[Whole], value_counts: Whole | None, of: Sum) -> _Made:
+    """Return sums as decimals of the result's scale, or averages of `value_counts` values, rounded half up."""
     from decimal import Context, Decimal  # noqa: PLC0415 - few apps have decimals
 
     total = np.sum([word.astype(object) << (_BITS * place) for place, word in enumerate(words)], axis=0)
-    if many is not None:
-        divisor = np.maximum(many, 1).astype(object)
+    if value_counts is not None:
+        divisor = np.maximum(value_counts, 1).astype(object)
         total = np.sign(total) * ((np.abs(total) * 10**of.shift * 2 + divisor) // (divisor * 2))
     beyond = np.asarray(np.abs(total) >= 10**of.result.precision, np.bool_)
     exact = Context(prec=2 * _DIGITS)

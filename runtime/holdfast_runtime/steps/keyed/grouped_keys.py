@@ -121,8 +121,8 @@ def _reader(kind: pa.DataType) -> _Read:  # noqa: PLR0911 - one per family of ty
         of_key, of_item = _reader(kind.key_type), _reader(kind.item_type)
         return _or_none(lambda value: [(of_key(key), of_item(item)) for key, item in value])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        each = _reader(kind.value_type)
-        return _or_none(lambda value: [each(element) for element in value])
+        read_element = _reader(kind.value_type)
+        return _or_none(lambda value: [read_element(element) for element in value])
     return lambda value: value
 
 

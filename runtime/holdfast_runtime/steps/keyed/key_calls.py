@@ -75,9 +75,9 @@ class KeyCalls:
             output = list(self.function(key, rows, state) or ())
         except Exception as error:
             raise UserFunctionError.raised(error, self.step, self.path, f" for key {short(key)}") from error
-        made = result_rows(output, self.out)
-        if isinstance(made, RowFault):
-            raise FunctionResultError(made.message)
+        converted = result_rows(output, self.out)
+        if isinstance(converted, RowFault):
+            raise FunctionResultError(converted.message)
         values = dict(state)
         if not supported(values):
             fault = unsupported(values)

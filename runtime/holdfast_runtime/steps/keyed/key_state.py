@@ -212,12 +212,12 @@ def key_states(
     values: Iterable[Mapping[Any, Any]], timers: Iterable[Timers | None], moment: BatchMoment
 ) -> list[KeyState]:
     """Build the states of many keys from copies of their values and timers, in half the time of a constructor."""
-    made = list(map(KeyState, values))
-    for state, waiting_for in zip(made, timers, strict=True):
+    states = list(map(KeyState, values))
+    for state, waiting_for in zip(states, timers, strict=True):
         state._moment = moment  # noqa: SLF001 - hidden from users, not from steps
         state._timers = waiting_for and (dict(waiting_for[0]), dict(waiting_for[1]))  # noqa: SLF001
         state.fired = ()
-    return made
+    return states
 
 
 def all_waiting(state: KeyState) -> Timers | None:

@@ -144,12 +144,12 @@ class ProcessStep:
         usable = np.isin(np.arange(rows.count), list(unusable), invert=True)
         single = KeyCalls(self.name, self._path, self._function, self.out)
         with _collector_paused():
-            made = self._run(rows.where(usable) if unusable else rows, tables, clock, CallResults(single))
+            output_rows = self._run(rows.where(usable) if unusable else rows, tables, clock, CallResults(single))
         places = np.flatnonzero(usable).tolist()
         failed = [
             failure if failure.row is None else replace(failure, row=places[failure.row]) for failure in single.failed
         ]
-        return made, [*unusable.values(), *failed]
+        return output_rows, [*unusable.values(), *failed]
 
     def _unusable(self, rows: TimedRows) -> dict[int, FailedRow]:
         """Return the rows that no function can be given, by index."""
@@ -303,6 +303,6 @@ class ProcessStep:
             times = pc.coalesce(event_times(rows, self._event_time), times)
         return TimedRows(rows, times)
 
-    def _refuse(self, key: Any, what: str) -> NoReturn:
-        message = f"step {self.name}: for key {short(key)}, {self._path} {what}"
+    def _refuse(self, key: Any, complaint: str) -> NoReturn:
+        message = f"step {self.name}: for key {short(key)}, {self._path} {complaint}"
         raise FunctionResultError(message)

@@ -194,6 +194,6 @@ class RowCalls:
         return True
 
     def _given(self, start: int, end: int) -> Rows:
-        made = self.anew(start, end)
-        self.moment.give(made, self.late[(self.late >= start) & (self.late < end)] - start)
-        return made
+        fresh_rows = self.anew(start, end)
+        self.moment.give(fresh_rows, self.late[(self.late >= start) & (self.late < end)] - start)
+        return fresh_rows

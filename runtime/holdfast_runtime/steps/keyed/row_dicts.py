@@ -135,15 +135,15 @@ def _column(values: list[Any], field: pa.Field) -> "pa.Array | RowFault":
         row = next(i for i, value in enumerate(values) if _wrong(field.type, [value], field.name))
         return RowFault(row, f"column {path} is {_typed(value)}, and the step's schema says {field.type}")
     try:
-        made = pa.array(values, field.type)
+        array = pa.array(values, field.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         row = next((i for i, value in enumerate(values) if not _fits(value, field.type)), 0)
         return RowFault(row, f"column {field.name} is {_typed(values[row])}, which is no {field.type}: {error}")
-    outside = outside_years(made, field.name)
+    outside = outside_years(array, field.name)
     if outside is not None:
-        row = next(i for i in range(len(made)) if outside_years(made.slice(i, 1), field.name))
+        row = next(i for i in range(len(array)) if outside_years(array.slice(i, 1), field.name))
         return RowFault(row, f"column {outside} is outside of the years 1 to 9999 in UTC: {_typed(values[row])}")
-    return made
+    return array
 
 
 def _wrong(kind: pa.DataType, values: Sequence[Any], path: str) -> tuple[str, Any] | None:

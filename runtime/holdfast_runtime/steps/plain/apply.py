@@ -91,7 +91,7 @@ def checked_result(function: UserFunction, result: Any) -> pa.RecordBatch:
 
 def _cast(function: UserFunction, column: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        made = column if column.type == field.type else column.cast(field.type)
+        values = column if column.type == field.type else column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         message = (
             f"{function} gave column {field.name} as {column.type}, which does not become {field.type}, the type the "
@@ -100,11 +100,11 @@ def _cast(function: UserFunction, column: pa.Array, field: pa.Field) -> pa.Array
         if isinstance(error, pa.ArrowInvalid):
             raise ColumnValueError(message, field.name) from error
         raise FunctionResultError(message) from error
-    path = outside_years(made, field.name)
+    path = outside_years(values, field.name)
     if path is not None:
         message = f"{function} gave a time outside of the years 1 to 9999 in column {path}, which no step can use"
         raise FunctionResultError(message)
-    return made
+    return values
 
 
 def _difference(names: list[str], declared: list[str]) -> str:

@@ -28,11 +28,11 @@ def plain_kinds(schema: pa.Schema) -> dict[str, Kind]:
     return kinds if len(kinds) == len(schema) else {}
 
 
-def keeps_kinds(made: Sequence[Plain], schema: pa.Schema) -> bool:
+def keeps_kinds(expressions: Sequence[Plain], schema: pa.Schema) -> bool:
     """Whether columns that are computed have types that plain expressions give."""
-    return len(made) == len(schema) and all(
+    return len(expressions) == len(schema) and all(
         isinstance(expression, PlainColumn) or expression == PlainValue(None) or _kind(kind) is not PlainKind.OTHER
-        for expression, kind in zip(made, schema.types, strict=True)
+        for expression, kind in zip(expressions, schema.types, strict=True)
     )
 
 
@@ -42,22 +42,22 @@ def sift(rows: TimedRows, condition: Plain) -> TimedRows:
     return rows if mask.all() else rows.where(mask)
 
 
-def pick(input_rows: TimedRows, made: Sequence[Plain], schema: pa.Schema) -> TimedRows:
+def pick(input_rows: TimedRows, expressions: Sequence[Plain], schema: pa.Schema) -> TimedRows:
     """Return these columns under the names of the schema."""
     rows = _Rows(input_rows.rows)
     columns = [
         input_rows.rows.column(expression.name)
         if isinstance(expression, PlainColumn)
         else rows.column(expression, field.type)
-        for expression, field in zip(made, schema, strict=True)
+        for expression, field in zip(expressions, schema, strict=True)
     ]
     made_rows = pa.RecordBatch.from_arrays(columns, schema=schema)
     return TimedRows(made_rows, input_rows.times, input_rows.origins, input_rows.marks)
 
 
-def computed_column(rows: pa.RecordBatch, made: Plain, kind: pa.DataType) -> pa.Array:
+def computed_column(rows: pa.RecordBatch, expression: Plain, kind: pa.DataType) -> pa.Array:
     """Return a column of this type, computed of rows."""
-    return _Rows(rows).column(made, kind)
+    return _Rows(rows).column(expression, kind)
 
 
 def _kind(kind: pa.DataType) -> Kind:
@@ -78,31 +78,31 @@ class _Rows:
         self._rows = rows
         self._shared: dict[Plain, Any] = {}
 
-    def column(self, made: Plain, kind: pa.DataType) -> pa.Array:
+    def column(self, expression: Plain, kind: pa.DataType) -> pa.Array:
         """Return a column of this type."""
-        values = self.computed(made)
+        values = self.computed(expression)
         return (pa.repeat(values, len(self._rows)) if isinstance(values, pa.Scalar) else values).cast(kind)
 
-    def computed(self, made: Plain) -> Any:
+    def computed(self, expression: Plain) -> Any:
         """Return an array, or a scalar for a value from the text."""
-        match made:
+        match expression:
             case PlainValue():
-                return _scalar(made.value)
+                return _scalar(expression.value)
             case PlainColumn():
-                return _widened(self._rows.column(made.name))
+                return _widened(self._rows.column(expression.name))
             case PlainCall(function) if function in _SHARED:
-                if made not in self._shared:
-                    self._shared[made] = self._called(made)
-                return self._shared[made]
-        return self._called(made)
+                if expression not in self._shared:
+                    self._shared[expression] = self._called(expression)
+                return self._shared[expression]
+        return self._called(expression)
 
-    def _called(self, made: PlainCall) -> Any:
-        match made:
-            case PlainCall("and" | "or", (one, other)) if _costly(other):
-                return self._either(made.function, self.computed(one), other)
+    def _called(self, call: PlainCall) -> Any:
+        match call:
+            case PlainCall("and" | "or", (left, right)) if _costly(right):
+                return self._either(call.function, self.computed(left), right)
             case PlainCall("case", arguments) if any(map(_costly, arguments)):
                 return self._case(arguments)
-        return _FUNCTIONS[made.function](*map(self.computed, made.arguments))
+        return _FUNCTIONS[call.function](*map(self.computed, call.arguments))
 
     def _either(self, word: str, first: Any, other: Plain) -> Any:
         """Return `and` or `or`; the other side is only computed where the first one does not settle it."""
@@ -134,8 +134,10 @@ class _Rows:
         return _Rows(self._rows.filter(mask))
 
 
-def _costly(made: Plain) -> bool:
-    return isinstance(made, PlainCall) and (made.function in _COSTLY or any(map(_costly, made.arguments)))
+def _costly(expression: Plain) -> bool:
+    return isinstance(expression, PlainCall) and (
+        expression.function in _COSTLY or any(map(_costly, expression.arguments))
+    )
 
 
 def _widened(column: Any) -> Any:

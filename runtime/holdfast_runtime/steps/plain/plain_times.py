@@ -57,8 +57,8 @@ def date_format(moments: Any, *parts: pa.Scalar) -> Any:
     starts = pc.multiply(units.dictionary, micros)
     # The first unit begins before the first moment.
     starts = pc.if_else(pc.equal(units.dictionary, _FIRST.as_py() // micros), _FIRST, starts).cast(MOMENT)
-    made = [_FIELDS[word].text(starts) if word in _FIELDS else word for word in words]
-    return pc.binary_join_element_wise(*made, "").take(units.indices)
+    texts = [_FIELDS[word].text(starts) if word in _FIELDS else word for word in words]
+    return pc.binary_join_element_wise(*texts, "").take(units.indices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,15 @@ class TableShape:
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows as they are kept."""
         schema, source = self.kept, dict(self.copied or ())
-        made = {field.name: computed_column(rows, expression, field.type) for field, expression in self.computed}
+        computed_columns = {
+            field.name: computed_column(rows, expression, field.type) for field, expression in self.computed
+        }
         names = [name.removeprefix(OWN) for name in schema.names]
         columns = [
-            made[name] if name in made else rows.column(_place(rows.schema, source.get(name, name))) for name in names
+            computed_columns[name]
+            if name in computed_columns
+            else rows.column(_place(rows.schema, source.get(name, name)))
+            for name in names
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -86,8 +91,10 @@ class TableShape:
         if self.copied is None:
             return self.given
         copied_fields = [self.given.field(_place(self.given, column)).with_name(name) for name, column in self.copied]
-        made = [field for field, _ in self.computed]
-        return pa.schema([*made, *copied_fields, *(field for field in (GONE, SET) if field.name in self.given.names)])
+        computed_fields = [field for field, _ in self.computed]
+        return pa.schema(
+            [*computed_fields, *copied_fields, *(field for field in (GONE, SET) if field.name in self.given.names)]
+        )
 
 
 def many_at_once(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,12 +148,12 @@ class KeptTable:
             self._runs.tidy_after([bucket], len(written.hashes))
         return int(total - rows.num_rows)
 
-    def find(self, keys: Sequence[pa.Array], many: int) -> "FoundRows":
+    def find(self, keys: Sequence[pa.Array], count: int) -> "FoundRows":
         """Look keys up."""
-        probe_keys = KeyColumns.of(keys, many)
+        probe_keys = KeyColumns.of(keys, count)
         sought = sort_hashes(probe_keys.hashes())
         without = probe_keys.without_nulls()
-        piece_of, row_of = np.full(many, -1), np.zeros(many, np.int64)
+        piece_of, row_of = np.full(count, -1), np.zeros(count, np.int64)
         pieces: list[pa.RecordBatch] = []
         bucket = served_bucket(self._table) if self._versioned else _BUCKET
         for piece, matches in () if bucket is None else self._runs.find(bucket, sought.hashes):

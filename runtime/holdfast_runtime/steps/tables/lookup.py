@@ -71,8 +71,10 @@ class LookupStep:
         keys = [rows.rows.column(plan.place(name)) for name in plan.table.key]
         table_rows = KeptTable(tables.table(plan.kept_as), plan.table).find(keys, rows.count)
         columns = [self._column(output, rows, table_rows) for output in plan.columns]
-        made = TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.times, marks=rows.marks)
-        return made.where(table_rows.piece_of >= 0) if plan.inner else made
+        looked_up_rows = TimedRows(
+            pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.times, marks=rows.marks
+        )
+        return looked_up_rows.where(table_rows.piece_of >= 0) if plan.inner else looked_up_rows
 
     def _column(self, output: JoinColumn, rows: TimedRows, table_rows: FoundRows) -> pa.Array:
         if output.side != "right":

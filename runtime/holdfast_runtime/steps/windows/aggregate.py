@@ -113,18 +113,18 @@ class AggregateStep:
         added = self._added(rows, runs, mark, clock)
         reached = mark.begun(_event_time(clock))
         if self._plan.verb.updates:
-            made = list(self._windows.touched(runs, mark, added)) if added else []
+            window_groups = list(self._windows.touched(runs, mark, added)) if added else []
             if reached != mark:
                 self._windows.drop(runs, reached)
         elif reached != mark or mark.round is not None:
             closed = self._windows.close(runs, reached, self._most)
-            made, reached = closed.groups, closed.mark
+            window_groups, reached = closed.groups, closed.mark
             self.waiting = None if closed.waiting is None else Micros(closed.waiting - 1)
         else:
-            made = []
+            window_groups = []
         if reached != stored:
             table.put_many([_MARK], [reached.encoded()])
-        return TimedRows.joined([self._finished(groups) for groups in made], self.schema)
+        return TimedRows.joined([self._finished(groups) for groups in window_groups], self.schema)
 
     def _added(self, rows: TimedRows, runs: Runs, mark: ClosingMark, clock: StepClock) -> Mapping[int, HashedRows]:
         """Append what the rows of the batch leave behind, but for late ones."""
@@ -167,8 +167,8 @@ class AggregateStep:
                 self._fail(number, keys, times, result.failed & ~failed, result.why)
                 failed |= result.failed
         rows = pa.RecordBatch.from_arrays([*keys, *(result.values for result in results)], schema=self.schema)
-        made = TimedRows(rows, times)
-        return made.where(~failed) if failed.any() else made
+        timed_rows = TimedRows(rows, times)
+        return timed_rows.where(~failed) if failed.any() else timed_rows
 
     def _fail(self, number: int, keys: list[pa.Array], times: pa.Array, which: Mask, why: str) -> None:
         """Stop at results that can't be given, or put their keys aside."""

@@ -60,11 +60,13 @@ class Partials:
         """Return a partial for each key of these partials, which are in any order."""
         return self._by_key(partials.select(self.schema.names), self.merged)
 
-    def _by_key(self, rows: pa.RecordBatch, made: Callable[[pa.RecordBatch, RowGroups], pa.RecordBatch]) -> HashedRows:
+    def _by_key(
+        self, rows: pa.RecordBatch, make_partials: Callable[[pa.RecordBatch, RowGroups], pa.RecordBatch]
+    ) -> HashedRows:
         keys = self.keys(rows)
         grouped = group_rows(keys, keys.hashes())
         groups = RowGroups(grouped.order, grouped.starts)
-        return HashedRows(grouped.hashes[groups.starts], made(rows, groups))
+        return HashedRows(grouped.hashes[groups.starts], make_partials(rows, groups))
 
     def gathered(self, rows: pa.RecordBatch, groups: RowGroups) -> pa.RecordBatch:
         """Return a partial for each group; rows of a group are of one key."""
