@@ -39,7 +39,7 @@ class Batch:
 
     @property
     def says(self) -> Sequence[tuple[str, tuple[int, ...], bytes]]:
-        return self.behind.says
+        return self.behind.control_messages
 
     @property
     def watermark(self) -> int | None:
@@ -67,7 +67,7 @@ class Task:
         self.turn += 1
         brought = ClockInput(1, self.turn, now, first, deliveries, latest or {}, ended, len(latest or {}))
         at_steps = advance_clock(self.plan, StoredClock(self.stored["control"], self.stored["marks"]), brought)
-        behind = outgoing_messages(self.plan, self.stored["marks"], at_steps.telling, unfired or {})
+        behind = outgoing_messages(self.plan, self.stored["marks"], at_steps.pending_messages, unfired or {})
         after = Batch(at_steps, behind)
         for name, changes in (("control", at_steps.control), ("marks", behind.marks)):
             for key, value in changes.items():

@@ -45,7 +45,7 @@ class Turn:
     @property
     def fetched(self) -> tuple[OffsetRange, ...]:
         """The ranges that are not empty; one is empty after a jump to where nothing is left to read."""
-        return tuple(wanted for wanted in self.ranges if wanted.start < wanted.end)
+        return tuple(offset_range for offset_range in self.ranges if offset_range.start < offset_range.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ class BatchPlan:
         turns = {
             task: [
                 turn.number,
-                [[str(wanted.partition), wanted.start, wanted.end] for wanted in turn.ranges],
+                [[str(offset_range.partition), offset_range.start, offset_range.end] for offset_range in turn.ranges],
                 [str(partition) for partition in turn.ended],
-                {str(partition): at for partition, at in turn.jumped.items()},
-                [[str(partition), *one] for partition, one in turn.settled.items()],
+                {str(partition): offset for partition, offset in turn.jumped.items()},
+                [[str(partition), *settled] for partition, settled in turn.settled.items()],
             ]
             for task, turn in self.turns.items()
         }
@@ -97,16 +97,17 @@ class BatchPlan:
     @classmethod
     def parse(cls, text: str) -> "BatchPlan":
         """Return the plan from the text that `text` made."""
-        batch, epoch, now, skew, first, quiet, tree, tables, shared, known = json.loads(text)
-        epochs = {parse_partition(name): epoch for name, epoch in known.items()}
+        batch, epoch, now, skew, first, quiet, tree, tables, shared, epochs_by_name = json.loads(text)
+        epochs = {parse_partition(name): epoch for name, epoch in epochs_by_name.items()}
         turns = {
             task: Turn(
                 number,
                 tuple(
-                    OffsetRange(at := parse_partition(name), start, end, epochs.get(at)) for name, start, end in ranges
+                    OffsetRange(partition := parse_partition(name), start, end, epochs.get(partition))
+                    for name, start, end in ranges
                 ),
                 tuple(parse_partition(name) for name in ended),
-                {parse_partition(name): at for name, at in jumped.items()},
+                {parse_partition(name): offset for name, offset in jumped.items()},
                 {parse_partition(name): SettledPartition(start, count) for name, start, count in gave},
             )
             for task, (number, ranges, ended, jumped, gave) in tree.items()
@@ -117,14 +118,14 @@ class BatchPlan:
 
 def check_offsets(store: TaskStore, turn: Turn) -> None:
     """Refuse ranges that do not begin where the state ends, or a jump that does not start there."""
-    keys = [_key(wanted.partition) for wanted in turn.ranges]
+    keys = [_key(offset_range.partition) for offset_range in turn.ranges]
     with parsing_state(f"how far {store.place.identity} has read"):
         offsets = [None if stored is None else int(stored) for stored in store.offsets.get_many(keys)]
-    for wanted, stored in zip(turn.ranges, offsets, strict=True):
-        begins = _stood(turn, wanted)
+    for offset_range, stored in zip(turn.ranges, offsets, strict=True):
+        begins = _stood(turn, offset_range)
         if stored is not None and stored != begins:
             message = (
-                f"the state of {store.place.identity} has read {wanted.partition} up to offset {stored}, but the "
+                f"the state of {store.place.identity} has read {offset_range.partition} up to offset {stored}, but the "
                 f"checkpoint continues at {begins}: they are not of one history. Put back state and checkpoint from "
                 f"the same time, or start under a new spec.runId"
             )
@@ -133,17 +134,17 @@ def check_offsets(store: TaskStore, turn: Turn) -> None:
 
 def check_delta(delta: Delta, turn: Turn) -> None:
     """Refuse a delta that was computed from other ranges than the turn's: a replay would skip or repeat rows."""
-    found = {key: None if value is None else int(value) for key, value in delta.tables.get(OFFSETS, ())}
-    planned = {_key(wanted.partition): wanted for wanted in turn.ranges}
-    for key in sorted(found.keys() | planned.keys()):
-        wanted = planned.get(key)
-        end = None if wanted is None else wanted.end
+    offsets = {key: None if value is None else int(value) for key, value in delta.tables.get(OFFSETS, ())}
+    planned = {_key(offset_range.partition): offset_range for offset_range in turn.ranges}
+    for key in sorted(offsets.keys() | planned.keys()):
+        offset_range = planned.get(key)
+        end = None if offset_range is None else offset_range.end
         # A delta holds only changes: it has no entry for a partition whose position stays, as after a jump back.
-        stays = wanted is not None and key not in found and _stood(turn, wanted) == end
-        if not stays and found.get(key) != end:
+        stays = offset_range is not None and key not in offsets and _stood(turn, offset_range) == end
+        if not stays and offsets.get(key) != end:
             message = (
                 f"batch {delta.batch} of {delta.identity} has to read {key.decode()} up to offset {end}, but its "
-                f"delta read up to {found.get(key)}: state and checkpoint are not of one history. Put back both from "
+                f"delta read up to {offsets.get(key)}: state and checkpoint are not of one history. Put back both from "
                 f"the same time, or start under a new spec.runId"
             )
             raise UserActionError(message, code="StateOffsetsError")
@@ -152,13 +153,14 @@ def check_delta(delta: Delta, turn: Turn) -> None:
 def keep_offsets(store: TaskStore, turn: Turn) -> None:
     """Store in the state how far this turn reads."""
     store.offsets.put_many(
-        [_key(wanted.partition) for wanted in turn.ranges], [b"%d" % wanted.end for wanted in turn.ranges]
+        [_key(offset_range.partition) for offset_range in turn.ranges],
+        [b"%d" % offset_range.end for offset_range in turn.ranges],
     )
 
 
-def _stood(turn: Turn, wanted: OffsetRange) -> int:
+def _stood(turn: Turn, offset_range: OffsetRange) -> int:
     """Return the partition's position after the batch before."""
-    return turn.jumped.get(wanted.partition, wanted.start)
+    return turn.jumped.get(offset_range.partition, offset_range.start)
 
 
 def _key(partition: object) -> bytes:
@@ -176,6 +178,6 @@ def check_outputs(store: TaskStore, marker: Callable[[StreamPartition], Marker |
     for key, value in store.table(OUTPUTS).scan():
         with parsing_state(f"what {store.place.identity} has written"):
             partition, turn = parse_partition(key.decode()), int(value)
-        there = marker(partition)
-        if there is not None and there.batch < turn:
-            raise outputs_behind(str(partition), there, turn)
+        last_marker = marker(partition)
+        if last_marker is not None and last_marker.batch < turn:
+            raise outputs_behind(str(partition), last_marker, turn)

@@ -31,8 +31,8 @@ class ClockMarks:
         return ClockMarks(
             {name: mark if true(mark) else None for name, mark in self.watermarks.items()},
             {
-                name: one if true(one.watermark) else replace(one, watermark=None, told=frozenset())
-                for name, one in self.senders.items()
+                name: sender if true(sender.watermark) else replace(sender, watermark=None, told=frozenset())
+                for name, sender in self.senders.items()
             },
         )
 
@@ -48,9 +48,16 @@ def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
     senders = {
         # What an earlier release stored ends before `idle`, or before the digest.
         name: ControlSender(
-            one[0], one[1], one[2], one[3], one[4], frozenset(one[5]), idle=any(one[6:7]), task_digest="".join(one[7:])
+            fields[0],
+            fields[1],
+            fields[2],
+            fields[3],
+            fields[4],
+            frozenset(fields[5]),
+            idle=any(fields[6:7]),
+            task_digest="".join(fields[7:]),
         )
-        for name, one in tree["senders"].items()
+        for name, fields in tree["senders"].items()
     }
     return ClockMarks(tree["watermarks"], senders)
 
@@ -59,16 +66,16 @@ def marks_changed(before: ClockMarks, after: ClockMarks, stored: Mapping[bytes, 
     """Return what is to be written for these marks; nothing if it is stored already."""
     senders = {
         name: [
-            one.stream,
-            one.task,
-            one.task_count,
-            one.watermark,
-            one.ended,
-            sorted(one.told),
-            one.idle,
-            one.task_digest,
+            sender.stream,
+            sender.task,
+            sender.task_count,
+            sender.watermark,
+            sender.ended,
+            sorted(sender.told),
+            sender.idle,
+            sender.task_digest,
         ]
-        for name, one in {**before.senders, **after.senders}.items()
+        for name, sender in {**before.senders, **after.senders}.items()
     }
     text = json.dumps({"watermarks": {**before.watermarks, **after.watermarks}, "senders": senders}).encode()
     return {} if stored.get(_KEY) == text else {_KEY: text}

@@ -103,7 +103,7 @@ class InputReader:
 
     def read(
         self,
-        wanted: OffsetRange,
+        offset_range: OffsetRange,
         streams: RecordAccess,
         now: int,
         report: TaskReport,
@@ -113,70 +113,79 @@ class InputReader:
 
         If the partition is `settled`, count the records whose key belongs to another partition.
         """
-        made = streams.rows(wanted)
-        if made is not None:
-            rows = self._timed(self._fitted(made), wanted.partition, pa.array(np.arange(wanted.start, wanted.end)))
+        generated = streams.rows(offset_range)
+        if generated is not None:
+            rows = self._timed(
+                self._fitted(generated),
+                offset_range.partition,
+                pa.array(np.arange(offset_range.start, offset_range.end)),
+            )
             ahead = far_ahead(rows.times, self._event_time, now)
-            _say_ahead(ahead, wanted.partition, lambda row: wanted.start + row, report)
+            _say_ahead(ahead, offset_range.partition, lambda row: offset_range.start + row, report)
             arrived = RangeInput(rows, latest=ahead.latest)
         else:
-            arrived = self._fetched(wanted, streams, now, report, settled)
+            arrived = self._fetched(offset_range, streams, now, report, settled)
         report.rows_in += arrived.rows.count
-        report.read[self._name] = report.read.get(self._name, 0) + wanted.end - wanted.start
+        report.read[self._name] = report.read.get(self._name, 0) + offset_range.end - offset_range.start
         return arrived
 
     def _fetched(
-        self, wanted: OffsetRange, streams: RecordAccess, now: int, report: TaskReport, settled: SettledPartition | None
+        self,
+        offset_range: OffsetRange,
+        streams: RecordAccess,
+        now: int,
+        report: TaskReport,
+        settled: SettledPartition | None,
     ) -> RangeInput:
-        records = streams.fetch(wanted)
+        records = streams.fetch(offset_range)
         report.bytes_in += records.nbytes
         report.bytes_read[self._name] = report.bytes_read.get(self._name, 0) + records.nbytes
         if settled is not None:
-            self._count_misplaced(wanted.partition, records, settled, report)
+            self._count_misplaced(offset_range.partition, records, settled, report)
         deliveries, delivered_at, ends = list[Delivery](), list[int](), list[int]()
         if self._ends:
             records, ends = _without_ends(records)
-        parted = split_records(records, wanted.partition) if self._typed else None
+        parted = split_records(records, offset_range.partition) if self._typed else None
         if parted is not None:
             records, deliveries, delivered_at = parted.users, parted.deliveries, parted.delivered_at
         decoded = self._codec.decode(records.column("value"))
         nulls = records.take(pa.array(decoded.nulls)) if len(decoded.nulls) else None
         offsets = records.column("offset").take(pa.array(decoded.good))
         if self._column is None and parted is not None:
-            letters = self._bad(wanted.partition, records, decoded.bad, report)
-            origins = (RowOrigin(wanted.partition, offsets),)
+            letters = self._bad(offset_range.partition, records, decoded.bad, report)
+            origins = (RowOrigin(offset_range.partition, offsets),)
             rows = TimedRows(decoded.rows, parted.times(decoded.good), origins)
             return RangeInput(rows, deliveries, delivered_at, ends, letters=letters, nulls=nulls)
-        timed, bad = self._timed(decoded.rows, wanted.partition, offsets), decoded.bad
+        timed, bad = self._timed(decoded.rows, offset_range.partition, offsets), decoded.bad
         ahead = far_ahead(timed.times, self._event_time, now)
-        _say_ahead(ahead, wanted.partition, lambda row: offsets[row].as_py(), report)
+        _say_ahead(ahead, offset_range.partition, lambda row: offsets[row].as_py(), report)
         if len(ahead.rows) and self._mode == "DeadLetter":
             # A record with several rows becomes a dead letter as a whole: it can't be read again in part.
             first = {int(decoded.good[row]): int(row) for row in reversed(ahead.rows)}
             bad = (*bad, *(BadRecord(record, ahead.reason(row)) for record, row in first.items()))
             timed = timed.where(np.isin(decoded.good, list(first), invert=True))
             report.undecoded -= len(first)
-        letters = self._bad(wanted.partition, records, sorted(bad, key=lambda one: one.index), report)
+        letters = self._bad(offset_range.partition, records, sorted(bad, key=lambda record: record.index), report)
         return RangeInput(timed, deliveries, delivered_at, ends, ahead.latest, letters, nulls)
 
     def _count_misplaced(
-        self, at: StreamPartition, records: pa.RecordBatch, settled: SettledPartition, report: TaskReport
+        self, partition: StreamPartition, records: pa.RecordBatch, settled: SettledPartition, report: TaskReport
     ) -> None:
         if self._declared is None or self._declared.key is None or self._declared.partitioner == "none":
             return
         keys = records.filter(pc.greater_equal(records.column("offset"), settled.since)).column("key")
-        found = misplaced(keys, at.partition, settled.partitions, self._declared.partitioner)
-        if found:
-            report.misplaced[self._name] = report.misplaced.get(self._name, 0) + found
+        count = misplaced(keys, partition.partition, settled.partitions, self._declared.partitioner)
+        if count:
+            report.misplaced[self._name] = report.misplaced.get(self._name, 0) + count
 
     def _bad(
-        self, at: StreamPartition, records: pa.RecordBatch, bad: Sequence[BadRecord], report: TaskReport
+        self, partition: StreamPartition, records: pa.RecordBatch, bad: Sequence[BadRecord], report: TaskReport
     ) -> pa.RecordBatch | None:
         if not bad:
             return None
         batch = BadBatch(
-            at.stream,
-            at.partition,
+            partition.stream,
+            partition.partition,
             records.column("offset"),
             records.column("key"),
             records.column("value"),
@@ -188,8 +197,8 @@ class InputReader:
         report.undecoded += handled.count
         return handled.letters if handled.letters.num_rows else None
 
-    def _timed(self, rows: pa.RecordBatch, at: StreamPartition, offsets: pa.Int64Array) -> TimedRows:
-        origins = (RowOrigin(at, offsets),)
+    def _timed(self, rows: pa.RecordBatch, partition: StreamPartition, offsets: pa.Int64Array) -> TimedRows:
+        origins = (RowOrigin(partition, offsets),)
         if self._column is None:
             return TimedRows(rows, pa.nulls(rows.num_rows, pa.int64()), origins)
         return TimedRows(rows, event_times(rows, self._column), origins)
@@ -204,12 +213,12 @@ class InputReader:
                     f"{column.name}, which the stream's schema has"
                 )
                 raise UserActionError(message, code="GeneratorFunctionError")
-            found = rows.column(column.name)
+            values = rows.column(column.name)
             try:
-                columns.append(found if found.type == column.type else found.cast(column.type))
+                columns.append(values if values.type == column.type else values.cast(column.type))
             except pa.ArrowException as error:
                 message = (
-                    f"the generator of stream {self._name} gave {column.name} as {found.type}, which does not fit "
+                    f"the generator of stream {self._name} gave {column.name} as {values.type}, which does not fit "
                     f"{column.type} of the stream's schema: {error}"
                 )
                 raise UserActionError(message, code="GeneratorFunctionError") from error
@@ -220,10 +229,12 @@ class InputReader:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def _say_ahead(ahead: FarAheadRows, at: StreamPartition, offset: Callable[[int], int], report: TaskReport) -> None:
+def _say_ahead(
+    ahead: FarAheadRows, partition: StreamPartition, offset: Callable[[int], int], report: TaskReport
+) -> None:
     if len(ahead.rows):
         first = int(ahead.rows[0])
-        report.note_ahead([f"{at} at offset {offset(first)}: {ahead.reason(first)}"])
+        report.note_ahead([f"{partition} at offset {offset(first)}: {ahead.reason(first)}"])
         report.ahead += len(ahead.rows) - 1
 
 
@@ -236,5 +247,11 @@ def _without_ends(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
     if "headers" not in records.schema.names:
         return records, []
     headers = records.column("headers").to_pylist()
-    ends = np.array([DATASET_END in [(one["key"], one["value"]) for one in some or ()] for some in headers], bool)
+    ends = np.array(
+        [
+            DATASET_END in [(header["key"], header["value"]) for header in record_headers or ()]
+            for record_headers in headers
+        ],
+        bool,
+    )
     return records.filter(pa.array(~ends)), records.column("offset").filter(pa.array(ends)).to_pylist()

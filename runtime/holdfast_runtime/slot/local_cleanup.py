@@ -39,11 +39,11 @@ class LocalCleanup:
         program = self._program
         app, run, state = program.app, program.spec.run_id, program.state
         shared = (table.name for table in program.compiled.tables if table.broadcast)
-        own = (
+        current_folders = (
             StoreFolder(state.local, app, run, current=True, folders=frozenset(map(folder_name, program.tasks))),
             StoreFolder(state.local / TABLES, app, run, current=True, folders=frozenset(map(folder_name, shared))),
         )
-        return [own, *(_left(path, app) for path in self._others())]
+        return [current_folders, *(_left(path, app) for path in self._others())]
 
     def _others(self) -> list[Path]:
         """Return the folders of the app's other runs, where this location has them."""
@@ -53,8 +53,8 @@ class LocalCleanup:
         return sorted(path for path in runs.glob("*") if path.name != folder_name(self._program.spec.run_id))
 
     def _copied(self, store: TaskIdentity) -> bool:
-        found = DurableCopy(self._program.state.durable, store).listing()
-        return bool(found.deltas or found.snapshots)
+        listing = DurableCopy(self._program.state.durable, store).listing()
+        return bool(listing.deltas or listing.snapshots)
 
 
 def _left(path: Path, app: str) -> tuple[StoreFolder, StoreFolder]:

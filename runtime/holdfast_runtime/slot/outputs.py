@@ -51,13 +51,13 @@ class EncodedRows:
         """Return the indices of records above the limit."""
         return too_large(self.keys, self.values, limit)
 
-    def refused(self, at: int, limit: RecordLimit, read: Sequence[OffsetRange]) -> UserActionError:
+    def refused(self, row: int, limit: RecordLimit, read: Sequence[OffsetRange]) -> UserActionError:
         """Return the error for one record; `read`: the ranges that the task's rows came from."""
-        key = self.keys[at].as_py()
+        key = self.keys[row].as_py()
         by = "without a key" if key is None else f"with key {key[:_SHOWN]!r}{'...' if len(key) > _SHOWN else ''}"
         came = ", ".join(map(str, read)) or "timers"
         return UserActionError(
-            f"step {self.step}: a row for {self.stream}/{self.places[at]} {by} makes a record of {self._size(at)} "
+            f"step {self.step}: a row for {self.stream}/{self.places[row]} {by} makes a record of {self._size(row)} "
             f"bytes, and {limit.most} are taken ({limit.where}). It was made of {came}. Raise the limit, make rows "
             f"smaller, or, if {self.stream} is a stream of the spec, set its onUnwritable to DeadLetter",
             code="RecordTooLargeError",
@@ -65,17 +65,19 @@ class EncodedRows:
 
     def letters(self, bad: Numbers, limit: RecordLimit, *, typed: bool = False) -> pa.RecordBatch:
         """Return dead letters for these records; `typed`: Holdfast's own bytes stand before each value."""
-        at, none = pa.array(bad), [None] * len(bad)
-        values = self.values.take(at)
-        reasons = [f"its record has {self._size(one)} bytes, and {limit.most} are taken ({limit.where})" for one in bad]
+        indices, none = pa.array(bad), [None] * len(bad)
+        values = self.values.take(indices)
+        reasons = [
+            f"its record has {self._size(index)} bytes, and {limit.most} are taken ({limit.where})" for index in bad
+        ]
         columns = {
             "reason": reasons,
             "stream": [self.stream] * len(bad),
             "partition": self.places[bad],
             "offset": none,
-            "key": self.keys.take(at),
-            "value": pa.array([payload_of(one) for one in values.to_pylist()], pa.binary()) if typed else values,
-            "timestamp": self.rows.times.take(at).cast(pa.timestamp("us", tz="UTC")),
+            "key": self.keys.take(indices),
+            "value": pa.array([payload_of(value) for value in values.to_pylist()], pa.binary()) if typed else values,
+            "timestamp": self.rows.times.take(indices).cast(pa.timestamp("us", tz="UTC")),
             "headers": none,
             "step": [self.step] * len(bad),
             "column": none,
@@ -88,13 +90,15 @@ class EncodedRows:
 
     def without(self, bad: Numbers) -> "EncodedRows":
         """Return the other records."""
-        kept = np.delete(np.arange(len(self.values)), bad)
-        at = pa.array(kept)
-        rows = TimedRows(self.rows.rows.take(at), self.rows.times.take(at))
-        return EncodedRows(self.stream, self.step, rows, self.keys.take(at), self.values.take(at), self.places[kept])
+        remaining = np.delete(np.arange(len(self.values)), bad)
+        indices = pa.array(remaining)
+        rows = TimedRows(self.rows.rows.take(indices), self.rows.times.take(indices))
+        return EncodedRows(
+            self.stream, self.step, rows, self.keys.take(indices), self.values.take(indices), self.places[remaining]
+        )
 
-    def _size(self, at: int) -> int:
-        return len(self.keys[at].as_py() or b"") + len(self.values[at].as_py() or b"")
+    def _size(self, row: int) -> int:
+        return len(self.keys[row].as_py() or b"") + len(self.values[row].as_py() or b"")
 
 
 def too_large(keys: pa.Array, values: pa.Array, limit: RecordLimit | None) -> Numbers:
@@ -111,8 +115,8 @@ def fitting(letters: pa.RecordBatch, encode: Encode, limit: RecordLimit | None) 
     if limit is None or not len(bad):
         return letters
     rows = letters.to_pylist()
-    for at in bad:
-        rows[at] = _cut(rows[at], encode, limit)
+    for index in bad:
+        rows[index] = _cut(rows[index], encode, limit)
     return pa.RecordBatch.from_pylist(rows, DEAD_LETTER_SCHEMA)
 
 
@@ -195,9 +199,9 @@ class Outbox:
     def add_letters(self, target: OutputStream, letters: pa.RecordBatch) -> None:
         """Add dead letters, cut to the size that the stream takes."""
         if self._called:
-            at = letters.schema.get_field_index("stream")
-            names = [self._called.get(name, name) for name in letters.column(at).to_pylist()]
-            letters = letters.set_column(at, letters.schema.field(at), pa.array(names, pa.string()))
+            column = letters.schema.get_field_index("stream")
+            names = [self._called.get(name, name) for name in letters.column(column).to_pylist()]
+            letters = letters.set_column(column, letters.schema.field(column), pa.array(names, pa.string()))
         letters = fitting(letters, target.codec.encode, target.limit)
         self.add(target, TimedRows(letters, pa.nulls(letters.num_rows, pa.int64())))
 

@@ -168,7 +168,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     typed = typed_streams(spec, plan)
     reach, timers = compiled.reach(), _timers_of(compiled)
     times = [stream.event_time for stream in spec.streams if stream.event_time is not None]
-    farthest = max((millis(one.max_ahead) for one in times), default=millis(MAX_AHEAD))
+    farthest = max((millis(event_time.max_ahead) for event_time in times), default=millis(MAX_AHEAD))
     sources = {}
     for node in compiled.sources:
         if node.name in compiled.side_inputs:
@@ -184,25 +184,25 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
         else:
             lateness = None if event_time is None else millis(event_time.lateness)
             sources[node.name] = ClockSource(lateness, idle, max_ahead=ahead)
-    told: dict[str, ClockTarget] = {}
+    targets: dict[str, ClockTarget] = {}
     behind = {node.name: timers[node.index] - {node.name} for node in compiled.nodes if node.verb in TIMED_VERBS}
     for node in compiled.sinks:
         stream_name = node.step.to if node.step is not None and node.step.to is not None else node.name
         writers = plan.producers.get(stream_name, ())
         if stream_name in typed and task in writers:
-            before = told[stream_name].sources if stream_name in told else frozenset()
+            before = targets[stream_name].sources if stream_name in targets else frozenset()
             count = count_of(plan, stream_name)
             # Of a stream for other apps no task here has the aggregating partition.
             relayed = stream_name in sources and relays(len(writers), count)
-            told[stream_name] = ClockTarget(count, before | reach[node.index], writers, relayed)
+            targets[stream_name] = ClockTarget(count, before | reach[node.index], writers, relayed)
             behind[stream_name] = behind.get(stream_name, frozenset()) | timers[node.index]
     asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb in TIMED_VERBS}
-    inputs = tuple(one for one in program.tasks[task] if one.stream not in compiled.side_inputs)
+    inputs = tuple(partition for partition in program.tasks[task] if partition.stream not in compiled.side_inputs)
     run = run_name(program.app, spec.run_id, program.life)
     direct = {node.name: _read_directly(compiled, node) for node in compiled.nodes if node.verb == "process"}
-    of_one = [stream for stream, count in Counter(one.stream for one in inputs).items() if count == 1]
+    of_one = [stream for stream, count in Counter(partition.stream for partition in inputs).items() if count == 1]
     marked = {step: stream for step, stream in direct.items() if stream in of_one}
-    return ClockPlan(task, inputs, sources, asking, told, behind, farthest, _delays(compiled), run, marked)
+    return ClockPlan(task, inputs, sources, asking, targets, behind, farthest, _delays(compiled), run, marked)
 
 
 _ROW_BY_ROW = (*verbs_that(lambda verb: verb.row_by_row), PICK, SIFT)
@@ -210,10 +210,10 @@ _ROW_BY_ROW = (*verbs_that(lambda verb: verb.row_by_row), PICK, SIFT)
 
 def _read_directly(compiled: CompiledGraph, node: GraphNode) -> str | None:
     """Return the stream whose rows come to a step one by one, in their order; None if they come otherwise."""
-    given = compiled.nodes[node.inputs[0]]
-    if given.verb == SOURCE:
-        return given.name
-    return _read_directly(compiled, given) if given.verb in _ROW_BY_ROW else None
+    source = compiled.nodes[node.inputs[0]]
+    if source.verb == SOURCE:
+        return source.name
+    return _read_directly(compiled, source) if source.verb in _ROW_BY_ROW else None
 
 
 def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:
@@ -222,8 +222,8 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
         return None if stream.event_time is None else stream.event_time.column
     if node.step is None:
         # Rows that a repartition step wrote are read from the stream of its name.
-        return kept_event_time(compiled, next(one for one in compiled.sinks if one.name == node.name), declared)
-    columns = {kept_event_time(compiled, compiled.nodes[at], declared) for at in node.inputs}
+        return kept_event_time(compiled, next(sink for sink in compiled.sinks if sink.name == node.name), declared)
+    columns = {kept_event_time(compiled, compiled.nodes[place], declared) for place in node.inputs}
     column, step = columns.pop() if len(columns) == 1 else None, node.step
     function = step.apply or step.process
     if step.aggregate is not None or step.join is not None:
@@ -231,8 +231,8 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
     if function is not None and column not in (function.keeps or ()):
         return None
     items = step.select if step.lookup is None else step.lookup.select
-    kept = {"*", column, f"left.{column}"} if step.lookup is not None else {"*", column}
-    if items is not None and not kept & {text.strip() for text in items}:
+    passed_on = {"*", column, f"left.{column}"} if step.lookup is not None else {"*", column}
+    if items is not None and not passed_on & {text.strip() for text in items}:
         return None
     return column
 
@@ -241,26 +241,29 @@ def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
     """Return for each node the steps of `WAITING_VERBS` whose rows reach it in the same task, itself included."""
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
-        own = frozenset({node.name}) if node.verb in WAITING_VERBS else frozenset[str]()
-        reach.append(own.union(*(reach[at] for at in node.inputs)))
+        node_timers = frozenset({node.name}) if node.verb in WAITING_VERBS else frozenset[str]()
+        reach.append(node_timers.union(*(reach[place] for place in node.inputs)))
     return reach
 
 
 def _delays(compiled: CompiledGraph) -> Mapping[str, Delays]:
     """Return for each step that asks for a watermark, and each stream that is written, how late rows come to it."""
     after: list[dict[str, int | None]] = []
-    asked: dict[str, dict[str, int | None]] = {}
+    delays_by_name: dict[str, dict[str, int | None]] = {}
     for node in compiled.nodes:
-        given: dict[str, int | None] = {node.name: 0} if node.step is None else {}
-        for at in node.inputs:
-            _raise(given, after[at])
-        after.append({stream: _later(delay, node) for stream, delay in given.items()})
+        delays: dict[str, int | None] = {node.name: 0} if node.step is None else {}
+        for place in node.inputs:
+            _raise(delays, after[place])
+        after.append({stream: _later(delay, node) for stream, delay in delays.items()})
         if node.verb in TIMED_VERBS:
-            asked[node.name] = given
+            delays_by_name[node.name] = delays
         elif node.verb in SINK_VERBS and node.step is not None:
-            _raise(asked.setdefault(node.step.to or node.name, {}), given)
-    late = {name: {stream: delay for stream, delay in given.items() if delay != 0} for name, given in asked.items()}
-    return {name: given for name, given in late.items() if given}
+            _raise(delays_by_name.setdefault(node.step.to or node.name, {}), delays)
+    late = {
+        name: {stream: delay for stream, delay in delays.items() if delay != 0}
+        for name, delays in delays_by_name.items()
+    }
+    return {name: delays for name, delays in late.items() if delays}
 
 
 def _later(delay: int | None, node: GraphNode) -> int | None:
@@ -270,7 +273,7 @@ def _later(delay: int | None, node: GraphNode) -> int | None:
     return delay if node.join is None else delay + node.join.delay
 
 
-def _raise(delays: dict[str, int | None], others: Delays) -> None:
-    for stream, delay in others.items():
+def _raise(delays: dict[str, int | None], input_delays: Delays) -> None:
+    for stream, delay in input_delays.items():
         before = delays.get(stream, 0)
         delays[stream] = None if before is None or delay is None else max(delay, before)

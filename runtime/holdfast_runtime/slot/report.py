@@ -93,19 +93,19 @@ class TaskReport:
         self.rows_in += other.rows_in
         self.bytes_in += other.bytes_in
         self.undecoded += other.undecoded
-        for mine, its in (
+        for counts, other_counts in (
             (self.read, other.read),
             (self.bytes_read, other.bytes_read),
             (self.unkeyed, other.unkeyed),
             (self.misplaced, other.misplaced),
         ):
-            for name, number in its.items():
-                mine[name] = mine.get(name, 0) + number
+            for name, number in other_counts.items():
+                counts[name] = counts.get(name, 0) + number
 
-    def note_ahead(self, said: Sequence[str]) -> None:
+    def note_ahead(self, sentences: Sequence[str]) -> None:
         """Count records or watermarks that are too far ahead, given as one sentence each."""
-        self.ahead += len(said)
-        self.first_ahead = self.first_ahead or next(iter(said), None)
+        self.ahead += len(sentences)
+        self.first_ahead = self.first_ahead or next(iter(sentences), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,10 @@ class Failure:
     def throw(self, committed: Sequence[str]) -> NoReturn:
         """Raise the error in its type; the message names tasks of other slots that have committed the batch."""
         kind = dict(_WAYS_OUT)[self.way_out]
-        again = issubclass(kind, RetrySoonError)
-        raise kind(self.message if again or not committed else f"{self.message}\n{_staying(committed)}", code=self.code)
+        retried = issubclass(kind, RetrySoonError)
+        raise kind(
+            self.message if retried or not committed else f"{self.message}\n{_staying(committed)}", code=self.code
+        )
 
 
 def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
@@ -168,7 +170,8 @@ def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
             if failure.way_out == name:
                 failure.throw(committed)
     return tuple(
-        SlotReport(tuple(_task(one) for one in tree["tasks"]), tree["phases"], Freed(*tree["freed"])) for tree in trees
+        SlotReport(tuple(_task(task) for task in tree["tasks"]), tree["phases"], Freed(*tree["freed"]))
+        for tree in trees
     )
 
 
@@ -232,9 +235,9 @@ class TurnNote:
     """Step -> its event time in this turn."""
     unfired: dict[str, int] = field(default_factory=dict)
     """Step -> the time of its first event-time timer that is due and waits for the next batch, in milliseconds."""
-    telling: PendingMessages | None = None
+    pending_messages: PendingMessages | None = None
     """The messages that follow the rows, before it is known which timers have not fired."""
-    says: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
+    control_messages: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
     """Control messages to write: stream, partitions, message."""
     letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     """Dead letter stream -> the dead letters of this turn."""

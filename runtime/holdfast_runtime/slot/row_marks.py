@@ -60,8 +60,8 @@ def _behind_rows(began: int, times: pa.Int64Array, lateness: int, horizon: int |
 def _behind_messages(began: int, path: Sequence[int | None], offsets: Sequence[int], origin: RowOrigin) -> _Marks:
     """Return marks that move with the messages at these offsets."""
     reached = _rising([began, *(EARLIEST if mark is None else mark for mark in path)])
-    found: _Marks = reached[np.searchsorted(np.array(offsets, np.int64), origin.offsets.to_numpy())]
-    return found
+    row_marks: _Marks = reached[np.searchsorted(np.array(offsets, np.int64), origin.offsets.to_numpy())]
+    return row_marks
 
 
 def _rising(values: npt.ArrayLike) -> _Marks:

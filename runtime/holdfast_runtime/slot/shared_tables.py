@@ -72,7 +72,11 @@ class SharedTables:
                 self._fetch(table, plan)
                 continue
             self._bring_up(table, plan, report)
-            starts = {str(one): start for one, (start, _) in plan.table_inputs.items() if one.stream in table.sources}
+            starts = {
+                str(partition): start
+                for partition, (start, _) in plan.table_inputs.items()
+                if partition.stream in table.sources
+            }
             # One location is enough, and each has tasks of its own.
             first = next(iter(plan.turns)) == report.task
             if first and self._copies[name].due(self._tables[name].manifest, starts):
@@ -99,35 +103,42 @@ class SharedTables:
 
     def _bring_up(self, fed: FedTable, plan: BatchPlan, report: TaskReport) -> None:
         table, generation = self._tables[fed.name], plan.tables.get(fed.name, _NONE)
-        wanted = {one: bounds for one, bounds in plan.table_inputs.items() if one.stream in fed.sources}
-        ends = {str(one): end for one, (_, end) in wanted.items()}
+        bounds_by_partition = {
+            partition: bounds for partition, bounds in plan.table_inputs.items() if partition.stream in fed.sources
+        }
+        ends = {str(partition): end for partition, (_, end) in bounds_by_partition.items()}
         if table.read(generation, ends):
             return
         with table.changing():
             if table.read(generation, ends):
                 return  # another process was first
-            known, copy = table.manifest, self._copies[fed.name]
-            ahead = any(known.offsets.get(name, 0) > end for name, end in ends.items())
-            if known.generation != generation or ahead or not known.offsets.keys() <= ends.keys():
+            manifest_before, copy = table.manifest, self._copies[fed.name]
+            ahead = any(manifest_before.offsets.get(name, 0) > end for name, end in ends.items())
+            if manifest_before.generation != generation or ahead or not manifest_before.offsets.keys() <= ends.keys():
                 table.drop()
                 copy.restore(table, generation, ends)
-            reached = {one: max(table.manifest.offsets.get(str(one), 0), start) for one, (start, _) in wanted.items()}
-            versions = KeptVersions(table, fed.shape, wanted) if fed.shape.versioned else None
-            kept = KeptTable(table, fed.shape)
-            kept.begin()
+            reached = {
+                partition: max(table.manifest.offsets.get(str(partition), 0), start)
+                for partition, (start, _) in bounds_by_partition.items()
+            }
+            versions = KeptVersions(table, fed.shape, bounds_by_partition) if fed.shape.versioned else None
+            kept_table = KeptTable(table, fed.shape)
+            kept_table.begin()
             ranges = [
-                one
-                for at, start in reached.items()
-                for one in _chunks(OffsetRange(at, start, wanted[at][1], plan.epochs.get(at)))
+                chunk
+                for partition, start in reached.items()
+                for chunk in _chunks(
+                    OffsetRange(partition, start, bounds_by_partition[partition][1], plan.epochs.get(partition))
+                )
             ]
             coming = self._read_ahead(ranges, plan.now, report)
             if versions is None:
                 for rows in many_at_once(fed.shape.stored(arrived.rows.rows) for _, arrived in coming):
-                    report.note_unkeyed(fed.name, kept.put(rows))
+                    report.note_unkeyed(fed.name, kept_table.put(rows))
             else:
-                for at, arrived in coming:
-                    over = {at.partition: dataset_ends(arrived)}
-                    report.note_unkeyed(fed.name, versions.put(at.stream, arrived.rows.rows, over))
+                for partition, arrived in coming:
+                    over = {partition.partition: dataset_ends(arrived)}
+                    report.note_unkeyed(fed.name, versions.put(partition.stream, arrived.rows.rows, over))
                 versions.switch()
             table.commit(plan.batch, generation, ends)
 
@@ -136,27 +147,31 @@ class SharedTables:
     ) -> Iterator[tuple[StreamPartition, RangeInput]]:
         """Yield what is in these ranges; the next ones are read and decoded while the last one is applied."""
 
-        def read(wanted: OffsetRange) -> tuple[StreamPartition, RangeInput, TaskReport]:
-            own = TaskReport(report.task)
-            reader = self._reader(wanted.partition.stream)
-            return wanted.partition, reader.read(wanted, self._one_at_a_time, now, own), own
+        def read(offset_range: OffsetRange) -> tuple[StreamPartition, RangeInput, TaskReport]:
+            thread_report = TaskReport(report.task)
+            reader = self._reader(offset_range.partition.stream)
+            return (
+                offset_range.partition,
+                reader.read(offset_range, self._one_at_a_time, now, thread_report),
+                thread_report,
+            )
 
         with ThreadPoolExecutor(_READERS) as threads:
             coming = deque[Future[tuple[StreamPartition, RangeInput, TaskReport]]]()
-            for wanted in (*ranges, *[None] * _AHEAD):
-                if wanted is not None:
-                    coming.append(threads.submit(read, wanted))
-                if coming and (wanted is None or len(coming) > _AHEAD):
-                    at, arrived, said = coming.popleft().result()
-                    report.add_reading(said)
-                    yield at, arrived
+            for offset_range in (*ranges, *[None] * _AHEAD):
+                if offset_range is not None:
+                    coming.append(threads.submit(read, offset_range))
+                if coming and (offset_range is None or len(coming) > _AHEAD):
+                    partition, arrived, thread_report = coming.popleft().result()
+                    report.add_reading(thread_report)
+                    yield partition, arrived
 
     def _reader(self, stream: str) -> SideInputReader:
         """Return this thread's reader of a stream: codecs adapt to what they read."""
-        mine: dict[str, SideInputReader] = self._of_thread.__dict__.setdefault("readers", {})
-        if stream not in mine:
-            mine[stream] = self._make_reader(stream)
-        return mine[stream]
+        readers: dict[str, SideInputReader] = self._of_thread.__dict__.setdefault("readers", {})
+        if stream not in readers:
+            readers[stream] = self._make_reader(stream)
+        return readers[stream]
 
     def _identity(self, table: str) -> TaskIdentity:
         return self._program.identity(table)
@@ -168,18 +183,18 @@ class _OneAtATime:
     def __init__(self, streams: RecordAccess) -> None:
         self._streams, self._lock = streams, threading.Lock()
 
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         with self._lock:
-            return self._streams.fetch(wanted)
+            return self._streams.fetch(offset_range)
 
-    def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
+    def rows(self, offset_range: OffsetRange) -> pa.RecordBatch | None:
         with self._lock:
-            return self._streams.rows(wanted)
+            return self._streams.rows(offset_range)
 
 
-def _chunks(wanted: OffsetRange) -> Iterator[OffsetRange]:
-    for start in range(wanted.start, wanted.end, _CHUNK):
-        yield wanted._replace(start=start, end=min(start + _CHUNK, wanted.end))
+def _chunks(offset_range: OffsetRange) -> Iterator[OffsetRange]:
+    for start in range(offset_range.start, offset_range.end, _CHUNK):
+        yield offset_range._replace(start=start, end=min(start + _CHUNK, offset_range.end))
 
 
 def _nothing(_: str) -> None:

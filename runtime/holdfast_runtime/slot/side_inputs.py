@@ -34,36 +34,36 @@ class SideInputReader:
         timeless = declared.model_copy(update={"event_time": None})
         self._reader = InputReader(declared.name, timeless, self._columns, typed=typed, ends=self._versioned)
         places = [find_column(self._columns, name) for name in declared.key or ()]
-        self._key = pa.schema([self._columns.field(at) for at in places if at is not None])
+        self._key = pa.schema([self._columns.field(place) for place in places if place is not None])
         self._keys = codec_for("json", self._key)
 
     def read(
         self,
-        wanted: OffsetRange,
+        offset_range: OffsetRange,
         streams: RecordAccess,
         now: int,
         report: TaskReport,
         settled: SettledPartition | None = None,
     ) -> RangeInput:
         """Read the changes of a range."""
-        arrived = self._reader.read(wanted, streams, now, report, settled)
+        arrived = self._reader.read(offset_range, streams, now, report, settled)
         (origin,) = arrived.rows.origins
-        parts = [_with(arrived.rows.rows, self._schema, gone=False)]
+        parts = [_with(arrived.rows.rows, self._schema, deleted=False)]
         offsets = [origin.offsets.to_numpy()]
         if arrived.nulls is not None:
-            keys, found = self._deleted(arrived.nulls)
-            report.note_unkeyed(wanted.partition.stream, arrived.nulls.num_rows - keys.num_rows)
-            parts.append(_with(keys, self._schema, gone=True))
-            offsets.append(found)
-        rows, at = pa.concat_batches(parts), np.concatenate(offsets)
+            keys, deleted_offsets = self._deleted(arrived.nulls)
+            report.note_unkeyed(offset_range.partition.stream, arrived.nulls.num_rows - keys.num_rows)
+            parts.append(_with(keys, self._schema, deleted=True))
+            offsets.append(deleted_offsets)
+        rows, row_offsets = pa.concat_batches(parts), np.concatenate(offsets)
         if len(parts) > 1:
-            order = np.argsort(at, kind="stable")
-            rows, at = rows.take(pa.array(order)), at[order]
+            order = np.argsort(row_offsets, kind="stable")
+            rows, row_offsets = rows.take(pa.array(order)), row_offsets[order]
         if self._versioned:
-            sets = with_sets(wanted.partition.partition, at, dataset_ends(arrived))
+            sets = with_sets(offset_range.partition.partition, row_offsets, dataset_ends(arrived))
             rows = rows.set_column(rows.schema.get_field_index(SET.name), SET, sets)
         untimed = pa.nulls(rows.num_rows, pa.int64())
-        arrived.rows = TimedRows(rows, untimed, (RowOrigin(wanted.partition, pa.array(at)),))
+        arrived.rows = TimedRows(rows, untimed, (RowOrigin(offset_range.partition, pa.array(row_offsets)),))
         return arrived
 
     def _deleted(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, "np.typing.NDArray[np.int64]"]:
@@ -91,8 +91,12 @@ class SideInputReader:
 
 def dataset_ends(arrived: RangeInput) -> list[DatasetEnd]:
     """Return the ends of data sets in a range, in the order of offsets."""
-    said = zip(arrived.deliveries, arrived.delivered_at, strict=True)
-    ended = [DatasetEnd(at, one.message) for one, at in said if isinstance(one.message, EndOfStreamMessage)]
+    messages = zip(arrived.deliveries, arrived.delivered_at, strict=True)
+    ended = [
+        DatasetEnd(offset, delivery.message)
+        for delivery, offset in messages
+        if isinstance(delivery.message, EndOfStreamMessage)
+    ]
     return sorted([*ended, *map(DatasetEnd, arrived.ends)], key=lambda end: end.offset)
 
 
@@ -103,9 +107,9 @@ def _single(key: bytes, kind: pa.DataType) -> Any:
     return base64.b64encode(key).decode() if pa.types.is_binary(kind) else json.loads(key)
 
 
-def _with(rows: pa.RecordBatch, schema: pa.Schema, *, gone: bool) -> pa.RecordBatch:
+def _with(rows: pa.RecordBatch, schema: pa.Schema, *, deleted: bool) -> pa.RecordBatch:
     """Return rows with all columns of a side input, null where they have none."""
-    there = {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
-    there[GONE.name] = pa.array(np.full(rows.num_rows, gone))
-    columns = [there.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
+    columns_by_name = {name: rows.column(place) for place, name in enumerate(rows.schema.names)}
+    columns_by_name[GONE.name] = pa.array(np.full(rows.num_rows, deleted))
+    columns = [columns_by_name.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -116,7 +116,7 @@ class Slot:
             pass
         # Errors show at the fetch.
         with suppress(HoldfastError):
-            self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.fetched])
+            self._shop.streams.expect([offset_range for turn in self._turns.values() for offset_range in turn.fetched])
 
     def _started(self, task: str) -> tuple[TurnNote, Rows]:
         """Do the first segment's work for a task."""
@@ -175,7 +175,7 @@ class Slot:
             )
             for step, mark in now.watermarks.items()
         }
-        note.telling, report.wake = now.telling, now.wake
+        note.pending_messages, report.wake = now.pending_messages, now.wake
         report.stream_marks = dict(now.streams)
         report.note_ahead(now.disbelieved)
         _put(store, CONTROL, now.control)
@@ -184,10 +184,10 @@ class Slot:
     def _finished(self, note: TurnNote, rows: Rows, store: TaskStore) -> tuple[TurnNote, Rows]:
         """Run the last steps of a task, and make the messages that follow its rows."""
         made = self._stepped(self._shop.program.compiled.last, note, rows, store)
-        if note.telling is not None:
+        if note.pending_messages is not None:
             plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
-            after = outgoing_messages(plan, marks, note.telling, note.unfired)
-            note.says, report = after.says, note.report
+            after = outgoing_messages(plan, marks, note.pending_messages, note.unfired)
+            note.control_messages, report = after.control_messages, note.report
             report.watermark, report.ended = after.watermark, after.all_ended
             report.held_back, report.held_by = after.held_back, after.held_by
             _put(store, MARKS, after.marks)
@@ -289,8 +289,8 @@ class Slot:
         return Marker(program.owner, delta.identity.task, delta.batch, self._plan.epoch, program.life, delta.digest)
 
     def _check_sent(self, marker: Marker) -> None:
-        if (there := self._shop.program.sent.get(marker.task)) is not None:
-            is_written(marker, there.marker, there.place)
+        if (sent := self._shop.program.sent.get(marker.task)) is not None:
+            is_written(marker, sent.marker, sent.place)
 
     def _shielded(self, task: str, act: Callable[[], tuple[TurnNote, Rows]]) -> tuple[TurnNote, Rows]:
         """Pass a Holdfast error on to the last segment, which then commits nothing. Other errors end the Spark task."""
@@ -305,8 +305,8 @@ class Slot:
         """Yield the rows that later segments need, and then the note."""
         layout, number = self._shop.layouts[level], self._shop.number[task]
         for node in self._shop.crossings[level]:
-            if (some := rows.get(node.index)) is not None and some.count:
-                yield from layout.packed(number, node.index, some)
+            if (node_rows := rows.get(node.index)) is not None and node_rows.count:
+                yield from layout.packed(number, node.index, node_rows)
         yield layout.pack_note(number, note.packed())
 
 

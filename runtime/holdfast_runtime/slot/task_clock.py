@@ -50,7 +50,7 @@ class PendingMessages:
 class ClockResult:
     """The task's event time after the batch, with messages to send and marks to store."""
 
-    says: Sequence[tuple[str, tuple[int, ...], bytes]]
+    control_messages: Sequence[tuple[str, tuple[int, ...], bytes]]
     """Control messages: stream, partitions, message."""
     marks: Mapping[bytes, bytes | None]
     watermark: int | None
@@ -61,34 +61,34 @@ class ClockResult:
 
 
 def outgoing_messages(
-    plan: ClockPlan, stored: Mapping[bytes, bytes], telling: PendingMessages, unfired: Mapping[str, int]
+    plan: ClockPlan, stored: Mapping[bytes, bytes], pending: PendingMessages, unfired: Mapping[str, int]
 ) -> ClockResult:
     """Return what follows the rows of a batch. `stored`: the marks before it; `unfired`: see `held`."""
-    before = read_marks(stored).believed(telling.horizon)
+    before = read_marks(stored).believed(pending.horizon)
     watermarks = {
-        step: held(plan, step, mark, before.watermarks.get(step), unfired) for step, mark in telling.watermarks.items()
+        step: held(plan, step, mark, before.watermarks.get(step), unfired) for step, mark in pending.watermarks.items()
     }
-    says: list[tuple[str, tuple[int, ...], bytes]] = []
-    senders = dict(telling.relayed)
-    for stream, view in telling.views.items():
-        told = plan.told[stream]
+    messages: list[tuple[str, tuple[int, ...], bytes]] = []
+    senders = dict(pending.relayed)
+    for stream, view in pending.views.items():
+        target = plan.told[stream]
         mark = held(plan, stream, view.watermark, before.watermarks.get(f">{stream}"), unfired)
         watermarks[f">{stream}"] = mark
         rows_follow = waits(plan, stream, unfired)
         sender = before.senders.get(stream) or ControlSender(stream, plan.task, None)
-        sender = sender.among(tasks_named(told.producers), telling.run)
+        sender = sender.among(tasks_named(target.producers), pending.run)
         ended, idle = view.ended and not rows_follow, view.idle and not rows_follow
-        reached_there = replace(view, watermark=mark, ended=ended, idle=idle)
-        senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)
-        says += written_messages(stream, emissions)
+        progress = replace(view, watermark=mark, ended=ended, idle=idle)
+        senders[stream], emissions = sender.follow(progress, _listeners(stream, target), pending.turn)
+        messages += written_messages(stream, emissions)
     marks = list(watermarks.values())
     return ClockResult(
-        says=[*says, *telling.relays],
+        control_messages=[*messages, *pending.relays],
         marks=marks_changed(before, ClockMarks(watermarks, senders), stored),
-        watermark=lowest_mark(marks) if marks else telling.sources,
-        held_back=_unfired_said(unfired) or telling.held_back,
-        held_by=None if unfired else telling.held_by,
-        all_ended=telling.all_ended and not unfired,
+        watermark=lowest_mark(marks) if marks else pending.sources,
+        held_back=_unfired_said(unfired) or pending.held_back,
+        held_by=None if unfired else pending.held_by,
+        all_ended=pending.all_ended and not unfired,
     )
 
 
@@ -113,26 +113,26 @@ def held(plan: ClockPlan, reader: str, mark: int | None, before: int | None, unf
 def _unfired_said(unfired: Mapping[str, int]) -> str | None:
     if not unfired:
         return None
-    step = min(unfired, key=lambda one: unfired[one])
+    step = min(unfired, key=lambda name: unfired[name])
     return (
         f"step {step}: more timers, windows or rows are due than one batch takes, those from "
         f"{event_moment(unfired[step])} on follow in the next ones"
     )
 
 
-def _listeners(stream: str, told: ClockTarget) -> Iterable[int]:
-    if told.relayed:
-        return [aggregating_partition(stream, told.partitions).partition]
-    return range(told.partitions)
+def _listeners(stream: str, target: ClockTarget) -> Iterable[int]:
+    if target.relayed:
+        return [aggregating_partition(stream, target.partitions).partition]
+    return range(target.partitions)
 
 
 def relay_of(
-    plan: ClockPlan, before: ClockMarks, stream: str, told: ClockTarget, run: WriterRun | None
+    plan: ClockPlan, before: ClockMarks, stream: str, target: ClockTarget, run: WriterRun | None
 ) -> Relay | None:
     """Return the relay of a stream's messages; None unless this task is the one that combines all producers."""
-    if not told.relayed:
+    if not target.relayed:
         return None
-    partition = aggregating_partition(stream, told.partitions)
+    partition = aggregating_partition(stream, target.partitions)
     if partition not in plan.partitions:
         return None
     relay = Relay.at(partition, run)
@@ -142,13 +142,13 @@ def relay_of(
 
 def written_messages(stream: str, emissions: Iterable[Emission]) -> Iterable[tuple[str, tuple[int, ...], bytes]]:
     """Return messages in their written form: stream, partitions, bytes."""
-    return [(stream, tuple(one.partitions), encode(one.message)) for one in emissions]
+    return [(stream, tuple(emission.partitions), encode(emission.message)) for emission in emissions]
 
 
 def lowest_mark(marks: Sequence[int | None]) -> int | None:
     """Return the lowest mark; None while one of them is unknown."""
-    known = [mark for mark in marks if mark is not None]
-    return min(known) if known and len(known) == len(marks) else None
+    known_marks = [mark for mark in marks if mark is not None]
+    return min(known_marks) if known_marks and len(known_marks) == len(marks) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class ClockAdvance:
     """Control messages past the horizon, in one sentence each."""
     control: Mapping[bytes, bytes | None]
     wake: int | None
-    telling: PendingMessages
+    pending_messages: PendingMessages
     known: Watermarks
     """The watermarks of all partitions before the batch."""
 
@@ -206,8 +206,8 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     now, horizon = brought.now, brought.horizon(plan.max_ahead)
     run = None if plan.run is None else WriterRun(plan.run, brought.attempt)
     heard, disbelieved = _believed(plan, brought)
-    known = _known(plan, stored, brought)
-    book = known.batch([*heard, *_own(plan, brought, known.watermarks)], now)
+    book_before = _known(plan, stored, brought)
+    book = book_before.batch([*heard, *_own(plan, brought, book_before.watermarks)], now)
     ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
     idle = _idle(plan, book, now)
     with parsing_state(f"the watermarks of task {plan.task}"):
@@ -215,27 +215,27 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     watermarks: dict[str, int | None] = {}
     ended: dict[str, bool] = {}
     for step, streams in plan.steps.items():
-        reached = list(_upstream(plan, book, ends, streams, idle, plan.delays.get(step)))
-        watermarks[step] = input_watermark(reached, before.watermarks.get(step))
-        ended[step] = bool(reached) and all(one.ended for one in reached)
+        upstreams = list(_upstream(plan, book, ends, streams, idle, plan.delays.get(step)))
+        watermarks[step] = input_watermark(upstreams, before.watermarks.get(step))
+        ended[step] = bool(upstreams) and all(upstream.ended for upstream in upstreams)
     views: dict[str, SenderProgress] = {}
     relayed: dict[str, ControlSender] = {}
-    relays_say: list[tuple[str, tuple[int, ...], bytes]] = []
-    for stream, told in plan.told.items():
-        reached = list(_upstream(plan, book, ends, told.sources, idle, plan.delays.get(stream)))
-        mark = input_watermark(reached, before.watermarks.get(f">{stream}"))
-        running = [one for one in reached if not one.ended]
+    relayed_messages: list[tuple[str, tuple[int, ...], bytes]] = []
+    for stream, target in plan.told.items():
+        upstreams = list(_upstream(plan, book, ends, target.sources, idle, plan.delays.get(stream)))
+        mark = input_watermark(upstreams, before.watermarks.get(f">{stream}"))
+        running = [upstream for upstream in upstreams if not upstream.ended]
         views[stream] = SenderProgress(
             mark,
-            ended=bool(reached) and not running,
+            ended=bool(upstreams) and not running,
             alive=brought.rows > 0,
-            idle=bool(running) and all(one.idle for one in running),
+            idle=bool(running) and all(upstream.idle for upstream in running),
         )
-        if (relay := relay_of(plan, before, stream, told, run)) is not None:
-            again, emissions = relay.follow(book, told.partitions, brought.turn)
-            relayed[f"relay {stream}"] = again.sender
-            relays_say += written_messages(stream, emissions)
-    held = held_back_by(book.watermarks, now, _timed(plan), idle)
+        if (relay := relay_of(plan, before, stream, target, run)) is not None:
+            relay_after, emissions = relay.follow(book, target.partitions, brought.turn)
+            relayed[f"relay {stream}"] = relay_after.sender
+            relayed_messages += written_messages(stream, emissions)
+    holdback = held_back_by(book.watermarks, now, _timed(plan), idle)
     return ClockAdvance(
         watermarks=watermarks,
         before={step: before.watermarks.get(step) for step in plan.steps},
@@ -245,20 +245,20 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
         disbelieved=disbelieved,
         control=_changed(stored.control, book),
         wake=_wake(plan, book, ends, now),
-        telling=PendingMessages(
+        pending_messages=PendingMessages(
             turn=brought.turn,
             run=run,
             horizon=horizon,
             views=views,
             watermarks=watermarks,
             sources=lowest_mark(_source_marks(plan, book)),
-            held_back=None if held is None else held.sentence(now),
-            held_by=None if held is None else held.app,
+            held_back=None if holdback is None else holdback.sentence(now),
+            held_by=None if holdback is None else holdback.app,
             all_ended=book.ends.all_ended,
             relayed=relayed,
-            relays=relays_say,
+            relays=relayed_messages,
         ),
-        known=known.watermarks,
+        known=book_before.watermarks,
     )
 
 
@@ -274,26 +274,28 @@ def is_believed(message: ControlMessage, horizon: int | None) -> bool:
 
 def _believed(plan: ClockPlan, brought: ClockInput) -> tuple[list[Delivery], list[str]]:
     """Return the control messages that can be believed, and a sentence for each of the others."""
-    heard, said = list[Delivery](), list[str]()
-    for one in brought.deliveries:
-        if is_believed(one.message, brought.horizon(plan.sources[one.partition.stream].max_ahead)):
-            heard.append(one)
+    heard, disbelieved = list[Delivery](), list[str]()
+    for delivery in brought.deliveries:
+        if is_believed(delivery.message, brought.horizon(plan.sources[delivery.partition.stream].max_ahead)):
+            heard.append(delivery)
         else:
-            whose = one.message.task or "its source or relay"
-            assert isinstance(one.message, WatermarkMessage)  # noqa: S101 - others are believed
-            said.append(f"{one.partition}: a watermark of {event_moment(one.message.timestamp)} from {whose}")
-    return heard, said
+            sender = delivery.message.task or "its source or relay"
+            assert isinstance(delivery.message, WatermarkMessage)  # noqa: S101 - others are believed
+            disbelieved.append(
+                f"{delivery.partition}: a watermark of {event_moment(delivery.message.timestamp)} from {sender}"
+            )
+    return heard, disbelieved
 
 
 def _known(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> Bookkeeping:
     if not stored.control:
         return Bookkeeping.started(plan.inputs, brought.now)
     limits = {
-        name: limit for name, one in plan.sources.items() if (limit := brought.horizon(one.max_ahead)) is not None
+        name: limit for name, source in plan.sources.items() if (limit := brought.horizon(source.max_ahead)) is not None
     }
     with parsing_state(f"the bookkeeping of control messages of task {plan.task}"):
-        known = Bookkeeping.restored(stored.control, plan.inputs, brought.now).believed(limits, brought.now)
-    return known.resumed(brought.now) if brought.first else known
+        book = Bookkeeping.restored(stored.control, plan.inputs, brought.now).believed(limits, brought.now)
+    return book.resumed(brought.now) if brought.first else book
 
 
 def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, bytes | None]:
@@ -302,12 +304,12 @@ def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, by
     A partition that is new in this attempt is known before it is stored. Unwritten, it would be new again in the next
     batch, with the watermark that its stream has reached by then.
     """
-    wanted = book.entries()
-    gone = dict.fromkeys(stored.keys() - wanted.keys())
-    return {**gone, **{key: value for key, value in wanted.items() if stored.get(key) != value}}
+    entries = book.entries()
+    removed = dict.fromkeys(stored.keys() - entries.keys())
+    return {**removed, **{key: value for key, value in entries.items() if stored.get(key) != value}}
 
 
-def _own(plan: ClockPlan, brought: ClockInput, known: Watermarks) -> Iterable[Delivery]:
+def _own(plan: ClockPlan, brought: ClockInput, watermarks: Watermarks) -> Iterable[Delivery]:
     """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams.
 
     A partition whose rows are older than others before them says its watermark again: it is not silent.
@@ -315,7 +317,7 @@ def _own(plan: ClockPlan, brought: ClockInput, known: Watermarks) -> Iterable[De
     for partition, latest in brought.latest.items():
         lateness = plan.sources[partition.stream].lateness
         if lateness is not None:
-            before = known.of(partition)
+            before = watermarks.of(partition)
             time = max(latest - lateness, EARLIEST if before is None else before)
             yield Delivery(partition, WatermarkMessage(time, Position(brought.turn, 0)))
     for partition in brought.ended:
@@ -331,7 +333,7 @@ def _upstream(
     delays: Delays | None,
 ) -> Iterable[Upstream]:
     """Yield the inputs of a step or stream; `delays`: stream -> how far behind its watermark its rows may come."""
-    for partition, known in book.watermarks.partitions.items():
+    for partition, watermark in book.watermarks.partitions.items():
         if partition.stream not in streams:
             continue
         if not _is_timed(plan.sources[partition.stream]):
@@ -343,26 +345,30 @@ def _upstream(
             # However silent it is: what it has brought comes out when it ends.
             yield Upstream(None, ends[partition], idle=False)
         else:
-            yield Upstream(None if known.value is None else known.value - delay, ends[partition], partition in idle)
+            yield Upstream(
+                None if watermark.value is None else watermark.value - delay, ends[partition], partition in idle
+            )
 
 
 def _idle(plan: ClockPlan, book: Bookkeeping, now: int) -> set[StreamPartition]:
     """Return the partitions that hold nothing back: silent for too long, or told so by all who write them."""
     return {
         partition
-        for partition, known in book.watermarks.partitions.items()
+        for partition, watermark in book.watermarks.partitions.items()
         if book.watermarks.idle(partition)
-        or ((patience := plan.sources[partition.stream].idle_after) is not None and now - known.heard_at >= patience)
+        or (
+            (patience := plan.sources[partition.stream].idle_after) is not None and now - watermark.heard_at >= patience
+        )
     }
 
 
 def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], now: int) -> int | None:
     """Return the next time at which the silence of a source or producer would change a watermark."""
     times = []
-    for partition, known in book.watermarks.partitions.items():
+    for partition, watermark in book.watermarks.partitions.items():
         source = plan.sources[partition.stream]
         if not ends[partition] and _is_timed(source) and (patience := source.idle_after) is not None:
-            clocks = [known.since, known.heard_at, *(heard.at for heard in known.producers.values())]
+            clocks = [watermark.since, watermark.heard_at, *(heard.at for heard in watermark.producers.values())]
             times += [clock + patience for clock in clocks]
     return min((time for time in times if time > now), default=None)
 
@@ -372,7 +378,7 @@ def _is_timed(source: ClockSource) -> bool:
 
 
 def _timed(plan: ClockPlan) -> list[str]:
-    return [name for name, one in plan.sources.items() if _is_timed(one)]
+    return [name for name, source in plan.sources.items() if _is_timed(source)]
 
 
 def _source_marks(plan: ClockPlan, book: Bookkeeping) -> list[int | None]:

@@ -53,15 +53,15 @@ class SplitRecords:
     delivered_at: list[int]
     """The offset of each of them."""
 
-    def times(self, at: Indices) -> pa.Int64Array:
+    def times(self, indices: Indices) -> pa.Int64Array:
         """Return the event times of these users' records, null where a row has none."""
-        stamps = self.users.column("timestamp").to_numpy()[at]
+        stamps = self.users.column("timestamp").to_numpy()[indices]
         # Whoever else writes to the topic may have any timestamps; those too far away would wrap around.
-        times = np.clip(stamps, -_LATEST, _LATEST) * MICROS_PER_MILLI + self.micros[at]
+        times = np.clip(stamps, -_LATEST, _LATEST) * MICROS_PER_MILLI + self.micros[indices]
         return pa.array(times, mask=stamps == NO_TIME)
 
 
-def split_records(records: pa.RecordBatch, at: StreamPartition) -> SplitRecords:
+def split_records(records: pa.RecordBatch, partition: StreamPartition) -> SplitRecords:
     """Tell users' records from control messages."""
     values = records.column("value")
     kinds = pc.binary_slice(values, 0, 1)
@@ -70,33 +70,33 @@ def split_records(records: pa.RecordBatch, at: StreamPartition) -> SplitRecords:
     deliveries, offsets = list[Delivery](), list[int]()
     for place in np.flatnonzero(~users):
         offsets.append(records.column("offset")[place].as_py())
-        message = decode(values[place].as_py(), f"{at} at offset {offsets[-1]}")
+        message = decode(values[place].as_py(), f"{partition} at offset {offsets[-1]}")
         assert not isinstance(message, UserRecord)  # noqa: S101 - its type byte says so
-        deliveries.append(Delivery(at, message))
+        deliveries.append(Delivery(partition, message))
     if deliveries:
         records, timed = records.filter(pa.array(users)), timed[users]
     values, micros = records.column("value"), np.zeros(records.num_rows, np.int64)
     bare = pc.binary_slice(values, 1, _LONGEST)
     if timed.any():
-        micros[timed] = _micros(records.filter(pa.array(timed)), at)
+        micros[timed] = _micros(records.filter(pa.array(timed)), partition)
         bare = pc.if_else(pa.array(timed), pc.binary_slice(values, 1 + MICROS_BYTES, _LONGEST), bare)
     records = records.set_column(records.schema.get_field_index("value"), "value", bare)
     return SplitRecords(records, micros, deliveries, offsets)
 
 
-def _micros(records: pa.RecordBatch, at: StreamPartition) -> npt.NDArray[np.int64]:
+def _micros(records: pa.RecordBatch, partition: StreamPartition) -> npt.NDArray[np.int64]:
     """Return the microseconds that stand before these records; raise `ControlRecordError` where there are none."""
     values = records.column("value")
     try:
         written = pc.binary_slice(values, 1, 1 + MICROS_BYTES).cast(pa.binary(MICROS_BYTES))
-        found = np.frombuffer(written.buffers()[1], ">u2", len(written), written.offset * MICROS_BYTES)
-        fits = found.min() > 0 and found.max() < MICROS_PER_MILLI
+        microseconds = np.frombuffer(written.buffers()[1], ">u2", len(written), written.offset * MICROS_BYTES)
+        fits = microseconds.min() > 0 and microseconds.max() < MICROS_PER_MILLI
     except pa.ArrowInvalid:
         fits = False
     if not fits:
         for value, offset in zip(values.to_pylist(), records.column("offset").to_pylist(), strict=True):
-            decode(value, f"{at} at offset {offset}")
-    return found.astype(np.int64)
+            decode(value, f"{partition} at offset {offset}")
+    return microseconds.astype(np.int64)
 
 
 def payload_of(value: bytes) -> bytes:

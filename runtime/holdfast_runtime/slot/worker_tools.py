@@ -83,7 +83,7 @@ class WorkerTools:
         self.streams = streams
         self.names = program.names
         self.cleanup = LocalCleanup(program)
-        self.number = {task: at for at, task in enumerate(self.names)}
+        self.number = {task: number for number, task in enumerate(self.names)}
         compiled = program.compiled
         self.layouts = tuple(compiled.layout(level) for level in range(compiled.last))
         """The layout of rows that travel from each level to the next."""
@@ -94,11 +94,11 @@ class WorkerTools:
         self._side_inputs = compiled.side_inputs
         self._readers = {node.name: self._reader(node) for node in compiled.sources}
         self.shared_tables = SharedTables(program, streams, self._shared_reader)
-        self._updating = {one.name for one in plan.steps if one.updates is not None}
+        self._updating = {step.name for step in plan.steps if step.updates is not None}
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
         self._targets = {node.index: self._target(node) for node in compiled.sinks}
         self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
-        self._feeding = {at for at, reached in enumerate(compiled.reach()) if reached <= self._side_inputs}
+        self._feeding = {index for index, reached in enumerate(compiled.reach()) if reached <= self._side_inputs}
         """The nodes that only side inputs reach: they feed tables."""
         self._clock_plans: dict[str, ClockPlan] = {}
 
@@ -108,18 +108,20 @@ class WorkerTools:
         Partitions of a stream come in the order of the task's inputs.
         """
         fetched, parts = TurnInput(), dict[str, list[TimedRows]]()
-        for wanted in turn.fetched:
-            stream = wanted.partition.stream
-            arrived = self._readers[stream].read(wanted, self.streams, now, report, turn.settled.get(wanted.partition))
+        for offset_range in turn.fetched:
+            stream = offset_range.partition.stream
+            arrived = self._readers[stream].read(
+                offset_range, self.streams, now, report, turn.settled.get(offset_range.partition)
+            )
             parts.setdefault(stream, []).append(arrived.rows)
             if stream in self._side_inputs:
-                fetched.dataset_ends[wanted.partition] = dataset_ends(arrived)
+                fetched.dataset_ends[offset_range.partition] = dataset_ends(arrived)
             else:
                 fetched.deliveries += arrived.deliveries
                 fetched.delivered_at += arrived.delivered_at
                 report.tombstones += 0 if arrived.nulls is None else arrived.nulls.num_rows
             if arrived.latest is not None:
-                fetched.latest[wanted.partition] = arrived.latest
+                fetched.latest[offset_range.partition] = arrived.latest
             if arrived.letters is not None:
                 fetched.letters.setdefault(str(self._declared[stream].dead_letter), []).append(arrived.letters)
         for node in self.program.compiled.sources:
@@ -152,17 +154,20 @@ class WorkerTools:
         self, level: int, rows: Mapping[int, TimedRows], note: TurnNote, tables: TaskTables
     ) -> dict[int, TimedRows]:
         """Run the steps of a level; return their rows together with the given ones, by node."""
-        made = dict(rows)
+        rows_by_node = dict(rows)
         for node in self.program.compiled.at(level):
             if node.index not in self._runs or (note.quiet and node.index not in self._feeding):
                 continue
-            given = [made.get(at) or TimedRows.nothing(self.program.compiled.nodes[at].schema) for at in node.inputs]
-            made[node.index] = self._runs[node.index](given, note, tables)
-        return made
+            inputs = [
+                rows_by_node.get(index) or TimedRows.nothing(self.program.compiled.nodes[index].schema)
+                for index in node.inputs
+            ]
+            rows_by_node[node.index] = self._runs[node.index](inputs, note, tables)
+        return rows_by_node
 
-    def outbox(self, turn: Turn, at: int, rows: Mapping[int, TimedRows], note: TurnNote) -> Outbox:
+    def outbox(self, turn: Turn, now: int, rows: Mapping[int, TimedRows], note: TurnNote) -> Outbox:
         """Return what a turn writes: rows, dead letters, and behind them the control messages."""
-        outbox = Outbox(turn.number, at, turn.ranges, self.program.called)
+        outbox = Outbox(turn.number, now, turn.ranges, self.program.called)
         for node in self.program.compiled.sinks:
             if (sent := rows.get(node.inputs[0])) is not None:
                 outbox.add(self._targets[node.index], sent)
@@ -172,7 +177,7 @@ class WorkerTools:
         for stream, letters in note.letters.items():
             for rows_of in letters:
                 outbox.add_letters(self._letter_targets[stream], rows_of)
-        for stream, partitions, message in note.says:
+        for stream, partitions, message in note.control_messages:
             outbox.say(stream, partitions, message)
         return outbox
 
@@ -183,22 +188,22 @@ class WorkerTools:
         return InputReader(node.name, declared, node.schema, typed=typed)
 
     def _shared_reader(self, stream: str) -> SideInputReader:
-        given = next(table.shape.given for table in self.program.compiled.tables if stream in table.sources)
-        return SideInputReader(self._declared[stream], given, typed=stream in self._typed)
+        schema = next(table.shape.given for table in self.program.compiled.tables if stream in table.sources)
+        return SideInputReader(self._declared[stream], schema, typed=stream in self._typed)
 
     def _put_aside(self, node: GraphNode, failed: TimedRows, note: TurnNote) -> None:
         """Turn rows on which Spark SQL failed into dead letters."""
         step = node.step
         assert step is not None  # noqa: S101 - it is the step that failed
         assert step.dead_letter is not None  # noqa: S101 - or nothing would have been put aside
-        given, found = failed_rows(step, failed)
-        note.put_aside(step.name, step.dead_letter, letters_of(step.name, given, found))
+        inputs, failures = failed_rows(step, failed)
+        note.put_aside(step.name, step.dead_letter, letters_of(step.name, inputs, failures))
 
     def _prepared(self, node: GraphNode) -> StepRun:
         step = node.step
         assert step is not None  # noqa: S101 - sources are not prepared
         letters = step.dead_letter
-        given = [self.program.compiled.nodes[at].schema for at in node.inputs]
+        schemas = [self.program.compiled.nodes[index].schema for index in node.inputs]
         code = self.program.spec.runtime.code
         if step.apply is not None:
             path = step.apply.function
@@ -207,7 +212,7 @@ class WorkerTools:
             if letters is None:
                 return lambda rows, _, __: apply_or_name(function, rows[0])
             return lambda rows, note, __: _applied(function, letters, rows[0], note)
-        if (keyed := self._keyed(node, step, given[0]) or self._with_table(node, step)) is not None:
+        if (keyed := self._keyed(node, step, schemas[0]) or self._with_table(node, step)) is not None:
             return keyed
         if node.verb == "merge":
             return lambda rows, _, __: merge(rows, node.schema)
@@ -219,17 +224,17 @@ class WorkerTools:
         message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast; please report it"
         raise HoldfastError(message)
 
-    def _keyed(self, node: GraphNode, step: Step, given: pa.Schema) -> StepRun | None:
+    def _keyed(self, node: GraphNode, step: Step, schema: pa.Schema) -> StepRun | None:
         """Return how a step with state runs, or sends on what it keeps of rows; None for other verbs."""
         code, letters = self.program.spec.runtime.code, step.dead_letter if step.on_error == "DeadLetter" else None
         late_to = step.dead_letter if step.late == "DeadLetter" else None
         if step.process is not None:
             inherited = InheritedNames(kept_event_time(self.program.compiled, node, self._declared), state_name(step))
             called = load_function(step.process.function, code)
-            process = ProcessStep(step.name, step.process, called, given, node.schema, inherited)
+            process = ProcessStep(step.name, step.process, called, schema, node.schema, inherited)
             return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
         if step.deduplicate is not None:
-            once = DeduplicateStep(step.name, step.deduplicate, given, state_name(step))
+            once = DeduplicateStep(step.name, step.deduplicate, schema, state_name(step))
             return lambda rows, note, tables: self._deduplicated(once, late_to, rows[0], note, tables)
         if node.aggregate is not None:
             if node.verb == PARTIAL:
@@ -251,7 +256,11 @@ class WorkerTools:
             return lambda rows, _, tables: lookup.run(rows[0], tables)
         if node.table is not None:
             nodes = self.program.compiled.nodes
-            writers = [one.index for one in nodes if one.step is not None and one.step.to_table == step.to_table]
+            writers = [
+                writer_node.index
+                for writer_node in nodes
+                if writer_node.step is not None and writer_node.step.to_table == step.to_table
+            ]
             first, last = node.index == writers[0], node.index == writers[-1]
             writer = ToTableStep(node.table, state_name(step), first=first, last=last)
             return lambda rows, note, tables: self._stored(writer, step, rows[0], note, tables)
@@ -327,11 +336,15 @@ class WorkerTools:
         self, writer: ToTableStep, step: Step, rows: TimedRows, note: TurnNote, tables: TaskTables
     ) -> TimedRows:
         table, task = str(step.to_table), note.report.task
-        fed = next((one for one in self.program.compiled.tables if one.name == table), None)
+        fed = next((table_input for table_input in self.program.compiled.tables if table_input.name == table), None)
         generation = note.generations.get(table)
         if fed is not None and fed.shape.versioned:
-            partitions = [one for one in self.program.tasks[task] if one.stream in fed.sources]
-            ends = {at.partition: some for at, some in note.dataset_ends.items() if at.stream == step.inputs[0]}
+            partitions = [partition for partition in self.program.tasks[task] if partition.stream in fed.sources]
+            ends = {
+                partition.partition: partition_ends
+                for partition, partition_ends in note.dataset_ends.items()
+                if partition.stream == step.inputs[0]
+            }
             writer.run_versioned(rows, tables, generation, DatasetInputs(step.inputs[0], partitions, ends))
         else:
             writer.run(rows, tables, generation)
@@ -382,8 +395,8 @@ def _note_late(step: LeavesOutLateRows, stream: str | None, clock: StepClock, lo
         note.add_letters(stream, late_letters(step.name, step.late_rows, clock, loss))
 
 
-def _applied(function: UserFunction, stream: str, given: TimedRows, note: TurnNote) -> TimedRows:
-    made, failed = apply_apart(function, given)
+def _applied(function: UserFunction, stream: str, rows: TimedRows, note: TurnNote) -> TimedRows:
+    made, failed = apply_apart(function, rows)
     if failed:
-        note.put_aside(function.step, stream, letters_of(function.step, given, failed))
+        note.put_aside(function.step, stream, letters_of(function.step, rows, failed))
     return made
