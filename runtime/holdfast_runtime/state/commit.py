@@ -42,15 +42,15 @@ def commit(
     at: Callable[[str], None] = lambda _: None,
 ) -> list[Delta]:
     """Commit a batch of the slot's tasks to durable copies, outputs and stores; `at` is called after each step."""
-    found = {part.store.task: _former_delta(part, epoch) for part in parts}
-    fresh = [part for part in parts if found[part.store.task] is None]
+    former_deltas = {part.store.task: _former_delta(part, epoch) for part in parts}
+    fresh = [part for part in parts if former_deltas[part.store.task] is None]
     for part in fresh:
         part.store.begin(part.batch, epoch)
     results = compute([part.store for part in fresh]) if fresh else {}
     at("computed")
     written: list[tuple[TaskCommit, Delta, int]] = []
     for part in parts:
-        delta = found[part.store.task]
+        delta = former_deltas[part.store.task]
         size = 0
         if delta is None:
             delta = part.store.delta(dict(results.get(part.store.task, {})))

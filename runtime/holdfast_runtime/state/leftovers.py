@@ -75,20 +75,20 @@ class StoreFolder:
     """The folders of the tasks of the plan, wherever they run now."""
 
 
-def leftover(found: FoundStore, where: StoreFolder, *, committed: bool) -> Leftover | None:
+def leftover(store: FoundStore, where: StoreFolder, *, committed: bool) -> Leftover | None:
     """Return why nobody will open this store again; None: it stays. `committed`: the attempt has, at this location."""
-    if not committed or found.folder in where.folders:
+    if not committed or store.folder in where.folders:
         return None
-    if found.owner is None:
+    if store.owner is None:
         return Leftover.OWNERLESS
-    if found.owner.app != where.app:
+    if store.owner.app != where.app:
         return None
     if not where.current:
         # A store of another run than its folder says was put there by a person.
-        return Leftover.OTHER_RUN if found.owner.run == where.run else None
-    if found.owner.run != where.run:
+        return Leftover.OTHER_RUN if store.owner.run == where.run else None
+    if store.owner.run != where.run:
         return Leftover.OTHER_RUN
-    return Leftover.GONE if found.copied else None
+    return Leftover.GONE if store.copied else None
 
 
 Copied = Callable[[TaskIdentity], bool]
@@ -111,13 +111,13 @@ def remove_stores(where: StoreFolder, copied: Copied, *, committed: bool, at: At
 
 
 def _remove(place: StorePlace, where: StoreFolder, copied: Copied, *, committed: bool, at: At) -> Freed:
-    held = claim(place)
+    store_claim = claim(place)
     try:
         at("claimed")
         # Another process may have removed it meanwhile, or made a new one.
         if leftover(_look(place, copied), where, committed=committed) is None:
             return Freed()
-        size, there = size_of(place), place.path.exists()
+        size, existed = size_of(place), place.path.exists()
         drop_sidecar(place)
         at("disowned")
         drop(place)
@@ -125,8 +125,8 @@ def _remove(place: StorePlace, where: StoreFolder, copied: Copied, *, committed:
         place.lock_path.unlink(missing_ok=True)
         at("unlocked")
     finally:
-        held.release()
-    return Freed(1, size) if there else Freed()
+        store_claim.release()
+    return Freed(1, size) if existed else Freed()
 
 
 def _look(place: StorePlace, copied: Copied) -> FoundStore:

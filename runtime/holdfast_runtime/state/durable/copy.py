@@ -100,11 +100,11 @@ class DurableCopy:
 
         If `epoch`, the caller's attempt, is given, raises `EpochFencedError` when a newer attempt is at work.
         """
-        there = self.listing()
+        objects = self.listing()
         if epoch is not None:
-            self._check_epoch(there, epoch, batch)
-        found = there.delta(batch)
-        return None if found is None else self.read_delta(found.name)
+            self._check_epoch(objects, epoch, batch)
+        delta_object = objects.delta(batch)
+        return None if delta_object is None else self.read_delta(delta_object.name)
 
     def read_delta(self, name: str, *, outputs: bool = True) -> Delta:
         """Return the delta with this name; without `outputs`, the part that a restore needs."""
@@ -166,29 +166,29 @@ class DurableCopy:
 
     def collect(self) -> int:
         """Delete what no restore can need, and return how many objects went. Safe to kill, and to run beside others."""
-        found = self.listing()
-        gone = list(obsolete(found))
-        if found.snapshots and gone:
-            horizon = max(one.batch for one in found.snapshots if one.name not in gone)
-            epoch = max((one.epoch for one in found.fences), default=0)
+        objects = self.listing()
+        obsolete_names = list(obsolete(objects))
+        if objects.snapshots and obsolete_names:
+            horizon = max(snapshot.batch for snapshot in objects.snapshots if snapshot.name not in obsolete_names)
+            epoch = max((fence.epoch for fence in objects.fences), default=0)
             for temporary, meant in self.storage.unfinished().items():
                 # Unfinished objects of older batches have no living writer: a living one writes batches after the last
                 # snapshot. The writer of an older fence is shut out.
                 named = listing([meant])
-                older = any(one.batch < horizon for one in (*named.deltas, *named.snapshots))
-                if older or any(one.epoch < epoch for one in named.fences):
-                    gone.append(temporary)
+                older = any(named_object.batch < horizon for named_object in (*named.deltas, *named.snapshots))
+                if older or any(fence.epoch < epoch for fence in named.fences):
+                    obsolete_names.append(temporary)
         self.at("listed")
         removed = 0
         with obsolete_may_stay(self.storage):
-            for _ in self.storage.delete(gone):
+            for _ in self.storage.delete(obsolete_names):
                 removed += 1
                 self.at("removed")
         self.at("collected")
         return removed
 
-    def _check_epoch(self, found: Listing, epoch: int, batch: int) -> None:
-        newest = found.newest_epoch(batch)
+    def _check_epoch(self, objects: Listing, epoch: int, batch: int) -> None:
+        newest = objects.newest_epoch(batch)
         if newest is not None and newest > epoch:
             message = (
                 f"attempt {epoch} may not write the state of {self.identity}: attempt {newest} works on it; this "

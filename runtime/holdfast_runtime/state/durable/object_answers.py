@@ -76,8 +76,8 @@ class ClientFinding:
 
 def finding_in(text: str) -> ClientFinding | None:
     """Return the client's finding in the text of an error; None if the error is not the client's."""
-    said = _SAID.search(text)
-    return None if said is None else ClientFinding(said[1], None if said[2] is None else int(said[2]), said[3])
+    match = _SAID.search(text)
+    return None if match is None else ClientFinding(match[1], None if match[2] is None else int(match[2]), match[3])
 
 
 def kind_of(error: Exception) -> FailureKind:
@@ -86,16 +86,16 @@ def kind_of(error: Exception) -> FailureKind:
         return FailureKind.GONE
     if isinstance(error, ShortAnswerError):
         return FailureKind.DAMAGED
-    found = finding_in(str(error))
-    if found is None:
+    finding = finding_in(str(error))
+    if finding is None:
         return FailureKind.OTHER
-    if found.code in _AWAY or (found.status is not None and found.status >= _GATEWAY):
+    if finding.code in _AWAY or (finding.status is not None and finding.status >= _GATEWAY):
         return FailureKind.AWAY
-    if found.code == "ACCESS_DENIED" and found.operation.startswith("Delete"):
+    if finding.code == "ACCESS_DENIED" and finding.operation.startswith("Delete"):
         return FailureKind.DELETE_REFUSED
     # Without a status, or with -1, the client could make nothing of the answer.
-    unread = found.code == _UNPARSED and (found.status is None or found.status < 0 or found.status in _GOOD)
-    return FailureKind.DAMAGED if unread or found.code == _MISMATCH else FailureKind.REFUSED
+    unread = finding.code == _UNPARSED and (finding.status is None or finding.status < 0 or finding.status in _GOOD)
+    return FailureKind.DAMAGED if unread or finding.code == _MISMATCH else FailureKind.REFUSED
 
 
 def asked_again(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep) -> Answer:

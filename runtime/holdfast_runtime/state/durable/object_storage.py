@@ -67,16 +67,16 @@ class ObjectStorage:
 
     def names(self) -> list[str]:
         """Return the names of all complete objects, unordered."""
-        return [one.base_name for one in self._listed() if one.type == pafs.FileType.File]
+        return [info.base_name for info in self._listed() if info.type == pafs.FileType.File]
 
     def modified(self) -> dict[str, int]:
         """Return when each object was last written, in milliseconds since 1970 by the store's clock."""
-        files = (one for one in self._listed() if one.type == pafs.FileType.File)
-        return {one.base_name: one.mtime_ns // 1_000_000 for one in files}
+        files = (info for info in self._listed() if info.type == pafs.FileType.File)
+        return {info.base_name: info.mtime_ns // 1_000_000 for info in files}
 
     def directories(self) -> list[str]:
         """Return the next path segments below the prefix, unordered."""
-        return [one.base_name for one in self._listed() if one.type == pafs.FileType.Directory]
+        return [info.base_name for info in self._listed() if info.type == pafs.FileType.Directory]
 
     def unfinished(self) -> dict[str, str]:
         """Return nothing: listings don't show incomplete uploads, and the bucket's rules expire them."""
@@ -113,14 +113,16 @@ class ObjectStorage:
 
     def clear(self, keep: Collection[str]) -> int:
         """Delete everything below the prefix except objects of these names directly in it; return how many went."""
-        kept = {self._key(name) for name in keep}
-        gone = [one for one in self._listed(recursive=True) if one.path not in kept]
-        objects = [one.path for one in gone if one.type == pafs.FileType.File]
+        paths_kept = {self._key(name) for name in keep}
+        removed = [info for info in self._listed(recursive=True) if info.path not in paths_kept]
+        objects = [info.path for info in removed if info.type == pafs.FileType.File]
         if objects:
-            mine = len(self._key("")) + 1
-            for _ in self.delete(path[mine:] for path in objects if "/" not in path[mine:]):
+            prefix = len(self._key("")) + 1
+            for _ in self.delete(path[prefix:] for path in objects if "/" not in path[prefix:]):
                 pass
-            for name in sorted({one.path[mine:].split("/")[0] for one in gone if one.type == pafs.FileType.Directory}):
+            for name in sorted(
+                {info.path[prefix:].split("/")[0] for info in removed if info.type == pafs.FileType.Directory}
+            ):
                 self.below(name)._delete_all()  # noqa: SLF001 - of this class
         return len(objects)
 
@@ -222,7 +224,7 @@ class _Reader:
 _MARKS = (0xA5, 0x5A)
 
 
-def _piece(file: pa.NativeFile, at: int, size: int) -> bytes:
+def _piece(file: pa.NativeFile, offset: int, size: int) -> bytes:
     """Return these bytes of an object.
 
     Where an answer has fewer, and the store sends no checksums, the client leaves the rest of the buffer as it was and
@@ -233,10 +235,10 @@ def _piece(file: pa.NativeFile, at: int, size: int) -> bytes:
         content = bytearray(size)
         for mark in _MARKS:
             content[-1] = mark
-            file.seek(at)
+            file.seek(offset)
             if file.readinto(content) == size and content[-1] != mark:
                 return bytes(content)
-        message = f"fewer bytes came than the {size} from byte {at} on"
+        message = f"fewer bytes came than the {size} from byte {offset} on"
         raise ShortAnswerError(message)
 
     return asked_again(ask) if size else b""
@@ -245,7 +247,7 @@ def _piece(file: pa.NativeFile, at: int, size: int) -> bytes:
 @cache
 def _opened(service: S3Service, bucket: str, _: int) -> pafs.S3FileSystem:
     """Open a client. `_` is the process id: a forked child can't use its parent's client."""
-    given = {} if service.endpoint is None else {"endpoint_override": service.endpoint}
+    overrides = {} if service.endpoint is None else {"endpoint_override": service.endpoint}
     return pafs.S3FileSystem(
         scheme="https" if service.encrypted else "http",
         region=service.region or _region(service, bucket),
@@ -253,7 +255,7 @@ def _opened(service: S3Service, bucket: str, _: int) -> pafs.S3FileSystem:
         # A small object then takes one request instead of the three of a multipart upload.
         allow_delayed_open=True,
         retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=CLIENT_TRIES),
-        **given,
+        **overrides,
     )
 
 

@@ -51,16 +51,18 @@ class RestoredStore:
     """Snapshots that could not be read, with reasons. They must be reported: the next loss may find none readable."""
 
 
-def restore(durable: DurableCopy, place: StorePlace, batch: int, held: Claim | None = None) -> RestoredStore | None:
+def restore(
+    durable: DurableCopy, place: StorePlace, batch: int, store_claim: Claim | None = None
+) -> RestoredStore | None:
     """Build the local store as it was after this batch; return None if there is no durable copy at all."""
-    found = durable.listing()
-    if not found.deltas and not found.snapshots:
+    listing = durable.listing()
+    if not listing.deltas and not listing.snapshots:
         return None
-    held = held or claim(place)
+    store_claim = store_claim or claim(place)
     try:
-        return _Restoring(durable, place, batch, held, durable.at).run(found)
+        return _Restoring(durable, place, batch, store_claim, durable.at).run(listing)
     except BaseException:
-        held.release()
+        store_claim.release()
         raise
 
 
@@ -74,18 +76,18 @@ class _Restoring:
     refused: list[CheckpointUnavailableError] = field(default_factory=list)
     """The storage's errors for snapshots it did not deliver."""
 
-    def run(self, found: Listing) -> RestoredStore:
+    def run(self, listing: Listing) -> RestoredStore:
         damaged: list[str] = []
-        for snapshot in reversed([one for one in found.snapshots if one.batch <= self.batch]):
+        for snapshot in reversed([named for named in listing.snapshots if named.batch <= self.batch]):
             store = self._from(snapshot, damaged)
             if store is not None:
-                return self._forward(store, found, snapshot.name, damaged)
+                return self._forward(store, listing, snapshot.name, damaged)
         if self.refused and len(self.refused) == len(damaged):
             raise self.refused[0]
-        first = next(iter(found.deltas), None)
+        first = next(iter(listing.deltas), None)
         if first is None or first.batch > self.batch + 1 or not self._begins(first):
-            raise UserActionError(self._no_snapshot(found, damaged), code="NoUsableSnapshotError")
-        return self._forward(TaskStore.create(self.place, first.batch - 1, self.held), found, None, damaged)
+            raise UserActionError(self._no_snapshot(listing, damaged), code="NoUsableSnapshotError")
+        return self._forward(TaskStore.create(self.place, first.batch - 1, self.held), listing, None, damaged)
 
     def _from(self, snapshot: ObjectName, damaged: list[str]) -> TaskStore | None:
         path = self.durable.storage.path(snapshot.name)
@@ -127,7 +129,7 @@ class _Restoring:
 
         return write
 
-    def _forward(self, store: TaskStore, found: Listing, snapshot: str | None, damaged: list[str]) -> RestoredStore:
+    def _forward(self, store: TaskStore, listing: Listing, snapshot: str | None, damaged: list[str]) -> RestoredStore:
         try:
             # A half-restored store is not usable, but the sidecar of an empty one would vouch for it.
             with typed_store_errors(self.place):
@@ -136,7 +138,7 @@ class _Restoring:
             if snapshot is not None:
                 store.noted_snapshot(start, store.head.snapshot_bytes, store.head.delta_bytes)
             for batch in range(start + 1, self.batch + 1):
-                self._apply(store, found, batch)
+                self._apply(store, listing, batch)
                 self.at("delta applied")
             with typed_store_errors(self.place):
                 write_sidecar(self.place)
@@ -151,8 +153,8 @@ class _Restoring:
             raise
         return RestoredStore(store, snapshot, self.batch - start, tuple(damaged))
 
-    def _apply(self, store: TaskStore, found: Listing, batch: int) -> None:
-        named = found.delta(batch)
+    def _apply(self, store: TaskStore, listing: Listing, batch: int) -> None:
+        named = listing.delta(batch)
         delta = None if named is None else self.durable.read_delta(named.name, outputs=False)
         if delta is None or delta.base != store.head.epoch:
             what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
@@ -170,12 +172,12 @@ class _Restoring:
     def _begins(self, first: ObjectName) -> bool:
         return self.durable.read_delta(first.name, outputs=False).base is None
 
-    def _no_snapshot(self, found: Listing, damaged: list[str]) -> str:
-        names = ", ".join(one.name for one in found.snapshots) or "none"
+    def _no_snapshot(self, listing: Listing, damaged: list[str]) -> str:
+        names = ", ".join(snapshot.name for snapshot in listing.snapshots) or "none"
         return (
             f"{self.place.identity} can't be restored to batch {self.batch}: no snapshot in "
             f"{self.durable.storage.directory} leads there (snapshots: {names}"
-            + "".join(f"; {one}" for one in damaged)
+            + "".join(f"; {sentence}" for sentence in damaged)
             + "). Put the objects back from a copy of the checkpoint location, or start with empty state under a new "
             "spec.runId"
         )
@@ -193,12 +195,12 @@ class OpenedStore:
 def open_store(place: StorePlace, durable: DurableCopy, batch: int, epoch: int, *, new: bool) -> OpenedStore:
     """Return the store for this batch. `new` says it is the task's first batch ever, so it may have no durable copy."""
     expected = ExpectedStore(place.identity, batch, epoch, place.boot_id())
-    held = claim(place)
+    store_claim = claim(place)
     try:
-        store, distrust = _local(place, durable, expected, held)
+        store, distrust = _local(place, durable, expected, store_claim)
         if store is not None:
             return OpenedStore(store)
-        restored = _restored(place, durable, batch, held)
+        restored = _restored(place, durable, batch, store_claim)
         if restored is not None:
             return OpenedStore(restored.store, distrust, restored)
         if not new:
@@ -207,22 +209,22 @@ def open_store(place: StorePlace, durable: DurableCopy, batch: int, epoch: int, 
                 f"it had state before batch {batch}: put the checkpoint back, or start under a new spec.runId"
             )
             raise UserActionError(message, code="DeltaMissingError")
-        return OpenedStore(TaskStore.create(place, batch - 1, held), distrust)
+        return OpenedStore(TaskStore.create(place, batch - 1, store_claim), distrust)
     except BaseException:
-        held.release()
+        store_claim.release()
         raise
 
 
 def _local(
-    place: StorePlace, durable: DurableCopy, expected: ExpectedStore, held: Claim
+    place: StorePlace, durable: DurableCopy, expected: ExpectedStore, store_claim: Claim
 ) -> tuple[TaskStore | None, Distrust | None]:
     sidecar = read_sidecar(place)
     # Check before opening the file: one from before a power cut may contain anything.
-    distrust = trust(TrustFacts(sidecar, use=StoreUse(held.left(), file_stamp(place.data_path))), expected)
+    distrust = trust(TrustFacts(sidecar, use=StoreUse(store_claim.left(), file_stamp(place.data_path))), expected)
     if distrust is not None:
         return None, distrust
     try:
-        store = TaskStore(place, held)
+        store = TaskStore(place, store_claim)
     except (StoreDiskError, StoreDamagedError) as error:
         return None, Distrust(DistrustReason.UNREADABLE, str(error))
     copied = _copied(durable, store.head, expected.epoch)
@@ -240,14 +242,14 @@ def _copied(durable: DurableCopy, head: StoreHead, epoch: int) -> frozenset[int]
     """Return which attempts wrote the store's batch to the durable copy. Asked once per attempt: it costs a listing."""
     if head.epoch is None or head.epoch >= epoch:
         return frozenset()
-    found = durable.listing()
-    return frozenset(one.epoch for one in (*found.deltas, *found.snapshots) if one.batch == head.batch)
+    listing = durable.listing()
+    return frozenset(named.epoch for named in (*listing.deltas, *listing.snapshots) if named.batch == head.batch)
 
 
-def _restored(place: StorePlace, durable: DurableCopy, batch: int, held: Claim) -> RestoredStore | None:
-    found = durable.listing()
-    deltas, snapshots = [one.batch for one in found.deltas], [one.batch for one in found.snapshots]
+def _restored(place: StorePlace, durable: DurableCopy, batch: int, store_claim: Claim) -> RestoredStore | None:
+    listing = durable.listing()
+    deltas, snapshots = [named.batch for named in listing.deltas], [named.batch for named in listing.snapshots]
     if deltas and not snapshots and min(deltas) == batch:
         # The task's first batch was written but not committed here; there is no state before it.
-        return RestoredStore(TaskStore.create(place, batch - 1, held), None, 0, ())
-    return restore(durable, place, batch - 1, held)
+        return RestoredStore(TaskStore.create(place, batch - 1, store_claim), None, 0, ())
+    return restore(durable, place, batch - 1, store_claim)

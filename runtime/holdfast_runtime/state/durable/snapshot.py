@@ -33,7 +33,7 @@ _PIPE = 1 << 20
 _CODEC = "zstd"
 
 
-def snapshot_chunks(one: TaskIdentity, head: StoreHead, copy: Callable[[int], None]) -> Generator[bytes]:
+def snapshot_chunks(identity: TaskIdentity, head: StoreHead, copy: Callable[[int], None]) -> Generator[bytes]:
     """Yield the snapshot object piece by piece; needs memory for one piece and no disk.
 
     `copy` writes LMDB's compact copy into a descriptor.
@@ -41,9 +41,9 @@ def snapshot_chunks(one: TaskIdentity, head: StoreHead, copy: Callable[[int], No
     about = {
         "format": FORMAT,
         "engine": ENGINE,
-        "app": one.app,
-        "run": one.run,
-        "task": one.task,
+        "app": identity.app,
+        "run": identity.run,
+        "task": identity.task,
         "batch": head.batch,
         "epoch": head.epoch,
     }
@@ -149,13 +149,13 @@ def _check_line(path: str, line: bytes, identity: TaskIdentity) -> None:
     try:
         about = json.loads(line[len(_MAGIC) :])
         made = (about["format"], about["engine"])
-        found = TaskIdentity(about["app"], about["run"], about["task"])
+        owner = TaskIdentity(about["app"], about["run"], about["task"])
     except (ValueError, KeyError, TypeError) as error:
         _refuse(path, f"its first line is damaged ({error})")
     if made != (FORMAT, ENGINE):
         _refuse(path, f"it has format {made[0]} of {made[1]}, and this release reads format {FORMAT} of {ENGINE}")
-    if found != identity:
-        _refuse(path, f"it is of {found}, not of {identity}")
+    if owner != identity:
+        _refuse(path, f"it is of {owner}, not of {identity}")
 
 
 def _refuse(path: str, why: str) -> NoReturn:

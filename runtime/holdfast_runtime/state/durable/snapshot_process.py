@@ -68,7 +68,7 @@ class SnapshotOrder:
 def keep_restorable(store: TaskStore, durable: DurableCopy, policy: SnapshotPolicy, epoch: int) -> None:
     """Take a snapshot if one is due, and remove what it makes obsolete; called after a batch, with its store open."""
     # Those that have ended are waited for here, or they would stay as zombies.
-    _BEGUN[:] = [one for one in _BEGUN if one.poll() is None]
+    _BEGUN[:] = [process for process in _BEGUN if process.poll() is None]
     lost = _taken_in(store)
     if not policy.due(store.head, store.task):
         return
@@ -155,8 +155,8 @@ class _Limits:
 
     def __init__(self, env: lmdb.Environment, quota: int) -> None:
         self._env, self._page = env, env.stat()["psize"]
-        begun = self._used()
-        self._most = min(2 * begun + _GROWTH, quota - quota // 4)
+        used_before = self._used()
+        self._most = min(2 * used_before + _GROWTH, quota - quota // 4)
         self.exceeded: str | None = None
         self.ended = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()

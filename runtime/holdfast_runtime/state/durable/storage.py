@@ -130,18 +130,18 @@ class FolderStorage:
 
     def modified(self) -> dict[str, int]:
         """Return when each object was last written, in milliseconds since 1970 by the file system's clock."""
-        found = {}
+        times = {}
         for name in self.names():
             with self._reporting(name), suppress(FileNotFoundError):
-                found[name] = (self.folder / name).stat().st_mtime_ns // 1_000_000
-        return found
+                times[name] = (self.folder / name).stat().st_mtime_ns // 1_000_000
+        return times
 
     def directories(self) -> list[str]:
         """Return the names of subfolders, unordered."""
         with self._reporting(""):
             try:
-                with os.scandir(self.folder) as found:
-                    return [one.name for one in found if one.is_dir(follow_symlinks=False)]
+                with os.scandir(self.folder) as entries:
+                    return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
             except FileNotFoundError:
                 return []
 
@@ -193,27 +193,27 @@ class FolderStorage:
             return self._cleared(keep)
 
     def _cleared(self, keep: Collection[str]) -> int:
-        gone = 0
+        removed = 0
         # Bottom up. Links are removed, not followed.
-        for at, below, files in os.walk(self.folder, topdown=False, onerror=_unless_gone):
-            folder = Path(at)
+        for path, below, files in os.walk(self.folder, topdown=False, onerror=_unless_gone):
+            folder = Path(path)
             top = folder == self.folder
             links = [name for name in below if (folder / name).is_symlink()]
             for name in [*links, *(name for name in files if not (top and name in keep))]:
                 with suppress(FileNotFoundError):
                     (folder / name).unlink()
-                    gone += 1
+                    removed += 1
             if not top:
                 with suppress(FileNotFoundError):
                     folder.rmdir()
-        return gone
+        return removed
 
     def _all(self) -> list[str]:
         with self._reporting(""):
             try:
                 # Every task is listed twice in each batch, so ask for nothing but names.
-                with os.scandir(self.folder) as found:
-                    return [one.name for one in found if one.is_file()]
+                with os.scandir(self.folder) as entries:
+                    return [entry.name for entry in entries if entry.is_file()]
             except FileNotFoundError:
                 return []
 

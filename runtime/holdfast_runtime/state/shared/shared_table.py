@@ -64,7 +64,7 @@ class Manifest:
     @property
     def bytes(self) -> int:
         """The size of all files."""
-        return sum(one.size for one in self.files.values())
+        return sum(file.size for file in self.files.values())
 
     def text(self) -> str:
         """Return it as JSON."""
@@ -77,7 +77,7 @@ class Manifest:
                 "boot": self.boot,
                 "offsets": dict(self.offsets),
                 "small": {_text(key): _text(value) for key, value in self.small.items()},
-                "files": {_text(key): [one.name, one.size, one.crc] for key, one in self.files.items()},
+                "files": {_text(key): [file.name, file.size, file.crc] for key, file in self.files.items()},
             }
         )
 
@@ -95,7 +95,7 @@ class Manifest:
             tree["boot"],
             tree["offsets"],
             {_bytes(key): _bytes(value) for key, value in tree["small"].items()},
-            {_bytes(key): RunFile(*one) for key, one in tree["files"].items()},
+            {_bytes(key): RunFile(*fields) for key, fields in tree["files"].items()},
         )
 
 
@@ -120,18 +120,18 @@ class SharedTable:
         """Take the manifest with exactly these offsets; return False if there is none."""
         if self._is(self.manifest, generation, offsets):
             return True
-        found = next((one for one in self._manifests() if self._is(one, generation, offsets)), None)
-        if found is None:
+        manifest = next((manifest for manifest in self._manifests() if self._is(manifest, generation, offsets)), None)
+        if manifest is None:
             return False
-        self._take(found)
+        self._take(manifest)
         return True
 
     def look(self) -> bool:
         """Take the newest manifest, to look at the table from outside; return False if there is none."""
-        found = next(iter(self._manifests()), None)
-        if found is not None:
-            self._take(found)
-        return found is not None
+        manifest = next(iter(self._manifests()), None)
+        if manifest is not None:
+            self._take(manifest)
+        return manifest is not None
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -168,10 +168,10 @@ class SharedTable:
                     (self.path / name).unlink(missing_ok=True)
         self._take(Manifest(self._identity, 0))
 
-    def put_file(self, one: RunFile, content: bytes) -> None:
+    def put_file(self, file: RunFile, content: bytes) -> None:
         """Take a file from elsewhere, whose content was checked; the lock is held."""
         with self._explained():
-            (self.path / one.name).write_bytes(content)
+            (self.path / file.name).write_bytes(content)
 
     def take(self, manifest: Manifest) -> None:
         """Take a manifest from elsewhere, whose files are here; the lock is held."""
@@ -180,7 +180,7 @@ class SharedTable:
     def commit(self, batch: int, generation: int, offsets: Mapping[str, int]) -> None:
         """Make what was written part of the table; the lock is held."""
         small = {**self.manifest.small, **{key: value for key, value in self._small.items() if value is not None}}
-        files = {**self.manifest.files, **{key: one for key, one in self._files.items() if one is not None}}
+        files = {**self.manifest.files, **{key: file for key, file in self._files.items() if file is not None}}
         for key in self._small.keys() | self._files.keys():
             if self._small.get(key) is None:
                 small.pop(key, None)
@@ -217,45 +217,47 @@ class SharedTable:
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, Any]]:
         """Return the rows in key order."""
-        known = {*self.manifest.small, *self.manifest.files, *self._small, *self._files}
-        for key in sorted(known):
+        keys = {*self.manifest.small, *self.manifest.files, *self._small, *self._files}
+        for key in sorted(keys):
             inside = key.startswith(prefix) and key >= start and (stop is None or key < stop)
             if inside and (value := self._get(key)) is not None:
                 yield key, value
 
     def _get(self, key: bytes) -> Any:
         if key in self._small:
-            one = self._files[key]
-            return self._small[key] if one is None else self._mapped(one)
-        if (found := self.manifest.files.get(key)) is not None:
-            return self._mapped(found)
+            written = self._files[key]
+            return self._small[key] if written is None else self._mapped(written)
+        if (file := self.manifest.files.get(key)) is not None:
+            return self._mapped(file)
         return self.manifest.small.get(key)
 
     def _sealed(self, value: bytes) -> RunFile:
-        one = RunFile(f"{_RUN}{secrets.token_hex(8)}.arrow", len(value))
+        file = RunFile(f"{_RUN}{secrets.token_hex(8)}.arrow", len(value))
         with self._explained():
-            (self.path / one.name).write_bytes(value)
+            (self.path / file.name).write_bytes(value)
         self.at("run sealed")
-        return one
+        return file
 
-    def _mapped(self, one: RunFile) -> memoryview:
-        found = self._maps.get(one.name)
-        if found is None:
-            with self._explained(), (self.path / one.name).open("rb") as file:
-                found = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
-            self._maps[one.name] = found
-        return found
+    def _mapped(self, file: RunFile) -> memoryview:
+        content = self._maps.get(file.name)
+        if content is None:
+            with self._explained(), (self.path / file.name).open("rb") as opened:
+                content = memoryview(mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ))
+            self._maps[file.name] = content
+        return content
 
     def _take(self, manifest: Manifest) -> None:
         self.manifest = manifest
         self._small, self._files = {}, {}
-        names = {one.name for one in manifest.files.values()}
+        names = {file.name for file in manifest.files.values()}
         self._maps = {name: content for name, content in self._maps.items() if name in names}
 
-    def _is(self, found: Manifest, generation: int, offsets: Mapping[str, int]) -> bool:
-        return (found.table, found.generation, found.boot) == (self._identity, generation, self._boot) and dict(
-            found.offsets
-        ) == dict(offsets)
+    def _is(self, manifest: Manifest, generation: int, offsets: Mapping[str, int]) -> bool:
+        return (manifest.table, manifest.generation, manifest.boot) == (
+            self._identity,
+            generation,
+            self._boot,
+        ) and dict(manifest.offsets) == dict(offsets)
 
     def _manifests(self) -> Iterator[Manifest]:
         """Yield the manifests that can be read, the newest first."""
@@ -278,7 +280,7 @@ class SharedTable:
     def _sound(self, manifest: Manifest) -> bool:
         """Whether all files are there, written since the machine has started."""
         try:
-            whole = all((self.path / one.name).stat().st_size == one.size for one in manifest.files.values())
+            whole = all((self.path / file.name).stat().st_size == file.size for file in manifest.files.values())
         except OSError:
             return False
         return whole and manifest.boot == self._boot
@@ -288,10 +290,10 @@ class SharedTable:
         names = self._names()
         keep = set(names[:_KEPT])
         used = {
-            one.name
+            file.name
             for manifest in self._manifests()
             if manifest_name(manifest.batch) in keep
-            for one in manifest.files.values()
+            for file in manifest.files.values()
         }
         with self._explained():
             for name in os.listdir(self.path):  # noqa: PTH208

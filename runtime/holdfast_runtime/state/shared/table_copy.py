@@ -43,31 +43,35 @@ class TableCopy:
 
     def restore(self, table: SharedTable, generation: int, offsets: Mapping[str, int]) -> bool:
         """Fill an empty table from the newest copy of this generation that is not ahead; return whether there is."""
-        for found in self._manifests():
-            behind = all(found.offsets.get(name, 0) <= end for name, end in offsets.items())
-            if (found.table, found.generation) == (self._identity, generation) and behind and self._taken(table, found):
+        for manifest in self._manifests():
+            behind = all(manifest.offsets.get(name, 0) <= end for name, end in offsets.items())
+            if (
+                (manifest.table, manifest.generation) == (self._identity, generation)
+                and behind
+                and self._taken(table, manifest)
+            ):
                 return True
         return False
 
     def newest(self, table: SharedTable) -> bool:
         """Fill an empty table from the newest copy, to look at it; return whether there is one."""
-        return any(self._taken(table, found) for found in self._manifests())
+        return any(self._taken(table, manifest) for manifest in self._manifests())
 
-    def _taken(self, table: SharedTable, found: Manifest) -> bool:
+    def _taken(self, table: SharedTable, manifest: Manifest) -> bool:
         # Threads, as reading, checking and writing each leave the others something to do.
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            whole = all(threads.map(partial(self._fetched, table), found.files.values()))
+            whole = all(threads.map(partial(self._fetched, table), manifest.files.values()))
         if whole:
-            table.take(found)
+            table.take(manifest)
         else:
             table.drop()
         return whole
 
-    def _fetched(self, table: SharedTable, one: RunFile) -> bool:
-        content = self._storage.read(one.name)
-        if content is None or len(content) != one.size or crc32(content) != one.crc:
+    def _fetched(self, table: SharedTable, file: RunFile) -> bool:
+        content = self._storage.read(file.name)
+        if content is None or len(content) != file.size or crc32(content) != file.crc:
             return False
-        table.put_file(one, content)
+        table.put_file(file, content)
         return True
 
     def due(self, manifest: Manifest, starts: Mapping[str, int]) -> bool:
@@ -80,8 +84,8 @@ class TableCopy:
         lacks = any(self._last.offsets.get(name, 0) < start for name, start in starts.items())
         if self._last.generation != manifest.generation or lacks:
             return True
-        known = {one.name for one in self._last.files.values()}
-        new = sum(one.size for one in manifest.files.values() if one.name not in known)
+        names = {file.name for file in self._last.files.values()}
+        new = sum(file.size for file in manifest.files.values() if file.name not in names)
         return new >= max(_LEAST_BYTES, manifest.bytes // 2) or manifest.batch - self._last.batch >= _MANY_BATCHES
 
     def upload(self, table: SharedTable) -> None:
@@ -108,14 +112,14 @@ class TableCopy:
     def _new(self, table: SharedTable) -> tuple[Manifest, Manifest, dict[bytes, memoryview]]:
         """Return the manifest, the one that was uploaded before, and the content of files that are new."""
         manifest, before = table.manifest, next(self._manifests(), Manifest(self._identity, 0))
-        known = {one.name for one in before.files.values()}
+        names = {file.name for file in before.files.values()}
         # Maps of files stay, though their names may go meanwhile.
-        keys = [key for key, one in manifest.files.items() if one.name not in known]
+        keys = [key for key, file in manifest.files.items() if file.name not in names]
         return manifest, before, dict(zip(keys, table.get_many(keys), strict=True))
 
     def _write(self, manifest: Manifest, before: Manifest, contents: Mapping[bytes, memoryview]) -> None:
-        there, known = set(self._storage.names()), {one.name: one for one in before.files.values()}
-        files = {key: known.get(one.name, one) for key, one in manifest.files.items()}
+        stored, files_before = set(self._storage.names()), {file.name: file for file in before.files.values()}
+        files = {key: files_before.get(file.name, file) for key, file in manifest.files.items()}
         for key, content in contents.items():
             files[key] = replace(files[key], crc=crc32(content))
             self._storage.write(files[key].name, [content])
@@ -123,14 +127,16 @@ class TableCopy:
         self._storage.write(manifest_name(manifest.batch), [written.text().encode()], replace=True)
         self._last = written
         # Whoever restores the copy before this one can still do so.
-        kept = (written, before)
-        used = {one.name for some in kept for one in some.files.values()} | {manifest_name(some.batch) for some in kept}
+        restorable_manifests = (written, before)
+        used = {file.name for manifest in restorable_manifests for file in manifest.files.values()} | {
+            manifest_name(manifest.batch) for manifest in restorable_manifests
+        }
         with obsolete_may_stay(self._storage):
-            for _ in self._storage.delete(there - used):
+            for _ in self._storage.delete(stored - used):
                 pass
 
     def _manifests(self) -> Iterator[Manifest]:
-        for name in sorted((one for one in self._storage.names() if one.startswith(_PREFIX)), reverse=True):
+        for name in sorted((name for name in self._storage.names() if name.startswith(_PREFIX)), reverse=True):
             content = self._storage.read(name)
             with suppress(ValueError, KeyError, TypeError):
                 if content is not None:

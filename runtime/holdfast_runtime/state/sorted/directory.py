@@ -1,4 +1,4 @@
-"""The directory of a bucket of runs: its runs, their pieces, the merges under way, and how it is stored.
+"""The directory of a bucket: its runs, their pieces and the merges under way, and its form in the table.
 
 Plain values. Must not read or write tables.
 """
@@ -12,14 +12,14 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class RunPiece:
-    """Rows of a run that are stored together."""
+    """The entry of a piece: rows of a run that are stored as one value."""
 
     number: int
     rows: int
     low: int
     """The hash of its first row."""
     high: int
-    """That of its last one."""
+    """The hash of its last row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +33,25 @@ class SortedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunMerge:
-    """A merge under way."""
+    """A merge under way, from runs of one level into a run of the next."""
 
     target: int
+    """The number of the run that is written."""
     sources: tuple[int, ...]
+    """The numbers of the runs that are read, older ones first."""
     bound: int
-    """Rows with a lower hash are in the target."""
+    """The lowest hash that is not merged yet: rows with a lower one are in the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketDirectory:
-    """What a bucket holds; runs in the order in which their rows came."""
+    """The runs of a bucket, older ones first, and the merges of them that are under way."""
 
     runs: tuple[SortedRun, ...] = ()
     merges: tuple[RunMerge, ...] = ()
 
     def bound(self, run: SortedRun) -> int:
-        """Return the hash from which the run's rows count."""
+        """Return the lowest hash to read from a run: its rows with lower ones are in the target of a merge."""
         return max((merge.bound for merge in self.merges if run.number in merge.sources), default=0)
 
     def run(self, number: int) -> SortedRun:
@@ -57,11 +59,11 @@ class BucketDirectory:
         return next(run for run in self.runs if run.number == number)
 
     def parts(self, bucket: int, runs: Iterable[SortedRun]) -> "list[RunPart]":
-        """Return some of its runs, each from where its rows count."""
+        """Return these runs of the bucket, each with its bound."""
         return [RunPart(bucket, run, self.bound(run)) for run in runs]
 
     def text(self) -> bytes:
-        """Return it as it is stored."""
+        """Return the directory as JSON, as it is stored."""
         tree = {
             "format": FORMAT,
             "runs": [
@@ -74,7 +76,7 @@ class BucketDirectory:
 
     @classmethod
     def read(cls, text: bytes) -> "BucketDirectory":
-        """Return the directory in a stored text."""
+        """Return the directory from the JSON that `text` made."""
         tree = json.loads(text)
         runs = (
             SortedRun(number, level, tuple(RunPiece(*piece) for piece in pieces))
@@ -86,7 +88,7 @@ class BucketDirectory:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A run of a bucket, from the hash on from which its rows count."""
+    """The rows of a run whose hash is at least `bound`; those with lower ones are in the target of a merge."""
 
     bucket: int
     run: SortedRun

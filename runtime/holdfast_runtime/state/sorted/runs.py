@@ -1,21 +1,22 @@
-"""Sorted columnar runs in one table of a task's store: what windows, joins, deduplication and tables stand on.
+"""Sorted columnar runs in one table of a task's store, merged level by level: the state of windows, joins and tables.
 
 Rows lie in buckets, numbered by time. A batch appends one run to a bucket: its rows in the order of their keys' hashes,
-cut into pieces of at most 64 Ki rows or 4 MiB. Six runs of one level are merged into one of the next, `tidy` by `tidy`:
-so a batch never pays for all that is held. A merge under way has a bound: rows with a lower hash are in its target, all
-others still in its sources. A row per key and batch is never read to be changed: a newer run says more or something
-else, and `combine` tells what several runs say together.
+cut into pieces of at most 64 Ki rows or 4 MiB. Six runs of one level are merged into one of the next, a few pieces with
+each `tidy`, so that no batch pays for all rows of a bucket. A merge under way has a bound: rows with a lower hash are
+in its target, all others still in its sources. Stored rows are never read to be changed: a batch appends newer rows of
+the key, and `combine` makes the current rows of a key from those in all runs.
 
     d <bucket>                   the directory of the bucket: its runs, their pieces and bounds, its merges
     p <bucket> <run> <piece>     the rows of a piece: an Arrow record batch without its schema, the hashes in front
-    m <bucket> <run> <piece>     a bit for each of these rows, if rows are marked; it moves with its row
+    m <bucket> <run> <piece>     the marks of these rows, a bit each, if rows are marked; merges take them along
     s                            the schema of all rows, see `schema`
     n                            the number of the next run
-    t                            pieces that no directory names any more
+    t                            the keys of pieces that no directory names any more
 
-What a directory no longer names is deleted a batch later, without undo: the undo of a batch takes back the directory,
-and what that names must still be there. No number of a run is given twice: a bucket that is dropped and comes back
-would have pieces of the very names that are to be deleted. Must not know time, keys or verbs.
+Pieces that no directory names any more are deleted by the next batch, without undo: undoing a batch brings back the
+directory before it, and the pieces that it names must still be there. No number of a run is used twice: otherwise a
+bucket that is dropped and filled again would have pieces under keys that are to be deleted. Must not know time, keys
+or verbs.
 """
 
 import itertools
@@ -42,21 +43,21 @@ _TIDIED = 4
 _LEAST_TIDIED = 64 * 1024
 _HASHES = pa.field("#", pa.uint64(), nullable=False)
 MARKED = pa.field("#marked", pa.bool_())
-"""The column of rows that can be marked, behind their own."""
+"""The column with the marks of rows, behind the columns of the schema."""
 _BUCKET = Struct(">Q")
 _NUMBER = Struct(">Q")
 _NUMBERS = Struct(">QQI")
 _SHIFT = 2**63
 """Buckets before 1970 are negative, and must come first."""
 ASIDE = 2**62
-"""A bucket behind all times, for rows that are not of a stretch of time."""
+"""The bucket of rows that belong to no stretch of time, behind all buckets that are one."""
 _NEXT, _TRASH = b"n", b"t"
 PIECE = b"p"
-"""What the keys of pieces begin with, the only large values here."""
+"""The first byte of the keys of pieces, whose values are the only large ones of the table."""
 
 
 class RunsTable(Protocol):
-    """What runs need of a table of the store."""
+    """The methods of a table of the store that runs call."""
 
     @property
     def name(self) -> str:
@@ -77,11 +78,12 @@ class RunsTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeldPiece(HashedRows):
-    """The rows of a piece that count, as they are kept."""
+    """The rows of a stored piece, uncombined, without those that a merge has taken into its target."""
 
     key: bytes
+    """The key under which the piece is stored."""
     first: int
-    """How many rows of the piece are before them."""
+    """The place of the first of these rows in the stored piece."""
 
 
 class Runs:
@@ -97,9 +99,11 @@ class Runs:
         width: int | None = None,
         marked: bool = False,
     ) -> None:
-        """Raise `RunsSchemaError` if other rows are there. `width`: of a bucket in microseconds, for those who look.
+        """Raise `RunsSchemaError` if the table holds rows with other columns than those of `schema`.
 
-        `marked`: rows have one more column, `MARKED`, which is kept apart and can be set later.
+        `combine`: makes the current rows of each key from its rows in all runs. `most`: the rows and bytes of a piece.
+        `width`: the length of a bucket in microseconds, stored for tools that show it. `marked`: rows have one more
+        column, `MARKED`, which is stored apart from them, so that `mark` can set it later.
         """
         self._table, self._combine, self._most = table, combine, most
         self._settle: Combine = as_they_are
@@ -109,18 +113,21 @@ class Runs:
         self._schema = pa.schema([*schema, MARKED]) if marked else schema
 
     def settling(self, settle: Combine) -> Self:
-        """Let merges do this with combined rows of which there are no older ones; return the runs."""
+        """Set a function for the combined rows of merges that take the oldest run of a bucket; return `self`.
+
+        No run has older rows of these keys, so the function may leave out deletions.
+        """
         self._settle = settle
         return self
 
     def buckets(self, before: int | None = None) -> Iterator[int]:
-        """Yield the buckets that hold anything, in ascending order; with `before`, only lower ones."""
+        """Yield the numbers of the buckets that have runs, ascending; `before`: only numbers below this one."""
         stop = None if before is None else b"d" + _BUCKET.pack(before + _SHIFT)
         for key, _ in self._table.scan(b"d", stop=stop):
             yield _BUCKET.unpack(key[1:])[0] - _SHIFT
 
     def append(self, bucket: int, rows: HashedRows) -> None:
-        """Add rows to a bucket, as its newest run."""
+        """Append rows, in the order of their hashes, to a bucket as its newest run; without rows, do nothing."""
         if not len(rows.hashes):
             return
         self._declared.keep(self._table)
@@ -130,64 +137,67 @@ class Runs:
         self._keep(bucket, replace(directory, runs=(*directory.runs, run)))
 
     def spread(self, buckets: Rows, rows: HashedRows) -> list[int]:
-        """Add rows to the bucket of each; return these buckets."""
-        found: list[int] = np.unique(buckets).tolist()
-        for bucket in found:
-            here = np.flatnonzero(buckets == bucket)
-            part = rows.rows if len(found) == 1 else rows.rows.take(pa.array(here))
-            self.append(bucket, HashedRows(rows.hashes[here], part))
-        return found
+        """Append each row to its bucket of `buckets`, as one run per bucket; return the distinct buckets, ascending."""
+        distinct_buckets: list[int] = np.unique(buckets).tolist()
+        for bucket in distinct_buckets:
+            places = np.flatnonzero(buckets == bucket)
+            part = rows.rows if len(distinct_buckets) == 1 else rows.rows.take(pa.array(places))
+            self.append(bucket, HashedRows(rows.hashes[places], part))
+        return distinct_buckets
 
-    def find(self, bucket: int, wanted: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
-        """Look ascending hashes up in a bucket, piece by piece, older runs first."""
-        for held in self.pieces(bucket, wanted):
-            first = int(np.searchsorted(wanted, held.hashes[0], side="left"))
-            last = int(np.searchsorted(wanted, held.hashes[-1], side="right"))
-            found = find_hashes(held.hashes, wanted[first:last])
-            # Places are those of `wanted` as it was given: hashes outside of the piece match nothing.
-            yield held, found.spread(np.arange(first, last), len(wanted))
+    def find(self, bucket: int, probes: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
+        """Look up ascending hashes in a bucket; yield pieces, of older runs first, each with the matches of `probes`.
 
-    def pieces(self, bucket: int, wanted: Words | None = None) -> Iterator["HeldPiece"]:
-        """Yield the rows of a bucket as they are kept, older runs first; `wanted`: only pieces that may hold these."""
+        The matches have a range of places in the piece for each of `probes`, empty if the piece does not have the hash.
+        """
+        for piece in self.pieces(bucket, probes):
+            first = int(np.searchsorted(probes, piece.hashes[0], side="left"))
+            last = int(np.searchsorted(probes, piece.hashes[-1], side="right"))
+            matches = find_hashes(piece.hashes, probes[first:last])
+            # Only these probes can be in the piece: the ranges of all others are empty.
+            yield piece, matches.spread(np.arange(first, last), len(probes))
+
+    def pieces(self, bucket: int, probes: Words | None = None) -> Iterator["HeldPiece"]:
+        """Yield the pieces of a bucket, of older runs first; `probes`: only pieces that may hold such a hash."""
         directory = self._directory(bucket)
         for run in directory.runs:
             bound = directory.bound(run)
             for piece in run.pieces:
                 if piece.high < bound:
                     continue
-                if wanted is not None:
-                    first = int(np.searchsorted(wanted, np.uint64(max(piece.low, bound)), side="left"))
-                    if first == int(np.searchsorted(wanted, np.uint64(piece.high), side="right")):
+                if probes is not None:
+                    first = int(np.searchsorted(probes, np.uint64(max(piece.low, bound)), side="left"))
+                    if first == int(np.searchsorted(probes, np.uint64(piece.high), side="right")):
                         continue
-                at = _piece_key(bucket, run.number, piece.number)
-                whole = self._read(at)
-                rows = whole.between(bound, END_OF_HASHES)
+                key = _piece_key(bucket, run.number, piece.number)
+                whole_piece = self._read(key)
+                rows = whole_piece.between(bound, END_OF_HASHES)
                 if len(rows.hashes):
-                    yield HeldPiece(rows.hashes, rows.rows, at, len(whole.hashes) - len(rows.hashes))
+                    yield HeldPiece(rows.hashes, rows.rows, key, len(whole_piece.hashes) - len(rows.hashes))
 
     def piece(self, key: bytes, first: int) -> "HeldPiece":
-        """Return a piece that was found before in this batch."""
+        """Return again a piece that `pieces` or `find` yielded in this batch, by its `key` and `first`."""
         whole = self._read(key)
         rows = whole.part(first, len(whole.hashes))
         return HeldPiece(rows.hashes, rows.rows, key, first)
 
     def mark(self, piece: "HeldPiece", places: Rows) -> None:
-        """Mark rows of a piece."""
+        """Set the marks of the rows at these places of a piece."""
         (key,) = _mark_keys([piece.key])
         (value,) = self._table.get_many([key])
         assert value is not None  # noqa: S101 - written with the piece
         bits = np.frombuffer(value, np.uint8).copy()
-        at = places + piece.first
-        np.bitwise_or.at(bits, at >> 3, np.uint8(1) << (at & 7).astype(np.uint8))
+        bit_places = places + piece.first
+        np.bitwise_or.at(bits, bit_places >> 3, np.uint8(1) << (bit_places & 7).astype(np.uint8))
         self._table.put_many([key], [bits.tobytes()])
 
     def read(
         self, buckets: Sequence[int], low: int = 0, before: int | None = None, combine: Combine | None = None
     ) -> Iterator[HashedRows]:
-        """Yield the rows of these buckets from a hash on, combined, in the order of hashes, in chunks that share none.
+        """Yield the combined rows of these buckets whose hash is at least `low`, in chunks, in the order of hashes.
 
-        What an earlier bucket holds counts as older. `before`: only runs with a lower number. `combine`: in this way
-        and not as runs are merged.
+        All rows with one hash are in the same chunk. Rows of an earlier one of `buckets` count as older. `before`: only
+        runs with a number below this one. `combine`: combines rows instead of the function that merges use.
         """
         parts: list[RunPart] = []
         for bucket in buckets:
@@ -199,29 +209,29 @@ class Runs:
                 yield rows
 
     def size(self, bucket: int) -> tuple[int, int]:
-        """Return how many runs and rows a bucket has; rows of which some are merged already may count twice."""
+        """Return the number of runs and of rows in a bucket; rows of a merge under way may count twice."""
         runs = self._directory(bucket).runs
         return len(runs), sum(piece.rows for run in runs for piece in run.pieces)
 
     def drop(self, bucket: int) -> None:
-        """Forget a bucket."""
+        """Delete the directory of a bucket; its pieces are deleted by the next batch, see `purge`."""
         directory = self._directory(bucket)
         self._throw(bucket, ((run, piece) for run in directory.runs for piece in run.pieces))
         self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [None])
 
     def tidy(self, bucket: int, budget: int) -> int:
-        """Merge runs of a bucket, about so many rows at most; return how many rows were read."""
+        """Advance merges of a bucket until `budget` rows were read or no merge is left; return how many were read."""
         directory, spent = self._directory(bucket), 0
-        begun = directory
+        directory_before = directory
         while spent < budget:
             directory = self._with_merge(directory)
             if not directory.merges:
                 break
             # The lowest level first: what it leaves is what the next batches have to look through.
-            merge = min(directory.merges, key=lambda one: directory.run(one.target).level)
+            merge = min(directory.merges, key=lambda candidate: directory.run(candidate.target).level)
             directory, rows = self._advance(bucket, directory, merge)
             spent += rows
-        if directory is not begun:
+        if directory is not directory_before:
             self._keep(bucket, directory)
         return spent
 
@@ -231,20 +241,20 @@ class Runs:
         return 0 if value is None else int(_NUMBER.unpack(value)[0])
 
     def tidy_after(self, buckets: Iterable[int], appended: int) -> None:
-        """Merge runs of these buckets, in proportion to the rows that a batch has appended to them."""
+        """Advance merges of these buckets, by some rows for each of the `appended` rows that the batch has appended."""
         budget = max(_TIDIED * appended, _LEAST_TIDIED)
         for bucket in buckets:
             budget -= self.tidy(bucket, budget)
 
     def purge(self) -> None:
-        """Delete what earlier batches have thrown away; once in a batch, before anything is thrown away in it."""
+        """Delete the pieces that earlier batches took out of directories; once per batch, before it takes out any."""
         trash = self._trash()
         if trash:
             self._table.purge(trash)
             self._table.put_many([_TRASH], [None])
 
     def _with_merge(self, directory: BucketDirectory) -> BucketDirectory:
-        """Begin a merge where enough runs of a level are at rest."""
+        """Return the directory with a new merge, if a level has `FAN_IN` runs that no merge uses; else unchanged."""
         busy = {number for merge in directory.merges for number in (merge.target, *merge.sources)}
         levels: dict[int, list[SortedRun]] = {}
         for run in directory.runs:
@@ -254,17 +264,17 @@ class Runs:
             if len(runs) >= FAN_IN:
                 sources = tuple(run.number for run in runs)
                 target = SortedRun(self._new_number(), level + 1, ())
-                # In the place of its newest source: runs stay in the order in which their rows came.
-                at = directory.runs.index(runs[-1]) + 1
+                # Right behind its newest source: runs stay in the order in which their rows came.
+                place = directory.runs.index(runs[-1]) + 1
                 return replace(
                     directory,
-                    runs=(*directory.runs[:at], target, *directory.runs[at:]),
+                    runs=(*directory.runs[:place], target, *directory.runs[place:]),
                     merges=(*directory.merges, RunMerge(target.number, sources, 0)),
                 )
         return directory
 
     def _advance(self, bucket: int, directory: BucketDirectory, merge: RunMerge) -> tuple[BucketDirectory, int]:
-        """Take one step of a merge."""
+        """Merge the next range of hashes; return the directory after that, and how many rows were read."""
         sources = [directory.run(number) for number in merge.sources]
         rows, bound = self._range(directory.parts(bucket, sources), merge.bound, self._combine)
         read = len(rows.hashes)
@@ -275,22 +285,30 @@ class Runs:
         pieces = (*target.pieces, *self._write(bucket, target.number, after, rows))
         done = tuple((run, piece) for run in sources for piece in run.pieces if piece.high < bound)
         self._throw(bucket, done)
-        gone = {(run.number, piece.number) for run, piece in done}
+        merged_pieces = {(run.number, piece.number) for run, piece in done}
         runs = tuple(
             replace(run, pieces=pieces)
             if run is target
-            else replace(run, pieces=tuple(one for one in run.pieces if (run.number, one.number) not in gone))
+            else replace(
+                run, pieces=tuple(piece for piece in run.pieces if (run.number, piece.number) not in merged_pieces)
+            )
             for run in directory.runs
         )
         if bound >= END_OF_HASHES:
             runs = tuple(run for run in runs if run.number not in merge.sources and (run is not target or run.pieces))
-            merges = tuple(one for one in directory.merges if one is not merge)
+            merges = tuple(running_merge for running_merge in directory.merges if running_merge is not merge)
         else:
-            merges = tuple(replace(one, bound=bound) if one is merge else one for one in directory.merges)
+            merges = tuple(
+                replace(running_merge, bound=bound) if running_merge is merge else running_merge
+                for running_merge in directory.merges
+            )
         return replace(directory, runs=runs, merges=merges), read
 
     def _range(self, parts: Sequence[RunPart], low: int, combine: Combine) -> tuple[HashedRows, int]:
-        """Return the next rows of these runs from a hash on, combined, and the hash from which others follow."""
+        """Return the combined rows of the next range of hashes, which starts at `low`, and the hash behind the range.
+
+        The range ends where the next piece of one of the runs ends; behind the last one, it is `END_OF_HASHES`.
+        """
         left = [(part, [piece for piece in part.run.pieces if piece.high >= max(low, part.bound)]) for part in parts]
         ends = [pieces[0].high + 1 for _, pieces in left if pieces]
         if not ends:
@@ -298,13 +316,13 @@ class Runs:
         end = min(ends)
         if all(pieces[-1].high < end for _, pieces in left if pieces):
             end = END_OF_HASHES
-        found = [
+        chunks = [
             self._read(_piece_key(part.bucket, part.run.number, piece.number)).between(max(low, part.bound), end)
             for part, pieces in left
             for piece in pieces
             if piece.low < end
         ]
-        return combine(HashedRows.joined(found)), end
+        return combine(HashedRows.joined(chunks)), end
 
     def _directory(self, bucket: int) -> BucketDirectory:
         (value,) = self._table.get_many([b"d" + _BUCKET.pack(bucket + _SHIFT)])
@@ -361,7 +379,7 @@ class Runs:
     def _trash(self) -> list[bytes]:
         (value,) = self._table.get_many([_TRASH])
         size = 1 + _NUMBERS.size
-        return [] if value is None else [value[at : at + size] for at in range(0, len(value), size)]
+        return [] if value is None else [value[start : start + size] for start in range(0, len(value), size)]
 
 
 def _piece_key(bucket: int, run: int, piece: int) -> bytes:

@@ -1,8 +1,8 @@
-"""What rows in runs look like, kept once in their table: columns, types, and the length of buckets in time.
+"""The schema of the rows in runs, stored once in their table: columns, types, and the length of a bucket in time.
 
-Pieces are written without it, so rows that are read as other columns would be garbage that nobody notices. People read
-tables without the code of their steps, too. Columns whose names begin with `#` are the step's own, all others are the
-key. Must not know verbs.
+Pieces are stored without it: read with the columns of another schema they would be garbage, and nobody would notice.
+It also lets tools read tables without the code of the step. Columns whose names begin with `#` are the step's own, all
+others are the key. Must not know verbs.
 """
 
 import base64
@@ -17,15 +17,15 @@ from holdfast.errors import UserActionError
 from holdfast_runtime.state.errors import parsing_state
 
 FORMAT = 2
-"""Of rows in runs, and of what steps keep beside them; 1 had their own times in milliseconds."""
+"""The format of rows in runs, and of what steps store beside them; format 1 had the steps' times in milliseconds."""
 OWN = "#"
-"""What names of a step's own columns begin with."""
+"""The prefix of the names of a step's own columns."""
 _KEY = b"s"
 _MEANING, _TIME = b"holdfast", b"time"
 
 
 class SchemaTable(Protocol):
-    """What is needed of a table of the store."""
+    """The methods of a table of the store that `RunsSchema` calls."""
 
     @property
     def name(self) -> str:
@@ -38,26 +38,26 @@ class SchemaTable(Protocol):
         """Write these values; None deletes."""
 
 
-def check_format(found: object) -> None:
-    """Raise `ValueError` if what is kept has another format: its times would be misread."""
-    if found != FORMAT:
-        message = f"it has format {found}, and this release reads {FORMAT}"
+def check_format(stored: object) -> None:
+    """Raise `ValueError` if `stored`, the format of stored rows, is not `FORMAT`: times would be misread."""
+    if stored != FORMAT:
+        message = f"it has format {stored}, and this release reads {FORMAT}"
         raise ValueError(message)
 
 
 def time_column(name: str) -> pa.Field:
-    """Return a column of times in microseconds since 1970, which people see as moments."""
+    """Return a column of times in microseconds since 1970, with metadata that lets tools show them as moments."""
     return pa.field(name, pa.int64(), metadata={_MEANING: _TIME})
 
 
 def is_time(column: pa.Field) -> bool:
-    """Whether it is a column of such times."""
+    """Whether a column is one that `time_column` made."""
     return (column.metadata or {}).get(_MEANING) == _TIME
 
 
 @dataclass(frozen=True, slots=True)
 class RunsSchema:
-    """What the rows of a table look like."""
+    """The columns of the rows in a table's runs, and the length of its buckets."""
 
     rows: pa.Schema
     width: int | None = None
@@ -65,30 +65,30 @@ class RunsSchema:
 
     @classmethod
     def kept_in(cls, table: SchemaTable) -> "RunsSchema | None":
-        """Return what the table says; None if it never had rows in runs."""
+        """Return the schema that is stored in a table; None if no rows were ever appended to its runs."""
         (value,) = table.get_many([_KEY])
         return None if value is None else _decoded(value, table.name)
 
     def check(self, table: SchemaTable) -> None:
-        """Raise `RunsSchemaError` if the table holds rows with other columns."""
-        kept = RunsSchema.kept_in(table)
-        if kept is not None and _columns(kept.rows) != _columns(self.rows):
+        """Raise `RunsSchemaError` if the schema that is stored in the table has other columns."""
+        stored = RunsSchema.kept_in(table)
+        if stored is not None and _columns(stored.rows) != _columns(self.rows):
             message = (
-                f"the state in table {table.name} has the columns {_listed(kept.rows)}, but the step keeps "
+                f"the state in table {table.name} has the columns {_listed(stored.rows)}, but the step keeps "
                 f"{_listed(self.rows)}: it is state of another `by` or `compute`, or of columns with other types. "
                 "Undo that change, or set a new spec.runId, which starts with empty state"
             )
             raise UserActionError(message, code="RunsSchemaError")
 
     def keep(self, table: SchemaTable) -> None:
-        """Write it to the table, unless it is there."""
+        """Store the schema in the table, unless it is stored already."""
         value = _encoded(self)
         if table.get_many([_KEY]) != [value]:
             table.put_many([_KEY], [value])
 
 
 def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    """Names as Spark compares them, and types; whether a column may be null says nothing about how it is stored."""
+    """Return names as Spark compares them, and types; a nullable column is stored like any other."""
     return [(field.name.lower(), field.type) for field in schema]
 
 

@@ -1,8 +1,8 @@
-"""Runs as people look at them: rows with columns, of all keys or of one, read without the step they belong to.
+"""The runs of a table as tools show them: the rows of all keys or of one, read without the code of the step.
 
-Rows come as they are kept. A key may have several, which its step would combine or choose from; in each bucket older
-ones come first. Of a table, it is the newest. The step's own columns come behind those of the key, under plain names.
-Must not write anything, and must not know verbs.
+Rows come as they are stored. A key may have several, which its step would combine; in each bucket, older ones come
+first. Only where the newest row of a key counts, as in tables, older ones are left out. The step's own columns come
+behind those of the key, without the prefix of their names. Must not write anything, and must not know verbs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,11 +19,11 @@ from holdfast_runtime.state.sorted.runs import ASIDE, Runs
 from holdfast_runtime.state.sorted.schema import OWN, RunsSchema, is_time
 
 MOMENT = pa.timestamp("us", "UTC")
-"""The type of the step's own times."""
+"""The type in which the view shows the step's own times."""
 
 
 class ReadableTable(Protocol):
-    """What a view needs of a table."""
+    """The methods of a table that a view calls."""
 
     @property
     def name(self) -> str:
@@ -38,38 +38,40 @@ class ReadableTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunsSize:
-    """How much a table holds."""
+    """The size of the runs in a table."""
 
     rows: int
-    """Rows that are being merged may count twice."""
+    """The number of rows; those of a merge under way may count twice."""
     runs: int
     oldest: Micros | None
-    """When its first bucket begins, in microseconds since 1970; None if buckets are not of time, or there is none."""
+    """The start of the first bucket in microseconds since 1970; None if buckets are not of time, or there is none."""
     newest: Micros | None
-    """When its last bucket begins."""
+    """The start of the last bucket."""
 
 
 class RunsView:
-    """The runs in one table of a store."""
+    """The runs in one table of a store, to be read only."""
 
     def __init__(self, table: ReadableTable, schema: RunsSchema) -> None:
         self._table, self._newest = table, newest_in(schema.rows)
         self._runs = Runs(_Unchanged(table), schema.rows, self._newest or as_they_are)
         self._width = schema.width
         names = schema.rows.names
-        self._key = [at for at, name in enumerate(names) if not name.startswith(OWN)]
-        self._own = [at for at, name in enumerate(names) if name.startswith(OWN) and name != DELETED]
-        self.key = pa.schema([schema.rows.field(at) for at in self._key])
+        self._key = [place for place, name in enumerate(names) if not name.startswith(OWN)]
+        self._own = [place for place, name in enumerate(names) if name.startswith(OWN) and name != DELETED]
+        self.key = pa.schema([schema.rows.field(place) for place in self._key])
         """The columns of the key."""
-        own = [schema.rows.field(at) for at in self._own]
-        self.own = pa.schema([(one.name.removeprefix(OWN), MOMENT if is_time(one) else one.type) for one in own])
+        own_columns = [schema.rows.field(place) for place in self._own]
+        self.own = pa.schema(
+            [(column.name.removeprefix(OWN), MOMENT if is_time(column) else column.type) for column in own_columns]
+        )
         """The step's own columns."""
-        self.moments = frozenset(one.name.removeprefix(OWN) for one in own if is_time(one))
-        """Those of them that are moments of event time, which need not be in the calendar."""
+        self.moments = frozenset(column.name.removeprefix(OWN) for column in own_columns if is_time(column))
+        """The names of own columns that are moments of event time; a moment may lie outside of the calendar."""
 
     @classmethod
     def of(cls, table: ReadableTable) -> "RunsView | None":
-        """Return the runs in a table; None if there are none."""
+        """Return the view of the runs in a table; None if it has none."""
         schema = RunsSchema.kept_in(_Unchanged(table))
         return None if schema is None else cls(table, schema)
 
@@ -79,7 +81,7 @@ class RunsView:
         return self._width is not None
 
     def size(self) -> RunsSize:
-        """Return how much there is, without reading the rows."""
+        """Return the size of the runs, read from their directories alone."""
         buckets = list(self._runs.buckets())
         sizes = [self._runs.size(bucket) for bucket in buckets]
         starts = [start for bucket in buckets if (start := self._start(bucket)) is not None]
@@ -87,9 +89,9 @@ class RunsView:
         return RunsSize(sum(rows for _, rows in sizes), sum(runs for runs, _ in sizes), oldest, newest)
 
     def rows(self, key: pa.RecordBatch | None = None) -> Iterator[tuple[Micros | None, pa.RecordBatch]]:
-        """Yield rows with the start of their bucket (None if it is not of time), the earliest bucket first.
+        """Yield the start of a bucket (None if it is not of time) and rows of it, earlier buckets first.
 
-        `key`: one row with the columns of the key; only its rows are read.
+        `key`: one row with the columns of the key; only rows with this key are yielded.
         """
         served = list(self._runs.buckets())
         if self._table.get_many([VERSIONS]) != [None]:
@@ -101,18 +103,18 @@ class RunsView:
                     yield self._start(bucket), self._shown(rows)
 
     def _found(self, bucket: int, key: pa.RecordBatch) -> list[HashedRows]:
-        found: list[HashedRows] = []
-        wanted = KeyColumns.of(key.columns, 1)
-        for held, matches in self._runs.find(bucket, wanted.hashes()):
-            there = KeyColumns.of([held.rows.column(at) for at in self._key], held.rows.num_rows)
-            for mine, theirs in matches.pairs():
-                hit = theirs[same_keys(wanted, mine, there, theirs)]
-                found.append(HashedRows(held.hashes[hit], held.rows.take(pa.array(hit))))
-        found = [some for some in found if len(some.hashes)]
-        return found if self._newest is None or not found else [self._newest(HashedRows.joined(found))]
+        matching: list[HashedRows] = []
+        key_columns = KeyColumns.of(key.columns, 1)
+        for piece, matches in self._runs.find(bucket, key_columns.hashes()):
+            piece_keys = KeyColumns.of([piece.rows.column(place) for place in self._key], piece.rows.num_rows)
+            for key_places, piece_places in matches.pairs():
+                matching_places = piece_places[same_keys(key_columns, key_places, piece_keys, piece_places)]
+                matching.append(HashedRows(piece.hashes[matching_places], piece.rows.take(pa.array(matching_places))))
+        matching = [rows for rows in matching if len(rows.hashes)]
+        return matching if self._newest is None or not matching else [self._newest(HashedRows.joined(matching))]
 
     def _shown(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [rows.column(at) for at in (*self._key, *self._own)]
+        columns = [rows.column(place) for place in (*self._key, *self._own)]
         schema = pa.schema([*self.key, *self.own])
         shown = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(shown, schema=schema)

@@ -45,12 +45,12 @@ class Listing:
 
     def delta(self, batch: int) -> ObjectName | None:
         """Return the delta of this batch; of several, the newest epoch's, because older ones were refused."""
-        found = [one for one in self.deltas if one.batch == batch]
-        return found[-1] if found else None
+        deltas = [delta for delta in self.deltas if delta.batch == batch]
+        return deltas[-1] if deltas else None
 
     def newest_epoch(self, batch: int) -> int | None:
         """Return the newest epoch found in any fence, or in a delta of this batch or a later one."""
-        epochs = [one.epoch for one in self.fences] + [one.epoch for one in self.deltas if one.batch >= batch]
+        epochs = [named.epoch for named in self.fences] + [named.epoch for named in self.deltas if named.batch >= batch]
         return max(epochs, default=None)
 
 
@@ -72,31 +72,31 @@ def fence_name(epoch: int) -> str:
 def listing(names: Iterable[str]) -> Listing:
     """Parse names into a listing, ignoring those that are not Holdfast's."""
     # Names sort like their batches and epochs.
-    found: dict[str, list[ObjectName]] = {"delta": [], "snapshot": [], "fence": []}
+    names_by_kind: dict[str, list[ObjectName]] = {"delta": [], "snapshot": [], "fence": []}
     for name in sorted(names):
         match = _NAME.fullmatch(name)
         if match is not None and match[1]:
-            found[match[1]].append(ObjectName(int(match[2]), int(match[3]), name))
+            names_by_kind[match[1]].append(ObjectName(int(match[2]), int(match[3]), name))
         elif match is not None:
-            found["fence"].append(ObjectName(-1, int(match[5]), name))
-    return Listing(*map(tuple, found.values()))
+            names_by_kind["fence"].append(ObjectName(-1, int(match[5]), name))
+    return Listing(*map(tuple, names_by_kind.values()))
 
 
-def obsolete(found: Listing) -> tuple[str, ...]:
+def obsolete(objects: Listing) -> tuple[str, ...]:
     """Return the names of objects no restore can need, in the order to delete them.
 
     Everything up to the older of the last two snapshots goes. Two are kept, because the newest may turn out damaged. An
     attempt with an older view deletes less than this, never more.
     """
-    batches = sorted({one.batch for one in found.snapshots})
-    gone: list[str] = [one.name for one in found.fences[:-1]]
+    batches = sorted({snapshot.batch for snapshot in objects.snapshots})
+    names: list[str] = [fence.name for fence in objects.fences[:-1]]
     if len(batches) > 1:
         horizon = batches[-2]
         # Delete snapshots first: a snapshot without deltas is harmless, deltas without a snapshot before them are
         # useless.
-        gone += [one.name for one in found.snapshots if one.batch < horizon]
-        gone += [one.name for one in found.deltas if one.batch <= horizon]
-    return tuple(gone)
+        names += [snapshot.name for snapshot in objects.snapshots if snapshot.batch < horizon]
+        names += [delta.name for delta in objects.deltas if delta.batch <= horizon]
+    return tuple(names)
 
 
 FORMAT = 2
@@ -154,11 +154,11 @@ class PackedDelta:
 
 def pack_delta(delta: Delta) -> PackedDelta:
     """Return the content of this delta's object."""
-    one = delta.identity
+    identity = delta.identity
     about = {
-        "app": one.app,
-        "run": one.run,
-        "task": one.task,
+        "app": identity.app,
+        "run": identity.run,
+        "task": identity.task,
         "batch": delta.batch,
         "epoch": delta.epoch,
         "base": delta.base,

@@ -99,8 +99,14 @@ def read_sidecar(place: StorePlace) -> Sidecar | None:
 
 def write_sidecar(place: StorePlace, damage: str | None = None) -> None:
     """Declare the store whole under the running kernel, or damaged, so that it is not used again."""
-    one = place.identity
-    tree = {"format": FORMAT, "app": one.app, "run": one.run, "task": one.task, "bootId": place.boot_id()}
+    identity = place.identity
+    tree = {
+        "format": FORMAT,
+        "app": identity.app,
+        "run": identity.run,
+        "task": identity.task,
+        "bootId": place.boot_id(),
+    }
     if damage is not None:
         tree["damage"] = damage
     temporary = place.path / (_SIDECAR + ".writing")
@@ -190,7 +196,7 @@ def read_last_use(content: bytes) -> LastUse | None:
 def file_stamp(path: Path) -> FileStamp | None:
     """Return the stamp of the file as it is now, or None if it does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - half the time
+        status = os.stat(path)  # noqa: PTH116 - half the time
     except OSError:
         return None
-    return FileStamp(found.st_size, found.st_mtime_ns)
+    return FileStamp(status.st_size, status.st_mtime_ns)

@@ -69,23 +69,23 @@ class OfflineStore:
 
     def tables(self) -> list[TableSize]:
         """Return the tables that were ever written to, sorted by name."""
-        found = []
+        sizes = []
         for name, handle in sorted(self._handles.items()):
             if name.startswith(_TABLE):
                 stat = self._txn.stat(handle)
                 pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
-                found.append(TableSize(name[len(_TABLE) :].decode(), stat["entries"], pages * stat["psize"]))
-        return found
+                sizes.append(TableSize(name[len(_TABLE) :].decode(), stat["entries"], pages * stat["psize"]))
+        return sizes
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return one value, or None if the table does not have the key."""
         handle = self._handles.get(_TABLE + table.encode())
         if handle is None or not key:
             return None
-        found = self._txn.get(fold_key(key), db=handle)
-        if found is None or len(key) <= LONGEST_PLAIN:
-            return found
-        whole, value = unfold(fold_key(key), found)
+        stored = self._txn.get(fold_key(key), db=handle)
+        if stored is None or len(key) <= LONGEST_PLAIN:
+            return stored
+        whole, value = unfold(fold_key(key), stored)
         return value if whole == key else None
 
     def rows(self, table: str) -> Iterator[tuple[bytes, bytes]]:

@@ -110,12 +110,12 @@ class StateTable:
 
     def get_many(self, keys: Keys) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
-        wanted = _listed(keys)
-        self._look(wanted)
-        written, seen = self._written, self._seen
+        key_list = _listed(keys)
+        self._look(key_list)
+        written, stored = self._written, self._seen
         if not written:
-            return [seen[key] for key in wanted]
-        return [written[key] if key in written else seen[key] for key in wanted]
+            return [stored[key] for key in key_list]
+        return [written[key] if key in written else stored[key] for key in key_list]
 
     def get_arrow(self, keys: Keys) -> pa.Array:
         """Return the values of these keys as a binary array with nulls."""
@@ -128,10 +128,10 @@ class StateTable:
 
     def put_many(self, keys: Keys, values: Values) -> None:
         """Write these values. None or an Arrow null deletes; if a key is given twice, the last value counts."""
-        wanted = _listed(keys)
-        check_keys(set(wanted), self.name)
-        self._written.update(zip(wanted, _listed(values), strict=True))
-        self.purged.difference_update(wanted)
+        key_list = _listed(keys)
+        check_keys(set(key_list), self.name)
+        self._written.update(zip(key_list, _listed(values), strict=True))
+        self.purged.difference_update(key_list)
         self._order = self._changes = None
 
     def delete(self, key: bytes) -> None:
@@ -170,10 +170,10 @@ class StateTable:
         if self._changes is None:
             purged, written = self.purged, self._written
             self._look([key for key in written if key not in purged] if purged else list(written))
-            seen = self._seen
+            stored = self._seen
             # Sorting keys compares bytes; sorting rows would compare pairs and take twice the time.
             self._changes = [
-                (key, written[key]) for key in sorted(written) if key in purged or written[key] != seen[key]
+                (key, written[key]) for key in sorted(written) if key in purged or written[key] != stored[key]
             ]
         return self._changes
 
@@ -195,8 +195,8 @@ class StateTable:
 
     def _look(self, keys: list[bytes]) -> None:
         """Read those keys that were not read yet."""
-        seen = self._seen
-        missing = sorted({key for key in keys if key not in seen} if seen else set(keys))
+        stored = self._seen
+        missing = sorted({key for key in keys if key not in stored} if stored else set(keys))
         if not missing:
             return
         if missing[0] == b"":

@@ -91,11 +91,11 @@ class StoreHead:
 class TaskStore:
     """The state of one task. Made by `create`, `open` or `opening.restore`; a context manager that closes it."""
 
-    def __init__(self, place: StorePlace, held: Claim) -> None:
+    def __init__(self, place: StorePlace, store_claim: Claim) -> None:
         self.place = place
-        self._claim = held
+        self._claim = store_claim
         self._process = os.getpid()
-        left = held.left()
+        left = store_claim.left()
         self._deaths = 0 if left is None else left.unclosed
         if left is not None and left.phase is UsePhase.WRITING:
             # The last user died in a transaction, and LMDB itself does not verify the meta pages it trusts.
@@ -112,13 +112,13 @@ class TaskStore:
             raise
 
     @classmethod
-    def create(cls, place: StorePlace, batch: int, held: Claim | None = None) -> "TaskStore":
+    def create(cls, place: StorePlace, batch: int, store_claim: Claim | None = None) -> "TaskStore":
         """Create an empty store for a task whose first batch follows `batch`; an existing store is dropped."""
-        held = held or claim(place)
+        store_claim = store_claim or claim(place)
         try:
             with typed_store_errors(place):
                 make_directory(place)
-                held.note(None)
+                store_claim.note(None)
             environment = Environment(place)
             try:
                 with environment.writing() as txn:
@@ -127,19 +127,19 @@ class TaskStore:
                 environment.close()
             with typed_store_errors(place):
                 write_sidecar(place)
-            return cls(place, held)
+            return cls(place, store_claim)
         except BaseException:
-            held.release()
+            store_claim.release()
             raise
 
     @classmethod
-    def open(cls, place: StorePlace, held: Claim | None = None) -> "TaskStore":
+    def open(cls, place: StorePlace, store_claim: Claim | None = None) -> "TaskStore":
         """Open the existing store. `durable.restore` decides whether it can be trusted, and restores it if not."""
-        held = held or claim(place)
+        store_claim = store_claim or claim(place)
         try:
-            return cls(place, held)
+            return cls(place, store_claim)
         except BaseException:
-            held.release()
+            store_claim.release()
             raise
 
     def __enter__(self) -> Self:
@@ -167,13 +167,13 @@ class TaskStore:
 
     def table(self, name: str) -> StateTable:
         """Return a table by name; one that was never written to is empty and costs nothing."""
-        found = self._tables.get(name)
-        if found is None:
+        state_table = self._tables.get(name)
+        if state_table is None:
             if not 0 < len(name.encode()) <= _LONGEST_NAME:
                 message = f"a state table can't be named {name!r}: use 1 to {_LONGEST_NAME} bytes"
                 raise HoldfastError(message, code="StoreMisuseError")
-            found = self._tables[name] = StateTable(name, self._environment)
-        return found
+            state_table = self._tables[name] = StateTable(name, self._environment)
+        return state_table
 
     def tables(self) -> list[str]:
         """Return the tables that were ever written to."""
@@ -197,16 +197,16 @@ class TaskStore:
                 f"has worked on its state: this process belongs to an older attempt and must end"
             )
             raise EpochFencedError(message)
-        begun = BatchWork.RUN
+        work = BatchWork.RUN
         if self.head.batch == batch:
             if committed is CommittedBatch.KEEP:
-                begun = BatchWork.KEPT
+                work = BatchWork.KEPT
             else:
                 self._undo()
         elif self.head.batch != batch - 1:
             raise RetrySoonError(self._not_at(batch), code="StoreRebuildError")
-        self._batch = (batch, epoch, begun)
-        return begun
+        self._batch = (batch, epoch, work)
+        return work
 
     def delta(self, outputs: dict[str, bytes] | None = None) -> Delta:
         """Return what this batch changed, with its outputs: opaque bytes per output partition."""
@@ -232,8 +232,8 @@ class TaskStore:
     def commit(self, delta_bytes: int = 0) -> None:
         """Make the batch part of the state. `delta_bytes` is the size of its delta, without outputs."""
         self._check_process()
-        batch, epoch, begun = self._running()
-        if begun is BatchWork.KEPT:
+        batch, epoch, work = self._running()
+        if work is BatchWork.KEPT:
             self.abandon()
             return
         head = replace(
@@ -340,10 +340,10 @@ class TaskStore:
         )
 
     def _read_head(self) -> StoreHead:
-        found = self._environment.get(_HEAD, [_KEY]).get(_KEY)
+        stored = self._environment.get(_HEAD, [_KEY]).get(_KEY)
         self._environment.stop_reading()
         try:
-            return _head(found)
+            return _head(stored)
         except ValueError as error:
             raise mark_damaged(self.place, "it has no readable head") from error
 
@@ -352,15 +352,15 @@ def _write(txn: WriteTransaction, table: StateTable, rows: list[tuple[bytes, byt
     before, keys = table.before(), [row[0] for row in rows]
     old = [(key, before[key]) for key in keys if key not in table.purged]
     puts = [(key, value) for key, value in rows if value is not None]
-    gone = [] if len(puts) == len(rows) else [key for key, value in rows if value is None]
+    deleted = [] if len(puts) == len(rows) else [key for key, value in rows if value is None]
     if any_long(keys):
         old = sorted((fold_key(key), None if value is None else fold_value(key, value)) for key, value in old)
         puts = sorted((fold_key(key), fold_value(key, value)) for key, value in puts)
-        gone = sorted(map(fold_key, gone))
+        deleted = sorted(map(fold_key, deleted))
     # Old values are marked, because an empty value differs from an absent one.
     undo = [(key, b"" if value is None else b"\x01" + value) for key, value in old]
     txn.put(_UNDO + table.name.encode(), undo, fill=True)
-    txn.delete(table.database, gone)
+    txn.delete(table.database, deleted)
     txn.put(table.database, puts)
 
 

@@ -81,38 +81,40 @@ class ExpectedStore:
 Check = Callable[[Sidecar, TrustFacts, ExpectedStore], Distrust | None]
 
 
-def check_format(found: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
+def check_format(sidecar: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
     """Another release may store bytes in another layout."""
-    if found.format == FORMAT:
+    if sidecar.format == FORMAT:
         return None
-    return Distrust(DistrustReason.FORMAT_DIFFERS, f"it has format {found.format}, this release uses {FORMAT}")
+    return Distrust(DistrustReason.FORMAT_DIFFERS, f"it has format {sidecar.format}, this release uses {FORMAT}")
 
 
-def check_app(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
+def check_app(sidecar: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """Directories get reused by other apps."""
-    return _same(DistrustReason.OTHER_APP, "app", found.identity.app, expected.identity.app)
+    return _same(DistrustReason.OTHER_APP, "app", sidecar.identity.app, expected.identity.app)
 
 
-def check_run(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
+def check_run(sidecar: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """State never crosses runs."""
-    return _same(DistrustReason.OTHER_RUN, "run", found.identity.run, expected.identity.run)
+    return _same(DistrustReason.OTHER_RUN, "run", sidecar.identity.run, expected.identity.run)
 
 
-def check_task(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
+def check_task(sidecar: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """Another task's keys would look valid here."""
-    return _same(DistrustReason.OTHER_TASK, "task", found.identity.task, expected.identity.task)
+    return _same(DistrustReason.OTHER_TASK, "task", sidecar.identity.task, expected.identity.task)
 
 
-def check_boot(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
+def check_boot(sidecar: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """Commits don't wait for the disk, so they do not survive a restart. A missing boot id never matches."""
-    if found.boot_id and found.boot_id == expected.boot_id:
+    if sidecar.boot_id and sidecar.boot_id == expected.boot_id:
         return None
-    return Distrust(DistrustReason.MACHINE_RESTARTED, f"written under boot {found.boot_id!r}, now {expected.boot_id!r}")
+    return Distrust(
+        DistrustReason.MACHINE_RESTARTED, f"written under boot {sidecar.boot_id!r}, now {expected.boot_id!r}"
+    )
 
 
-def check_damage(found: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
+def check_damage(sidecar: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
     """A reader that met damage noted it; damaged content must not be read again."""
-    return None if found.damage is None else Distrust(DistrustReason.DAMAGED, f"it is damaged: {found.damage}")
+    return None if sidecar.damage is None else Distrust(DistrustReason.DAMAGED, f"it is damaged: {sidecar.damage}")
 
 
 def check_use(_: Sidecar, facts: TrustFacts, __: ExpectedStore) -> Distrust | None:
@@ -161,14 +163,14 @@ def trust(facts: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     if facts.sidecar is None:
         return Distrust(DistrustReason.NO_STORE, "there is no local store")
     for check in CHECKS:
-        found = check(facts.sidecar, facts, expected)
-        if found is not None:
-            return found
+        distrust = check(facts.sidecar, facts, expected)
+        if distrust is not None:
+            return distrust
     return None
 
 
-def _same(reason: DistrustReason, what: str, found: str, expected: str) -> Distrust | None:
-    return None if found == expected else Distrust(reason, f"it belongs to {what} {found}, not {expected}")
+def _same(reason: DistrustReason, what: str, actual: str, expected: str) -> Distrust | None:
+    return None if actual == expected else Distrust(reason, f"it belongs to {what} {actual}, not {expected}")
 
 
 def _use_distrust(use: StoreUse) -> Distrust | None:
