@@ -50,17 +50,17 @@ class TopicLimits:
 class RecordAccess(Protocol):
     """All streams of an app, as who decodes records reads them."""
 
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range, as they are stored."""
 
-    def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
+    def rows(self, offset_range: OffsetRange) -> pa.RecordBatch | None:
         """The rows of a range where a system has rows rather than records; None: fetch and decode them."""
 
 
 class StreamAccess(RecordAccess, Protocol):
     """All streams of an app, as a slot reads and writes them."""
 
-    def expect(self, wanted: Sequence[OffsetRange]) -> None:
+    def expect(self, ranges: Sequence[OffsetRange]) -> None:
         """Say which ranges are fetched next, where that makes them come sooner."""
 
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:

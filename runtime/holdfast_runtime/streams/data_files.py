@@ -50,18 +50,18 @@ class DataFiles:
     def there(self) -> tuple[DataFile, ...]:
         """Return the files that are there now; raise `DataFilesError` if there is none."""
         try:
-            at = self.system.get_file_info(self.path)
-            listed = [at]
-            if at.type == pafs.FileType.Directory:
+            info = self.system.get_file_info(self.path)
+            listed = [info]
+            if info.type == pafs.FileType.Directory:
                 listed = self.system.get_file_info(pafs.FileSelector(self.path))
         except (OSError, pa.ArrowException) as error:
             message = f"{self.shown} can't be listed ({error}): see that it is there, and that the driver may read it"
             raise _error(message) from error
-        found = sorted(
-            (DataFile(one.path, one.size, one.mtime_ns) for one in listed if one.type == pafs.FileType.File),
+        files = sorted(
+            (DataFile(info.path, info.size, info.mtime_ns) for info in listed if info.type == pafs.FileType.File),
             key=lambda file: file.path,
         )
-        data = tuple(one for one in found if not one.path.rpartition("/")[2].startswith(_LEFT_OUT))
+        data = tuple(file for file in files if not file.path.rpartition("/")[2].startswith(_LEFT_OUT))
         if not data:
             message = f"there is no file at {self.shown}: put {self.format} files there, or change files.location"
             raise _error(message)
@@ -90,8 +90,8 @@ class DataFiles:
             first = stream.read(_BLOCK)
         if not first.strip():
             return
-        given = csv.open_csv(pa.BufferReader(first.partition(b"\n")[0] + b"\n")).schema.names
-        names = self._names_in(file, given)
+        header = csv.open_csv(pa.BufferReader(first.partition(b"\n")[0] + b"\n")).schema.names
+        names = self._names_in(file, header)
         kinds = {
             name: pa.string() if pa.types.is_timestamp(field.type) else field.type
             for name, field in zip(names, self.schema, strict=True)
@@ -119,14 +119,14 @@ class DataFiles:
                 done(min(_BLOCK, file.size))
                 yield decoded.rows
 
-    def _names_in(self, file: DataFile, given: list[str]) -> list[str]:
+    def _names_in(self, file: DataFile, header: list[str]) -> list[str]:
         """Return the columns of the schema as a file calls them; Spark does not tell capitals from small letters."""
-        known = {name.casefold(): name for name in given}
+        names_in_file = {name.casefold(): name for name in header}
         for name in self.schema.names:
-            if name.casefold() not in known:
-                message = f"{file.path} has no column {name}{did_you_mean(name, given)}"
+            if name.casefold() not in names_in_file:
+                message = f"{file.path} has no column {name}{did_you_mean(name, header)}"
                 raise _error(message)
-        return [known[name.casefold()] for name in self.schema.names]
+        return [names_in_file[name.casefold()] for name in self.schema.names]
 
     def _cast(self, file: DataFile, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         made = []

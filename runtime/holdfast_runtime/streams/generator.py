@@ -91,29 +91,31 @@ class Generator:
         count, now = self._counts[stream], self._clock()
         return {StreamPartition(stream, i): OffsetBounds(0, self._pace.end(i, count, now)) for i in range(count)}
 
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range. The clock is not checked: a replay must not depend on it."""
-        rows, stream = self.rows(wanted), self._streams[wanted.partition.stream]
-        offsets = np.arange(wanted.start, wanted.end, dtype=np.int64)
-        due = self._pace.due(offsets * stream.partitions + wanted.partition.partition)
+        rows, stream = self.rows(offset_range), self._streams[offset_range.partition.stream]
+        offsets = np.arange(offset_range.start, offset_range.end, dtype=np.int64)
+        due = self._pace.due(offsets * stream.partitions + offset_range.partition.partition)
         columns = [pa.array(offsets), key_bytes(rows, stream.key), stream.encode(rows), pa.array(due)]
         return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
 
-    def rows(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def rows(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return the rows of a range as the function makes them, without encoding, for the app's own inputs."""
-        partition, start, end = wanted.partition, wanted.start, wanted.end
+        partition, start, end = offset_range.partition, offset_range.start, offset_range.end
         check_partition(partition, self._counts)
-        check_range(wanted, OffsetBounds(0, max(end, start)))
+        check_range(offset_range, OffsetBounds(0, max(end, start)))
         try:
             rows = self._make(partition.partition, start, end - start)
         except Exception as error:
-            raise self._error(wanted, f"failed: {type(error).__name__}: {error}") from error
+            raise self._error(offset_range, f"failed: {type(error).__name__}: {error}") from error
         if not isinstance(rows, pa.RecordBatch):
-            raise self._error(wanted, f"gave a {type(rows).__name__}; it must give a pyarrow.RecordBatch")
+            raise self._error(offset_range, f"gave a {type(rows).__name__}; it must give a pyarrow.RecordBatch")
         if rows.num_rows != end - start:
-            raise self._error(wanted, f"gave {rows.num_rows} rows where {end - start} were asked for")
+            raise self._error(offset_range, f"gave {rows.num_rows} rows where {end - start} were asked for")
         if missing := [name for name in self._streams[partition.stream].key or () if name not in rows.schema.names]:
-            raise self._error(wanted, f"gave no column {missing[0]}, which is the key of stream {partition.stream}")
+            raise self._error(
+                offset_range, f"gave no column {missing[0]}, which is the key of stream {partition.stream}"
+            )
         return rows
 
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
@@ -124,7 +126,7 @@ class Generator:
         )
         raise UserActionError(message, code="ReadOnlyError")
 
-    def _error(self, wanted: OffsetRange, what: str) -> UserActionError:
-        partition, start, end = wanted.partition, wanted.start, wanted.end
+    def _error(self, offset_range: OffsetRange, what: str) -> UserActionError:
+        partition, start, end = offset_range.partition, offset_range.start, offset_range.end
         call = f"{self._path}(partition={partition.partition}, offset={start}, count={end - start})"
         return UserActionError(f"{call} for stream {partition.stream} {what}", code="GeneratorFunctionError")

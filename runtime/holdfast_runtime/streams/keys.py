@@ -112,9 +112,9 @@ def one_zero(value: Any) -> Any:
     if isinstance(value, float):
         return value + 0.0
     if isinstance(value, dict):
-        return {name: one_zero(one) for name, one in value.items()}
+        return {name: one_zero(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(one_zero(one) for one in value)
+        return type(value)(one_zero(member) for member in value)
     return value
 
 
@@ -155,20 +155,20 @@ def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, p
 
 def misplaced(keys: pa.Array, partition: int, count: int, partitioner: Partitioner) -> int:
     """Return how many keys in a partition belong to another one. A null key may be in any."""
-    known = keys.drop_null()
+    present_keys = keys.drop_null()
     if partitioner == "crc32":
         # librdkafka's default partitioner treats an empty key as no key.
-        known = known.filter(pc.greater(pc.binary_length(known), 0))
-    return int(np.count_nonzero(place(known, count, partitioner) != partition))
+        present_keys = present_keys.filter(pc.greater(pc.binary_length(present_keys), 0))
+    return int(np.count_nonzero(place(present_keys, count, partitioner) != partition))
 
 
 def split(records: pa.RecordBatch, places: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield each partition with the records placed there, in order."""
     order = np.argsort(places, kind="stable")
-    found, starts = np.unique(places[order], return_index=True)
+    partitions, starts = np.unique(places[order], return_index=True)
     ordered = records.take(pa.array(order))
     ends = [*starts.tolist(), len(places)][1:]
-    for partition, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+    for partition, start, end in zip(partitions.tolist(), starts.tolist(), ends, strict=True):
         yield partition, ordered.slice(start, end - start)
 
 

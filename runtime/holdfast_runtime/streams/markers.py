@@ -53,31 +53,33 @@ class EarlierWrites:
     @property
     def last(self) -> dict[str, PlacedMarker]:
         """Task -> the marker of the last batch of which anything is written."""
-        found: dict[str, PlacedMarker] = {}
+        last_markers: dict[str, PlacedMarker] = {}
         for placed in sorted(self.markers, key=lambda placed: placed.marker.batch):
-            found[placed.marker.task] = placed
-        return found
+            last_markers[placed.marker.task] = placed
+        return last_markers
 
 
 def newest(markers: Iterable[Marker]) -> dict[str, Marker]:
     """Return the marker of each task's last batch."""
-    found: dict[str, Marker] = {}
+    newest_markers: dict[str, Marker] = {}
     for marker in markers:
-        if marker.task not in found or marker.batch > found[marker.task].batch:
-            found[marker.task] = marker
-    return found
+        if marker.task not in newest_markers or marker.batch > newest_markers[marker.task].batch:
+            newest_markers[marker.task] = marker
+    return newest_markers
 
 
-def is_written(marker: Marker, there: Marker | None, place: str) -> bool:
+def is_written(marker: Marker, last_marker: Marker | None, place: str) -> bool:
     """Whether the batch is written, judged by the task's last marker; raises `OutputsAheadError`."""
-    if there is None or (there.life == marker.life and there.batch < marker.batch):
+    if last_marker is None or (last_marker.life == marker.life and last_marker.batch < marker.batch):
         return False
-    if (there.life, there.batch, there.digest) == (marker.life, marker.batch, marker.digest):
+    if (last_marker.life, last_marker.batch, last_marker.digest) == (marker.life, marker.batch, marker.digest):
         return True
-    why = "of another checkpoint" if there.life != marker.life else "with other content"
-    if there.batch > marker.batch:
-        why = f"up to batch {there.batch}"
-    raise outputs_ahead(PlacedMarker(place, there), f"and batch {marker.batch} is to be written, {why} there already")
+    why = "of another checkpoint" if last_marker.life != marker.life else "with other content"
+    if last_marker.batch > marker.batch:
+        why = f"up to batch {last_marker.batch}"
+    raise outputs_ahead(
+        PlacedMarker(place, last_marker), f"and batch {marker.batch} is to be written, {why} there already"
+    )
 
 
 def outputs_ahead(placed: PlacedMarker, why: str) -> UserActionError:
@@ -90,10 +92,10 @@ def outputs_ahead(placed: PlacedMarker, why: str) -> UserActionError:
     )
 
 
-def outputs_behind(place: str, there: Marker, turn: int) -> UserActionError:
+def outputs_behind(place: str, last: Marker, turn: int) -> UserActionError:
     """Return the error for a partition whose last marker is older than what the task has written there."""
     return UserActionError(
-        f"{place} holds what {there.task} of {there.owner} wrote up to its batch {there.batch}, and it had written "
+        f"{place} holds what {last.task} of {last.owner} wrote up to its batch {last.batch}, and it had written "
         f"batch {turn} there: an older copy was put back, and rows would be missing. Nothing more was written. Bring "
         f"back the newer files, or remove the stream if nobody needs what was in it, or start under a new spec.runId",
         code="OutputsBehindError",

@@ -146,22 +146,22 @@ def with_offsets(records: pa.RecordBatch, first: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([offsets, *records.columns], schema=FETCHED)
 
 
-def joined(parts: Sequence[pa.RecordBatch], wanted: OffsetRange) -> pa.RecordBatch:
+def joined(parts: Sequence[pa.RecordBatch], offset_range: OffsetRange) -> pa.RecordBatch:
     """Return all parts of a range as one batch, in order."""
-    return stacked(parts, FETCHED, str(wanted))
+    return stacked(parts, FETCHED, str(offset_range))
 
 
-def check_order(wanted: OffsetRange) -> None:
+def check_order(offset_range: OffsetRange) -> None:
     """Refuse a range that no partition can have."""
-    if wanted.start > wanted.end or wanted.start < 0:
-        message = f"{wanted} is no range: it must not start below 0 or end before it starts"
+    if offset_range.start > offset_range.end or offset_range.start < 0:
+        message = f"{offset_range} is no range: it must not start below 0 or end before it starts"
         raise ValueError(message)
 
 
-def check_range(wanted: OffsetRange, bounds: OffsetBounds) -> None:
+def check_range(offset_range: OffsetRange, bounds: OffsetBounds) -> None:
     """Refuse a range that does not exist as a whole."""
-    check_order(wanted)
-    partition, start, end = wanted.partition, wanted.start, wanted.end
+    check_order(offset_range)
+    partition, start, end = offset_range.partition, offset_range.start, offset_range.end
     if start == end:
         return
     if start < bounds.oldest:

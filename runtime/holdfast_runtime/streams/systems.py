@@ -39,14 +39,16 @@ StreamSystem = EmbeddedLog | Generator | KafkaCluster
 
 def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
     """Return the partition counts of an app's streams in Kafka, by stream; None if the topic does not exist."""
-    found: dict[str, int | None] = {}
+    counts: dict[str, int | None] = {}
     for system in spec.systems:
         if system.kafka is not None:
             topics = KafkaTopics(kafka_settings(system, secrets))
-            found |= {
-                one.name: topics.count(one.topic or one.name) for one in spec.streams if one.system == system.name
+            counts |= {
+                stream.name: topics.count(stream.topic or stream.name)
+                for stream in spec.streams
+                if stream.system == system.name
             }
-    return found
+    return counts
 
 
 def make_kafka(system: System, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
@@ -121,7 +123,7 @@ class Streams:
     ) -> None:
         """`app` is the name of the app."""
         declared = {stream.name: stream for stream in spec.streams}
-        timed = {one.topic for one in plan.streams if is_timed(one, declared.get(one.name))}
+        timed = {planned.topic for planned in plan.streams if is_timed(planned, declared.get(planned.name))}
         systems = {
             system.name: make_kafka(system, app, where, timed)
             if system.kafka is not None
@@ -131,13 +133,13 @@ class Streams:
         }
         written = spec.dead_letters.union(plan.producers)
         # Streams that the app makes for itself go to Kafka, which hosts can share, if there is such a system.
-        shared = next((one for one in systems.values() if isinstance(one, KafkaCluster)), None)
+        shared = next((system for system in systems.values() if isinstance(system, KafkaCluster)), None)
 
         def held(name: str, topic: str) -> _Held:
             stream = declared.get(name)
             if stream is None:
-                own = shared or make_embedded_log(where, f"stream {name}, which {_OWN},")
-                return _Held(topic, own, TopicUse.INTERMEDIATE)
+                system = shared or make_embedded_log(where, f"stream {name}, which {_OWN},")
+                return _Held(topic, system, TopicUse.INTERMEDIATE)
             use = TopicUse.TIMED if topic in timed else TopicUse.WRITTEN
             if name not in written:
                 use = TopicUse.TIMED_READ if stream.control else TopicUse.READ
@@ -147,20 +149,24 @@ class Streams:
 
     def bounds(self, streams: Collection[str]) -> dict[StreamPartition, OffsetBounds]:
         """Return the current offsets of each partition of these streams."""
-        found: dict[StreamPartition, OffsetBounds] = {}
+        bounds_by_partition: dict[StreamPartition, OffsetBounds] = {}
         of_kafka: dict[KafkaCluster, dict[str, str]] = {}
         for stream in streams:
             held = self._held[stream]
             if isinstance(held.system, KafkaCluster):
                 of_kafka.setdefault(held.system, {})[stream] = held.topic
             else:
-                some = held.system.bounds(held.topic)
-                found |= {StreamPartition(stream, one.partition): bounds for one, bounds in some.items()}
+                stream_bounds = held.system.bounds(held.topic)
+                bounds_by_partition |= {
+                    StreamPartition(stream, partition.partition): bounds for partition, bounds in stream_bounds.items()
+                }
         for system, topics in of_kafka.items():
-            there = system.bounds(sorted(set(topics.values())))
+            topic_bounds = system.bounds(sorted(set(topics.values())))
             for stream, topic in topics.items():
-                found |= {StreamPartition(stream, number): bounds for number, bounds in there[topic].items()}
-        return found
+                bounds_by_partition |= {
+                    StreamPartition(stream, number): bounds for number, bounds in topic_bounds[topic].items()
+                }
+        return bounds_by_partition
 
     def assumed_bytes(self, streams: Collection[str]) -> dict[str, float]:
         """Return the assumed record size of these streams, used until records have been read."""
@@ -180,41 +186,43 @@ class Streams:
         """Return the topic ids of these streams, if their system has ids."""
         held = {stream: self._held[stream] for stream in streams}
         return {
-            name: one.system.topic_id(one.topic) for name, one in held.items() if isinstance(one.system, KafkaCluster)
+            name: holding.system.topic_id(holding.topic)
+            for name, holding in held.items()
+            if isinstance(holding.system, KafkaCluster)
         }
 
-    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
+    def cut(self, positions: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
         """Return the partitions whose systems do not have the records before a position, as of its leader epoch."""
         of_kafka: dict[KafkaCluster, dict[StreamPartition, StreamPartition]] = {}
-        for one in asked:
-            held = self._held[one.stream]
+        for partition in positions:
+            held = self._held[partition.stream]
             if isinstance(held.system, KafkaCluster):
-                of_kafka.setdefault(held.system, {})[one] = StreamPartition(held.topic, one.partition)
-        found: dict[StreamPartition, LogCut] = {}
+                of_kafka.setdefault(held.system, {})[partition] = StreamPartition(held.topic, partition.partition)
+        cuts: dict[StreamPartition, LogCut] = {}
         for system, places in of_kafka.items():
-            cut = system.cut({place: asked[one] for one, place in places.items()})
-            found |= {one: cut[place] for one, place in places.items() if place in cut}
-        return found
+            cut = system.cut({place: positions[partition] for partition, place in places.items()})
+            cuts |= {partition: cut[place] for partition, place in places.items() if place in cut}
+        return cuts
 
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range, as they are stored."""
-        held = self._held[wanted.partition.stream]
-        return held.system.fetch(_in(held, wanted))
+        held = self._held[offset_range.partition.stream]
+        return held.system.fetch(_in(held, offset_range))
 
-    def expect(self, wanted: Sequence[OffsetRange]) -> None:
+    def expect(self, offset_ranges: Sequence[OffsetRange]) -> None:
         """Announce which ranges are fetched next, so that a system can prefetch them."""
         of_kafka: dict[KafkaCluster, list[OffsetRange]] = {}
-        for one in wanted:
-            held = self._held[one.partition.stream]
+        for offset_range in offset_ranges:
+            held = self._held[offset_range.partition.stream]
             if isinstance(held.system, KafkaCluster):
-                of_kafka.setdefault(held.system, []).append(_in(held, one))
+                of_kafka.setdefault(held.system, []).append(_in(held, offset_range))
         for system, ranges in of_kafka.items():
             system.expect(ranges)
 
-    def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
+    def rows(self, offset_range: OffsetRange) -> pa.RecordBatch | None:
         """Return the rows of a range if the system has rows rather than records; None means fetch and decode."""
-        held = self._held[wanted.partition.stream]
-        return held.system.rows(_in(held, wanted)) if isinstance(held.system, Generator) else None
+        held = self._held[offset_range.partition.stream]
+        return held.system.rows(_in(held, offset_range)) if isinstance(held.system, Generator) else None
 
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write a slot's outputs, skipping batches that are already written. `at` is called at each step."""
@@ -227,8 +235,8 @@ class Streams:
                 at("partition written")
             elif isinstance(held.system, KafkaCluster):
                 of_kafka.setdefault(held.system, {})[place] = parts
-        for system, some in of_kafka.items():
-            system.write(sender, some, at)
+        for system, kafka_writes in of_kafka.items():
+            system.write(sender, kafka_writes, at)
 
     def in_log(self, stream: str) -> bool:
         """Whether the embedded log holds the stream."""
@@ -268,10 +276,10 @@ class Streams:
             elif isinstance(held.system, KafkaCluster):
                 kafkas[held.system.settings.system] = held.system
         # After all fences: from now on nothing is added.
-        found = [one for topic, log in logs.items() for one in log.markers(topic, who.owner).items()]
+        log_markers = [pair for topic, log in logs.items() for pair in log.markers(topic, who.owner).items()]
         return EarlierWrites(
             {name: system.begin(who, slots, owner) for name, system in kafkas.items()},
-            tuple(PlacedMarker(str(partition), marker) for partition, markers in found for marker in markers),
+            tuple(PlacedMarker(str(partition), marker) for partition, markers in log_markers for marker in markers),
         )
 
     def limits(self, streams: Sequence[str]) -> dict[str, dict[str, TopicLimits]]:
@@ -281,7 +289,7 @@ class Streams:
             held = self._held[stream]
             if isinstance(held.system, KafkaCluster):
                 topics.setdefault(held.system, []).append(held.topic)
-        return {system.settings.system: system.limits_of(some) for system, some in topics.items()}
+        return {system.settings.system: system.limits_of(names) for system, names in topics.items()}
 
     def record_limit(self, stream: str) -> RecordLimit | None:
         """Return how large a record of a stream may be, or None if there is no limit."""
@@ -290,14 +298,14 @@ class Streams:
 
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
         """Take everything before these positions as processed for good: publish the positions and clean up."""
-        found: dict[KafkaCluster, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
+        offsets_by_cluster: dict[KafkaCluster, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
         for partition, offset in positions.items():
             held = self._held.get(partition.stream)
             if held is not None and isinstance(held.system, KafkaCluster):
-                read, own = found.setdefault(held.system, ({}, {}))
-                (own if held.use is TopicUse.INTERMEDIATE else read)[held.topic, partition.partition] = offset
-        for system, (read, own) in found.items():
-            system.tidy(read, own)
+                read, own_offsets = offsets_by_cluster.setdefault(held.system, ({}, {}))
+                (own_offsets if held.use is TopicUse.INTERMEDIATE else read)[held.topic, partition.partition] = offset
+        for system, (read, own_offsets) in offsets_by_cluster.items():
+            system.tidy(read, own_offsets)
 
     def partitions(self, stream: str) -> int | None:
         """Return the number of partitions of a stream in its system, or None if it does not exist yet."""
@@ -321,5 +329,5 @@ def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
     return planned.role == "intermediate" and declared.event_time is None
 
 
-def _in(held: _Held, wanted: OffsetRange) -> OffsetRange:
-    return wanted._replace(partition=StreamPartition(held.topic, wanted.partition.partition))
+def _in(held: _Held, offset_range: OffsetRange) -> OffsetRange:
+    return offset_range._replace(partition=StreamPartition(held.topic, offset_range.partition.partition))

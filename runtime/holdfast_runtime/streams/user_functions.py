@@ -53,13 +53,13 @@ def load_function(path: str, code: Mapping[str, str] | None = None) -> Callable[
     name, _, attribute = path.partition(":")
     with _LOADING:
         module = _module(name, path, code or {})
-    found: Callable[..., Any] | None = getattr(module, attribute, None)
-    if not callable(found):
+    function: Callable[..., Any] | None = getattr(module, attribute, None)
+    if not callable(function):
         names = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         what = "is not a function" if hasattr(module, attribute) else f"is missing{did_you_mean(attribute, names)}"
         message = f"{path}: {attribute} {what}; module {name} comes from {_origin(name, code or {})}"
         raise UserActionError(message, code="FunctionMissingError")
-    return found
+    return function
 
 
 def require_functions(spec: AppSpec) -> None:
@@ -68,7 +68,7 @@ def require_functions(spec: AppSpec) -> None:
     made = [system.generator for system in spec.systems if system.generator is not None]
     # What a module prints during its import must not mix with our output.
     with redirect_stdout(sys.stderr):
-        for path in dict.fromkeys(one.function for one in (*verbs, *made)):
+        for path in dict.fromkeys(verb.function for verb in (*verbs, *made)):
             load_function(path, spec.runtime.code)
 
 
@@ -86,8 +86,8 @@ def _module(name: str, path: str, code: Mapping[str, str]) -> ModuleType:
         )
         raise UserActionError(message, code="FunctionMissingError") from error
     except (Exception, SystemExit) as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        message = f"{path}: module {name} fails when it is imported{_line(error, name)}: {said}"
+        failure = " ".join(f"{type(error).__name__}: {error}".split())
+        message = f"{path}: module {name} fails when it is imported{_line(error, name)}: {failure}"
         raise UserActionError(message, code="FunctionMissingError") from error
 
 

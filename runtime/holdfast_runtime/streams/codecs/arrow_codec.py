@@ -39,7 +39,7 @@ def unpacked_size(message: pa.Message) -> int:
     (count,) = _OFFSET.unpack_from(content, spans)
     buffers = _SPAN.iter_unpack(content[spans + 4 : spans + 4 + count * _SPAN.size])
     # Each buffer begins with its uncompressed length, or -1 if it is not compressed.
-    return sum(max(length, _LONG.unpack_from(body, at)[0]) for at, length in buffers if length)
+    return sum(max(length, _LONG.unpack_from(body, start)[0]) for start, length in buffers if length)
 
 
 def is_of_this_byte_order(schema: pa.Message) -> bool:
@@ -83,22 +83,27 @@ class ArrowCodec:
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Return the rows of all records; a record is read as a whole or not at all."""
-        here, index, nulls = present(values)
+        present_values, index, nulls = present(values)
         read: list[tuple[int, list[pa.RecordBatch]]] = []
         bad: list[BadRecord] = []
-        for at, value in zip(index.tolist(), here, strict=True):
+        for record, value in zip(index.tolist(), present_values, strict=True):
             try:
-                read.append((at, self._rows(value.as_buffer())))
+                read.append((record, self._rows(value.as_buffer())))
             except RefusedError as error:
-                bad.append(BadRecord(at, str(error)))
+                bad.append(BadRecord(record, str(error)))
         rows = self._together(read)
         if unusable(rows) is not None:
-            why = {at: reason for at, batches in read if (reason := unusable(self._together([(at, batches)])))}
-            bad = sorted([*bad, *(BadRecord(at, reason) for at, reason in why.items())], key=lambda one: one.index)
-            read = [(at, batches) for at, batches in read if at not in why]
+            why = {
+                record: reason for record, batches in read if (reason := unusable(self._together([(record, batches)])))
+            }
+            bad = sorted(
+                [*bad, *(BadRecord(record, reason) for record, reason in why.items())],
+                key=lambda bad_record: bad_record.index,
+            )
+            read = [(record, batches) for record, batches in read if record not in why]
             rows = self._together(read)
         counts = [sum(batch.num_rows for batch in batches) for _, batches in read]
-        good = np.repeat(np.array([at for at, _ in read], np.int64), counts)
+        good = np.repeat(np.array([record for record, _ in read], np.int64), counts)
         return DecodedBatch(rows, good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
@@ -107,7 +112,7 @@ class ArrowCodec:
         start = self.schema.serialize().to_pybytes()
         end = b"\xff\xff\xff\xff\x00\x00\x00\x00"
         return pa.array(
-            [start + rows.slice(at, 1).serialize().to_pybytes() + end for at in range(rows.num_rows)], pa.binary()
+            [start + rows.slice(row, 1).serialize().to_pybytes() + end for row in range(rows.num_rows)], pa.binary()
         )
 
     def _rows(self, value: pa.Buffer) -> list[pa.RecordBatch]:
@@ -122,8 +127,8 @@ class ArrowCodec:
         except RefusedError:
             raise
         except Exception as error:  # noqa: BLE001 - for bytes that are no Arrow, pyarrow has a dozen of classes
-            said = str(error).splitlines()[0][:120] if str(error) else "empty"
-            message = f"the value is not an Arrow IPC stream: {said}"
+            reason = str(error).splitlines()[0][:120] if str(error) else "empty"
+            message = f"the value is not an Arrow IPC stream: {reason}"
             raise RefusedError(message) from None
         return [fitting.fit(batch) for batch in batches]
 
@@ -134,15 +139,15 @@ class ArrowCodec:
         if kinds[:1] != ["schema"] or not BODIES.issuperset(kinds[1:]):
             message = f"its messages are {', '.join(kinds[:3]) or 'none'}, and not a schema and batches"
             raise ValueError(message)
-        fitting, others = self._fitting_of(messages[0]), messages[1:]
-        size = sum(map(unpacked_size, others))
+        fitting, bodies = self._fitting_of(messages[0]), messages[1:]
+        size = sum(map(unpacked_size, bodies))
         if size > max(MOST_BYTES, value.size):
             message = f"the value of {value.size} bytes is {size} when it is decompressed, and {MOST_BYTES} are read"
             raise RefusedError(message)
         if not is_of_this_byte_order(messages[0]) or DICTIONARY in kinds:
             with pa.ipc.open_stream(value) as stream:
                 return fitting, list(stream)
-        return fitting, [pa.ipc.read_record_batch(message, fitting.found) for message in others]
+        return fitting, [pa.ipc.read_record_batch(message, fitting.found) for message in bodies]
 
     def _fitting_of(self, message: pa.Message) -> ColumnMapping:
         if self._known is None or not self._known[0].equals(message.metadata):

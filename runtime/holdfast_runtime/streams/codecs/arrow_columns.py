@@ -46,41 +46,41 @@ class ColumnMapping:
     """Columns of a kindred type, which are cast."""
 
     @classmethod
-    def of(cls, schema: pa.Schema, found: pa.Schema) -> "ColumnMapping":
+    def of(cls, schema: pa.Schema, record_schema: pa.Schema) -> "ColumnMapping":
         """Map the columns; raise `RefusedError` if one appears twice or has an unrelated type."""
-        places = tuple(_place(found, field) for field in schema)
-        kinds = [(at, found.field(place).type) for at, place in enumerate(places) if place is not None]
-        growing = frozenset(at for at, kind in kinds if pa.types.is_nested(kind) or kind in VIEWS)
-        foreign = frozenset(at for at, kind in kinds if kind != schema.field(at).type)
-        return cls(schema, found, places, growing, foreign)
+        places = tuple(_place(record_schema, field) for field in schema)
+        kinds = [(index, record_schema.field(place).type) for index, place in enumerate(places) if place is not None]
+        growing = frozenset(index for index, kind in kinds if pa.types.is_nested(kind) or kind in VIEWS)
+        foreign = frozenset(index for index, kind in kinds if kind != schema.field(index).type)
+        return cls(schema, record_schema, places, growing, foreign)
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the stream's columns; raise `RefusedError` if values do not fit. The batch must be valid."""
         columns = []
-        for at, place in enumerate(self.places):
-            field = self.schema.field(at)
+        for index, place in enumerate(self.places):
+            field = self.schema.field(index)
             if place is None:
                 columns.append(pa.nulls(batch.num_rows, field.type))
                 continue
             column = batch.column(place)
-            if at in self.growing:
+            if index in self.growing:
                 _require_bounded(column, field.name)
-            columns.append(_cast(column, field) if at in self.foreign else column)
+            columns.append(_cast(column, field) if index in self.foreign else column)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch.select([])
 
 
 def unusable(rows: pa.RecordBatch) -> str | None:
     """Return why later steps can't use these rows, or None. Checked for many records at once, as it is rare."""
-    found = (_unusable(column, field.name) for field, column in zip(rows.schema, rows.columns, strict=True))
-    return next((one for one in found if one is not None), None)
+    reasons = (_unusable(column, field.name) for field, column in zip(rows.schema, rows.columns, strict=True))
+    return next((reason for reason in reasons if reason is not None), None)
 
 
-def _place(found: pa.Schema, field: pa.Field) -> int | None:
-    places = found.get_all_field_indices(field.name)
+def _place(record_schema: pa.Schema, field: pa.Field) -> int | None:
+    places = record_schema.get_all_field_indices(field.name)
     if len(places) > 1:
         _refuse(f"field {field.name} is there {len(places)} times")
-    if places and not kindred(found.field(places[0]).type, field.type):
-        _refuse(f"field {field.name} should be {field.type}, found {found.field(places[0]).type}")
+    if places and not kindred(record_schema.field(places[0]).type, field.type):
+        _refuse(f"field {field.name} should be {field.type}, found {record_schema.field(places[0]).type}")
     return places[0] if places else None
 
 
@@ -93,15 +93,17 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     return made
 
 
-def kindred(found: pa.DataType, wanted: pa.DataType) -> bool:
+def kindred(actual: pa.DataType, expected: pa.DataType) -> bool:
     """Whether values of one type convert to another without loss, except for single values that do not fit."""
-    if found == wanted or any(all(test(kind) for kind in (found, wanted)) for test in KINDRED):
+    if actual == expected or any(all(test(kind) for kind in (actual, expected)) for test in KINDRED):
         return True
-    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
-        names = {field.name for field in wanted}
-        return all(kindred(field.type, wanted.field(field.name).type) for field in found if field.name in names)
-    same = any(all(test(kind) for kind in (found, wanted)) for test in (pa.types.is_list, pa.types.is_map))
-    return same and all(kindred(found.field(at).type, wanted.field(at).type) for at in range(wanted.num_fields))
+    if pa.types.is_struct(actual) and pa.types.is_struct(expected):
+        names = {field.name for field in expected}
+        return all(kindred(field.type, expected.field(field.name).type) for field in actual if field.name in names)
+    same = any(all(test(kind) for kind in (actual, expected)) for test in (pa.types.is_list, pa.types.is_map))
+    return same and all(
+        kindred(actual.field(index).type, expected.field(index).type) for index in range(expected.num_fields)
+    )
 
 
 def _require_bounded(column: pa.Array, path: str) -> None:
@@ -118,8 +120,8 @@ def _require_bounded(column: pa.Array, path: str) -> None:
             _refuse(f"field {path} has {len(elements)} elements, and {MOST_VALUES} of a record are read")
         _require_bounded(elements, path)
     elif pa.types.is_struct(kind):
-        for at, part in enumerate(kind):
-            _require_bounded(column.field(at), f"{path}.{part.name}")
+        for index, part in enumerate(kind):
+            _require_bounded(column.field(index), f"{path}.{part.name}")
 
 
 def _unusable(column: pa.Array, path: str) -> str | None:
@@ -128,8 +130,8 @@ def _unusable(column: pa.Array, path: str) -> str | None:
         inner = list(parts(column))
         if pa.types.is_map(kind) and inner[0][1].null_count:
             return f"field {path} has a key that is null"
-        found = (_unusable(part, f"{path}{where}") for where, part in inner)
-        return next((one for one in found if one is not None), None)
+        reasons = (_unusable(part, f"{path}{where}") for where, part in inner)
+        return next((reason for reason in reasons if reason is not None), None)
     if pa.types.is_time(kind) and pc.any(pc.not_equal(_remainder(column.view(pa.int64())), 0)).as_py():
         return f"field {path} holds a time of day with a part of a microsecond"
     if pa.types.is_duration(kind) and pc.any(pc.greater(_size(column.view(pa.int64())), LONGEST)).as_py():

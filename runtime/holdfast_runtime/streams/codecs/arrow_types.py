@@ -93,15 +93,15 @@ def outside_years(column: pa.Array, path: str) -> str | None:
         return None if _between(column, FIRST_DAY, LAST_DAY) else path
     if not has_times(kind):
         return None
-    found = (outside_years(part, f"{path}{where}") for where, part in parts(column))
-    return next((one for one in found if one is not None), None)
+    paths = (outside_years(part, f"{path}{where}") for where, part in parts(column))
+    return next((path for path in paths if path is not None), None)
 
 
 def has_times(kind: pa.DataType) -> bool:
     """Whether a type is, or contains, timestamps or dates."""
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return True
-    return any(has_times(kind.field(at).type) for at in range(kind.num_fields))
+    return any(has_times(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def parts(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:

@@ -60,9 +60,9 @@ class Codec(Protocol):
 
 def present(values: pa.BinaryArray) -> tuple[pa.BinaryArray, Indices, Indices]:
     """Return the non-null values, their indices, and the indices of the null ones."""
-    here = values.is_valid().to_numpy(zero_copy_only=False)
-    kept = values.drop_null() if values.null_count else values
-    return kept, np.flatnonzero(here).astype(np.int64), np.flatnonzero(~here).astype(np.int64)
+    is_present = values.is_valid().to_numpy(zero_copy_only=False)
+    present_values = values.drop_null() if values.null_count else values
+    return present_values, np.flatnonzero(is_present).astype(np.int64), np.flatnonzero(~is_present).astype(np.int64)
 
 
 RECORDS = "the decoded records of a batch"
@@ -160,16 +160,16 @@ def on_bad(batch: BadBatch, mode: Mode) -> BadRecordsOutcome:
 
 
 def _letters(batch: BadBatch, bad: Sequence[BadRecord]) -> pa.RecordBatch:
-    at = pa.array([record.index for record in bad], pa.int64())
+    indices = pa.array([record.index for record in bad], pa.int64())
     columns = [
         pa.array([record.reason for record in bad], pa.string()),
         pa.array([batch.stream] * len(bad), pa.string()),
         pa.array([batch.partition] * len(bad), pa.int32()),
-        batch.offsets.take(at),
-        batch.keys.take(at),
-        batch.values.take(at),
-        batch.timestamps.take(at).cast(pa.timestamp("us", tz="UTC")),
-        pa.nulls(len(bad), HEADERS) if batch.headers is None else batch.headers.take(at),
+        batch.offsets.take(indices),
+        batch.keys.take(indices),
+        batch.values.take(indices),
+        batch.timestamps.take(indices).cast(pa.timestamp("us", tz="UTC")),
+        pa.nulls(len(bad), HEADERS) if batch.headers is None else batch.headers.take(indices),
         pa.nulls(len(bad), pa.string()),
         pa.nulls(len(bad), pa.string()),
     ]

@@ -46,14 +46,14 @@ class JsonCodec:
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Return one row for each record that is a JSON object of fitting values."""
-        here, index, nulls = present(values)
+        present_values, index, nulls = present(values)
         pieces: list[pa.RecordBatch] = []
         places: list[Indices] = []
         bad: list[BadRecord] = []
-        stack = [(0, len(here))] if len(here) else []
+        stack = [(0, len(present_values))] if len(present_values) else []
         while stack:
             start, stop = stack.pop()
-            block = here.slice(start, stop - start)
+            block = present_values.slice(start, stop - start)
             rows = self._reader.read(block) if self._reader else None
             if rows is not None:
                 pieces.append(rows)
@@ -62,10 +62,10 @@ class JsonCodec:
                 middle = (start + stop) // 2
                 stack += [(middle, stop), (start, middle)]
             else:
-                rows, kept, unfit = self._judged(block)
+                rows, fitting, unfit = self._judged(block)
                 pieces.append(rows)
-                places.append(index[start:stop][kept])
-                bad += [BadRecord(int(index[start + at]), reason) for at, reason in unfit]
+                places.append(index[start:stop][fitting])
+                bad += [BadRecord(int(index[start + place]), reason) for place, reason in unfit]
         good = np.concatenate(places) if places else index[:0]
         return DecodedBatch(stacked(pieces, self.schema, RECORDS), good, tuple(bad), nulls)
 
@@ -77,21 +77,21 @@ class JsonCodec:
     def _judged(self, block: pa.BinaryArray) -> tuple[pa.RecordBatch, list[int], list[tuple[int, str]]]:
         pieces: list[pa.RecordBatch] = []
         made: list[dict[str, Any]] = []
-        kept: list[int] = []
+        fitting: list[int] = []
         unfit: list[tuple[int, str]] = []
-        for at, raw in enumerate(block.to_pylist()):
+        for place, raw in enumerate(block.to_pylist()):
             try:
                 made.append(self._judge(raw))
             except UnfitError as error:
                 # With other neighbours, the fast reader may have accepted the record; then it must be good here too.
-                row = self._reader.read_alone(block.slice(at, 1)) if self._reader and not error.sure else None
+                row = self._reader.read_alone(block.slice(place, 1)) if self._reader and not error.sure else None
                 if row is None:
-                    unfit.append((at, str(error)))
+                    unfit.append((place, str(error)))
                     continue
                 pieces += [self._rows(made), row]
                 made = []
-            kept.append(at)
-        return stacked([*pieces, self._rows(made)], self.schema, RECORDS), kept, unfit
+            fitting.append(place)
+        return stacked([*pieces, self._rows(made)], self.schema, RECORDS), fitting, unfit
 
     def _rows(self, made: list[dict[str, Any]]) -> pa.RecordBatch:
         if not self.schema.names:
@@ -107,12 +107,12 @@ def _require_json(kind: pa.DataType, column: str) -> None:
     if pa.types.is_map(kind) and not pa.types.is_string(kind.key_type):
         message = f"column {column} is a map with keys of {kind.key_type}; the names in a JSON object are STRING"
         raise SchemaUnsupportedError(message)
-    for at in range(kind.num_fields):
-        _require_json(kind.field(at).type, column)
+    for index in range(kind.num_fields):
+        _require_json(kind.field(index).type, column)
 
 
 def _has_map(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_map(kind)) or any(_has_map(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_map(kind)) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
 
 
 MICROS_PER_MILLI = 1000
@@ -126,7 +126,7 @@ def json_objects(rows: pa.RecordBatch) -> pa.StringArray:
 
 
 def _object(names: list[str], columns: list[pa.Array], length: int, path: str) -> pa.StringArray:
-    members = [(name, one) for name, one in zip(names, columns, strict=True) if not pa.types.is_null(one.type)]
+    members = [(name, column) for name, column in zip(names, columns, strict=True) if not pa.types.is_null(column.type)]
     if not members:
         return pa.array(["{}"] * length, pa.string())
     # Each member brings its comma, and the first comma is removed again if the first column may be absent: pyarrow's
@@ -150,13 +150,13 @@ def _object(names: list[str], columns: list[pa.Array], length: int, path: str) -
 
 def _fewer(parts: list[pa.Array | str]) -> list[pa.Array | str]:
     """Return the same parts with adjacent texts merged."""
-    found: list[pa.Array | str] = []
+    merged: list[pa.Array | str] = []
     for part in parts:
-        if isinstance(part, str) and found and isinstance(found[-1], str):
-            found[-1] += part
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
         else:
-            found.append(part)
-    return found
+            merged.append(part)
+    return merged
 
 
 def _text(array: pa.Array, path: str, head: str = "") -> pa.StringArray:  # noqa: PLR0911 - one per family of types

@@ -56,10 +56,10 @@ def judge_of(schema: pa.Schema) -> Callable[[bytes], dict[str, Any]]:
     read = {field.name: reader_of(field.type) for field in schema}
 
     def judge(raw: bytes) -> dict[str, Any]:
-        found = parsed(raw)
-        if type(found) is not dict:
-            raise UnfitError(f"the value is {shown(found)}; a record is one JSON object")  # noqa: EM102
-        return {name: _value(read[name], found.get(name), name) for name in read}
+        tree = parsed(raw)
+        if type(tree) is not dict:
+            raise UnfitError(f"the value is {shown(tree)}; a record is one JSON object")  # noqa: EM102
+        return {name: _value(read[name], tree.get(name), name) for name in read}
 
     return judge
 
@@ -124,8 +124,8 @@ def _unfit(reason: str, *, sure: bool = True) -> NoReturn:
     raise UnfitError(reason, sure=sure) from None
 
 
-def _wrong(path: str, wanted: str, value: Any) -> NoReturn:
-    _unfit(f"field {path} should be {wanted}, found {shown(value)}")
+def _wrong(path: str, expected: str, value: Any) -> NoReturn:
+    _unfit(f"field {path} should be {expected}, found {shown(value)}")
 
 
 def _value(read: ValueReader, value: Any, path: str) -> Any:
@@ -160,7 +160,7 @@ def _list(kind: pa.ListType) -> ValueReader:
     def read(value: Any, path: str) -> list[Any]:
         if not isinstance(value, list):
             _wrong(path, "an array", value)
-        return [_value(inner, item, f"{path}[{at}]") for at, item in enumerate(value)]
+        return [_value(inner, item, f"{path}[{index}]") for index, item in enumerate(value)]
 
     return read
 
@@ -177,7 +177,7 @@ def _whole(kind: pa.DataType) -> ValueReader:
 
 
 def _floating(kind: pa.DataType) -> ValueReader:
-    wanted = f"a number that a {'DOUBLE' if pa.types.is_float64(kind) else 'FLOAT'} can hold"
+    expected = f"a number that a {'DOUBLE' if pa.types.is_float64(kind) else 'FLOAT'} can hold"
 
     def read(value: Any, path: str) -> float:
         if isinstance(value, str) and value in NOT_FINITE:
@@ -185,31 +185,31 @@ def _floating(kind: pa.DataType) -> ValueReader:
         if not isinstance(value, JsonNumber):
             _wrong(path, "a number", value)
         if isinf(float(value)):
-            _wrong(path, wanted, value)
+            _wrong(path, expected, value)
         # Converted by pyarrow: a FLOAT that goes through a Python float would be rounded twice.
-        found = float(pa.scalar(str(value)).cast(kind).as_py())
-        if isinf(found):
-            _wrong(path, wanted, value)
-        return found
+        number = float(pa.scalar(str(value)).cast(kind).as_py())
+        if isinf(number):
+            _wrong(path, expected, value)
+        return number
 
     return read
 
 
 def _decimal(kind: pa.Decimal128Type) -> ValueReader:
-    wanted = f"a number of DECIMAL({kind.precision},{kind.scale})"
+    expected = f"a number of DECIMAL({kind.precision},{kind.scale})"
     unit = Decimal((0, (1,), -kind.scale))
 
     def read(value: Any, path: str) -> Decimal:
         if not isinstance(value, str) or not DECIMAL.match(value):
-            _wrong(path, wanted, value)
+            _wrong(path, expected, value)
         number = Decimal(value)
         try:
             scaled = number.quantize(unit, context=DIGITS)
         except InvalidOperation:
-            _wrong(path, wanted, value)
+            _wrong(path, expected, value)
         # Not abs(): it rounds to the 28 digits of the thread's context, so the result may be larger.
         if scaled != number or scaled.copy_abs() > largest(kind):
-            _wrong(path, wanted, value)
+            _wrong(path, expected, value)
         return scaled
 
     return read
@@ -245,13 +245,13 @@ def _null(_: pa.DataType) -> ValueReader:
 
 
 def _by_text(
-    wanted: str, convert: Callable[[pa.StringArray, pa.DataType], pa.Array]
+    expected: str, convert: Callable[[pa.StringArray, pa.DataType], pa.Array]
 ) -> Callable[[pa.DataType], ValueReader]:
     def of(kind: pa.DataType) -> ValueReader:
         def read(value: Any, path: str) -> Any:
             number = isinstance(value, JsonNumber)
             if not isinstance(value, str) or (number and not (pa.types.is_timestamp(kind) and WHOLE.match(value))):
-                _wrong(path, wanted, value)
+                _wrong(path, expected, value)
             try:
                 if pa.types.is_timestamp(kind) and USUAL.match(value):
                     return (datetime.fromisoformat(value) - EPOCH) // MICROSECOND
@@ -260,9 +260,9 @@ def _by_text(
                 else:
                     made = convert(pa.array([value], pa.string()), kind)
             except (pa.ArrowInvalid, ValueError, OverflowError, UnicodeEncodeError):
-                _wrong(path, wanted, value)
+                _wrong(path, expected, value)
             if outside_years(made, path) is not None:
-                _wrong(path, f"{wanted}, in the years 1 to 9999", value)
+                _wrong(path, f"{expected}, in the years 1 to 9999", value)
             return made[0].as_py() if pa.types.is_binary(kind) else made[0].value
 
         return read

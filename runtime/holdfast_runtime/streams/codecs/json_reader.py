@@ -30,12 +30,12 @@ STRIDE = 16
 So at most 47 digits follow a point undetected, and with an exponent down to -29 that makes 76.
 """
 OVERLAP = 3 * STRIDE
-_E, _MINUS, _POINT, _ZERO, _THREE, _BACKSLASH, _U = (ord(one) for one in "e-.03\\u")
+_E, _MINUS, _POINT, _ZERO, _THREE, _BACKSLASH, _U = (ord(character) for character in "e-.03\\u")
 _AROUND = np.isin(np.arange(256), list(b'":,[]{} \t\n'))
 """For each byte, whether it may be next to a number."""
 _AHEAD = np.arange(1, 16)
 _CASE = ord("a") ^ ord("A")
-_IN_NUMBERS = {f"{ord(one):04x}".encode() for one in "0123456789eE-.+"}
+_IN_NUMBERS = {f"{ord(character):04x}".encode() for character in "0123456789eE-.+"}
 
 
 def holds(text: Bytes, char: str) -> bool:
@@ -54,19 +54,21 @@ def _small(text: Bytes) -> bool:
     signs &= (text[:-4] | _CASE) == _E
     if not signs.any():
         return False
-    at = np.flatnonzero(signs) + 1
-    before, first, second, third = (_digits(text[at + ahead]) for ahead in (-2, 1, 2, 3))
-    before |= text[at - 2] == _POINT
-    at = at[before & first & second & (third | (text[at + 1] >= _THREE))]
-    return any(_begins(text[max(0, place - 2 * OVERLAP) : place - 1].tobytes()) for place in _ending(text, at).tolist())
+    places = np.flatnonzero(signs) + 1
+    before, first, second, third = (_digits(text[places + ahead]) for ahead in (-2, 1, 2, 3))
+    before |= text[places - 2] == _POINT
+    places = places[before & first & second & (third | (text[places + 1] >= _THREE))]
+    return any(
+        _begins(text[max(0, place - 2 * OVERLAP) : place - 1].tobytes()) for place in _ending(text, places).tolist()
+    )
 
 
-def _ending(text: Bytes, at: Places) -> Places:
+def _ending(text: Bytes, places: Places) -> Places:
     """Return those minus signs whose digits can end a number: ids may contain `e-` among digits too."""
-    behind = text[np.minimum(at[:, None] + _AHEAD, len(text) - 1)]
-    first = behind[np.arange(len(at)), np.argmin(_digits(behind), axis=1)]
-    kept: Places = at[_AROUND[first] | _digits(first)]
-    return kept
+    behind = text[np.minimum(places[:, None] + _AHEAD, len(text) - 1)]
+    first = behind[np.arange(len(places)), np.argmin(_digits(behind), axis=1)]
+    endings: Places = places[_AROUND[first] | _digits(first)]
+    return endings
 
 
 def _begins(before: bytes) -> bool:
@@ -78,12 +80,12 @@ def _begins(before: bytes) -> bool:
 
 def _long_run(text: Bytes) -> bool:
     every = _digits(text[::STRIDE])
-    at = np.flatnonzero(every[:-2] & every[1:-1] & every[2:]) * STRIDE
+    places = np.flatnonzero(every[:-2] & every[1:-1] & every[2:]) * STRIDE
     for ahead in range(1, 2 * STRIDE):
-        if not len(at):
+        if not len(places):
             return False
-        at = at[_digits(text[at + ahead])]
-    return len(at) > 0
+        places = places[_digits(text[places + ahead])]
+    return len(places) > 0
 
 
 def _escaped(text: Bytes) -> bool:
@@ -91,9 +93,9 @@ def _escaped(text: Bytes) -> bool:
     slashes = text[:-5] == _BACKSLASH
     if not slashes.any():
         return False
-    at = np.flatnonzero(slashes)
-    at = at[(text[at + 1] == _U) & (text[at + 2] == _ZERO) & (text[at + 3] == _ZERO)]
-    return any(text[place + 2 : place + 6].tobytes().lower() in _IN_NUMBERS for place in at.tolist())
+    places = np.flatnonzero(slashes)
+    places = places[(text[places + 1] == _U) & (text[places + 2] == _ZERO) & (text[places + 3] == _ZERO)]
+    return any(text[place + 2 : place + 6].tobytes().lower() in _IN_NUMBERS for place in places.tolist())
 
 
 def _pieces(text: Bytes) -> Iterator[Bytes]:
@@ -223,7 +225,7 @@ def _braced(text: pa.StringArray) -> bool:
 
 def _contains(kind: pa.DataType, test: object) -> bool:
     assert callable(test)  # noqa: S101
-    return bool(test(kind)) or any(_contains(kind.field(at).type, test) for at in range(kind.num_fields))
+    return bool(test(kind)) or any(_contains(kind.field(index).type, test) for index in range(kind.num_fields))
 
 
 def _readable(kind: pa.DataType, way: TimestampStyle) -> pa.DataType:
@@ -249,7 +251,7 @@ def _finished(array: pa.Array, kind: pa.DataType, way: TimestampStyle) -> pa.Arr
     if pa.types.is_struct(kind):
         if kind.num_fields == 0:
             return array
-        parts = [_finished(part, kind.field(at).type, way) for at, part in enumerate(array.flatten())]
+        parts = [_finished(part, kind.field(index).type, way) for index, part in enumerate(array.flatten())]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
     if pa.types.is_list(kind):
         lengths = pc.list_value_length(array).fill_null(0).to_numpy()

@@ -19,8 +19,8 @@ class BinaryCodec:
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Return every non-null value as a row."""
-        here, good, nulls = present(values)
-        return DecodedBatch(pa.RecordBatch.from_arrays([here], schema=self.schema), good, (), nulls)
+        present_values, good, nulls = present(values)
+        return DecodedBatch(pa.RecordBatch.from_arrays([present_values], schema=self.schema), good, (), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Return the column itself; a null value makes a null record."""
@@ -36,19 +36,19 @@ class StringCodec:
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Return every UTF-8 value as a row. The batch is checked at once, and halved only if that fails."""
-        here, index, nulls = present(values)
+        present_values, index, nulls = present(values)
         pieces, spans, bad = [], [], []
-        stack = [(0, len(here))]
+        stack = [(0, len(present_values))]
         while stack:
             start, stop = stack.pop()
             try:
-                text = here.slice(start, stop - start).cast(pa.string())
+                text = present_values.slice(start, stop - start).cast(pa.string())
             except pa.ArrowInvalid:
                 if stop - start > 1:
                     middle = (start + stop) // 2
                     stack += [(middle, stop), (start, middle)]
                 else:
-                    bad.append(BadRecord(int(index[start]), not_utf8(here[start].as_py())))
+                    bad.append(BadRecord(int(index[start]), not_utf8(present_values[start].as_py())))
                 continue
             pieces.append(pa.RecordBatch.from_arrays([text], schema=self.schema))
             spans.append(index[start:stop])
@@ -72,7 +72,7 @@ def not_utf8(raw: bytes) -> str:
 
 def _only_value(schema: pa.Schema, kind: pa.DataType, name: str, spark: str) -> pa.Schema:
     if schema.names != ["value"] or schema.field(0).type != kind:
-        found = ", ".join(f"{field.name} {field.type}" for field in schema)
-        message = f'a stream of format {name} has the schema "value {spark}" and no other; found {found}'
+        columns = ", ".join(f"{field.name} {field.type}" for field in schema)
+        message = f'a stream of format {name} has the schema "value {spark}" and no other; found {columns}'
         raise SchemaUnsupportedError(message)
     return schema

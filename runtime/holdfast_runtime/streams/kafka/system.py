@@ -88,21 +88,21 @@ class KafkaCluster:
         """Return the id of a topic. It changes if the topic is created again."""
         return self._asked().topic_id(topic)
 
-    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
+    def cut(self, positions: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
         """Return the partitions of topics that do not have the records before a position, as of its leader epoch."""
-        return PositionCheck(self.settings).cut(asked)
+        return PositionCheck(self.settings).cut(positions)
 
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range; the stream of its partition is the topic."""
-        topic, number = wanted.partition
-        found = self._reader().fetch(topic, number, wanted.start, wanted.end, wanted.epoch)
-        at = found.schema.get_field_index("timestamp")
-        return found.set_column(at, found.schema.field(at), event_times(found.column(at)))
+        topic, number = offset_range.partition
+        records = self._reader().fetch(topic, number, offset_range.start, offset_range.end, offset_range.epoch)
+        column = records.schema.get_field_index("timestamp")
+        return records.set_column(column, records.schema.field(column), event_times(records.column(column)))
 
-    def expect(self, wanted: Sequence[OffsetRange]) -> None:
+    def expect(self, ranges: Sequence[OffsetRange]) -> None:
         """Start fetching these ranges in parallel."""
-        if len(wanted) > 1:
-            self._reader().begin(wanted)
+        if len(ranges) > 1:
+            self._reader().begin(ranges)
 
     def ensure(self, topic: str, partitions: int, use: TopicUse, retention: str | None = None) -> None:
         """Create the topic as the spec says if it does not exist; refuse it if it differs."""
@@ -118,11 +118,11 @@ class KafkaCluster:
         if not self.exactly_once:
             return {}
         markers = MarkerTopic(self.settings, marker_topic(self.app))
-        asked = wanted(TopicUse.MARKERS, slot_partition(slots), self.replication)
-        found = self._made().ensure(markers.topic, asked, ours=True)
+        marker_spec = wanted(TopicUse.MARKERS, slot_partition(slots), self.replication)
+        partitions = self._made().ensure(markers.topic, marker_spec, ours=True)
         try:
             claim_name(who.app, owner, markers)
-            return begin_attempt(who, slots, self.settings, markers, found)
+            return begin_attempt(who, slots, self.settings, markers, partitions)
         finally:
             markers.close()
 
@@ -130,20 +130,22 @@ class KafkaCluster:
         """Write what has not been written; everything is written when this returns."""
         if self._writer is None:
             size = request_bytes(self.limits, REQUEST_BYTES)
-            make, found = WriterFactory(self.settings, self.app, self.exactly_once, self.before, size), agent()
-            self._writer = make() if found is None else RemoteWriter(found, self.settings.system, pickle.dumps(make))
+            make, address = WriterFactory(self.settings, self.app, self.exactly_once, self.before, size), agent()
+            self._writer = (
+                make() if address is None else RemoteWriter(address, self.settings.system, pickle.dumps(make))
+            )
         self._writer.send(sender, {place: self._taken(place, parts) for place, parts in writes.items()}, at)
 
     def record_limit(self, topic: str) -> RecordLimit:
         """Return how large a record of a topic may be."""
         return record_limit(topic, self.limits.get(topic, TopicLimits()), self.settings)
 
-    def tidy(self, read: NextOffsets, own: NextOffsets) -> None:
+    def tidy(self, read: NextOffsets, own_offsets: NextOffsets) -> None:
         """Publish how far the app has read, and delete what it has read of its own streams."""
         if self._tidying is None:
             self._tidying = TopicHousekeeping(self.settings)
-        self._tidying.publish(self.app, {**read, **own})
-        self._tidying.delete(own)
+        self._tidying.publish(self.app, {**read, **own_offsets})
+        self._tidying.delete(own_offsets)
 
     def close(self) -> None:
         """Close all clients."""
@@ -156,9 +158,16 @@ class KafkaCluster:
         """Return records with timestamps that their topic accepts now; the time of the decision may have passed."""
         if place.stream in self.timed:
             return parts
-        limits, at, moment = self.limits.get(place.stream, TopicLimits()), WRITTEN.get_field_index("timestamp"), now()
+        limits, column, moment = (
+            self.limits.get(place.stream, TopicLimits()),
+            WRITTEN.get_field_index("timestamp"),
+            now(),
+        )
         return [
-            (records.set_column(at, WRITTEN.field(at), limits.timestamps(records.column(at), moment)), marker)
+            (
+                records.set_column(column, WRITTEN.field(column), limits.timestamps(records.column(column), moment)),
+                marker,
+            )
             for records, marker in parts
         ]
 

@@ -72,11 +72,11 @@ class EmbeddedLog:
         if not path.is_dir():
             message = f"there is no stream {stream} in {self._directory}"
             raise StreamMissingError(message)
-        found = self._read_meta(path)
-        if found.stream != stream:
-            message = f"{path} says that it is the stream {found.stream}, not {stream}; bring back the right files"
+        meta = self._read_meta(path)
+        if meta.stream != stream:
+            message = f"{path} says that it is the stream {meta.stream}, not {stream}; bring back the right files"
             raise UserActionError(message, code="LogDamagedError")
-        return found
+        return meta
 
     def ensure(self, stream: str, partitions: int, *, now: int, map_size: int = MAP_SIZE) -> StreamMeta:
         """Return the stream with this many partitions: create it if missing, refuse it if the count differs."""
@@ -86,28 +86,28 @@ class EmbeddedLog:
         path = self._path(stream)
         if not path.is_dir():
             self._create(path, StreamMeta(stream, partitions, now, map_size))
-        found = self.meta(stream)
-        if found.partitions != partitions:
+        meta = self.meta(stream)
+        if meta.partitions != partitions:
             message = (
-                f"{stream} has {found.partitions} partitions in {self._directory}, but {partitions} are wanted; "
-                f"set partitions: {found.partitions}, or grow it, or remove {path}"
+                f"{stream} has {meta.partitions} partitions in {self._directory}, but {partitions} are wanted; "
+                f"set partitions: {meta.partitions}, or grow it, or remove {path}"
             )
             raise UserActionError(message, code="PartitionCountError")
-        return found
+        return meta
 
     def grow(self, stream: str, partitions: int) -> StreamMeta:
         """Add partitions to a stream; existing ones keep their records."""
         with self._locked(stream) as path:
-            found = self.meta(stream)
-            if partitions < found.partitions:
-                message = f"{stream} has {found.partitions} partitions and can't shrink to {partitions}"
+            meta = self.meta(stream)
+            if partitions < meta.partitions:
+                message = f"{stream} has {meta.partitions} partitions and can't shrink to {partitions}"
                 raise UserActionError(message, code="PartitionCountError")
-            fences = self._open(StreamPartition(stream, 0), found).fences()
-            for i in range(found.partitions, partitions):
-                self._add_partition(path, StreamPartition(stream, i), found)
+            fences = self._open(StreamPartition(stream, 0), meta).fences()
+            for i in range(meta.partitions, partitions):
+                self._add_partition(path, StreamPartition(stream, i), meta)
                 for owner, epoch in fences.items():
-                    self._open(StreamPartition(stream, i), found).fence(owner, epoch)
-            grown = replace(found, partitions=partitions)
+                    self._open(StreamPartition(stream, i), meta).fence(owner, epoch)
+            grown = replace(meta, partitions=partitions)
             _sync_folder(path)
             _write_meta(path, grown)
             return grown
@@ -119,12 +119,12 @@ class EmbeddedLog:
     def record_bytes(self, stream: str) -> float:
         """Return the average size of a record on disk."""
         all_ = self._all(stream)
-        records = sum(bounds.end - bounds.oldest for bounds in (one.bounds() for one in all_))
-        return sum(one.size() for one in all_) / records if records else 0.0
+        records = sum(bounds.end - bounds.oldest for bounds in (partition.bounds() for partition in all_))
+        return sum(partition.size() for partition in all_) / records if records else 0.0
 
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range."""
-        return self._known(wanted.partition).fetch(wanted)
+        return self._known(offset_range.partition).fetch(offset_range)
 
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
         """Write records and marker, both or neither; return False if this batch is already written."""
@@ -219,12 +219,12 @@ class EmbeddedLog:
     def _read_meta(self, path: Path) -> StreamMeta:
         try:
             text = (path / _META).read_text(encoding="utf-8")
-            if (found := json.loads(text)["format"]) == _FORMAT:
+            if (stored_format := json.loads(text)["format"]) == _FORMAT:
                 return StreamMeta(**unsealed(text))
         except (OSError, ValueError, TypeError, LookupError) as error:
             message = f"{path} is not a stream of the embedded log: {_META} can't be read: {error}; bring it back"
             raise UserActionError(message, code="LogDamagedError") from error
-        message = f"{path} is in format {found} of the embedded log; this release reads {_FORMAT}"
+        message = f"{path} is in format {stored_format} of the embedded log; this release reads {_FORMAT}"
         raise UserActionError(message, code="LogDamagedError")
 
     @contextmanager
@@ -267,38 +267,40 @@ _state = _Open(os.getpid())
 def open_partition(path: Path, partition: StreamPartition, *, map_size: int, sync: bool) -> LogPartition:
     """Return the partition at this path, opened by this process."""
     path = path.absolute()
-    here = _own()
-    with here.lock:
-        if path in here.partitions:
-            found, identity = here.partitions[path]
+    process_state = _own()
+    with process_state.lock:
+        if path in process_state.partitions:
+            log_partition, identity = process_state.partitions[path]
             if identity == _identity(path):
-                if found.sync != sync:
-                    message = f"{path} is open with sync={found.sync} in this process; open the log the same way"
+                if log_partition.sync != sync:
+                    message = (
+                        f"{path} is open with sync={log_partition.sync} in this process; open the log the same way"
+                    )
                     raise UserActionError(message, code="OpenedOtherwiseError")
-                return found
-            del here.partitions[
+                return log_partition
+            del process_state.partitions[
                 path
             ]  # the files were removed, perhaps made again: the open one is a file without a name
-            found.close()
+            log_partition.close()
         opened = LogPartition(path, partition, map_size=map_size, sync=sync)
-        here.partitions[path] = opened, _identity(path)
+        process_state.partitions[path] = opened, _identity(path)
         return opened
 
 
 def close_all() -> None:
     """Close all partitions of this process; none may be in use."""
-    here = _own()
-    with here.lock:
-        while here.partitions:
-            here.partitions.popitem()[1][0].close()
+    process_state = _own()
+    with process_state.lock:
+        while process_state.partitions:
+            process_state.partitions.popitem()[1][0].close()
 
 
 def close_under(folder: Path) -> None:
     """Close the partitions of this process whose files are below a folder; none may be in use."""
-    here, folder = _own(), folder.absolute()
-    with here.lock:
-        for path in [path for path in here.partitions if path.is_relative_to(folder)]:
-            here.partitions.pop(path)[0].close()
+    process_state, folder = _own(), folder.absolute()
+    with process_state.lock:
+        for path in [path for path in process_state.partitions if path.is_relative_to(folder)]:
+            process_state.partitions.pop(path)[0].close()
 
 
 def _own() -> _Open:
@@ -312,7 +314,7 @@ def _own() -> _Open:
 
 def _identity(path: Path) -> tuple[int, int]:
     try:
-        found = (path / "data.mdb").stat()
+        status = (path / "data.mdb").stat()
     except FileNotFoundError:
         return 0, 0
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

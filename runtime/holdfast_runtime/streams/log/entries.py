@@ -48,22 +48,22 @@ def put_marker(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: Stream
 
 def marker_of(txn: "lmdb.Transaction[bytes]", owner: str, task: str) -> Marker | None:
     """Return the marker of a task, or None."""
-    found = get_entry(txn, marker_key(owner, task))
-    return None if found is None else Marker(owner, task, *json.loads(found))
+    stored = get_entry(txn, marker_key(owner, task))
+    return None if stored is None else Marker(owner, task, *json.loads(stored))
 
 
 def fence_of(txn: "lmdb.Transaction[bytes]", owner: str) -> int:
     """Return the newest attempt of an owner that wrote here, or 0."""
-    found = get_entry(txn, fence_key(owner))
-    return 0 if found is None else int(PAIR.unpack(found)[0])
+    stored = get_entry(txn, fence_key(owner))
+    return 0 if stored is None else int(PAIR.unpack(stored)[0])
 
 
 def put_entry(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None:
     """Write a value, followed by a checksum over key and value, so that no entry can be taken for another."""
-    found = crc32(key)
+    checksum = crc32(key)
     for part in value:
-        found = crc32(part, found)
-    txn.put(key, b"".join((*value, _SUM.pack(found))))
+        checksum = crc32(part, checksum)
+    txn.put(key, b"".join((*value, _SUM.pack(checksum))))
 
 
 def get_entry(txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:

@@ -86,27 +86,27 @@ class LogPartition:
         with self._reading() as txn:
             return self._bounds(txn)
 
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+    def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range."""
         parts = []
         with self._reading() as txn:
-            check_range(wanted, self._bounds(txn))
-            at = wanted.start
+            check_range(offset_range, self._bounds(txn))
+            offset = offset_range.start
             cursor = txn.cursor()
-            found = at < wanted.end and cursor.set_range(chunk_key(at))
-            while at < wanted.end:
-                key, value = (cursor.key(), cursor.value()) if found else (b"", b"")
+            positioned = offset < offset_range.end and cursor.set_range(chunk_key(offset))
+            while offset < offset_range.end:
+                key, value = (cursor.key(), cursor.value()) if positioned else (b"", b"")
                 if key[:1] != CHUNK_KEY:
-                    self._damaged(f"its records end at offset {at}, before its end")
+                    self._damaged(f"its records end at offset {offset}, before its end")
                 first, rows = self._rows(key, value)
                 last = first + rows.num_rows
-                if not first <= at < last or chunk_key(last - 1) != key:
-                    self._damaged(f"the records around offset {at} are not where they belong")
-                stop = min(last, wanted.end)
-                parts.append(with_offsets(rows.slice(at - first, stop - at), at))
-                at = stop
-                found = cursor.next()
-        return joined(parts, wanted)
+                if not first <= offset < last or chunk_key(last - 1) != key:
+                    self._damaged(f"the records around offset {offset} are not where they belong")
+                stop = min(last, offset_range.end)
+                parts.append(with_offsets(rows.slice(offset - first, stop - offset), offset))
+                offset = stop
+                positioned = cursor.next()
+        return joined(parts, offset_range)
 
     def append_all(self, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]) -> list[bool]:
         """Write records and markers of several tasks in one transaction."""
@@ -127,24 +127,24 @@ class LogPartition:
         prefix = marker_key(owner, "")
         with self._reading() as txn:
             cursor = txn.cursor()
-            found = []
+            markers = []
             more = cursor.set_range(prefix)
             while more and cursor.key().startswith(prefix):
                 task = cursor.key()[len(prefix) :].decode()
-                found.append(Marker(owner, task, *json.loads(checked_value(cursor.key(), cursor.value()).tobytes())))
+                markers.append(Marker(owner, task, *json.loads(checked_value(cursor.key(), cursor.value()).tobytes())))
                 more = cursor.next()
-            return found
+            return markers
 
     def fences(self) -> dict[str, int]:
         """Return the lowest epoch that may still write, by owner."""
         with self._reading() as txn:
             cursor = txn.cursor()
-            found = {}
+            fences = {}
             more = cursor.set_range(FENCE_KEY)
             while more and cursor.key()[:1] == FENCE_KEY:
-                found[cursor.key()[1:].decode()] = PAIR.unpack(checked_value(*cursor.item()))[0]
+                fences[cursor.key()[1:].decode()] = PAIR.unpack(checked_value(*cursor.item()))[0]
                 more = cursor.next()
-            return found
+            return fences
 
     def fence(self, owner: str, epoch: int) -> None:
         """Refuse earlier epochs of an owner from now on."""
@@ -224,10 +224,10 @@ class LogPartition:
         return _HEAD.unpack_from(value)[0], rows
 
     def _bounds(self, txn: "lmdb.Transaction[bytes]") -> OffsetBounds:
-        found = get_entry(txn, BOUNDS_KEY)
-        if found is None:
+        stored = get_entry(txn, BOUNDS_KEY)
+        if stored is None:
             self._damaged("nothing says how far its records go")
-        return OffsetBounds(*PAIR.unpack(found))
+        return OffsetBounds(*PAIR.unpack(stored))
 
     def _check(self) -> None:
         info, stat = self._env.info(), self._env.stat()

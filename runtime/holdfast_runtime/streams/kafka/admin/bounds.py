@@ -91,18 +91,19 @@ class TopicBounds:
             return {}
         stale = self._describe(topics)
         oldest, ends = self._offsets(stale, topics)
-        for at, begin in oldest.items():
-            self._known[at.topic].oldest[at.partition] = begin.offset
+        for place, begin in oldest.items():
+            self._known[place.topic].oldest[place.partition] = begin.offset
         bounds: dict[str, dict[int, OffsetBounds]] = {topic: {} for topic in topics}
-        for at, end in ends.items():
-            begin = self._known[at.topic].oldest[at.partition]
+        for place, end in ends.items():
+            begin = self._known[place.topic].oldest[place.partition]
             if end.offset < begin:
                 message = (
-                    f"Kafka system {self._settings.system}: topic {at.topic} was created again while it was asked for"
+                    f"Kafka system {self._settings.system}: topic {place.topic} was created again while it was asked "
+                    "for"
                 )
                 raise StreamMissingError(message)
             epoch = end.leader_epoch  # negative or missing: of a release that says none
-            bounds[at.topic][at.partition] = OffsetBounds(begin, end.offset, epoch if (epoch or 0) >= 0 else None)
+            bounds[place.topic][place.partition] = OffsetBounds(begin, end.offset, epoch if (epoch or 0) >= 0 else None)
         return bounds
 
     def _describe(self, topics: list[str]) -> list[str]:
@@ -119,8 +120,8 @@ class TopicBounds:
             def ask(client: AdminClient, seconds: float) -> "dict[str, Future[Any]]":
                 return client.describe_topics(TopicCollection(stale), request_timeout=seconds)
 
-            for topic, found in self._answers(stale, ask).items():
-                self._known[topic] = _Topic(str(found.topic_id), len(found.partitions), now, {})
+            for topic, description in self._answers(stale, ask).items():
+                self._known[topic] = _Topic(str(description.topic_id), len(description.partitions), now, {})
         # If only its id was asked for, a topic is known without its oldest offsets.
         return [topic for topic in topics if len(self._known[topic].oldest) < self._known[topic].partitions]
 
@@ -130,16 +131,16 @@ class TopicBounds:
 
         def ask(client: AdminClient, seconds: float) -> "dict[tuple[bool, TopicPartition], Future[Any]]":
             return {
-                (is_end, at): future
+                (is_end, place): future
                 for is_end, places, spec in ((False, oldest, _ASK_OLDEST), (True, ends, _ASK_END))
                 if places
-                for at, future in client.list_offsets(
+                for place, future in client.list_offsets(
                     dict.fromkeys(places, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
                 ).items()
             }
 
         answers = self._answers(topics, ask)
-        return {at: answers[False, at] for at in oldest}, {at: answers[True, at] for at in ends}
+        return {place: answers[False, place] for place in oldest}, {place: answers[True, place] for place in ends}
 
     def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in topics for number in range(self._known[topic].partitions)]

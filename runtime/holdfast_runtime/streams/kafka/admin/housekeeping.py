@@ -79,14 +79,14 @@ class TopicHousekeeping:
         deadline = time.monotonic() + _PATIENCE
         while not self._said and time.monotonic() < deadline:
             self._consumer(group).poll(_NAP)
-        said = self._said.copy()
+        errors = self._said.copy()
         self._said.clear()
-        if not said:
+        if not errors:
             message = f"Kafka system {self.settings.system}: consumer group {group}: no answer in {_PATIENCE:.0f} s"
             raise KafkaBusyError(message)
-        if said[-1] is not None:
-            text = self.settings.without_values(said[-1].str())
-            raise self._trouble(said[-1].code(), text, f"consumer group {group}")
+        if errors[-1] is not None:
+            text = self.settings.without_values(errors[-1].str())
+            raise self._trouble(errors[-1].code(), text, f"consumer group {group}")
 
     def _abandon_committer(self) -> None:
         """Let the next one be another, without a memory of coordinators, nor of this commit's late result."""
@@ -109,8 +109,8 @@ class TopicHousekeeping:
 
     def _consumer(self, group: str) -> Consumer:
         if self._committer is None:
-            own = {**self.settings.reading(), "group.id": group}
+            config = {**self.settings.reading(), "group.id": group}
             results = self._said
-            told = {"on_commit": lambda error, _: results.append(error)}
-            self._committer = Consumer({**own, **told}, logger=QUIET)
+            callback = {"on_commit": lambda error, _: results.append(error)}
+            self._committer = Consumer({**config, **callback}, logger=QUIET)
         return self._committer

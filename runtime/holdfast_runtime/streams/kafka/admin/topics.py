@@ -78,12 +78,12 @@ def wanted(use: TopicUse, partitions: int, replication: int | None, retention: s
     if use is TopicUse.INTERMEDIATE:
         # Always checked: otherwise records could be deleted before they are read, or event times changed or refused.
         return TopicSpec(partitions, replication, INTERMEDIATE, INTERMEDIATE)
-    kept = _kept(retention)
-    timed = {**kept, **TIMED}
+    checked = _kept(retention)
+    timed = {**checked, **TIMED}
     if use is TopicUse.TIMED:
         return TopicSpec(partitions, replication, timed, timed)
-    made = timed if use is TopicUse.TIMED_READ else kept
-    return TopicSpec(partitions, replication, made, kept, others=use in (TopicUse.READ, TopicUse.TIMED_READ))
+    made = timed if use is TopicUse.TIMED_READ else checked
+    return TopicSpec(partitions, replication, made, checked, others=use in (TopicUse.READ, TopicUse.TIMED_READ))
 
 
 def _kept(retention: str | None) -> dict[str, str]:
@@ -111,10 +111,10 @@ class KafkaTopics:
     def count(self, topic: str) -> int | None:
         """Return the number of partitions of a topic, or None if it does not exist."""
         with self._explained(topic):
-            found = self._found(topic)
-        return None if found is None else len(found)
+            replicas = self._found(topic)
+        return None if replicas is None else len(replicas)
 
-    def ensure(self, topic: str, wanted: TopicSpec, *, ours: bool = False) -> int:
+    def ensure(self, topic: str, spec: TopicSpec, *, ours: bool = False) -> int:
         """Create the topic if it does not exist, check it, and return its number of partitions.
 
         `ours` says that nobody else uses it: more partitions are fine, and missing ones are added.
@@ -122,19 +122,19 @@ class KafkaTopics:
         with self._explained(topic):
             replicas = self._found(topic)
             if not replicas:
-                self._make(topic, wanted)
+                self._make(topic, spec)
                 replicas = self._awaited(topic)
             # Check a new one too: somebody else may have created it first.
-            self._check(topic, wanted, replicas)
-            if ours and len(replicas) < wanted.partitions:
-                self._grow(topic, wanted.partitions)
-                replicas = self._awaited(topic, wanted.partitions)
-        found = len(replicas)
-        if found == wanted.partitions or (ours and found > wanted.partitions):
-            return found
+            self._check(topic, spec, replicas)
+            if ours and len(replicas) < spec.partitions:
+                self._grow(topic, spec.partitions)
+                replicas = self._awaited(topic, spec.partitions)
+        count = len(replicas)
+        if count == spec.partitions or (ours and count > spec.partitions):
+            return count
         message = (
-            f"{self._where(topic)} has {found} partitions, but {wanted.partitions} are planned; set "
-            f"partitions: {found} for its stream, or write to another topic"
+            f"{self._where(topic)} has {count} partitions, but {spec.partitions} are planned; set "
+            f"partitions: {count} for its stream, or write to another topic"
         )
         raise UserActionError(message, code="TopicPartitionsError")
 
@@ -161,14 +161,14 @@ class KafkaTopics:
         except QuestionRefusedError as refusal:
             raise trouble(refusal.code, self._where(topic), refusal.text) from None
 
-    def _make(self, topic: str, wanted: TopicSpec) -> None:
-        replication = _DEFAULT if wanted.replication is None else wanted.replication
-        new = NewTopic(topic, wanted.partitions, replication, config=dict(wanted.config))
+    def _make(self, topic: str, spec: TopicSpec) -> None:
+        replication = _DEFAULT if spec.replication is None else spec.replication
+        new = NewTopic(topic, spec.partitions, replication, config=dict(spec.config))
         try:
             self._answer(topic, lambda client, seconds: client.create_topics([new], operation_timeout=seconds)[topic])
         except QuestionRefusedError as refusal:
             if refusal.code == KafkaError.INVALID_REPLICATION_FACTOR:
-                raise self._too_few(topic, wanted, self._brokers(topic)) from None
+                raise self._too_few(topic, spec, self._brokers(topic)) from None
             if refusal.code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
@@ -186,8 +186,8 @@ class KafkaTopics:
     def _brokers(self, topic: str) -> int:
         return len(self._answer(topic, lambda client, seconds: client.describe_cluster(request_timeout=seconds)).nodes)
 
-    def _too_few(self, topic: str, wanted: TopicSpec, brokers: int) -> WorldChangeError:
-        replicas = "the brokers' default number of" if wanted.replication is None else wanted.replication
+    def _too_few(self, topic: str, spec: TopicSpec, brokers: int) -> WorldChangeError:
+        replicas = "the brokers' default number of" if spec.replication is None else spec.replication
         return WorldChangeError(
             f"{self._where(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
             f"broker{'' if brokers == 1 else 's'}: set kafka.replication of the system to at most {brokers}, or "
@@ -195,26 +195,26 @@ class KafkaTopics:
             code="TooFewBrokersError",
         )
 
-    def _check(self, topic: str, wanted: TopicSpec, replicas: Sequence[int]) -> None:
+    def _check(self, topic: str, spec: TopicSpec, replicas: Sequence[int]) -> None:
         """Refuse a topic that differs from the spec."""
         differs: list[tuple[str, object, object]] = []
-        if wanted.replication is not None and not wanted.others:
-            differs += [("replication", one, wanted.replication) for one in {*replicas} - {wanted.replication}]
-        if wanted.checked:
-            said = self._config(topic)
+        if spec.replication is not None and not spec.others:
+            differs += [("replication", actual, spec.replication) for actual in {*replicas} - {spec.replication}]
+        if spec.checked:
+            config = self._config(topic)
             # A setting that a broker does not have belongs to a newer release.
             differs += [
-                (key, said[key], value) for key, value in wanted.checked.items() if said.get(key, value) != value
+                (key, config[key], value) for key, value in spec.checked.items() if config.get(key, value) != value
             ]
         if differs:
-            told = ", and ".join(f"{name} {found}, but {value} is asked for" for name, found, value in differs)
+            differences = ", and ".join(f"{name} {actual}, but {value} is asked for" for name, actual, value in differs)
             why = (
                 "; event times travel as timestamps of its records"
-                if TIMED.keys() & {one[0] for one in differs}
+                if TIMED.keys() & {difference[0] for difference in differs}
                 else ""
             )
             message = (
-                f"{self._where(topic)} has {told}{why}. Holdfast changes no topic that is there: change it with "
+                f"{self._where(topic)} has {differences}{why}. Holdfast changes no topic that is there: change it with "
                 f"Kafka's tools, or let the spec ask for what it has ({_FIELDS})"
             )
             raise UserActionError(message, code="TopicDiffersError")
@@ -222,19 +222,19 @@ class KafkaTopics:
     def _config(self, topic: str) -> dict[str, str]:
         """Return the settings of a topic that is there, though perhaps not yet for the broker that is asked."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        found = self._answer(
+        settings = self._answer(
             topic,
             lambda client, seconds: client.describe_configs([resource], request_timeout=seconds)[resource],
             NEW_TOPIC,
         )
-        return {key: str(one.value) for key, one in found.items()}
+        return {key: str(setting.value) for key, setting in settings.items()}
 
     def _awaited(self, topic: str, at_least: int = 1) -> list[int]:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
-            found = self._found(topic)
-            if found is not None and len(found) >= at_least:
-                return found
+            replicas = self._found(topic)
+            if replicas is not None and len(replicas) >= at_least:
+                return replicas
         message = f"{self._where(topic)} was made, but no broker shows it within {_PATIENCE:.0f} s"
         raise KafkaBusyError(message)
 
@@ -242,7 +242,7 @@ class KafkaTopics:
         """Return the replicas of each partition; empty while the topic is being created, None if it does not exist."""
         named = TopicCollection([topic])
         try:
-            said = self._answer(
+            description = self._answer(
                 topic, lambda client, seconds: client.describe_topics(named, request_timeout=seconds)[topic]
             )
         except QuestionRefusedError as refusal:
@@ -250,5 +250,5 @@ class KafkaTopics:
                 return None
             raise
         # While it is being created, it has partitions without a leader.
-        made = all(one.leader is not None for one in said.partitions)
-        return [len(one.replicas) for one in said.partitions] if made else []
+        made = all(partition.leader is not None for partition in description.partitions)
+        return [len(partition.replicas) for partition in description.partitions] if made else []

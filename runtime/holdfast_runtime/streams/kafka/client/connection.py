@@ -58,8 +58,8 @@ class ConnectionState:
 
     def refused(self) -> UserActionError:
         """Return the error for a refused login."""
-        code, said = self._last or (0, "")
-        text, broker = self._settings.without_values(said), f"the broker at {self._settings.bootstrap}"
+        code, client_text = self._last or (0, "")
+        text, broker = self._settings.without_values(client_text), f"the broker at {self._settings.bootstrap}"
         what = f"no encrypted connection to {broker}" if code == NOT_ENCRYPTED else f"{broker} refused the login"
         keys = self._settings.login_keys() or "security.protocol"
         return UserActionError(
@@ -97,10 +97,10 @@ def unanswered(settings: KafkaSettings, partition: StreamPartition, code: int, s
 def _said_by_a_broker(settings: KafkaSettings, partition: StreamPartition, seconds: float) -> int:
     client = AdminClient(settings.asking(), logger=QUIET)
     # Not list_topics(name): on a broker with auto.create.topics.enable that creates the topic.
-    (asked,) = client.describe_topics(TopicCollection([partition.stream]), request_timeout=seconds).values()
+    (future,) = client.describe_topics(TopicCollection([partition.stream]), request_timeout=seconds).values()
     try:
-        found = asked.result()
+        description = future.result()
     except KafkaException as error:
         return int(error.args[0].code())
-    there = partition.partition in {one.id for one in found.partitions}
-    return int(KafkaError.LEADER_NOT_AVAILABLE if there else KafkaError.UNKNOWN_TOPIC_OR_PART)
+    exists = partition.partition in {info.id for info in description.partitions}
+    return int(KafkaError.LEADER_NOT_AVAILABLE if exists else KafkaError.UNKNOWN_TOPIC_OR_PART)

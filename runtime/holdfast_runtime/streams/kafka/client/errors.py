@@ -220,14 +220,14 @@ def is_about_offset(code: int) -> bool:
     return _WAY_OF.get(code) is _OFFSET
 
 
-def trouble(code: int, what: str, said: str = "") -> HoldfastError:
-    """Return the error to raise; `what` names system, topic and action, `said` is the client's own text.
+def trouble(code: int, what: str, client_text: str = "") -> HoldfastError:
+    """Return the error to raise; `what` names system, topic and action, `client_text` is the client's own text.
 
     An unsorted code is tried again, because the attempts of an app have a limit of their own.
     """
-    way, known = _WAY_OF.get(code, _WAIT), KafkaError(code)
-    text = said or known.str()
-    return way.error(f"{what}: {text} ({known.name()}). {way.cure}.", code=way.code)
+    way, kafka_error = _WAY_OF.get(code, _WAIT), KafkaError(code)
+    text = client_text or kafka_error.str()
+    return way.error(f"{what}: {text} ({kafka_error.name()}). {way.cure}.", code=way.code)
 
 
 _SHOWN = 80
@@ -254,24 +254,24 @@ class FailedRecord:
     def __str__(self) -> str:
         key = "without a key" if self.key is None else f"with key {_shown(self.key)}"
         size = self.value_bytes + len(self.key or b"")
-        others = f", or another of the {self.among} sent with it" if self.among > 1 else ""
-        return f"the record {key} for {self.topic}/{self.partition} ({size} bytes){others}: {self.text}"
+        neighbours = f", or another of the {self.among} sent with it" if self.among > 1 else ""
+        return f"the record {key} for {self.topic}/{self.partition} ({size} bytes){neighbours}: {self.text}"
 
 
 def blamed(failed: Sequence[FailedRecord]) -> FailedRecord | None:
     """Return the record that made others fail too; None if all may succeed when they are tried again."""
-    refused = [one for one in failed if not is_passing(one.code)]
-    guilty = [one for one in refused if one.code != _BESIDE] or refused
+    refused = [record for record in failed if not is_passing(record.code)]
+    guilty = [record for record in refused if record.code != _BESIDE] or refused
     if not guilty:
         return None
-    same = [one for one in guilty if one.code == guilty[0].code]
+    same = [record for record in guilty if record.code == guilty[0].code]
     if same[0].code in _BY_SIZE:
-        return max(same, key=lambda one: one.value_bytes + len(one.key or b""))
+        return max(same, key=lambda record: record.value_bytes + len(record.key or b""))
     # All neighbours get the same remark; each record at fault gets its own.
-    said = Counter(one.remark for one in same)
-    rare = [one for one in same if said[one.remark] == min(said.values())]
+    remark_counts = Counter(record.remark for record in same)
+    rare = [record for record in same if remark_counts[record.remark] == min(remark_counts.values())]
     # A compacted topic takes no record without a key.
-    return replace(min(rare, key=lambda one: one.key is not None), among=len(rare))
+    return replace(min(rare, key=lambda record: record.key is not None), among=len(rare))
 
 
 def _shown(key: bytes) -> str:

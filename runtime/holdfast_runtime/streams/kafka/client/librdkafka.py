@@ -218,14 +218,14 @@ class _Calls:
 def library() -> Library | None:
     """Return both libraries, opened once; None if one is missing, or of another version than this release knows."""
     shipped = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
-    found = sorted(shipped.glob("librdkafka-*.so*"))
-    if len(found) != 1:
+    paths = sorted(shipped.glob("librdkafka-*.so*"))
+    if len(paths) != 1:
         return None  # built from source against the system's librdkafka, or not for Linux
     try:
         loops = ctypes.CDLL(str(LOOPS))
         if loops.holdfast_loops_version() != LOOPS_VERSION:
             return None
-        return Library(ctypes.CDLL(str(found[0])), loops)
+        return Library(ctypes.CDLL(str(paths[0])), loops)
     except (OSError, AttributeError):
         return None  # no compiler when this was installed, or another processor's library; the plain path needs neither
 
@@ -257,36 +257,36 @@ def new_client(
 
 def troubles(library: Library, queue: Handle) -> list[tuple[int, str]]:
     """Return the client's messages since the last call, as codes and texts from its main queue."""
-    kafka, found = library.kafka, []
+    kafka, messages = library.kafka, []
     while (event := kafka.queue_poll(queue, 0)) is not None:
         if kafka.event_type(event) == _EVENT_ERROR:
             text = kafka.event_error_string(event) or b""
-            found.append((kafka.event_error(event), text.decode(errors="replace")))
+            messages.append((kafka.event_error(event), text.decode(errors="replace")))
         kafka.event_destroy(event)
-    return found
+    return messages
 
 
 def failed_records(library: Library, queue: Handle) -> list[FailedRecord]:
     """Return the records that have failed since the last call."""
-    kafka, found = library.kafka, list[FailedRecord]()
+    kafka, records = library.kafka, list[FailedRecord]()
     while (event := kafka.queue_poll(queue, 0)) is not None:
         if kafka.event_type(event) == _EVENT_DELIVERY:
             while message := kafka.event_message_next(event):
                 if message.contents.err:
-                    found.append(_failed(library, message))
+                    records.append(_failed(library, message))
         kafka.event_destroy(event)
-    return found
+    return records
 
 
 def _failed(library: Library, message: "ctypes._Pointer[Message]") -> FailedRecord:
-    kafka, one = library.kafka, message.contents
+    kafka, contents = library.kafka, message.contents
     return FailedRecord(
-        one.err,
-        (kafka.topic_name(one.topic) or b"").decode(errors="replace"),
-        one.partition,
-        None if one.key is None else ctypes.string_at(one.key, one.key_size),
-        one.value_size,
-        (kafka.err2str(one.err) or b"").decode(errors="replace"),
+        contents.err,
+        (kafka.topic_name(contents.topic) or b"").decode(errors="replace"),
+        contents.partition,
+        None if contents.key is None else ctypes.string_at(contents.key, contents.key_size),
+        contents.value_size,
+        (kafka.err2str(contents.err) or b"").decode(errors="replace"),
         # Never dereferenced: if it concerns a single record, the client has freed it by now.
         kafka.message_produce_errstr(message) or 0,
     )

@@ -165,12 +165,12 @@ class BrokerQuestions:
             self._process = os.getpid()
         if self._client is not None:
             return self._client, False
-        own: dict[str, Any] = {
+        own_config: dict[str, Any] = {
             "bootstrap.servers": ",".join((self._settings.bootstrap, *self._addresses)),
             "error_cb": partial(_heard, self._connection),
         }
         try:
-            self._client = AdminClient({**self._settings.asking(), **own}, logger=QUIET)
+            self._client = AdminClient({**self._settings.asking(), **own_config}, logger=QUIET)
         except KafkaException as error:
             fault = error.args[0].str()
         else:

@@ -75,8 +75,8 @@ class KafkaSettings:
 
     def reading(self) -> Config:
         """Return the config for reading exact ranges. It has no group: nobody shares partitions with it."""
-        own = self.client(_READING, _EXACT)
-        return {key: value for key, value in own.items() if key not in _OF_GROUPS}
+        config = self.client(_READING, _EXACT)
+        return {key: value for key, value in config.items() if key not in _OF_GROUPS}
 
     def asking(self) -> Config:
         """Return the config for asking about topics."""

@@ -53,7 +53,7 @@ def record_limit(topic: str, limits: TopicLimits, settings: KafkaSettings) -> Re
 
 def request_bytes(limits: Mapping[str, TopicLimits], usual: int) -> int:
     """Return how much the client may put into one batch for all these topics, because brokers measure batches."""
-    sizes = [one.record_bytes - _FRAME for one in limits.values() if one.record_bytes is not None]
+    sizes = [limit.record_bytes - _FRAME for limit in limits.values() if limit.record_bytes is not None]
     return max(1, min([usual, *sizes]))
 
 

@@ -184,9 +184,11 @@ class PartitionConsumer:
             if handle is None:
                 raise self._trouble(topic, partition)
             self._topics[topic] = handle
-        queue, asked = kafka.queue_new(self._client), kafka.topic_partition_list_new(1)
-        entry = kafka.topic_partition_list_add(asked, name, partition)
-        running = PartitionFetch(topic, partition, self._topics[topic], queue, asked, entry, self._taken[:0].copy())
+        queue, partitions = kafka.queue_new(self._client), kafka.topic_partition_list_new(1)
+        entry = kafka.topic_partition_list_add(partitions, name, partition)
+        running = PartitionFetch(
+            topic, partition, self._topics[topic], queue, partitions, entry, self._taken[:0].copy()
+        )
         self._wakes(queue)
         if kafka.consume_start_queue(running.handle, partition, offset, queue):
             error = self._trouble(topic, partition)
@@ -259,8 +261,8 @@ class PartitionConsumer:
 
     def _position(self, running: PartitionFetch) -> int:
         self._kafka.position(self._client, running.list)
-        found: int = running.entry.contents.offset
-        return found
+        offset: int = running.entry.contents.offset
+        return offset
 
     def _freed(self, running: PartitionFetch) -> None:
         destroy(self._library, running.held)

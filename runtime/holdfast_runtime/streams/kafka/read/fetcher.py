@@ -83,17 +83,17 @@ class FastFetcher:
 
     def fetch(self, topic: str, partition: int, start: int, end: int, epoch: int | None = None) -> pa.RecordBatch:
         """Return the records with start <= offset < end that a reader of committed records sees."""
-        wanted = OffsetRange(StreamPartition(topic, partition), start, end, epoch)
-        check_order(wanted)
+        offset_range = OffsetRange(StreamPartition(topic, partition), start, end, epoch)
+        check_order(offset_range)
         if start == end:
-            return joined([], wanted)
+            return joined([], offset_range)
         self._leave_parent()
         with self._lock:
             client = self._connected()
             self._stop_idle(client, but=(topic, partition))
             reading = RangeRead(
                 self._settings,
-                wanted,
+                offset_range,
                 self._limits,
                 client.said,
                 lambda: client.consumer.bounds(topic, partition, min(_ASK, self._limits.silence)),
@@ -109,13 +109,13 @@ class FastFetcher:
                 raise
             return reading.records()
 
-    def begin(self, wanted: Iterable[OffsetRange]) -> None:
+    def begin(self, ranges: Iterable[OffsetRange]) -> None:
         """Start fetching these ranges in parallel, for the fetches that follow."""
         self._leave_parent()
         with self._lock:
             client = self._connected()
-            for one in wanted:
-                self._at(client, one)
+            for offset_range in ranges:
+                self._at(client, offset_range)
 
     def close(self) -> None:
         """Close the client."""
@@ -163,13 +163,13 @@ class FastFetcher:
             place.passed = first.offset
         reading.told(*first)
 
-    def _at(self, client: _Client, wanted: OffsetRange) -> _Place:
+    def _at(self, client: _Client, offset_range: OffsetRange) -> _Place:
         """Return the partition positioned where a range starts, restarted if necessary."""
-        key, offset = wanted.partition, wanted.start
+        key, offset = offset_range.partition, offset_range.start
         place = client.places.get(key)
-        if place is None or place.next != offset or place.epoch != wanted.epoch:
+        if place is None or place.next != offset or place.epoch != offset_range.epoch:
             self._stop(client, key)
-            place = client.places[key] = _Place(client.consumer.start(*key, offset), offset, wanted.epoch)
+            place = client.places[key] = _Place(client.consumer.start(*key, offset), offset, offset_range.epoch)
         place.asked = time.monotonic()
         return place
 
@@ -223,7 +223,7 @@ class RangeFetcher(Protocol):
         """
         ...
 
-    def begin(self, wanted: Iterable[OffsetRange]) -> None:
+    def begin(self, ranges: Iterable[OffsetRange]) -> None:
         """Announce which ranges the next fetches are of, if there are several.
 
         Without it each fetch starts its own partition, and a new one may have to wait for a broker that holds a request

@@ -41,19 +41,19 @@ class PlainFetcher:
 
     def fetch(self, topic: str, partition: int, start: int, end: int, epoch: int | None = None) -> pa.RecordBatch:
         """Return the records with start <= offset < end that a reader of committed records sees."""
-        wanted = OffsetRange(StreamPartition(topic, partition), start, end, epoch)
-        check_order(wanted)
+        offset_range = OffsetRange(StreamPartition(topic, partition), start, end, epoch)
+        check_order(offset_range)
         if start == end:
-            return joined([], wanted)
+            return joined([], offset_range)
         self._leave_parent()
         with self._lock:
             client = self._client = self._client or _Client(self._settings)
             reading = RangeRead(
                 self._settings,
-                wanted,
+                offset_range,
                 self._limits,
                 client.said,
-                lambda: client.bounds(wanted.partition, min(_ASK, self._limits.silence)),
+                lambda: client.bounds(offset_range.partition, min(_ASK, self._limits.silence)),
                 time.monotonic,
             )
             try:
@@ -67,7 +67,7 @@ class PlainFetcher:
                 raise
             return reading.records()
 
-    def begin(self, wanted: Iterable[OffsetRange]) -> None:
+    def begin(self, ranges: Iterable[OffsetRange]) -> None:
         """Do nothing: it reads one partition at a time."""
 
     def close(self) -> None:
@@ -93,9 +93,9 @@ class _Client:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings, self.said = settings, ConnectionState(settings)
         fault = None
-        own: dict[str, Any] = {"group.id": "holdfast", "error_cb": partial(_heard, self.said), "logger": QUIET}
+        own_config: dict[str, Any] = {"group.id": "holdfast", "error_cb": partial(_heard, self.said), "logger": QUIET}
         try:
-            self.consumer = Consumer({**settings.reading(), **own})
+            self.consumer = Consumer({**settings.reading(), **own_config})
         except KafkaException as error:
             fault = error.args[0].str()
         if fault is not None:  # not inside the handler, whose exception would show values
@@ -109,8 +109,8 @@ class _Client:
 
     def read(self, reading: RangeRead) -> None:
         """Read all records of a range."""
-        wanted = reading.wanted
-        if (self._at, self._next, self._epoch) != (wanted.partition, wanted.start, wanted.epoch):
+        offset_range = reading.wanted
+        if (self._at, self._next, self._epoch) != (offset_range.partition, offset_range.start, offset_range.epoch):
             self._start(reading)
         while not reading.complete:
             if reading.restart:
@@ -135,8 +135,8 @@ class _Client:
         """Ask the broker for the offsets of a partition."""
         error = None
         try:
-            found = self.consumer.get_watermark_offsets(TopicPartition(*partition), timeout=seconds)
-            return OffsetBounds(*found)
+            offsets = self.consumer.get_watermark_offsets(TopicPartition(*partition), timeout=seconds)
+            return OffsetBounds(*offsets)
         except KafkaException as raised:
             error = raised.args[0].code()
         raise unanswered(self._settings, partition, error, seconds)
@@ -151,10 +151,10 @@ class _Client:
             held, self._held = self._held, []
             return held
         # With a timeout, `consume` would wait for all of it unless it gets as many messages as allowed.
-        found = self.consumer.consume(min(most, _MOST), 0)
-        if not found and (one := self.consumer.poll(_NAP)) is not None:
-            found = [one]
-        return [message for message in found if (message.topic(), message.partition()) == self._at]
+        messages = self.consumer.consume(min(most, _MOST), 0)
+        if not messages and (first := self.consumer.poll(_NAP)) is not None:
+            messages = [first]
+        return [message for message in messages if (message.topic(), message.partition()) == self._at]
 
     def _use(self, messages: list[Message], reading: RangeRead) -> None:
         """Use records up to the first message that is no record of the range; consume that one if it is no record."""
@@ -183,9 +183,9 @@ class _Client:
         return int(self.consumer.position([TopicPartition(*self._at)])[0].offset)
 
 
-def _heard(said: ConnectionState, error: KafkaError) -> None:
+def _heard(connection: ConnectionState, error: KafkaError) -> None:
     """Not a method: the consumer holds a reference to it, and would hold itself."""
-    said.heard(error.code(), error.str())
+    connection.heard(error.code(), error.str())
 
 
 def _offset(message: Message) -> int:

@@ -67,69 +67,74 @@ class PositionCheck:
     settings: KafkaSettings
     patience: float = _PATIENCE
 
-    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
+    def cut(self, positions: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
         """Return the partitions that do not have the records before their positions, as of their epochs."""
-        answers = self._answers(asked, {})
-        doubted = {place: asked[place] for place, answer in answers.items() if not answer.accepted}
+        answers = self._answers(positions, {})
+        doubted = {place: positions[place] for place, answer in answers.items() if not answer.accepted}
         if not doubted:
             return {}
-        alone = {place: at._replace(epoch=_UNKNOWN_EPOCH) for place, at in doubted.items()}
-        refused = refused_epochs(answers, self._answers(alone, {}))
-        begins = self._answers({place: asked[place] for place in refused}, _FROM_THE_CUT)
+        without_epochs = {place: position._replace(epoch=_UNKNOWN_EPOCH) for place, position in doubted.items()}
+        refused = refused_epochs(answers, self._answers(without_epochs, {}))
+        begins = self._answers({place: positions[place] for place in refused}, _FROM_THE_CUT)
         return {
             place: LogCut(max(0, begins[place].offset), self._said(place, answers[place].said)) for place in refused
         }
 
-    def _said(self, at: StreamPartition, text: str) -> str:
+    def _said(self, partition: StreamPartition, text: str) -> str:
         # What the client then does with the position is of no interest.
-        told = self.settings.without_values(text.partition(". Reset")[0])
-        return f"Kafka system {self.settings.system}, topic {at.stream}, partition {at.partition}: {told}"
+        cause = self.settings.without_values(text.partition(". Reset")[0])
+        return (
+            f"Kafka system {self.settings.system}, topic {partition.stream}, partition {partition.partition}: {cause}"
+        )
 
-    def _answers(self, asked: Mapping[StreamPartition, EpochPosition], config: Config) -> Answers:
-        if not asked:
+    def _answers(self, positions: Mapping[StreamPartition, EpochPosition], config: Config) -> Answers:
+        if not positions:
             return {}
-        said = ConnectionState(self.settings)
-        consumer = self._consumer(said, config)
+        connection = ConnectionState(self.settings)
+        consumer = self._consumer(connection, config)
         try:
             consumer.assign(
-                [TopicPartition(*place, at.offset, leader_epoch=at.epoch) for place, at in sorted(asked.items())]
+                [
+                    TopicPartition(*place, position.offset, leader_epoch=position.epoch)
+                    for place, position in sorted(positions.items())
+                ]
             )
-            return self._heard(consumer, said, frozenset(asked))
+            return self._heard(consumer, connection, frozenset(positions))
         finally:
             # In a thread: a client whose broker is away may take long to end.
             threading.Thread(target=consumer.close, name="kafka-close", daemon=True).start()
 
-    def _consumer(self, said: ConnectionState, config: Config) -> Consumer:
-        own = {"group.id": "holdfast", "error_cb": partial(_noted, said), "logger": QUIET}
+    def _consumer(self, connection: ConnectionState, config: Config) -> Consumer:
+        own_config = {"group.id": "holdfast", "error_cb": partial(_noted, connection), "logger": QUIET}
         fault = None
         try:
-            return Consumer({**self.settings.reading(), **_LITTLE, **config, **own})
+            return Consumer({**self.settings.reading(), **_LITTLE, **config, **own_config})
         except KafkaException as error:
             fault = error.args[0].str()
         raise self.settings.invalid(fault)  # not inside the handler, whose exception would show values
 
     def _heard(
-        self, consumer: Consumer, said: ConnectionState, asked: Collection[StreamPartition]
+        self, consumer: Consumer, connection: ConnectionState, partitions: Collection[StreamPartition]
     ) -> dict[StreamPartition, FirstAnswer]:
         answers: dict[StreamPartition, FirstAnswer] = {}
         heard = time.monotonic()
-        while len(answers) < len(asked):
+        while len(answers) < len(partitions):
             for message in consumer.consume(_AT_ONCE, 0) or consumer.consume(1, _NAP):
                 place = StreamPartition(message.topic() or "", message.partition() or 0)
-                if place not in asked or place in answers:
+                if place not in partitions or place in answers:
                     continue
-                answer = self._answer(message, said, place)
+                answer = self._answer(message, connection, place)
                 if answer is not None:
                     answers[place], heard = answer, time.monotonic()
-                    said.answered()
-            said.check()
+                    connection.answered()
+            connection.check()
             if time.monotonic() - heard > self.patience:
-                left = ", ".join(map(str, sorted(set(asked) - answers.keys())))
+                left = ", ".join(map(str, sorted(set(partitions) - answers.keys())))
                 what = f"the leader epochs of {left}"
-                raise said.silent(what, self.patience)
+                raise connection.silent(what, self.patience)
         return answers
 
-    def _answer(self, message: Message, said: ConnectionState, place: StreamPartition) -> FirstAnswer | None:
+    def _answer(self, message: Message, connection: ConnectionState, place: StreamPartition) -> FirstAnswer | None:
         """Return what a message says about a position; None: nothing yet."""
         error, offset = message.error(), message.offset()
         if error is None or error.code() == END_OF_PARTITION:
@@ -139,10 +144,10 @@ class PositionCheck:
         if not is_passing(error.code()) and not is_unknown(error.code()):
             what = f"Kafka system {self.settings.system}: {place} can't be read"
             raise trouble(error.code(), what, self.settings.without_values(error.str()))
-        said.heard(error.code(), error.str())
+        connection.heard(error.code(), error.str())
         return None
 
 
-def _noted(said: ConnectionState, error: KafkaError) -> None:
+def _noted(connection: ConnectionState, error: KafkaError) -> None:
     """Not a method: the consumer holds a reference to it, and would hold itself."""
-    said.heard(error.code(), error.str())
+    connection.heard(error.code(), error.str())

@@ -71,16 +71,16 @@ class RangeRead:
     def __init__(
         self,
         settings: KafkaSettings,
-        wanted: OffsetRange,
+        offset_range: OffsetRange,
         limits: FetchPatience,
-        said: ConnectionState,
+        connection: ConnectionState,
         bounds: Callable[[], OffsetBounds],
         now: Callable[[], float],
     ) -> None:
-        self.wanted, self.next = wanted, wanted.start
+        self.wanted, self.next = offset_range, offset_range.start
         self.restart = False
         """The client has given the partition up and must be started again."""
-        self._settings, self._limits, self._said, self._bounds, self._now = settings, limits, said, bounds, now
+        self._settings, self._limits, self._said, self._bounds, self._now = settings, limits, connection, bounds, now
         self._parts: list[pa.RecordBatch] = []
         self._size = 0
         self._moved = now()

@@ -68,20 +68,20 @@ def begin_agent() -> None:
     global _HERE  # noqa: PLW0603 - a forked process knows it by nothing else
     # An abstract name leaves no file behind.
     address = AgentAddress(f"\0holdfast-{secrets.token_hex(8)}", secrets.token_bytes(16))
-    parent, (there, begun) = os.getpid(), os.pipe()
+    parent, (read_end, write_end) = os.getpid(), os.pipe()
     if os.fork():
-        os.close(begun)
+        os.close(write_end)
         # An agent that could not begin sends nothing: then each worker writes itself.
-        _HERE = address if os.read(there, 1) else None
-        os.close(there)
+        _HERE = address if os.read(read_end, 1) else None
+        os.close(read_end)
         return
     try:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() == parent:
             _only_speak_to_workers()
             with Listener(address.name, family="AF_UNIX", backlog=64, authkey=address.secret) as listener:
-                os.write(begun, b"1")
-                os.close(begun)
+                os.write(write_end, b"1")
+                os.close(write_end)
                 serve(listener)
     finally:
         os._exit(0)
@@ -218,7 +218,7 @@ def _packed(writes: Writes) -> _Packed:
 
 
 def _unpacked(parts: _Packed) -> Writes:
-    return {place: [(_records(content), marker) for content, marker in some] for place, some in parts}
+    return {place: [(_records(content), marker) for content, marker in packed_parts] for place, packed_parts in parts}
 
 
 def _bytes(records: pa.RecordBatch) -> bytes:

@@ -50,17 +50,19 @@ def send(
         _readable(records.column("value")),
         times.buffers()[1].address + times.offset * 8 if len(times) else None,
     )
-    taken = library.loops.send(
+    rows = library.loops.send(
         byref(library.functions), producer, topic, partition, byref(addresses), first, len(times), byref(err)
     )
-    return SendResult(taken, err.value)
+    return SendResult(rows, err.value)
 
 
 def _readable(column: pa.Array) -> BinarySource:
     valid, ends, content = column.buffers()
     if column.null_count == 0:
         valid = None
-    return BinarySource(*(None if one is None else one.address for one in (ends, content, valid)), column.offset)
+    return BinarySource(
+        *(None if buffer is None else buffer.address for buffer in (ends, content, valid)), column.offset
+    )
 
 
 _NAP = 0.01
@@ -103,8 +105,8 @@ class Channel(Protocol):
 
 def open_channel(settings: KafkaSettings, config: Config, *, fast: bool = True) -> Channel:
     """Return a client with this config, which `settings` made."""
-    found = library() if fast else None
-    return PlainChannel(settings, config) if found is None else FastChannel(found, settings, config)
+    shared_library = library() if fast else None
+    return PlainChannel(settings, config) if shared_library is None else FastChannel(shared_library, settings, config)
 
 
 class FastChannel:
@@ -136,17 +138,17 @@ class FastChannel:
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
-        at = records.schema.get_field_index("timestamp")
-        given = records.set_column(at, records.schema.field(at), kafka_times(records.column(at)))
+        column = records.schema.get_field_index("timestamp")
+        timed_records = records.set_column(column, records.schema.field(column), kafka_times(records.column(column)))
         first = 0
-        while first < given.num_rows:
-            rows, err = send(self._library, self._client, self._topic(topic), partition, given, first)
+        while first < timed_records.num_rows:
+            rows, err = send(self._library, self._client, self._topic(topic), partition, timed_records, first)
             first += rows
             if err == _QUEUE_FULL:
                 self._check_delivered()
                 self._library.kafka.flush(self._client, int(_NAP * 1000))
             elif err:
-                raise _refusal(_record_at(given, first, topic, partition, err, self._text(err)))
+                raise _refusal(_record_at(timed_records, first, topic, partition, err, self._text(err)))
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have the given records; return how many are missing, 0 if none."""
@@ -186,9 +188,9 @@ class FastChannel:
         kafka = self._library.kafka
         code = int(kafka.error_code(error))
         text = (kafka.error_string(error) or b"").decode(errors="replace")
-        again = bool(kafka.error_is_retriable(error) or kafka.error_txn_requires_abort(error))
+        retriable = bool(kafka.error_is_retriable(error) or kafka.error_txn_requires_abort(error))
         kafka.error_destroy(error)
-        raise ChannelError(code, text, again=again)
+        raise ChannelError(code, text, again=retriable)
 
     def _text(self, code: int) -> str:
         return str((self._library.kafka.err2str(code) or b"").decode(errors="replace"))
@@ -199,9 +201,9 @@ class PlainChannel:
 
     def __init__(self, settings: KafkaSettings, config: Config) -> None:
         self._failed: list[FailedRecord] = []
-        own: dict[str, Any] = {**config, "delivery.report.only.error": True, "on_delivery": self._told}
+        producer_config: dict[str, Any] = {**config, "delivery.report.only.error": True, "on_delivery": self._told}
         try:
-            self._client = Producer(own, logger=QUIET)
+            self._client = Producer(producer_config, logger=QUIET)
         except KafkaException as error:
             raise settings.invalid(error.args[0].str()) from None
 
@@ -221,9 +223,9 @@ class PlainChannel:
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
-        at = records.schema.get_field_index("timestamp")
-        given = records.set_column(at, records.schema.field(at), kafka_times(records.column(at)))
-        self._give(topic, partition, given)
+        column = records.schema.get_field_index("timestamp")
+        timed_records = records.set_column(column, records.schema.field(column), kafka_times(records.column(column)))
+        self._give(topic, partition, timed_records)
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have the given records; return how many are missing, 0 if none."""
@@ -237,16 +239,18 @@ class PlainChannel:
         self._client.poll(0)
 
     def _give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
-        for row, (key, value, at) in enumerate(_rows(records)):
+        for row, (key, value, timestamp) in enumerate(_rows(records)):
             while True:
                 try:
-                    self._client.produce(topic, value, key, partition, timestamp=at)
+                    self._client.produce(topic, value, key, partition, timestamp=timestamp)
                     break
                 except BufferError:
                     self._client.poll(_NAP)
                 except KafkaException as error:
-                    said = error.args[0]
-                    raise _refusal(_record_at(records, row, topic, partition, said.code(), said.str())) from None
+                    kafka_error = error.args[0]
+                    raise _refusal(
+                        _record_at(records, row, topic, partition, kafka_error.code(), kafka_error.str())
+                    ) from None
 
     def _drained(self, seconds: float) -> int:
         return self._call(lambda: _drained(lambda: int(self._client.flush(_NAP)), seconds))
@@ -264,9 +268,9 @@ class PlainChannel:
         try:
             return act()
         except KafkaException as error:
-            said: KafkaError = error.args[0]
-            again = said.retriable() or said.txn_requires_abort()
-            raise ChannelError(said.code(), said.str(), again=again) from None
+            kafka_error: KafkaError = error.args[0]
+            retriable = kafka_error.retriable() or kafka_error.txn_requires_abort()
+            raise ChannelError(kafka_error.code(), kafka_error.str(), again=retriable) from None
 
 
 def _drained(left: Callable[[], int], seconds: float, each: Callable[[], object] = lambda: None) -> int:
@@ -322,11 +326,11 @@ PartitionRecords = tuple[str, int, pa.RecordBatch]
 
 
 def deliver(
-    channel: Channel, settings: KafkaSettings, what: str, given: Iterable[PartitionRecords], seconds: float
+    channel: Channel, settings: KafkaSettings, what: str, outputs: Iterable[PartitionRecords], seconds: float
 ) -> None:
     """Write everything before returning, or raise. `what` names it in errors."""
     try:
-        for topic, partition, records in given:
+        for topic, partition, records in outputs:
             channel.give(topic, partition, records)
         left = channel.flush(seconds)
     except ChannelError as error:

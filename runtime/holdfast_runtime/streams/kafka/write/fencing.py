@@ -60,8 +60,8 @@ def begin_attempt(
     markers.write([(ATTEMPTS, attempt_note(who, slots))])
     notes = Notes(who.app).add(markers.read(ATTEMPTS))
     check_newest(who, notes.newest)
-    earlier = {one: most for one, most in notes.slots.items() if one != who}
-    names = [one.transactional_id(slot) for one, most in earlier.items() for slot in range(most)]
+    earlier = {attempt: most for attempt, most in notes.slots.items() if attempt != who}
+    names = [attempt.transactional_id(slot) for attempt, most in earlier.items() for slot in range(most)]
     _shut_out(settings, names)
     # Slots first: an earlier attempt that runs this again notes what they say before it takes their notes back.
     for partition in range(slot_partition(0), partitions):
@@ -86,9 +86,9 @@ def _shut_out(settings: KafkaSettings, names: list[str]) -> None:
 
 def _superfluous(notes: Notes, who: AttemptId, earlier: Mapping[AttemptId, int]) -> list[tuple[int, NoteRecord]]:
     """Return deletions of obsolete notes: of shut-out attempts, and of this run's that a newer note replaces."""
-    gone = []
+    deletions = []
     for key, whose in notes.keys.items():
         partition, is_attempt = partition_of(key)
         if (is_attempt and whose in earlier) or (not is_attempt and whose.run == who.run and whose != who):
-            gone.append((partition, taken_back(key)))
-    return gone
+            deletions.append((partition, taken_back(key)))
+    return deletions

@@ -163,7 +163,7 @@ def _key(kind: str, who: AttemptId, *more: int) -> bytes:
 
 
 def _turns(turns: TaskMarkers) -> dict[str, object]:
-    return {"turns": {task: [one.batch, one.epoch, one.life, one.digest] for task, one in turns.items()}}
+    return {"turns": {task: [marker.batch, marker.epoch, marker.life, marker.digest] for task, marker in turns.items()}}
 
 
 def _value(tree: Mapping[str, object]) -> bytes:

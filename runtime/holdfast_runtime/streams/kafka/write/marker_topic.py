@@ -118,11 +118,11 @@ class MarkerTopic:
         notes: list[NoteRecord] = []
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
-            for one in _some(consumer):
-                error = one.error()
+            for received in _some(consumer):
+                error = received.error()
                 if error is None:
-                    notes.append((one.key() or b"", one.value()))
-                elif error.code() == END_OF_PARTITION and (one.offset() or 0) >= end:
+                    notes.append((received.key() or b"", received.value()))
+                elif error.code() == END_OF_PARTITION and (received.offset() or 0) >= end:
                     return notes
                 elif error.code() != END_OF_PARTITION and not is_passing(error.code()):
                     raise KafkaException(error)
@@ -137,14 +137,14 @@ class MarkerTopic:
             return read()
         except KafkaException as error:
             self.close()
-            said: KafkaError = error.args[0]
-            raise trouble(said.code(), f"{self._where} can't be read", said.str()) from None
+            kafka_error: KafkaError = error.args[0]
+            raise trouble(kafka_error.code(), f"{self._where} can't be read", kafka_error.str()) from None
 
     def _open(self) -> Consumer:
         if self._consumer is None:
             # The client requires a group, though it is not used.
-            own = {**self.settings.reading(), "fetch.wait.max.ms": "10", "group.id": self.topic}
-            self._consumer = Consumer(own, logger=QUIET)
+            config = {**self.settings.reading(), "fetch.wait.max.ms": "10", "group.id": self.topic}
+            self._consumer = Consumer(config, logger=QUIET)
         return self._consumer
 
 

@@ -112,14 +112,14 @@ class TransactionalWriter:
     def _written(self, sender: AttemptSlot) -> TaskMarkers:
         """Return what this slot has written in this attempt."""
         who = sender.who
-        found = self._notes(who.app, slot_partition(sender.slot), lambda notes: notes.turns.get(who))
-        return found or {}
+        markers = self._notes(who.app, slot_partition(sender.slot), lambda notes: notes.turns.get(who))
+        return markers or {}
 
-    def _notes(self, app: str, partition: int, found: Callable[[Notes], T | None]) -> T | None:
+    def _notes(self, app: str, partition: int, pick: Callable[[Notes], T | None]) -> T | None:
         """Return what is found among the newest notes of a partition, or else among all."""
         for read in (self.markers.tail, self.markers.read):
-            if (known := found(Notes(app).add(read(partition)))) is not None:
-                return known
+            if (picked := pick(Notes(app).add(read(partition)))) is not None:
+                return picked
         return None
 
     def _transact(self, sender: AttemptSlot, held: _Held, writes: Writes, at: WriteHook) -> None:
@@ -167,7 +167,11 @@ class PlainWriter:
         """Write everything before returning."""
         if self._channel is None:
             self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), _IN_ORDER))
-        placed = ((one.stream, one.partition, records) for one, parts in writes.items() for records, _ in parts)
+        placed = (
+            (partition.stream, partition.partition, records)
+            for partition, parts in writes.items()
+            for records, _ in parts
+        )
         try:
             deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, PATIENCE)
         except HoldfastError:
