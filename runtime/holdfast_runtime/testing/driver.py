@@ -193,7 +193,7 @@ class TestDriver:
         elif declared.bounded:
             self._ending.add(stream)
             for task, inputs in self._program.tasks.items():
-                if any(one.stream == stream for one in inputs):
+                if any(partition.stream == stream for partition in inputs):
                     self._standing.wakes[task] = self._done.now
         else:
             message = f"stream {stream} never ends: set bounded: true in the spec, or control: true for another app's"
@@ -241,15 +241,15 @@ class TestDriver:
 
     def grow(self, stream: str, partitions: int) -> None:
         """Give an input more partitions. The next attempt (`restart`) reads them."""
-        kept = self._kept_name(stream)
-        self._records.declared(kept)
-        self._log.grow(self._program.plan.stream(kept).topic, partitions)
+        kept_name = self._kept_name(stream)
+        self._records.declared(kept_name)
+        self._log.grow(self._program.plan.stream(kept_name).topic, partitions)
         self._app = grown(self._app, stream, partitions)
 
     def lose_local_state(self, task: str | None = None) -> None:
         """Remove the local store of a task, or of all tasks with Broadcast tables, as if their disk were lost."""
-        for one in (self._task(task),) if task is not None else self.tasks:
-            drop(self._program.state.place(self._program.identity(one)))
+        for name in (self._task(task),) if task is not None else self.tasks:
+            drop(self._program.state.place(self._program.identity(name)))
         if task is None:
             rmtree(self._program.state.local / TABLES, ignore_errors=True)
 
@@ -267,13 +267,13 @@ class TestDriver:
 
     def state(self, step: str, key: Any) -> dict[Any, Any] | None:
         """Return what a `process` step keeps for a key (a tuple if of several columns); None if it keeps nothing."""
-        found = self._kept().key(step, key, self._now)
-        return None if found is None else dict(found)
+        key_state = self._kept().key(step, key, self._now)
+        return None if key_state is None else dict(key_state)
 
     def timers(self, step: str, key: Any) -> tuple[Timer, ...]:
         """Return the pending timers of a key."""
-        found = self._kept().key(step, key, self._now)
-        return () if found is None else found.timers
+        key_state = self._kept().key(step, key, self._now)
+        return () if key_state is None else key_state.timers
 
     def kept_rows(self, step: str, key: Any = ALL_KEYS) -> list[dict[str, Any]]:
         """Return the rows that a step keeps in runs, or those of one key (a tuple if of several columns).
@@ -289,12 +289,12 @@ class TestDriver:
     def watermark(self, name: str) -> datetime | None:
         """Return the watermark of a stream, or the one that a task last reported; None if it is not known yet."""
         if name in self._program.tasks:
-            found = self._marks.get(name)
+            mark = self._marks.get(name)
         else:
             stream = self._kept_name(name)
             self._records.planned(stream)
-            found = self._kept().stream_watermark(stream, self._now)
-        return None if found is None else _datetime(found)
+            mark = self._kept().stream_watermark(stream, self._now)
+        return None if mark is None else _datetime(mark)
 
     def _begin(self) -> None:
         spec = self._app.spec
@@ -376,14 +376,14 @@ class TestDriver:
     def _next(self) -> Offsets | None:
         reading = replace(self._reading, bounded=self._reading.bounded & self._ending)
         jump = self._jump.after(self._done)
-        time, said = self._clock.at(Instant(self._now, self._passed), self._done.time)
-        self.clock_jumped = said or self.clock_jumped
+        time, jump_message = self._clock.at(Instant(self._now, self._passed), self._done.time)
+        self.clock_jumped = jump_message or self.clock_jumped
         assumed = self._assumed_bytes({*self._done.record_bytes, *self._standing.record_bytes})
         self._files.look(self._done.tables)
         self._files.follow()
         sets = self._files.look(self._done.tables)
-        seen = self._standing.seen(self._bounds(), time, assumed=assumed, data_sets=sets)
-        after = next_offsets(self._done, reading, seen, jump)
+        loop_snapshot = self._standing.seen(self._bounds(), time, assumed=assumed, data_sets=sets)
+        after = next_offsets(self._done, reading, loop_snapshot, jump)
         if after is self._done:
             return None
         self._history.plan(after)

@@ -89,7 +89,7 @@ class AppStreams:
 
     def records(self, name: str) -> list[Record]:
         """Return all records that the stream holds, by partition and offset."""
-        planned, found = self.planned(name), []
+        planned, stream_records = self.planned(name), []
         if self._kind(name) != "log":
             message = f"stream {name} is made up by its system; there is nothing to look at"
             raise TestMisuseError(message)
@@ -97,8 +97,8 @@ class AppStreams:
             return []
         for partition, (oldest, end, _) in sorted(self._log.bounds(planned.topic).items()):
             records = self._log.fetch(OffsetRange(partition, oldest, end)).to_pylist()
-            found += [Record(partition.partition, **one) for one in records]
-        return found
+            stream_records += [Record(partition.partition, **columns) for columns in records]
+        return stream_records
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a stream, without control messages."""
@@ -116,21 +116,21 @@ class AppStreams:
 
     def control(self, name: str) -> list[ControlRecord]:
         """Return the control messages of a stream."""
-        found = []
+        control_records = []
         for record in self.records(name) if name in self._typed else []:
             message = decode(record.value, f"{name}/{record.partition} at offset {record.offset}")
             if not isinstance(message, UserRecord):
-                found.append(ControlRecord(record.partition, record.offset, message))
-        return found
+                control_records.append(ControlRecord(record.partition, record.offset, message))
+        return control_records
 
     def declared(self, name: str) -> Stream:
         """Return a stream of the spec; raise `TestMisuseError` for a stream that only a step writes."""
         self.planned(name)
-        found = self._declared.get(name)
-        if found is None:
+        stream = self._declared.get(name)
+        if stream is None:
             message = f"stream {name} is made by a step of the app; feed, and end, one of its inputs"
             raise TestMisuseError(message)
-        return found
+        return stream
 
     def planned(self, name: str) -> PlannedStream:
         """Return a stream of the plan; raise `TestMisuseError`, with the closest name, if the app does not have it."""
@@ -150,7 +150,7 @@ class AppStreams:
     def _append(self, name: str, records: pa.RecordBatch) -> None:
         planned, stream = self.planned(name), self._declared[name]
         bounds = self._log.bounds(planned.topic)
-        turn = sum(one.end for one in bounds.values())
+        turn = sum(partition.end for partition in bounds.values())
         for number, part in split(
             records, place(records.column("key"), len(bounds), stream.partitioner, position=turn)
         ):

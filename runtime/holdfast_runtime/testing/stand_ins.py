@@ -38,18 +38,18 @@ from holdfast_runtime.testing.failures import SparkNeededError, TestMisuseError
 AppLike = StreamApp | Mapping[str, Any] | Path | str
 
 
-def app_of(given: AppLike) -> StreamApp:
+def app_of(source: AppLike) -> StreamApp:
     """Return the app, which is given as itself, as a tree, as the path of its file, or as YAML text."""
-    if isinstance(given, StreamApp):
-        return given
-    if isinstance(given, Mapping):
-        return parse_app(dict(given))
-    is_path = isinstance(given, Path) or "\n" not in given
-    text = Path(given).read_text(encoding="utf-8") if is_path else str(given)
+    if isinstance(source, StreamApp):
+        return source
+    if isinstance(source, Mapping):
+        return parse_app(dict(source))
+    is_path = isinstance(source, Path) or "\n" not in source
+    text = Path(source).read_text(encoding="utf-8") if is_path else str(source)
     trees = [tree for tree in YAML(typ="safe", pure=True).load_all(StringIO(text)) if isinstance(tree, dict)]
     apps = [tree for tree in trees if tree.get("kind") == KIND]
     if len(apps) != 1:
-        message = f"{given if is_path else 'the text'} holds {len(apps)} StreamApps; a TestDriver runs one"
+        message = f"{source if is_path else 'the text'} holds {len(apps)} StreamApps; a TestDriver runs one"
         raise TestMisuseError(message)
     return parse_app(apps[0])
 
@@ -76,7 +76,8 @@ def offline(app: StreamApp) -> StreamApp:
 def grown(app: StreamApp, stream: str, partitions: int) -> StreamApp:
     """Return the app with this many partitions of a stream."""
     streams = tuple(
-        one.model_copy(update={"partitions": partitions}) if one.name == stream else one for one in app.spec.streams
+        declared.model_copy(update={"partitions": partitions}) if declared.name == stream else declared
+        for declared in app.spec.streams
     )
     return app.model_copy(update={"spec": app.spec.model_copy(update={"streams": streams})})
 
@@ -132,9 +133,9 @@ def compiled_for(spec: AppSpec, plan: Plan, spark: "SparkSession | None") -> Com
     return compiled
 
 
-def _columns_without_spark(given: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
+def _columns_without_spark(schema: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
     try:
-        return foreseen_columns(given, items)
+        return foreseen_columns(schema, items)
     except HoldfastError as error:
         raise _needed(items) from error
 
@@ -207,14 +208,14 @@ class History:
     def _read(self, batch: int) -> Offsets:
         path = self._planned / str(batch)
         try:
-            found = Offsets.parse(path.read_text(encoding="utf-8", errors="replace"))
+            offsets = Offsets.parse(path.read_text(encoding="utf-8", errors="replace"))
         except OSError as error:
             message = f"{path} can't be read ({error.strerror}), though its batch is done: put the directory back"
             raise CheckpointUnavailableError(message) from error
-        if found.batch != batch:
-            message = f"{path} is of batch {found.batch}: put the directory back"
+        if offsets.batch != batch:
+            message = f"{path} is of batch {offsets.batch}: put the directory back"
             raise OffsetsUnreadableError(message)
-        return found
+        return offsets
 
 
 def _batches(folder: Path) -> list[int]:

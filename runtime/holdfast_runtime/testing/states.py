@@ -48,13 +48,13 @@ class TaskStates:
         """Return the state that a step keeps for a key; None if there is none."""
         node, keeper, verb = self._stateful(step)
         schema = self._program.compiled.nodes[node.inputs[0]].schema
-        one = _key_row(step, pa.schema([schema.field(name) for name in verb.by]), key)
-        wanted = row_key(key_bytes(one, verb.by)[0].as_py())
+        key_row = _key_row(step, pa.schema([schema.field(name) for name in verb.by]), key)
+        table_key = row_key(key_bytes(key_row, verb.by)[0].as_py())
         skew = self._done.skew
         moment = BatchMoment(StepClock(now + skew, None, skew=skew), None if verb.ttl is None else millis(verb.ttl))
         for task in self._done.turns:
             with self._tables(task) as tables:
-                (state,) = KeyTable(state_name(keeper), tables, moment).load([wanted]).states
+                (state,) = KeyTable(state_name(keeper), tables, moment).load([table_key]).states
                 if state or state.timers:
                     return state
         return None
@@ -67,8 +67,8 @@ class TaskStates:
                 view = RunsView.of(tables.table(table))
                 if view is None:
                     continue
-                wanted = None if key is ALL_KEYS else _key_row(step, view.key, key)
-                for _, rows in view.rows(wanted):
+                key_row = None if key is ALL_KEYS else _key_row(step, view.key, key)
+                for _, rows in view.rows(key_row):
                     yield from rows.to_pylist()
 
     def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
@@ -80,13 +80,13 @@ class TaskStates:
         """Return the lowest watermark of a stream over the tasks that read it; None while one is unknown."""
         marks = []
         for task, inputs in self._program.tasks.items():
-            if task in self._done.turns and any(one.stream == stream for one in inputs):
+            if task in self._done.turns and any(partition.stream == stream for partition in inputs):
                 with self._tables(task) as tables:
                     entries = dict(tables.table(CONTROL).scan())
                 book = Bookkeeping.restored(entries, clock_plan(self._program, task).inputs, now)
                 marks.append(book.watermarks.streams().get(stream))
-        known = [mark for mark in marks if mark is not None]
-        return min(known) if known and len(known) == len(marks) else None
+        known_marks = [mark for mark in marks if mark is not None]
+        return min(known_marks) if known_marks and len(known_marks) == len(marks) else None
 
     def _stateful(self, step: str) -> tuple[GraphNode, Step, Process]:
         nodes = {node.name: node for node in self._program.compiled.nodes if node.verb == "process"}
@@ -95,10 +95,10 @@ class TaskStates:
             if step in self._row_tables():
                 message = f"step {step} keeps rows, not a value for each key: kept_rows({step!r}, key) returns them"
             raise TestMisuseError(message)
-        found = nodes[step]
-        assert found.step is not None  # noqa: S101 - its verb says so
-        assert found.step.process is not None  # noqa: S101
-        return found, found.step, found.step.process
+        node = nodes[step]
+        assert node.step is not None  # noqa: S101 - its verb says so
+        assert node.step.process is not None  # noqa: S101
+        return node, node.step, node.step.process
 
     def _row_table(self, step: str) -> str:
         tables = self._row_tables()
