@@ -73,8 +73,8 @@ def reasons_page() -> str:
 def _models(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
     yield path, model
     for name, field in model.model_fields.items():
-        one, item = object_of(field), items_of_list(field)
-        inner = one or item
+        nested, item = object_of(field), items_of_list(field)
+        inner = nested or item
         if inner is not None and inner.model_fields:
             yield from _models(inner, f"{path}.{field.alias or name}{'[]' if item else ''}")
 
@@ -91,7 +91,7 @@ def _type(annotation: Any) -> str:
     if origin is Annotated:
         return _type(inner[0])
     if origin in (Union, UnionType):
-        return " or ".join(_type(one) for one in inner if one is not type(None))
+        return " or ".join(_type(part) for part in inner if part is not type(None))
     if origin is Literal:
         return " or ".join(str(value) for value in inner)
     if origin is tuple:
@@ -128,13 +128,15 @@ def values_page() -> str:
 
 def leaves(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any, str]]:
     """Yield path, default and description of each value; `KeyError` if a default or a description is missing."""
-    for name, one in schema["properties"].items():
+    for name, value_schema in schema["properties"].items():
         if name == _GIVEN_BY_HELM:
             continue
-        if "properties" in one and any(values[name].get(inner) is not None for inner in one["properties"]):
-            yield from leaves(one, values[name], f"{path}{name}.")
+        if "properties" in value_schema and any(
+            values[name].get(inner) is not None for inner in value_schema["properties"]
+        ):
+            yield from leaves(value_schema, values[name], f"{path}{name}.")
         else:
-            yield f"{path}{name}", values[name], one["description"]
+            yield f"{path}{name}", values[name], value_schema["description"]
 
 
 _PICTURED = ("ad-clicks",)

@@ -123,7 +123,7 @@ class ClusterApp:
     @property
     def verdict(self) -> Verdict:
         """Return the verdict on the current generation; a condition about an older one is ignored."""
-        ready = next((one for one in self.status.conditions if one.type == "Ready"), None)
+        ready = next((condition for condition in self.status.conditions if condition.type == "Ready"), None)
         if ready is None:
             where = f"and does it watch namespace {self.namespace}"
             return Verdict(f"the operator has not looked at it yet; is it installed, does it run, {where}?")
@@ -142,7 +142,7 @@ class ClusterApp:
 
     def holds(self, condition: str) -> bool:
         """Return whether this condition is true."""
-        return any(one.type == condition and one.status == "True" for one in self.status.conditions)
+        return any(observed.type == condition and observed.status == "True" for observed in self.status.conditions)
 
     def current(self, report: OrMissing[DriverReport]) -> OrMissing[DriverReport]:
         """Return the report if the latest attempt wrote it, else `Missing`."""
@@ -210,11 +210,11 @@ def _upstream(reader: ObjectReader, app: ClusterApp, report: OrMissing[DriverRep
         if held_by is None or held_by in met:
             return
         met.add(held_by)
-        found = _tried(partial(find_app, reader, app.namespace, held_by))
-        if isinstance(found, Missing):
-            yield UpstreamApp(held_by, found, found)
+        upstream_app = _tried(partial(find_app, reader, app.namespace, held_by))
+        if isinstance(upstream_app, Missing):
+            yield UpstreamApp(held_by, upstream_app, upstream_app)
             return
-        app, report = found, _read_report(reader, found)
+        app, report = upstream_app, _read_report(reader, upstream_app)
         yield UpstreamApp(held_by, app, app.current(report))
 
 
@@ -234,13 +234,13 @@ def is_name(text: str) -> bool:
 
 def read_apps(reader: ObjectReader, namespace: str | None) -> AppList:
     """Return all apps of a namespace, or of all namespaces."""
-    apps = sorted(map(app_of, reader.find(APPS, namespace, {})), key=lambda one: (one.namespace, one.name))
+    apps = sorted(map(app_of, reader.find(APPS, namespace, {})), key=lambda app: (app.namespace, app.name))
     if not apps:
         return AppList(())
-    found = _tried(lambda: reader.find(CONFIG_MAPS, namespace, {"labelSelector": REPORT_LABEL}))
-    if isinstance(found, Missing):
-        return AppList(tuple((app, found) for app in apps))
-    trees = {(one["metadata"].get("namespace"), one["metadata"].get("name")): one for one in found}
+    reports = _tried(lambda: reader.find(CONFIG_MAPS, namespace, {"labelSelector": REPORT_LABEL}))
+    if isinstance(reports, Missing):
+        return AppList(tuple((app, reports) for app in apps))
+    trees = {(report["metadata"].get("namespace"), report["metadata"].get("name")): report for report in reports}
     names = [(app.namespace, report_name(app.name, app.status.run_id or "")) for app in apps]
     return AppList(tuple((app, _report(trees.get(name))) for app, name in zip(apps, names, strict=True)))
 
@@ -303,8 +303,10 @@ def _status(tree: Tree) -> Status:
     """Return the status. Unknown fields (of another release) are ignored; an unreadable status counts as empty."""
     fields = {name: _printable(value) for name, value in tree.items() if name in _names(Status)}
     try:
-        given = fields.get("conditions") or []
-        fields["conditions"] = [{name: one[name] for name in one if name in _names(Condition)} for one in given]
+        conditions = fields.get("conditions") or []
+        fields["conditions"] = [
+            {name: condition[name] for name in condition if name in _names(Condition)} for condition in conditions
+        ]
         return Status.model_validate(fields, by_alias=True, by_name=False)
     except (ValidationError, TypeError):
         return Status()
@@ -318,21 +320,21 @@ def _printable(value: Any) -> Any:
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, list):
-        return [_printable(one) for one in value]
-    return {name: _printable(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_printable(member) for member in value]
+    return {name: _printable(member) for name, member in value.items()} if isinstance(value, dict) else value
 
 
 def _events(reader: ObjectReader, app: ClusterApp) -> tuple[AppEvent, ...]:
     """Return the latest events, oldest first."""
-    found = reader.find(EVENTS, app.namespace, {"fieldSelector": f"regarding.uid={app.uid}"})
-    return tuple(sorted(map(_event, found), key=lambda one: one.at)[-_EVENTS:])
+    trees = reader.find(EVENTS, app.namespace, {"fieldSelector": f"regarding.uid={app.uid}"})
+    return tuple(sorted(map(_event, trees), key=lambda event: event.at)[-_EVENTS:])
 
 
 def _event(tree: Tree) -> AppEvent:
     series = tree.get("series") or {}
     times = (series.get("lastObservedTime"), tree.get("deprecatedLastTimestamp"), tree.get("eventTime"))
     return AppEvent(
-        at=next((at for at in map(_moment, times) if at is not None), 0),
+        at=next((time for time in map(_moment, times) if time is not None), 0),
         warning=tree.get("type") == "Warning",
         reason=one_line(str(tree.get("reason"))),
         note=one_line(str(tree.get("note") or "")),
@@ -342,7 +344,7 @@ def _event(tree: Tree) -> AppEvent:
 def _meant(reader: ObjectReader, namespace: str, name: str) -> str:
     """Return a "did you mean" hint; empty if apps can't be listed, as the user did not ask for a list."""
     try:
-        return did_you_mean(name, [app_of(one).name for one in reader.find(APPS, namespace, {})])
+        return did_you_mean(name, [app_of(tree).name for tree in reader.find(APPS, namespace, {})])
     except HoldfastError:
         return ""
 

@@ -65,14 +65,14 @@ class ClusterClient:
 
     def find(self, kind: ObjectKind, namespace: str | None, query: Mapping[str, str]) -> list[Tree]:
         """Return all matching objects of a namespace, or of all namespaces."""
-        found: list[Tree] = []
-        asked = {"limit": str(_PAGE), **query}
+        objects: list[Tree] = []
+        parameters = {"limit": str(_PAGE), **query}
         while True:
-            page = self._tree(f"list {kind.right}", _path(kind, namespace), asked, depth=ObjectDepth.LIST) or {}
-            found += page.get("items") or []
-            asked["continue"] = (page.get("metadata") or {}).get("continue") or ""
-            if not asked["continue"]:
-                return found
+            page = self._tree(f"list {kind.right}", _path(kind, namespace), parameters, depth=ObjectDepth.LIST) or {}
+            objects += page.get("items") or []
+            parameters["continue"] = (page.get("metadata") or {}).get("continue") or ""
+            if not parameters["continue"]:
+                return objects
 
     def patch(self, kind: ObjectKind, namespace: str, name: str, body: Tree) -> Tree | None:
         """Merge `body` into the object and return it, or None if it does not exist."""
@@ -140,10 +140,10 @@ class ClusterClient:
             return tree
         if status == _NOT_FOUND and tree.get("kind") == "Status":
             return None
-        said = one_line(str(tree.get("message") or text[:_SHOWN].decode(errors="replace")))
-        raise self._refusal(right, status, said)
+        message = one_line(str(tree.get("message") or text[:_SHOWN].decode(errors="replace")))
+        raise self._refusal(right, status, message)
 
-    def _refusal(self, right: str, status: int, said: str) -> HoldfastError:
+    def _refusal(self, right: str, status: int, message: str) -> HoldfastError:
         """Return the error that this answer stands for."""
         if status == _NOT_FOUND:
             kind = right.split()[1]
@@ -153,16 +153,16 @@ class ClusterClient:
             )
         if status == _WHO:
             return UserActionError(
-                f"{self._who}: its credentials are not accepted, they may have expired: log in again ({said})",
+                f"{self._who}: its credentials are not accepted, they may have expired: log in again ({message})",
                 code="CredentialsError",
             )
         if status == _FORBIDDEN:
             return UserActionError(
-                f"{said}; ask whoever runs the cluster for the right to {right}", code="RightMissingError"
+                f"{message}; ask whoever runs the cluster for the right to {right}", code="RightMissingError"
             )
         if status == _TOO_MANY or status >= _SERVER:
-            return UnreachableError(f"{self._who} can't answer now ({status}): {said}")
-        return WorldChangeError(f"{self._who} answered {status} to {right}: {said}", code="AnswerError")
+            return UnreachableError(f"{self._who} can't answer now ({status}): {message}")
+        return WorldChangeError(f"{self._who} answered {status} to {right}: {message}", code="AnswerError")
 
     def _away(self, error: Exception) -> UnreachableError:
         why = error.reason if isinstance(error, client.ApiException) else error

@@ -219,9 +219,9 @@ def _wait(
     with watch_view(options.output, options.color, _draw, SuspendProgress.tree) as view:
         looks = watch(lambda: _progress(look(), before), view, pause, now)
         while True:
-            seen = next(looks)
-            if seen is not None:
-                now, drove = seen, drove or seen.driver
+            progress = next(looks)
+            if progress is not None:
+                now, drove = progress, drove or progress.driver
                 end = _drain_outcome(now) if drains else _resume_outcome(now)
                 if end is not None and (end[0] != 0 or not drains or not drove or now.ended or late >= _LATE):
                     return now, *end
@@ -234,13 +234,13 @@ def _draw(console: Console, now: SuspendProgress) -> None:
     console.print(styled(now.line))
 
 
-def _progress(found: AppDetail, before: Collection[AppEvent] = ()) -> SuspendProgress:
+def _progress(detail: AppDetail, before: Collection[AppEvent] = ()) -> SuspendProgress:
     """Return the progress; `before`: events that existed when the command began."""
-    app, verdict, report = found.app, found.app.verdict, found.app.current(found.report)
+    app, verdict, report = detail.app, detail.app.verdict, detail.app.current(detail.report)
     committed = None if isinstance(report, Missing) or report.progressed is None else report
-    events = () if isinstance(found.events, Missing) else found.events
+    events = () if isinstance(detail.events, Missing) else detail.events
     # The first event of a drain says that it was requested, a later one how the attempt ended.
-    ends = [one.note for one in events if one not in before and one.reason != Reason.SUSPENDED]
+    ends = [event.note for event in events if event not in before and event.reason != Reason.SUSPENDED]
     driver = app.holds("DriverRunning")
     return SuspendProgress(
         app=app.name,

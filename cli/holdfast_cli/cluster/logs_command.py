@@ -87,7 +87,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(options: argparse.Namespace) -> int:
     """Find the logs and print them."""
-    asked = LogSelection(
+    selection = LogSelection(
         driver=options.all or not (options.executors or options.executor),
         executors=None if options.executors or options.all else frozenset(options.executor or ()),
         attempt=options.attempt,
@@ -99,13 +99,13 @@ def run(options: argparse.Namespace) -> int:
     if options.previous and options.all:
         message = "--previous means another attempt of a driver, and the same pod of executors; leave out --all"
         raise UserActionError(message, code="UsageError")
-    if options.previous and asked.driver and options.attempt is not None:
+    if options.previous and selection.driver and options.attempt is not None:
         message = f"--previous is the attempt before the newest; to see attempt {options.attempt}, leave it out"
         raise UserActionError(message, code="UsageError")
     place = cluster_place("logs", options)
     hint = place.command("holdfast", "status", options.app)
-    given = {"sinceSeconds": options.since, "tailLines": options.tail, "timestamps": options.timestamps or None}
-    query = {name: str(value).lower() for name, value in given.items() if value is not None}
+    parameters = {"sinceSeconds": options.since, "tailLines": options.tail, "timestamps": options.timestamps or None}
+    query = {name: str(value).lower() for name, value in parameters.items() if value is not None}
     with closing(place.connect()) as client:
 
         def opens(log: PodLog, query: Mapping[str, str]) -> OpenLog | None:
@@ -114,8 +114,8 @@ def run(options: argparse.Namespace) -> int:
         look = partial(_look, client, place.namespace, options.app)
         try:
             if not options.follow:
-                return show_once(look(), opens, asked, query, hint)
-            with closing(LogFollower(opens, asked, query)) as follower, suppress(KeyboardInterrupt):
+                return show_once(look(), opens, selection, query, hint)
+            with closing(LogFollower(opens, selection, query)) as follower, suppress(KeyboardInterrupt):
                 follower.follow(look, _EVERY, hint)
         except HoldfastError as error:
             say(str(error))
@@ -128,31 +128,33 @@ def _look(reader: ObjectReader, namespace: str, name: str) -> AppPods:
     return AppPods(app, attempts_in(reader.find(PODS, namespace, {"labelSelector": f"{APP_LABEL}={name}"})))
 
 
-def show_once(look: AppPods, opens: LogOpener, asked: LogSelection, query: Mapping[str, str], hint: str) -> int:
+def show_once(look: AppPods, opens: LogOpener, selection: LogSelection, query: Mapping[str, str], hint: str) -> int:
     """Print the existing lines of the selected logs, one after the other; return the exit code."""
-    found = selected_logs(look.attempts, asked)
-    if not found:
-        raise WorldChangeError(no_pods_message(look, asked, hint), code="NoLogError")
+    logs = selected_logs(look.attempts, selection)
+    if not logs:
+        raise WorldChangeError(no_pods_message(look, selection, hint), code="NoLogError")
     code = 0
-    attempt, newest, verdict = found[0].attempt, look.app.status.attempt, look.app.verdict
-    if missing := sorted((asked.executors or frozenset()) - {int(log.label) for log in found if log.label != DRIVER}):
+    attempt, newest, verdict = logs[0].attempt, look.app.status.attempt, look.app.verdict
+    if missing := sorted(
+        (selection.executors or frozenset()) - {int(log.label) for log in logs if log.label != DRIVER}
+    ):
         say(f"attempt {attempt} of {look.app.name} has no executor {', '.join(map(str, missing))}")
         code = _FAILED
-    if asked.attempt is None and not asked.previous and look.app.driver is not None and attempt < (newest or 0):
+    if selection.attempt is None and not selection.previous and look.app.driver is not None and attempt < (newest or 0):
         # The log of an older attempt is easily mistaken for the newest.
         say(f"attempt {newest} has no pod ({verdict.reason}: {verdict.message}); this is attempt {attempt}")
-    for log in found:
+    for log in logs:
         if not log.begun:
             say(log.not_yet)
             code = _FAILED
             continue
-        before = {"previous": "true"} if asked.previous and log.label != DRIVER else {}
+        before = {"previous": "true"} if selection.previous and log.label != DRIVER else {}
         try:
             stream = opens(log, {**query, **before})
             if stream is not None:
                 with closing(stream):
                     for line in stream:
-                        print_line(log, line, asked)
+                        print_line(log, line, selection)
         except HoldfastError as error:
             say(f"{log.pod.name}: {error}")
             code = _FAILED

@@ -106,15 +106,15 @@ class LogSelection:
 
 def attempts_in(pods: Iterable[Mapping[str, Any]]) -> tuple[tuple[PodLog, ...], ...]:
     """Return the pods of each attempt as `AppPods` has them; pods that belong to no attempt are left out."""
-    found: dict[tuple[str, int], list[PodLog]] = {}
+    logs_by_attempt: dict[tuple[str, int], list[PodLog]] = {}
     for tree in pods:
         pod, labels = pod_state(tree), (tree.get("metadata") or {}).get("labels") or {}
         ordinal = _ORDINAL.search(pod.name)
         label = DRIVER if pod.role == "driver" else ordinal[1] if pod.role == "executor" and ordinal else None
         if pod.attempt is not None and label is not None:
             log = PodLog(label, pod.attempt, str(labels.get(APP_ID_LABEL)), pod)
-            found.setdefault((log.run, log.attempt), []).append(log)
-    made = [tuple(sorted(logs, key=_by_label)) for logs in found.values()]
+            logs_by_attempt.setdefault((log.run, log.attempt), []).append(log)
+    made = [tuple(sorted(logs, key=_by_label)) for logs in logs_by_attempt.values()]
     return tuple(sorted(made, key=lambda logs: max(log.order for log in logs)))
 
 
@@ -122,25 +122,25 @@ def _by_label(log: PodLog) -> tuple[int, int]:
     return (0, log.pod.created) if log.label == DRIVER else (1, int(log.label))
 
 
-def selected_logs(attempts: Sequence[tuple[PodLog, ...]], asked: LogSelection) -> tuple[PodLog, ...]:
+def selected_logs(attempts: Sequence[tuple[PodLog, ...]], selection: LogSelection) -> tuple[PodLog, ...]:
     """Return the selected logs of the attempt that is asked for; empty if they don't exist."""
-    if asked.attempt is None:
+    if selection.attempt is None:
         # For executors, `previous` is passed to the kubelet and concerns the same pod.
-        within = attempts[:-1] if asked.previous and asked.driver else attempts
+        within = attempts[:-1] if selection.previous and selection.driver else attempts
     else:
-        within = [logs for logs in attempts if logs[0].attempt == asked.attempt]
-    return tuple(filter(asked.takes, within[-1])) if within else ()
+        within = [logs for logs in attempts if logs[0].attempt == selection.attempt]
+    return tuple(filter(selection.takes, within[-1])) if within else ()
 
 
-def no_pods_message(look: AppPods, asked: LogSelection, hint: str) -> str:
+def no_pods_message(look: AppPods, selection: LogSelection, hint: str) -> str:
     """Say why there is no log and what to do; `hint` is the command that shows the app's status."""
-    number = "" if asked.attempt is None else f" of attempt {asked.attempt}"
-    before = " before the newest attempt's" if asked.previous and asked.driver else ""
-    there = ", ".join(map(_attempt_words, look.attempts))
-    has = f"pods are there of {there}" if there else "it has no pods"
+    number = "" if selection.attempt is None else f" of attempt {selection.attempt}"
+    before = " before the newest attempt's" if selection.previous and selection.driver else ""
+    attempts = ", ".join(map(_attempt_words, look.attempts))
+    has = f"pods are there of {attempts}" if attempts else "it has no pods"
     app = look.app
     return (
-        f"there is no pod of the {asked.words}{number}{before} of {app.name} in namespace {app.namespace}: {has}; "
+        f"there is no pod of the {selection.words}{number}{before} of {app.name} in namespace {app.namespace}: {has}; "
         f"{app.name} is {app.verdict.text} ({hint}); "
         "a log goes with its pod; what collects the logs of this cluster may still have it"
     )
@@ -158,12 +158,12 @@ def say(what: str) -> None:
     sys.stderr.flush()
 
 
-def print_line(log: PodLog, line: bytes, asked: LogSelection) -> None:
+def print_line(log: PodLog, line: bytes, selection: LogSelection) -> None:
     """Print a line at once. On a terminal, replace characters that would move the cursor."""
     text = line.decode(errors="replace")
     if sys.stdout.isatty() and not text.isprintable():
         text = "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in text)
-    sys.stdout.write(f"[{log.label}] {text}\n" if asked.several else f"{text}\n")
+    sys.stdout.write(f"[{log.label}] {text}\n" if selection.several else f"{text}\n")
     sys.stdout.flush()
 
 
@@ -172,10 +172,10 @@ def line_time(line: bytes) -> tuple[tuple[datetime, str] | None, bytes]:
 
     The text tells moments within a microsecond apart.
     """
-    if found := _STAMP.match(line):
-        text = found[1].decode()
+    if match := _STAMP.match(line):
+        text = match[1].decode()
         with suppress(ValueError):
-            return (datetime.fromisoformat(text), text), line[found.end() :]
+            return (datetime.fromisoformat(text), text), line[match.end() :]
     return None, line
 
 
@@ -217,8 +217,8 @@ class _Reading:
 class LogFollower:
     """Follows logs from attempt to attempt until the app is over; `with closing(LogFollower(...)) as follower:`."""
 
-    def __init__(self, opens: LogOpener, asked: LogSelection, query: Mapping[str, str]) -> None:
-        self._opens, self._asked = opens, asked
+    def __init__(self, opens: LogOpener, selection: LogSelection, query: Mapping[str, str]) -> None:
+        self._opens, self._asked = opens, selection
         # Without timestamps, a broken log could not continue after its last line.
         self._query, self._stamped = {**query, "follow": "true", "timestamps": "true"}, "timestamps" in query
         self._readings: dict[str, _Reading] = {}
@@ -230,9 +230,10 @@ class LogFollower:
 
     def follow(self, looks: Callable[[], AppPods], every: float, hint: str) -> None:
         """Follow until the app is completed or deleted, or the requested attempt is over; look `every` few seconds."""
-        look, asked = looks(), self._asked
-        if asked.attempt is not None and not selected_logs(look.attempts, asked):
-            raise WorldChangeError(no_pods_message(look, asked, hint), code="NoLogError")  # it will not get any later
+        look, selection = looks(), self._asked
+        if selection.attempt is not None and not selected_logs(look.attempts, selection):
+            # It will not get any later.
+            raise WorldChangeError(no_pods_message(look, selection, hint), code="NoLogError")
         deleted, away = None, False
         while True:
             if not away:
@@ -241,9 +242,9 @@ class LogFollower:
                     if over is not None:
                         say(over)
                         return
-                    waits = [log.not_yet for log in selected_logs(look.attempts, asked) if not log.begun]
+                    waits = [log.not_yet for log in selected_logs(look.attempts, selection) if not log.begun]
                     why = waits[0] if waits else look.app.verdict.message
-                    self._say_once(f"waiting for the {asked.words} of {look.app.name}: {why}")
+                    self._say_once(f"waiting for the {selection.words} of {look.app.name}: {why}")
             time.sleep(every)
             try:
                 look, away = looks(), False
@@ -271,37 +272,37 @@ class LogFollower:
 
     def _over(self, look: AppPods) -> str | None:
         """Return why no more lines will come; None: they may."""
-        asked, app = self._asked, look.app
-        if asked.attempt is None:
+        selection, app = self._asked, look.app
+        if selection.attempt is None:
             return f"{app.name} is completed" if app.verdict.reason == Reason.COMPLETED else None
         # An attempt is never started again once a later one has begun or its pods are over.
-        mine = selected_logs(look.attempts, asked)
-        newer = (logs[0] for logs in look.attempts if logs[0].attempt > asked.attempt)
-        later = any(not mine or log.run == mine[0].run for log in newer)
-        ended = (self._readings or later) and all(log.pod.over for log in mine)
-        return f"attempt {asked.attempt} of {app.name} has ended" if ended else None
+        attempt_logs = selected_logs(look.attempts, selection)
+        newer = (logs[0] for logs in look.attempts if logs[0].attempt > selection.attempt)
+        later = any(not attempt_logs or log.run == attempt_logs[0].run for log in newer)
+        ended = (self._readings or later) and all(log.pod.over for log in attempt_logs)
+        return f"attempt {selection.attempt} of {app.name} has ended" if ended else None
 
     def _open_due(self, look: AppPods, over: str | None) -> bool:
         """Open the logs whose turn it is; return whether any is read now."""
-        asked, busy = self._asked, False
-        pods = [log for logs in look.attempts for log in logs if asked.attempt in (None, log.attempt)]
-        newest = {log.label: log for log in selected_logs(look.attempts, asked)}
+        selection, busy = self._asked, False
+        pods = [log for logs in look.attempts for log in logs if selection.attempt in (None, log.attempt)]
+        newest = {log.label: log for log in selected_logs(look.attempts, selection)}
         for label in {**self._readings, **newest}:
             reading = self._readings.get(label)
-            mine = sorted((log for log in pods if log.label == label), key=lambda log: log.order)
+            label_logs = sorted((log for log in pods if log.label == label), key=lambda log: log.order)
             # Asked once: a thread may end it at any moment, and its error is looked at in the next round.
             reads = reading is not None and reading.open
-            due = newest[label] if reading is None else self._due(reading, mine, over, reads=reads)
+            due = newest[label] if reading is None else self._due(reading, label_logs, over, reads=reads)
             if due is not None and due.begun:
                 self._start(reading, due)
                 busy = True
             busy |= reads
         return busy
 
-    def _due(self, reading: _Reading, mine: Sequence[PodLog], over: str | None, *, reads: bool) -> PodLog | None:
+    def _due(self, reading: _Reading, logs: Sequence[PodLog], over: str | None, *, reads: bool) -> PodLog | None:
         """Return the log to open after this one, or this one again; cut one that should have ended."""
-        here = next((log for log in mine if log.pod.uid == reading.log.pod.uid), None)
-        later = next((log for log in mine if log.order >= reading.log.order and log is not here), None)
+        same_log = next((log for log in logs if log.pod.uid == reading.log.pod.uid), None)
+        later = next((log for log in logs if log.order >= reading.log.order and log is not same_log), None)
         if later or over:
             reading.patience -= 1
         if reads:
@@ -312,7 +313,7 @@ class LogFollower:
             raise reading.error
         if reading.error is not None:
             self._say_once(f"{reading.log.pod.name}: {reading.error}; it is read on when it can be")
-        return later if here is None or reading.whole or reading.patience < 0 else here
+        return later if same_log is None or reading.whole or reading.patience < 0 else same_log
 
     def _start(self, before: _Reading | None, log: PodLog) -> None:
         """Read this log in a thread; one that was read before continues after its last line."""
@@ -332,7 +333,7 @@ class LogFollower:
             query["sinceTime"] = reading.seen[1]
         self._readings[log.label] = reading
         thread = threading.Thread(target=self._read, args=(reading, query), name=f"log of {log.pod.name}", daemon=True)
-        self._threads = [one for one in self._threads if one.is_alive()] + [thread]
+        self._threads = [running for running in self._threads if running.is_alive()] + [thread]
         thread.start()
 
     def _read(self, reading: _Reading, query: Mapping[str, str]) -> None:
@@ -351,11 +352,11 @@ class LogFollower:
         if self._closing.is_set():
             return
         for line in stream:
-            at, text = line_time(line)
+            written_at, text = line_time(line)
             # The API takes whole seconds, so lines of that second that were already seen come again.
-            if at is None or before is None or at > before:
+            if written_at is None or before is None or written_at > before:
                 with self._printing:
                     if self._closing.is_set():
                         return
                     print_line(reading.log, line if self._stamped else text, self._asked)
-                reading.seen = at or reading.seen
+                reading.seen = written_at or reading.seen

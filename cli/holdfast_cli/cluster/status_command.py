@@ -66,12 +66,12 @@ def run(options: argparse.Namespace) -> int:
     place = cluster_place("status", options)
     namespace = None if options.all_namespaces else place.namespace
 
-    def draw(console: Console, found: AppDetail | AppList) -> None:
+    def draw(console: Console, app_or_list: AppDetail | AppList) -> None:
         now = time.time_ns() // 1_000_000
-        if isinstance(found, AppList):
-            print_apps(console, found, now, namespace=namespace)
+        if isinstance(app_or_list, AppList):
+            print_apps(console, app_or_list, now, namespace=namespace)
         else:
-            print_app(console, found, now, all_tasks=options.tasks)
+            print_app(console, app_or_list, now, all_tasks=options.tasks)
 
     with closing(place.connect()) as client:
 
@@ -85,13 +85,13 @@ def run(options: argparse.Namespace) -> int:
                 for _ in watch(look, view, partial(time.sleep, _EVERY)):
                     pass
             return 0
-        found = look()
+        app_or_list = look()
     if options.output == "json":
-        print_json(_tree(found), indent=1)
+        print_json(_tree(app_or_list), indent=1)
     else:
-        draw(screen(options.color), found)
-    return 0 if isinstance(found, AppList) or found.app.verdict.ready else _NOT_READY
+        draw(screen(options.color), app_or_list)
+    return 0 if isinstance(app_or_list, AppList) or app_or_list.app.verdict.ready else _NOT_READY
 
 
-def _tree(found: AppDetail | AppList) -> dict[str, Any]:
-    return list_json(found) if isinstance(found, AppList) else app_json(found)
+def _tree(app_or_list: AppDetail | AppList) -> dict[str, Any]:
+    return list_json(app_or_list) if isinstance(app_or_list, AppList) else app_json(app_or_list)

@@ -26,43 +26,45 @@ from holdfast_cli.output.screen import TextTable, styled
 _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
 _LABEL = 12
 _OLD = 30_000
-_REASONS = frozenset(one.value for one in Reason)
+_REASONS = frozenset(reason.value for reason in Reason)
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
 """From worst to best, indexed by `_badness`."""
 _UNKNOWN, _FINE = 3, 4
 
 
-def print_apps(console: Console, found: AppList, now: int, *, namespace: str | None) -> None:
+def print_apps(console: Console, app_list: AppList, now: int, *, namespace: str | None) -> None:
     """Print a line per app; `namespace` None: the list covers all namespaces."""
-    if not found.apps:
+    if not app_list.apps:
         console.print(styled("no StreamApps" + ("" if namespace is None else f" in namespace {namespace}")))
         return
     numbers = ("ATTEMPT", "RESTARTS", "TASKS", "PLACED", "LAG")
     where = ("NAMESPACE",) if namespace is None else ()
     table = TextTable(*where, "APP", "READY", "REASON", "RUN", *numbers, "LAST BATCH", "AGE", right=numbers)
-    for app, said in found.apps:
-        status, verdict, report = app.status, app.verdict, app.current(said)
-        known = None if isinstance(report, Missing) else report
+    for app, app_report in app_list.apps:
+        status, verdict, report = app.status, app.verdict, app.current(app_report)
+        current_report = None if isinstance(report, Missing) else report
         table.add(
             *((app.namespace,) if namespace is None else ()),
             app.name,
             ("True", "green") if verdict.ready else ("False", "red"),
             verdict.reason or "-",
             status.run_id or "-",
-            *("-" if one is None else count(one) for one in (status.attempt, status.restarts, status.tasks)),
+            *("-" if number is None else count(number) for number in (status.attempt, status.restarts, status.tasks)),
             status.placed or "-",
-            count(known.lag) if known and known.progressed is not None else "-",
-            _ago(known.progressed, now) if known else "-",
+            count(current_report.lag) if current_report and current_report.progressed is not None else "-",
+            _ago(current_report.progressed, now) if current_report else "-",
             _ago(app.created, now, ""),
         )
     table.print(console)
-    for why in sorted({said.why for app, said in found.apps if isinstance(said, Missing) and app.status.run_id}):
+    for why in sorted(
+        {app_report.why for app, app_report in app_list.apps if isinstance(app_report, Missing) and app.status.run_id}
+    ):
         console.print(styled(("not known: ", "yellow"), f"lag and last batch: {why}"))
 
 
-def print_app(console: Console, found: AppDetail, now: int, *, all_tasks: bool) -> None:
+def print_app(console: Console, detail: AppDetail, now: int, *, all_tasks: bool) -> None:
     """Print everything about one app."""
-    app, verdict = found.app, found.app.verdict
+    app, verdict = detail.app, detail.app.verdict
     how = ("ready", "bold green") if verdict.ready else ("not ready", "bold red")
     reason = f", {verdict.reason}" if verdict.reason else ""
     console.print(styled((app.name, "bold"), f"  in {app.namespace}: ", how, reason))
@@ -71,19 +73,19 @@ def print_app(console: Console, found: AppDetail, now: int, *, all_tasks: bool) 
         console.print(styled((f"  what it means: holdfast explain {verdict.reason}", "dim")))
     _conditions(console, app, now)
     console.print()
-    for label, text in _facts(found, now):
+    for label, text in _facts(detail, now):
         console.print(styled((label.ljust(_LABEL), "dim"), text))
-    _places(console, found.handed, all_tasks=all_tasks)
+    _places(console, detail.handed, all_tasks=all_tasks)
     console.print()
-    if isinstance(found.events, Missing):
-        console.print(styled(("not known: ", "yellow"), f"events: {found.events.why}"))
+    if isinstance(detail.events, Missing):
+        console.print(styled(("not known: ", "yellow"), f"events: {detail.events.why}"))
         return
-    if not found.events:
+    if not detail.events:
         console.print(styled(("no events; a cluster forgets them after an hour", "dim")))
         return
     table = TextTable("EVENT", "WHEN", "WHAT")
-    for one in found.events:
-        table.add((one.reason, "yellow" if one.warning else ""), _ago(one.at, now), one.note)
+    for event in detail.events:
+        table.add((event.reason, "yellow" if event.warning else ""), _ago(event.at, now), event.note)
     table.print(console)
 
 
@@ -92,26 +94,26 @@ def _conditions(console: Console, app: ClusterApp, now: int) -> None:
         return
     console.print()
     table = TextTable("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
-    said = {app.verdict.message}
-    for one in sorted(app.status.conditions, key=_badness):
-        message = "as above" if one.message in said else one.message
-        said.add(one.message)
-        since = _ago(moment(one.last_transition_time), now, "")
-        table.add(one.type, (one.status, _STYLES[_badness(one)]), since, one.reason, message)
+    messages = {app.verdict.message}
+    for condition in sorted(app.status.conditions, key=_badness):
+        message = "as above" if condition.message in messages else condition.message
+        messages.add(condition.message)
+        since = _ago(moment(condition.last_transition_time), now, "")
+        table.add(condition.type, (condition.status, _STYLES[_badness(condition)]), since, condition.reason, message)
     table.print(console)
 
 
-def _badness(one: Condition) -> int:
+def _badness(condition: Condition) -> int:
     """Return an index into `_STYLES`; 0 is worst: the user has to act."""
-    if one.status == "Unknown":
+    if condition.status == "Unknown":
         return _UNKNOWN
     # These two are good if they are false.
-    bad = {"Stalled": 0, "Reconciling": 2}.get(one.type)
-    return _FINE if (one.status == "True") == (bad is None) else 1 if bad is None else bad
+    bad = {"Stalled": 0, "Reconciling": 2}.get(condition.type)
+    return _FINE if (condition.status == "True") == (bad is None) else 1 if bad is None else bad
 
 
-def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
-    app, status = found.app, found.app.status
+def _facts(detail: AppDetail, now: int) -> Iterator[tuple[str, str]]:
+    app, status = detail.app, detail.app.status
     if app.driver is not None:
         failures = f", {many(status.failures, 'failure')} in a row" if status.failures else ""
         restarts = many(status.restarts or 0, "restart")
@@ -122,7 +124,7 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
         yield "ended", status.ended
     if (retry := moment(status.retry_at)) is not None and retry > now:
         yield "next", f"attempt in {span((retry - now) / 1000)}, at {status.retry_at}"
-    report = app.current(found.report)
+    report = app.current(detail.report)
     if isinstance(report, Missing):
         yield "report", f"not known: {report.why}"
         return
@@ -138,10 +140,10 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
     if report.waiting:
         yield "waiting", f"{many(report.waiting, 'row')} for partners in joins"
     incomplete = None if report.incomplete is None else f"tables that lack rows: {report.incomplete}"
-    said = {"loading": report.loading, "incomplete": incomplete, "held back": _held_back(report, now)}
-    yield from ((label, text) for label, text in said.items() if text is not None)
-    yield from (("  because", f"{one.name} {_why_it_holds(one, now)}") for one in found.upstream)
-    yield "assignment", _applied(found.handed, report)
+    remarks = {"loading": report.loading, "incomplete": incomplete, "held back": _held_back(report, now)}
+    yield from ((label, text) for label, text in remarks.items() if text is not None)
+    yield from (("  because", f"{upstream.name} {_why_it_holds(upstream, now)}") for upstream in detail.upstream)
+    yield "assignment", _applied(detail.handed, report)
 
 
 def _held_back(report: DriverReport, now: int) -> str | None:
@@ -200,33 +202,33 @@ def _named(tasks: Sequence[str], *, all_tasks: bool) -> str:
     return ", ".join(shown) + (f" and {count(len(tasks) - len(shown))} more" if len(tasks) > len(shown) else "")
 
 
-def _ago(at: int | None, now: int, word: str = " ago") -> str:
-    """Return the time since `at` in words. Clocks differ a little, so a time in the future counts as now."""
-    return "-" if at is None else f"{span(max(0, now - at) / 1000)}{word}"
+def _ago(past: int | None, now: int, word: str = " ago") -> str:
+    """Return the time since `past` in words. Clocks differ a little, so a time in the future counts as now."""
+    return "-" if past is None else f"{span(max(0, now - past) / 1000)}{word}"
 
 
-def list_json(found: AppList) -> Tree:
+def list_json(app_list: AppList) -> Tree:
     """Return all apps as JSON."""
-    return {"apps": [{**_app(app), "report": _report(report)} for app, report in found.apps]}
+    return {"apps": [{**_app(app), "report": _report(report)} for app, report in app_list.apps]}
 
 
-def app_json(found: AppDetail) -> Tree:
+def app_json(detail: AppDetail) -> Tree:
     """Return one app as JSON; `missing` says why a part is null."""
-    parts: dict[str, OrMissing[Any]] = {"report": found.report, "assignment": found.handed, "events": found.events}
+    parts: dict[str, OrMissing[Any]] = {"report": detail.report, "assignment": detail.handed, "events": detail.events}
     return {
-        **_app(found.app),
-        "report": _report(found.report),
+        **_app(detail.app),
+        "report": _report(detail.report),
         "upstream": [
             {
-                "app": one.name,
-                "ready": None if isinstance(one.app, Missing) else one.app.verdict.ready,
-                "message": one.app.why if isinstance(one.app, Missing) else one.app.verdict.message,
-                "report": _report(one.report),
+                "app": upstream.name,
+                "ready": None if isinstance(upstream.app, Missing) else upstream.app.verdict.ready,
+                "message": upstream.app.why if isinstance(upstream.app, Missing) else upstream.app.verdict.message,
+                "report": _report(upstream.report),
             }
-            for one in found.upstream
+            for upstream in detail.upstream
         ],
-        "assignment": None if isinstance(found.handed, Missing) else _handed(found.handed),
-        "events": None if isinstance(found.events, Missing) else [asdict(one) for one in found.events],
+        "assignment": None if isinstance(detail.handed, Missing) else _handed(detail.handed),
+        "events": None if isinstance(detail.events, Missing) else [asdict(event) for event in detail.events],
         "missing": {name: part.why for name, part in parts.items() if isinstance(part, Missing)},
     }
 

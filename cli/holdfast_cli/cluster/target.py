@@ -53,7 +53,9 @@ def find_target(kubeconfig: str | None, context: str | None, environment: Mappin
         )
         raise UserActionError(message, code="NoClusterError")
     contexts = _contexts(trees.values())
-    name = context or next((str(one["current-context"]) for one in trees.values() if one.get("current-context")), None)
+    name = context or next(
+        (str(tree["current-context"]) for tree in trees.values() if tree.get("current-context")), None
+    )
     if name is None:
         message = f"no current context is set in {_named(trees)}; choose one with --context{did_you_mean('', contexts)}"
         raise UserActionError(message, code="NoClusterError")
@@ -69,8 +71,8 @@ def _asked(kubeconfig: str | None, environment: Mapping[str, str]) -> str:
 
 def _trees(kubeconfig: str | None, environment: Mapping[str, str]) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield all kubeconfigs that exist and are not empty."""
-    asked = [kubeconfig] if kubeconfig else _asked(None, environment).split(os.pathsep)
-    for path in (Path(one).expanduser() for one in asked if one):
+    names = [kubeconfig] if kubeconfig else _asked(None, environment).split(os.pathsep)
+    for path in (Path(name).expanduser() for name in names if name):
         if not path.exists():
             continue
         try:
@@ -87,13 +89,13 @@ def _trees(kubeconfig: str | None, environment: Mapping[str, str]) -> Iterator[t
 
 def _contexts(trees: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return contexts by name; of two with the same name, the first counts."""
-    found: dict[str, dict[str, Any]] = {}
+    contexts: dict[str, dict[str, Any]] = {}
     for tree in trees:
         entries = tree.get("contexts")
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict) and isinstance(entry.get("context"), dict):
-                found.setdefault(str(entry.get("name")), entry["context"])
-    return found
+                contexts.setdefault(str(entry.get("name")), entry["context"])
+    return contexts
 
 
 def _named(files: Mapping[Path, object]) -> str:
@@ -139,8 +141,8 @@ def cluster_place(command: str, options: argparse.Namespace) -> ClusterPlace:
         message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
         raise UserActionError(message, code="UsageError")
     names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
-    given = tuple(word for flag, value in names.items() if value for word in (flag, value))
-    return ClusterPlace(target, namespace, given)
+    flags = tuple(word for flag, value in names.items() if value for word in (flag, value))
+    return ClusterPlace(target, namespace, flags)
 
 
 def add_namespace_option(parser: argparse._ActionsContainer) -> None:

@@ -222,7 +222,7 @@ class Feed:
             message = f"stream {name} has format arrow, which JSON lines are not; write it with pyarrow"
             raise UserActionError(message, code="UsageError")
         columns = {column: planned.rows.find(column) for column in stream.key or ()}
-        types = {column: found.type if found else None for column, found in columns.items()}
+        types = {column: declared.type if declared else None for column, declared in columns.items()}
         value: ValueKind = stream.format
         lines = LineFormat(types, value, b"\0" if logs.has_type_bytes(name) else b"")
         log = EmbeddedLog(logs.directory)

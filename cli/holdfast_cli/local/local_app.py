@@ -126,8 +126,8 @@ class RunFiles:
 
     def offsets(self, settings: Sequence[str]) -> str:
         """Return the command that sets positions."""
-        asked = [part for setting in settings for part in ("--set", setting)]
-        return shlex.join(["holdfast", "offsets", self.app, *self._given(), *asked])
+        arguments = [part for setting in settings for part in ("--set", setting)]
+        return shlex.join(["holdfast", "offsets", self.app, *self._given(), *arguments])
 
     def _given(self) -> list[str]:
         return ["--data", self.data] if self.data_given else []

@@ -57,30 +57,30 @@ class OffsetsChange:
             console.print(note)
 
 
-def change_offsets(logs: LocalApp, asked: argparse.Namespace) -> int:
+def change_offsets(logs: LocalApp, options: argparse.Namespace) -> int:
     """Set positions, or without settings have the planned batch planned again; return the exit code."""
-    settings = _settings(asked.settings)
+    settings = _settings(options.settings)
     what = "positions are set" if settings else "a batch is planned again"
     logged_of(logs)  # first, as locking would create a directory for an app that never ran
     try:
         # Lock from reading to writing: an app that starts in between would continue from other positions.
         with app_dir_of(logs).taken():
             change = _new_positions(logs, settings) if settings else _batch_replan(logs)
-            if asked.output == "text":
-                change.print(screen(asked.color))
-            agreed = asked.yes or (asked.output == "text" and _confirmed(change.question))
+            if options.output == "text":
+                change.print(screen(options.color))
+            agreed = options.yes or (options.output == "text" and _confirmed(change.question))
             if agreed:
                 change.make()
     except DataInUseError as error:
-        return _refused(asked.output, error, f"{what} only while the app does not run: {error}")
+        return _refused(options.output, error, f"{what} only while the app does not run: {error}")
     except (SettingRefusedError, ReplanRefusedError) as error:
-        return _refused(asked.output, error, str(error))
-    if asked.output == "json":
+        return _refused(options.output, error, str(error))
+    if options.output == "json":
         print_json({**change.tree, "done": agreed})
     if not agreed:
         sys.stderr.write(f"holdfast: nothing was changed; add --yes {change.confirm}\n")
         return _NOT_CHANGED
-    if asked.output == "text":
+    if options.output == "text":
         sys.stdout.write(change.done)
     return 0
 
@@ -121,12 +121,12 @@ def _new_positions(logs: LocalApp, settings: Sequence[PositionSetting]) -> Offse
     jump, changes = decide_jump(settings, standing, secrets.token_hex(8))
     file = JumpFile.beside(app_dir_of(logs).run(standing.run).query)
     table, partitions = TextTable("PARTITION", *_NUMBERS, right=_NUMBERS), []
-    for one in changes:
-        row = {"from": one.found, "to": one.to, "skipped": one.skipped, "again": one.again}
-        table.add(str(one.stand.partition), *map(str, row.values()))
-        partitions.append({"partition": str(one.stand.partition), **row})
-    touched = {one.stand.partition.stream for one in changes}
-    control = [_CONTROL.format(one.name) for one in standing.streams if one.control and one.name in touched]
+    for change in changes:
+        row = {"from": change.found, "to": change.to, "skipped": change.skipped, "again": change.again}
+        table.add(str(change.stand.partition), *map(str, row.values()))
+        partitions.append({"partition": str(change.stand.partition), **row})
+    touched = {change.stand.partition.stream for change in changes}
+    control = [_CONTROL.format(stream.name) for stream in standing.streams if stream.control and stream.name in touched]
     return OffsetsChange(
         question="Set them?",
         confirm="to set these positions",
@@ -163,19 +163,19 @@ def _batch_replan(logs: LocalApp) -> OffsetsChange:
         number = attempt.shut_out(len(attempt.tasks))
         attempt.take_up(number, logged)
         rollback = BatchRollback(attempt, number, places, (app.name, id_))
-    found = rollback.decide(logged.done, planned)
+    decision = rollback.decide(logged.done, planned)
     table, tasks = TextTable("TASK", "IS", "BECOMES"), []
-    for task, state in found.states.items():
+    for task, state in decision.states.items():
         table.add(task, state.value, _BECOMES[state])
-        tasks.append({"task": task, "is": state.value, "plannedAnew": task in found.taken_back})
-    twice = any(one.kafka is not None and one.kafka.delivery == "AtLeastOnce" for one in app.spec.systems)
+        tasks.append({"task": task, "is": state.value, "plannedAnew": task in decision.taken_back})
+    twice = any(system.kafka is not None and system.kafka.delivery == "AtLeastOnce" for system in app.spec.systems)
     return OffsetsChange(
         question="Plan them again?",
         confirm="to have it planned again",
         done="",
-        head=f"batch {found.batch} of {app.name} is planned and not done",
+        head=f"batch {decision.batch} of {app.name} is planned and not done",
         table=table,
         notes=[_REPLAN_MEANS, _TWICE] if twice else [_REPLAN_MEANS],
-        tree={"app": app.name, "run": id_, "batch": found.batch, "tasks": tasks},
-        make=lambda: rollback.do(planned, found, SparkPlanLog(run.query)),
+        tree={"app": app.name, "run": id_, "batch": decision.batch, "tasks": tasks},
+        make=lambda: rollback.do(planned, decision, SparkPlanLog(run.query)),
     )

@@ -92,10 +92,10 @@ def decide_jump(
             if stand.partition in changes:
                 raise _refused(setting, f"{stand.partition} is set twice")
             changes[stand.partition] = _change(setting, stand)
-    found = {partition: change.found for partition, change in changes.items()}
+    from_positions = {partition: change.found for partition, change in changes.items()}
     to = {partition: change.to for partition, change in changes.items()}
     ids = dict(_taken_over(standing, changes))
-    return Jump(id_, found, to, ids), tuple(changes[partition] for partition in sorted(changes))
+    return Jump(id_, from_positions, to, ids), tuple(changes[partition] for partition in sorted(changes))
 
 
 def _refused(setting: PositionSetting, why: str) -> SettingRefusedError:
@@ -104,22 +104,24 @@ def _refused(setting: PositionSetting, why: str) -> SettingRefusedError:
 
 def _stands(setting: PositionSetting, standing: AppPositions) -> tuple[PartitionPosition, ...]:
     """Return the partitions that a setting concerns."""
-    stream = next((one for one in standing.streams if one.name == setting.stream), None)
+    stream = next(
+        (stream_positions for stream_positions in standing.streams if stream_positions.name == setting.stream), None
+    )
     if stream is None:
-        hint = did_you_mean(setting.stream, [one.name for one in standing.streams])
+        hint = did_you_mean(setting.stream, [stream_positions.name for stream_positions in standing.streams])
         raise _refused(setting, f"{standing.app} reads no stream {setting.stream}{hint}")
     if (why := _not_settable(stream)) is not None:
         raise _refused(setting, why)
-    seen = tuple(one for one in stream.stands if one.position is not None)
+    stands = tuple(stand for stand in stream.stands if stand.position is not None)
     if setting.partition is None:
-        if not seen:
+        if not stands:
             raise _refused(setting, f"this run has not seen stream {stream.name} yet, there is nothing to set")
-        return seen
-    asked = tuple(one for one in seen if one.partition.partition == setting.partition)
-    if not asked:
-        known = ", ".join(str(one.partition) for one in seen) or "none of the stream"
-        raise _refused(setting, f"this run has not seen {stream.name}/{setting.partition} yet; it has {known}")
-    return asked
+        return stands
+    chosen_stands = tuple(stand for stand in stands if stand.partition.partition == setting.partition)
+    if not chosen_stands:
+        partitions = ", ".join(str(stand.partition) for stand in stands) or "none of the stream"
+        raise _refused(setting, f"this run has not seen {stream.name}/{setting.partition} yet; it has {partitions}")
+    return chosen_stands
 
 
 def _not_settable(stream: StreamPositions) -> str | None:
@@ -161,10 +163,10 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
     """Yield recreated topics: all their partitions must be set, or offsets of two topics would be mixed."""
     partitions = set(changed)
     for stream in standing.streams:
-        mine = {one.partition for one in stream.stands if one.position is not None}
-        if not partitions & mine or not any(one.recreated for one in stream.stands):
+        positioned = {stand.partition for stand in stream.stands if stand.position is not None}
+        if not partitions & positioned or not any(stand.recreated for stand in stream.stands):
             continue
-        if left := sorted(mine - partitions):
+        if left := sorted(positioned - partitions):
             message = (
                 f"the topic of stream {stream.name} was created again: set all of its partitions at once "
                 f"(--set {stream.name}=oldest); left out: {', '.join(map(str, left))}"
@@ -180,9 +182,9 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
         yield stream.name, stream.id
 
 
-def with_offsets_command(error: PositionLostError, where: RunFiles, own: Collection[str]) -> PositionLostError:
-    """Return the error with the command that sets positions. `own`: the app's own streams, which can't be set."""
-    if any(parse_setting(setting).stream in own for setting in error.settings):
+def with_offsets_command(error: PositionLostError, where: RunFiles, own_streams: Collection[str]) -> PositionLostError:
+    """Return the error with the command that sets positions. `own_streams`: the app's own, which can't be set."""
+    if any(parse_setting(setting).stream in own_streams for setting in error.settings):
         return error
     command = where.offsets(error.settings)
     message = f"{error}. Or keep the state and continue elsewhere: {command} (docs/kafka.md says what that means)"

@@ -60,8 +60,8 @@ class PartitionPosition:
             return None
         if self.cut is not None:
             return PositionTrouble.REPLACED
-        found = find_lost(self.partition, self.position, self.bounds, self.last)
-        return None if found is None else found.trouble
+        lost = find_lost(self.partition, self.position, self.bounds, self.last)
+        return None if lost is None else lost.trouble
 
     @property
     def lag(self) -> int | None:
@@ -141,35 +141,39 @@ def positions_of(logs: LocalApp) -> AppPositions:
     look = _Look(logs, done)
     record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.called(names).child_after}
-    streams = [one for one in logs.plan.streams if one.role in _READ]
+    streams = [planned for planned in logs.plan.streams if planned.role in _READ]
     return AppPositions(
         logs.app.name,
         logs.app.spec.run_id,
         logged,
-        tuple(_stream(logs, one, done, look.at(one), grown=one.name in grown) for one in streams),
+        tuple(_stream(logs, planned, done, look.at(planned), grown=planned.name in grown) for planned in streams),
     )
 
 
-def _stream(logs: LocalApp, planned: PlannedStream, done: Offsets, found: "_Found", *, grown: bool) -> StreamPositions:
+def _stream(
+    logs: LocalApp, planned: PlannedStream, done: Offsets, topic_state: "_Found", *, grown: bool
+) -> StreamPositions:
     declared = logs.declared(planned.name)
-    known = done.ids.get(planned.name)
-    recreated = None not in (known, found.id) and known != found.id
-    there = {StreamPartition(planned.name, number) for number in found.bounds}
-    partitions = sorted(there | {one for one in done.positions if one.stream == planned.name})
+    stored_id = done.ids.get(planned.name)
+    recreated = None not in (stored_id, topic_state.id) and stored_id != topic_state.id
+    existing = {StreamPartition(planned.name, number) for number in topic_state.bounds}
+    partitions = sorted(existing | {partition for partition in done.positions if partition.stream == planned.name})
     stands = [
         PartitionPosition(
-            one,
-            done.positions.get(one),
-            found.bounds.get(one.partition),
-            done.ends.get(one),
+            partition,
+            done.positions.get(partition),
+            topic_state.bounds.get(partition.partition),
+            done.ends.get(partition),
             recreated,
-            None if recreated else found.cut.get(one.partition),
+            None if recreated else topic_state.cut.get(partition.partition),
         )
-        for one in partitions
+        for partition in partitions
     ]
     control = declared is not None and declared.control
     kind = logs.kind(planned.name)
-    return StreamPositions(planned.name, planned.role, kind, control, tuple(stands), found.id, found.unknown, grown)
+    return StreamPositions(
+        planned.name, planned.role, kind, control, tuple(stands), topic_state.id, topic_state.unknown, grown
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +215,9 @@ class _Look:
         """Return the stream's system; None: the embedded log, which holds the own streams of an app without Kafka."""
         systems, declared = self._logs.app.spec.systems, self._logs.declared(stream)
         if declared is not None:
-            return next(one for one in systems if one.name == declared.system)
-        used = {one.system for one in self._logs.app.spec.streams}
-        return next((one for one in systems if one.kafka is not None and one.name in used), None)
+            return next(system for system in systems if system.name == declared.system)
+        used = {stream.system for stream in self._logs.app.spec.streams}
+        return next((system for system in systems if system.kafka is not None and system.name in used), None)
 
     def _kafka(self, system: System, planned: PlannedStream) -> _Found:
         # Imported here: an app without Kafka does not need its client.
@@ -222,21 +226,25 @@ class _Look:
         from holdfast_runtime.streams.kafka.read.position_check import PositionCheck  # noqa: PLC0415
 
         settings, topic = kafka_settings(system, DataDir(self._logs.data).secrets), planned.topic
-        asked = TopicBounds(settings)
-        bounds, id_ = asked.bounds([topic])[topic], asked.topic_id(topic)
+        topic_bounds = TopicBounds(settings)
+        bounds, id_ = topic_bounds.bounds([topic])[topic], topic_bounds.topic_id(topic)
         if self._done.ids.get(planned.name) != id_:
             return _Found(bounds, id_)
-        there = {StreamPartition(planned.name, number): found for number, found in bounds.items()}
-        due = due_checks(self._done, there, {})
-        cut = PositionCheck(settings).cut({StreamPartition(topic, at.partition): known for at, known in due.items()})
-        return _Found(bounds, id_, cut={place.partition: said for place, said in cut.items()})
+        bounds_by_partition = {
+            StreamPartition(planned.name, number): partition_bounds for number, partition_bounds in bounds.items()
+        }
+        due = due_checks(self._done, bounds_by_partition, {})
+        cut = PositionCheck(settings).cut(
+            {StreamPartition(topic, partition.partition): position for partition, position in due.items()}
+        )
+        return _Found(bounds, id_, cut={place.partition: log_cut for place, log_cut in cut.items()})
 
     def _embedded(self, topic: str) -> _Found:
         log = EmbeddedLog(Path(self._logs.directory))
         if not log.has(topic):
             message = f"there is no stream {topic} in {self._logs.directory}"
             raise StreamMissingError(message)
-        return _Found({one.partition: bounds for one, bounds in log.bounds(topic).items()})
+        return _Found({partition.partition: bounds for partition, bounds in log.bounds(topic).items()})
 
 
 _CAN_NOT_GO_ON, _UNKNOWN = 1, 3
@@ -257,7 +265,7 @@ def show_offsets(logs: LocalApp, output: str, color: str) -> int:
         print_json(_tree(standing, jump))
     else:
         _print(standing, jump, color)
-    if unknown := dict.fromkeys(one.unknown for one in standing.streams if one.unknown is not None):
+    if unknown := dict.fromkeys(stream.unknown for stream in standing.streams if stream.unknown is not None):
         sys.stderr.writelines(f"holdfast: {why}\n" for why in unknown)
         return _UNKNOWN
     return _CAN_NOT_GO_ON if any(stand.trouble for stream in standing.streams for stand in stream.stands) else 0
@@ -265,8 +273,8 @@ def show_offsets(logs: LocalApp, output: str, color: str) -> int:
 
 def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
     console, done = screen(color), standing.logged.done
-    at = f", batch {done.batch} of {event_moment(done.now)}" if done.batch else ", no batch done yet"
-    console.print(f"{standing.app} run {standing.run}{at}")
+    progress = f", batch {done.batch} of {event_moment(done.now)}" if done.batch else ", no batch done yet"
+    console.print(f"{standing.app} run {standing.run}{progress}")
     table = TextTable("PARTITION", "ROLE", *_NUMBERS, "TROUBLE", right=_NUMBERS)
     for stream in standing.streams:
         for stand in stream.stands:
@@ -279,7 +287,7 @@ def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
     if (planned := standing.logged.planned) is not None:
         console.print(f"batch {planned.batch} is planned and not done; it is run first (--replan has it planned again)")
     if jump is not None:
-        where = ", ".join(f"{one} to {to}" for one, to in sorted(jump.to.items()))
+        where = ", ".join(f"{partition} to {to}" for partition, to in sorted(jump.to.items()))
         console.print(styled(("set", "yellow"), f": the next run goes to {where}"))
 
 
@@ -298,9 +306,9 @@ def _tree(standing: AppPositions, jump: Jump | None) -> dict[str, Any]:
         "run": standing.run,
         "batch": standing.logged.done.batch,
         "planned": None if planned is None else planned.batch,
-        "set": None if jump is None else {str(one): to for one, to in sorted(jump.to.items())},
+        "set": None if jump is None else {str(partition): to for partition, to in sorted(jump.to.items())},
         "partitions": [_partition(stream, stand) for stream in standing.streams for stand in stream.stands],
-        "unknown": {one.name: one.unknown for one in standing.streams if one.unknown is not None},
+        "unknown": {stream.name: stream.unknown for stream in standing.streams if stream.unknown is not None},
     }
 
 

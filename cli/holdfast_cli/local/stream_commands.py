@@ -171,9 +171,9 @@ def _streams(logs: LocalApp) -> list[dict[str, Any]]:
             bounds = list(log.bounds(stream.topic).values())
             row |= {
                 "partitions": len(bounds),
-                "oldest": min(found.oldest for found in bounds),
-                "end": max(found.end for found in bounds),
-                "records": sum(found.end - found.oldest for found in bounds),
+                "oldest": min(partition_bounds.oldest for partition_bounds in bounds),
+                "end": max(partition_bounds.end for partition_bounds in bounds),
+                "records": sum(partition_bounds.end - partition_bounds.oldest for partition_bounds in bounds),
                 "bytes": log.size(stream.topic),
             }
         rows.append(row)

@@ -40,7 +40,7 @@ class Tail:
         planned = logs.stream(name)
         tail = Tail(EmbeddedLog(logs.directory), name, planned.topic, logs.has_type_bytes(name))
         bounds = tail.log.bounds(planned.topic) if tail.log.has(planned.topic) else {}
-        ends = {partition: found.end for partition, found in bounds.items()}
+        ends = {partition: partition_bounds.end for partition, partition_bounds in bounds.items()}
         if not from_beginning:
             tail.positions = dict(ends)
         if until_end:

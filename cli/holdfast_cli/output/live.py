@@ -24,7 +24,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class WatchView(Protocol[T_contra]):
     """Shows the results of repeated looks."""
 
-    def show(self, seen: T_contra, trouble: str | None) -> None:
+    def show(self, latest: T_contra, trouble: str | None) -> None:
         """Show the last result; `trouble` says why there is no newer one."""
 
 
@@ -55,12 +55,12 @@ def watch_view(
     """Yield the view for `-o` and `--color`: lines of JSON; on a terminal a screen; elsewhere each change as text."""
     live, paper = live_screen(color), screen(color)
     if output == "json":
-        yield ChangesView(lambda seen: print_json(tree(seen)))
+        yield ChangesView(lambda latest: print_json(tree(latest)))
     elif sys.stdout.isatty() and not live.is_dumb_terminal:
         with LiveView(live, draw) as view:
             yield view
     else:
-        yield ChangesView(lambda seen: draw(paper, seen))
+        yield ChangesView(lambda latest: draw(paper, latest))
 
 
 def print_json(tree: object, *, indent: int | None = None) -> None:
@@ -86,13 +86,13 @@ class LiveView(Generic[T]):
             self._live.update(Text())
         self._live.stop()
 
-    def show(self, seen: T, trouble: str | None) -> None:
+    def show(self, latest: T, trouble: str | None) -> None:
         """Redraw the screen."""
         drawn = io.StringIO()
         paper = console_for(drawn, self._colors)
         if trouble is not None:
             paper.print(styled((trouble, "yellow")))
-        self._draw(paper, seen)
+        self._draw(paper, latest)
         self._live.update(Text.from_ansi(drawn.getvalue().rstrip()), refresh=True)
 
 
@@ -104,11 +104,11 @@ class ChangesView(Generic[T]):
         self._shown: T | None = None
         self._trouble: str | None = None
 
-    def show(self, seen: T, trouble: str | None) -> None:
+    def show(self, latest: T, trouble: str | None) -> None:
         """Print the result if it has changed."""
         if trouble is not None and self._trouble is None:
             sys.stderr.write(f"holdfast: {trouble}\n")
-        if seen != self._shown:
-            self._draw(seen)
+        if latest != self._shown:
+            self._draw(latest)
             sys.stdout.flush()
-        self._shown, self._trouble = seen, trouble
+        self._shown, self._trouble = latest, trouble

@@ -131,20 +131,20 @@ class _Reading:
 
     def _mapping(self, node: MappingNode, path: FieldPath) -> dict[Any, Any]:
         tree: dict[Any, Any] = {}
-        given: set[str] = set()
+        keys: set[str] = set()
         for key_node, value_node in node.value:
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else "(not a text)"
-            here = (*path, key)
+            key_path = (*path, key)
             if key == "<<" and isinstance(value_node, MappingNode | SequenceNode):
                 self._merge(tree, value_node, path)
                 continue
-            if key in given:
-                self._errors.append(FieldError(here, key, f"{key} is given twice"))
-            given.add(key)
-            self._places[here] = _place(key_node)
+            if key in keys:
+                self._errors.append(FieldError(key_path, key, f"{key} is given twice"))
+            keys.add(key)
+            self._places[key_path] = _place(key_node)
             if key != "on":  # which has an error of its own, that says what the field is called
-                self._check_plain(key_node, here)
-            tree[key] = self._value(value_node, here)
+                self._check_plain(key_node, key_path)
+            tree[key] = self._value(value_node, key_path)
         return tree
 
     def _merge(self, tree: dict[Any, Any], node: Node, path: FieldPath) -> None:

@@ -38,18 +38,18 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def _explain(options: argparse.Namespace) -> int:
     reasons = list(Reason) if options.reason is None else [_reason(options.reason)]
     if options.output == "json":
-        print_json({one.value: one.sentence for one in reasons})
+        print_json({reason.value: reason.sentence for reason in reasons})
     else:
-        sys.stdout.writelines(f"{one.value}: {one.sentence}\n" for one in reasons)
+        sys.stdout.writelines(f"{reason.value}: {reason.sentence}\n" for reason in reasons)
     return 0
 
 
 def _reason(name: str) -> Reason:
-    known = {one.value: one for one in Reason}
-    if name not in known:
-        message = f"there is no reason {name}{did_you_mean(name, known)}"
+    reasons = {reason.value: reason for reason in Reason}
+    if name not in reasons:
+        message = f"there is no reason {name}{did_you_mean(name, reasons)}"
         raise UserActionError(message, code="ReasonUnknownError")
-    return known[name]
+    return reasons[name]
 
 
 def _print_crd(options: argparse.Namespace) -> int:  # noqa: ARG001 - it has no options

@@ -39,19 +39,19 @@ def run(options: argparse.Namespace) -> int:
     old, new = files[0].app, files[1].app
     if old is None or new is None:
         return report_invalid([file for file in files if file.app is None], options.output, options.color)
-    found = diff(old, new).with_refusals(refusals(old, new))
+    app_diff = diff(old, new).with_refusals(refusals(old, new))
     if options.output == "json":
-        print_json(_json(found))
+        print_json(_json(app_diff))
     else:
-        _print(files, found, options.color)
-    return _REFUSED if found.refused else 0
+        _print(files, app_diff, options.color)
+    return _REFUSED if app_diff.refused else 0
 
 
-def _json(found: Diff) -> dict[str, object]:
+def _json(app_diff: Diff) -> dict[str, object]:
     return {
-        "cost": None if found.cost is None else found.cost.label,
-        "newRun": found.new_run,
-        "refused": [change.path for change in found.refused],
+        "cost": None if app_diff.cost is None else app_diff.cost.label,
+        "newRun": app_diff.new_run,
+        "refused": [change.path for change in app_diff.refused],
         "changes": [
             {
                 "path": change.path,
@@ -61,36 +61,36 @@ def _json(found: Diff) -> dict[str, object]:
                 "note": change.note,
                 "reason": None if change.reason is None else change.reason.value,
             }
-            for change in found.changes
+            for change in app_diff.changes
         ],
     }
 
 
-def _print(files: list[AppFile], found: Diff, color: str) -> None:
+def _print(files: list[AppFile], app_diff: Diff, color: str) -> None:
     console = screen(color)
-    if found.cost is None:
+    if app_diff.cost is None:
         console.print(f"{files[0].path} and {files[1].path} mean the same")
         return
     table = TextTable("FIELD", "OLD", "NEW", "COST")
-    for change in found.changes:
+    for change in app_diff.changes:
         label = change.cost.label
         table.add(change.path, *_shown(_text(change.old), _text(change.new)), (label, _COLORS[label]))
     table.print(console)
     console.print()
-    for change in found.changes:
+    for change in app_diff.changes:
         if change.note:
             console.print(styled(("note", "yellow"), f": {change.path}: {change.note}"))
-    console.print(_sum(found, found.cost))
+    console.print(_sum(app_diff, app_diff.cost))
 
 
-def _sum(found: Diff, cost: ChangeCost) -> Text:
-    if found.refused:
-        fields = ", ".join(change.path for change in found.refused)
-        reasons = ", ".join(sorted({change.reason.value for change in found.refused if change.reason is not None}))
+def _sum(app_diff: Diff, cost: ChangeCost) -> Text:
+    if app_diff.refused:
+        fields = ", ".join(change.path for change in app_diff.refused)
+        reasons = ", ".join(sorted({change.reason.value for change in app_diff.refused if change.reason is not None}))
         if reasons:
             return styled(("refused", "bold red"), f": {reasons}: see the note of each ({fields})")
         return styled(("refused", "bold red"), f": {cost.label}: {cost.sentence} ({fields})")
-    if found.new_run:
+    if app_diff.new_run:
         return styled(("applies", "yellow"), ": NewRun: a new run starts with empty state")
     return styled(("applies", "green"), f": {cost.label}: {cost.sentence}")
 
@@ -105,7 +105,14 @@ def _shown(old: str, new: str) -> tuple[str, str]:
     """Return both values cut around their first difference, as equal beginnings say nothing."""
     if max(len(old), len(new)) <= _SHOWN:
         return old, new
-    first = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+    first = next(
+        (
+            index
+            for index, (old_letter, new_letter) in enumerate(zip(old, new, strict=False))
+            if old_letter != new_letter
+        ),
+        None,
+    )
     start = max(0, (min(len(old), len(new)) if first is None else first) - _BEFORE)
     return _cut(old, start), _cut(new, start)
 

@@ -27,9 +27,9 @@ _REJECTED = 1
 _KIND = "StreamApp"
 
 
-def fix(file: AppFile, app: StreamApp, known: PlanningFacts) -> int:
+def fix(file: AppFile, app: StreamApp, facts: PlanningFacts) -> int:
     """Print the repaired file; report on stderr what was repaired and what is left. Return the exit code."""
-    result = apply_all_repairs(app, known)
+    result = apply_all_repairs(app, facts)
     text = file.text
     if result.repairs:
         text = repaired_text(file, result.repairs)
@@ -38,7 +38,7 @@ def fix(file: AppFile, app: StreamApp, known: PlanningFacts) -> int:
         _say(f"repaired: {repair.summary}")
     for problem in result.plan.problems:
         _say(f"left: {_finding(problem)}")
-    known_before = {warning.order for warning in plan(app, known).warnings}
+    known_before = {warning.order for warning in plan(app, facts).warnings}
     for warning in result.plan.warnings:
         if warning.order not in known_before:
             _say(f"warning: {_finding(warning)}")
@@ -120,9 +120,9 @@ def _write_into(spec: Any, repair: Repair) -> None:
 def _own_copy(written: CommentedSeq) -> CommentedSeq:
     """Return a copy of the list with style and comments but no anchor, so that aliases keep their meaning."""
     # The items are not copied: a copy would repeat its anchor where it was an alias.
-    own = copy.deepcopy(written, {id(item): item for item in written})
-    own.anchor.value = None
-    return own
+    list_copy = copy.deepcopy(written, {id(item): item for item in written})
+    list_copy.anchor.value = None
+    return list_copy
 
 
 def _flow(tree: Any) -> Any:
@@ -140,9 +140,9 @@ def _flow(tree: Any) -> Any:
     return tree
 
 
-def _finding(found: Problem) -> str:
-    place = found.step or found.stream
-    return f"{found.reason}{f' at {place}' if place else ''}: {found.message}"
+def _finding(problem: Problem) -> str:
+    place = problem.step or problem.stream
+    return f"{problem.reason}{f' at {place}' if place else ''}: {problem.message}"
 
 
 def _say(text: str) -> None:

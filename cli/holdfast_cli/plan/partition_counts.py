@@ -38,18 +38,18 @@ def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
 
 
 def topic_counts(
-    app: StreamApp, given: Mapping[str, int], config_file: str | None, timeout: float
+    app: StreamApp, option_counts: Mapping[str, int], config_file: str | None, timeout: float
 ) -> dict[str, int | None]:
     """Return the counts of Kafka topics that were not given, with one question per system; None: no such topic."""
     counts: dict[str, int | None] = {}
     config = _properties(config_file) if config_file else {}
     for system in app.spec.systems:
-        wanted = [s for s in app.spec.streams if s.system == system.name and s.name not in given]
-        if system.kafka is None or not wanted:
+        streams = [s for s in app.spec.streams if s.system == system.name and s.name not in option_counts]
+        if system.kafka is None or not streams:
             continue
         its = _with_texts({**system.kafka.config, **config}, config)
-        answers = _ask(system.name, system.kafka.bootstrap_servers, its, wanted, timeout)
-        counts |= {stream.name: answers[stream.topic or stream.name] for stream in wanted}
+        answers = _ask(system.name, system.kafka.bootstrap_servers, its, streams, timeout)
+        counts |= {stream.name: answers[stream.topic or stream.name] for stream in streams}
     return counts
 
 
@@ -73,10 +73,10 @@ _TEXT_OF = {
 }
 
 
-def _with_texts(config: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return settings with the content of files that `own` names. A file named only by the spec is never read."""
-    read = {text: read_text(Path(own[key])) for key, text in _TEXT_OF.items() if key in own}
-    return {key: value for key, value in config.items() if key not in own or key not in _TEXT_OF} | read
+def _with_texts(config: Mapping[str, str], file_config: Mapping[str, str]) -> dict[str, str]:
+    """Return settings with the content of files that `file_config` names. One that only the spec names is not read."""
+    read = {text: read_text(Path(file_config[key])) for key, text in _TEXT_OF.items() if key in file_config}
+    return {key: value for key, value in config.items() if key not in file_config or key not in _TEXT_OF} | read
 
 
 def _properties(path: str) -> dict[str, str]:

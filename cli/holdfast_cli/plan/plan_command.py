@@ -92,20 +92,22 @@ def run(options: argparse.Namespace) -> int:
     file = load_app(options.app)
     if file.app is None:
         return _invalid_spec(file, options)
-    known = _known(file.app, options)
+    facts = _known(file.app, options)
     if options.fix:
-        return fix(file, file.app, known)
+        return fix(file, file.app, facts)
     app = file.app
-    result = safely(lambda: plan(app, known))
-    _print(file.app, file, result, known, options)
+    result = safely(lambda: plan(app, facts))
+    _print(file.app, file, result, facts, options)
     return 0 if result.valid else _REJECTED
 
 
 def _known(app: StreamApp, options: argparse.Namespace) -> PlanningFacts:
-    given = given_counts(app, options.partitions)
+    option_counts = given_counts(app, options.partitions)
     record = None if options.record is None else _record(options.record).called(StreamNames.of(app.spec))
     processors = {} if options.processors is None else _processors(options.processors)
-    return PlanningFacts(given, topic_counts(app, given, options.kafka_config, options.timeout), record, processors)
+    return PlanningFacts(
+        option_counts, topic_counts(app, option_counts, options.kafka_config, options.timeout), record, processors
+    )
 
 
 def _record(path: str) -> PlacementRecord:
@@ -136,9 +138,9 @@ def _json(path: str) -> object:
     return tree
 
 
-def _print(app: StreamApp, file: AppFile, result: Plan, known: PlanningFacts, options: argparse.Namespace) -> None:
+def _print(app: StreamApp, file: AppFile, result: Plan, facts: PlanningFacts, options: argparse.Namespace) -> None:
     if options.output == "text":
-        print_plan(file, result, known, color=options.color, wide=options.wide)
+        print_plan(file, result, facts, color=options.color, wide=options.wide)
     elif options.output == "json":
         print_json(plan_json(result))
     else:

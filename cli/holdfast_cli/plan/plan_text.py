@@ -30,7 +30,7 @@ def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
     console.print(styled(("rejected", "bold red"), f": InvalidSpec: {many(len(file.errors), 'error')} in {file.path}"))
 
 
-def print_plan(file: AppFile, plan: Plan, known: PlanningFacts, *, color: str, wide: bool) -> None:
+def print_plan(file: AppFile, plan: Plan, facts: PlanningFacts, *, color: str, wide: bool) -> None:
     """Print the plan."""
     console = screen(color)
     state = "with state" if plan.stateful else "without state"
@@ -42,8 +42,8 @@ def print_plan(file: AppFile, plan: Plan, known: PlanningFacts, *, color: str, w
     if wide:
         _steps(console, plan)
     _tasks(console, plan, wide=wide)
-    _growth(console, plan, known)
-    _assignment(console, plan, known, wide=wide)
+    _growth(console, plan, facts)
+    _assignment(console, plan, facts, wide=wide)
     _findings(console, file, "WARNINGS", plan.warnings, "yellow")
     _findings(console, file, "PROBLEMS", plan.problems, "red")
     console.print()
@@ -73,10 +73,10 @@ def _joins(console: Console, plan: Plan) -> None:
     if not plan.sets:
         return
     table = TextTable("MEET IN", "VERB", "PARTITIONS", "STREAMS", right=("PARTITIONS",))
-    for one in plan.sets:
-        count = plan.partitions_of(one)
+    for stream_set in plan.sets:
+        count = plan.partitions_of(stream_set)
         shown = ("differ", "red") if count is None else str(count)
-        table.add(one.step, one.verb, shown, ", ".join(one.streams))
+        table.add(stream_set.step, stream_set.verb, shown, ", ".join(stream_set.streams))
     console.print()
     table.print(console)
 
@@ -85,9 +85,12 @@ def _tables(console: Console, plan: Plan) -> None:
     if not plan.tables:
         return
     table = TextTable("TABLE", "DISTRIBUTION", "KEY", "FED BY")
-    for one in plan.tables:
+    for planned_table in plan.tables:
         table.add(
-            one.name, one.distribution, ", ".join(one.key), ", ".join(one.sources or one.writers) or one.files or "-"
+            planned_table.name,
+            planned_table.distribution,
+            ", ".join(planned_table.key),
+            ", ".join(planned_table.sources or planned_table.writers) or planned_table.files or "-",
         )
     console.print()
     table.print(console)
@@ -117,12 +120,12 @@ def _tasks(console: Console, plan: Plan, *, wide: bool) -> None:
         console.print(styled((f"... and {len(plan.tasks) - len(shown)} more (--wide shows all)", "dim")))
 
 
-def _growth(console: Console, plan: Plan, known: PlanningFacts) -> None:
-    if known.record is None or any(warning.reason is Reason.RECORD_IGNORED for warning in plan.warnings):
+def _growth(console: Console, plan: Plan, facts: PlanningFacts) -> None:
+    if facts.record is None or any(warning.reason is Reason.RECORD_IGNORED for warning in plan.warnings):
         return
     refused = {problem.stream for problem in plan.problems}
     refused |= {stream.name for problem in plan.problems for stream in problem.streams}
-    before = known.record.counts()
+    before = facts.record.counts()
     table = TextTable("GROWN", "BEFORE", "NOW", "NEW PARTITIONS", right=("BEFORE", "NOW"))
     for stream in plan.streams:
         if stream.count is None or stream.name not in before or before[stream.name] == stream.count.actual:
@@ -137,14 +140,14 @@ def _growth(console: Console, plan: Plan, known: PlanningFacts) -> None:
         table.print(console)
 
 
-def _assignment(console: Console, plan: Plan, known: PlanningFacts, *, wide: bool) -> None:
+def _assignment(console: Console, plan: Plan, facts: PlanningFacts, *, wide: bool) -> None:
     if not plan.assignment:
         return
     table = TextTable("PROCESSOR", "LOCATION", "TASKS", "WHICH", right=("TASKS",))
     for processor, tasks in plan.assignment.items():
         shown = tasks if wide else tasks[:_SHOWN_TASKS]
         more = f" and {len(tasks) - len(shown)} more" if len(tasks) > len(shown) else ""
-        table.add(processor, known.processors[processor], str(len(tasks)), ", ".join(shown) + more)
+        table.add(processor, facts.processors[processor], str(len(tasks)), ", ".join(shown) + more)
     console.print()
     table.print(console)
     if not plan.moved:
@@ -158,18 +161,18 @@ def _assignment(console: Console, plan: Plan, known: PlanningFacts, *, wide: boo
         console.print(styled((f"... and {len(plan.moved) - _SHOWN_NEW} more (--wide shows all)", "dim")))
 
 
-def _findings(console: Console, file: AppFile, heading: str, found: Iterable[Problem], color: str) -> None:
-    found = tuple(found)
-    if not found:
+def _findings(console: Console, file: AppFile, heading: str, problems: Iterable[Problem], color: str) -> None:
+    problems = tuple(problems)
+    if not problems:
         return
     console.print()
     console.print(styled((heading, f"bold {color}")))
     shown: set[str] = set()
-    for problem in found:
+    for problem in problems:
         place = _place(file, problem)
-        at = f" at {problem.step or problem.stream}" if problem.step or problem.stream else ""
+        position = f" at {problem.step or problem.stream}" if problem.step or problem.stream else ""
         where = f" ({file.path}:{place.line}:{place.column})" if place else ""
-        console.print(styled((problem.reason.value, color), f"{at}{where}"))
+        console.print(styled((problem.reason.value, color), f"{position}{where}"))
         console.print(styled(f"  {problem.message}"))
         _set_of(console, problem)
         if problem.repair is not None and problem.repair.yaml in shown:

@@ -38,38 +38,52 @@ def parse_address(text: str) -> MetricsAddress:
 
 
 _COUNTED: Sequence[tuple[str, str, Callable[[Progress], int]]] = (
-    ("rows_in", "Rows read and decoded.", lambda one: one.rows_in),
+    ("rows_in", "Rows read and decoded.", lambda progress: progress.rows_in),
     ("batches", "Batches committed.", lambda _: 1),
-    ("ahead_rows", "Rows whose event time was farther ahead of the clock than maxAhead.", lambda one: one.ahead),
-    ("undecoded_records", "Records that could not be decoded.", lambda one: one.undecoded),
-    ("unwritable_rows", "Rows too large for their stream, now dead letters.", lambda one: one.unwritable),
-    ("tombstones", "Records without a value, which steps do not get.", lambda one: one.tombstones),
+    (
+        "ahead_rows",
+        "Rows whose event time was farther ahead of the clock than maxAhead.",
+        lambda progress: progress.ahead,
+    ),
+    ("undecoded_records", "Records that could not be decoded.", lambda progress: progress.undecoded),
+    ("unwritable_rows", "Rows too large for their stream, now dead letters.", lambda progress: progress.unwritable),
+    ("tombstones", "Records without a value, which steps do not get.", lambda progress: progress.tombstones),
     (
         "restored_tasks",
         "Tasks whose state was rebuilt from its durable copy.",
-        lambda one: len(one.restored),
+        lambda progress: len(progress.restored),
     ),
 )
 _COUNTED_BY: Sequence[tuple[str, str, str, Callable[[Progress], Mapping[str, int]]]] = (
-    ("rows_out", "Rows written, by output stream.", "stream", lambda one: one.streams),
-    ("failed_rows", "Rows on which a step failed and that became dead letters.", "step", lambda one: one.failed),
-    ("unkeyed_records", "Records and rows without a key, by side input or table.", "table", lambda one: one.unkeyed),
+    ("rows_out", "Rows written, by output stream.", "stream", lambda progress: progress.streams),
+    (
+        "failed_rows",
+        "Rows on which a step failed and that became dead letters.",
+        "step",
+        lambda progress: progress.failed,
+    ),
+    (
+        "unkeyed_records",
+        "Records and rows without a key, by side input or table.",
+        "table",
+        lambda progress: progress.unkeyed,
+    ),
     (
         "misplaced_records",
         "Records that were put where their key was before their stream grew.",
         "stream",
-        lambda one: one.misplaced,
+        lambda progress: progress.misplaced,
     ),
 )
 _MEASURED: Sequence[tuple[str, str, Callable[[Progress], float | None]]] = (
-    ("lag_records", "Records unread when the last batch was planned.", lambda one: one.lag),
+    ("lag_records", "Records unread when the last batch was planned.", lambda progress: progress.lag),
     (
         "watermark_lag_seconds",
         "How far the watermark was behind the clock at the end of the last batch.",
-        lambda one: None if one.watermark is None else (one.at - one.watermark) / 1000,
+        lambda progress: None if progress.watermark is None else (progress.at - progress.watermark) / 1000,
     ),
-    ("state_bytes", "Size of all local stores.", lambda one: one.state_bytes),
-    ("last_batch_timestamp_seconds", "When the last batch was committed.", lambda one: one.at / 1000),
+    ("state_bytes", "Size of all local stores.", lambda progress: progress.state_bytes),
+    ("last_batch_timestamp_seconds", "When the last batch was committed.", lambda progress: progress.at / 1000),
 )
 
 

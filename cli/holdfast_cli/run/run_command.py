@@ -153,23 +153,23 @@ def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namesp
         sys.stderr.write(f"holdfast: {error}\n")
         return _refused(error.code, str(error), (), options)
     require_java(os.environ)
-    wanted = RunOptions(
+    run_options = RunOptions(
         data=DataDir(data),
         until=StopCondition(options.until_idle, options.batches, options.seconds),
         master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
         ui=not options.no_ui,
     )
-    printed = str(spark_log(wanted.data.app(app.name).path))
+    printed = str(spark_log(run_options.data.app(app.name).path))
     logs = {system.name for system in app.spec.systems if system.kind == "log"}
     shown = frozenset(stream.name for stream in app.spec.streams if stream.system in logs)
     where = RunFiles(options.app, str(data), bool(options.data), printed, shown)
-    own = {stream.name for stream in planned.streams if stream.role == "intermediate"}
+    own_streams = {stream.name for stream in planned.streams if stream.role == "intermediate"}
 
     def engine(listen: "Listener", drain: Event) -> "RunEnded":
         try:
-            return run_app(app, wanted, listen, drain)
+            return run_app(app, run_options, listen, drain)
         except PositionLostError as error:
-            raise with_offsets_command(error, where, own) from error
+            raise with_offsets_command(error, where, own_streams) from error
 
     return run_watched(engine, RunDisplay(options.output == "json", options.color, options.metrics, where))
 

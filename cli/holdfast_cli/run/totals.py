@@ -72,7 +72,7 @@ class RunTotals:
                 self.fresh = event.given_up
             case Progress():
                 self._add(event)
-                self.fresh = tuple(f"batch {count(event.batch)}: {one}" for one in self._notable(event))
+                self.fresh = tuple(f"batch {count(event.batch)}: {fact}" for fact in self._notable(event))
             case BatchWaiting():
                 self.fresh = (f"waiting: {event.why}",)
             case TablesLoading():
@@ -156,13 +156,13 @@ class RunTotals:
         if progress.unwritable and self._is_news("unwritable"):
             yield f"{many(progress.unwritable, 'row')} too large for their stream, dead letters were written"
         if progress.failed and self._is_news("failed"):
-            told = ", ".join(f"{many(found, 'row')} of step {step}" for step, found in progress.failed.items())
-            yield f"{told} failed and became dead letters"
+            counts = ", ".join(f"{many(number, 'row')} of step {step}" for step, number in progress.failed.items())
+            yield f"{counts} failed and became dead letters"
         if progress.misplaced and self._is_news("misplaced"):
-            told = ", ".join(f"{many(found, 'record')} of {stream}" for stream, found in progress.misplaced.items())
-            yield f"{told} misplaced: a producer has not seen it grow"
+            counts = ", ".join(f"{many(number, 'record')} of {stream}" for stream, number in progress.misplaced.items())
+            yield f"{counts} misplaced: a producer has not seen it grow"
         if progress.late and self._is_news("late"):
-            yield ", ".join(f"{many(found, 'row')} too late for {step}" for step, found in progress.late.items())
+            yield ", ".join(f"{many(number, 'row')} too late for {step}" for step, number in progress.late.items())
         if progress.ahead and self._is_news("ahead"):
             yield f"{many(progress.ahead, 'row')} from the future: {progress.first_ahead}"
 

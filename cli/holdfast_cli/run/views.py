@@ -40,10 +40,10 @@ from holdfast_runtime.progress import (
 class RunView(Protocol):
     """Shows a run while it is going on. All calls come from one thread."""
 
-    def show(self, event: Event | None, seen: RunTotals) -> None:
-        """Show an event, which `seen` includes already; None: only time has passed."""
+    def show(self, event: Event | None, totals: RunTotals) -> None:
+        """Show an event, which `totals` includes already; None: only time has passed."""
 
-    def over(self, seen: RunTotals, failure: BaseException | None) -> None:
+    def over(self, totals: RunTotals, failure: BaseException | None) -> None:
         """Show the end of the run, normal or failed; nothing is drawn in place any more."""
 
 
@@ -62,12 +62,12 @@ _NAMES: Mapping[type[Event], str] = {
 class JsonView:
     """Prints each event as a JSON line."""
 
-    def show(self, event: Event | None, seen: RunTotals) -> None:  # noqa: ARG002 - the same for all views
+    def show(self, event: Event | None, totals: RunTotals) -> None:  # noqa: ARG002 - the same for all views
         """Print the event."""
         if event is not None:
             _write_json(event_json(event))
 
-    def over(self, seen: RunTotals, failure: BaseException | None) -> None:  # noqa: ARG002
+    def over(self, totals: RunTotals, failure: BaseException | None) -> None:  # noqa: ARG002
         """Print a failure; a normal end was already printed as an event."""
         if failure is not None:
             _write_json({"event": "failed", "error": code_of(failure), "message": str(failure)})
@@ -85,7 +85,7 @@ def _camel(name: str) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, BufferedRows | Freed):
         return value._asdict()
     return list(value) if isinstance(value, tuple) else value
@@ -106,33 +106,33 @@ class TextView:
         self._shown_at: float | None = None
         self._unprinted = False
 
-    def show(self, event: Event | None, seen: RunTotals) -> None:
+    def show(self, event: Event | None, totals: RunTotals) -> None:
         """Print notable facts at once; progress may wait."""
         if isinstance(event, AttemptStarted):
             self._line(started_line(event))
         elif isinstance(event, RunDraining):
-            self._line(_draining_line(seen))
-        for one in seen.fresh:
-            self._line(one)
+            self._line(_draining_line(totals))
+        for fact in totals.fresh:
+            self._line(fact)
         self._unprinted = self._unprinted or isinstance(event, Progress)
-        waited = self._shown_at is None or seen.now >= self._shown_at + self._apart
+        waited = self._shown_at is None or totals.now >= self._shown_at + self._apart
         if waited or isinstance(event, AttemptStarted | RunEnded):
-            self._progress(seen)
+            self._progress(totals)
 
-    def over(self, seen: RunTotals, failure: BaseException | None) -> None:
+    def over(self, totals: RunTotals, failure: BaseException | None) -> None:
         """Print the last progress line and the summary."""
         self._live = None
-        self._progress(seen)
-        print_summary(self._console, seen, self._where, failed=failure is not None)
+        self._progress(totals)
+        print_summary(self._console, totals, self._where, failed=failure is not None)
 
-    def _progress(self, seen: RunTotals) -> None:
+    def _progress(self, totals: RunTotals) -> None:
         if self._live is not None:
-            self._live.show(seen, None)
-        elif self._unprinted and seen.last is not None:
-            self._line(progress_line(seen, seen.last))
+            self._live.show(totals, None)
+        elif self._unprinted and totals.last is not None:
+            self._line(progress_line(totals, totals.last))
         else:
             return
-        self._shown_at, self._unprinted = seen.now, False
+        self._shown_at, self._unprinted = totals.now, False
 
     def _line(self, text: str) -> None:
         self._console.print(styled(text))
@@ -148,37 +148,37 @@ def started_line(started: AttemptStarted) -> str:
     )
 
 
-def _draining_line(seen: RunTotals) -> str:
-    if seen.started is None:
+def _draining_line(totals: RunTotals) -> str:
+    if totals.started is None:
         doing = "ending as soon as Spark has started"
     else:
-        doing = f"finishing {'the first batch' if seen.last is None else f'batch {count(seen.last.batch + 1)}'}"
+        doing = f"finishing {'the first batch' if totals.last is None else f'batch {count(totals.last.batch + 1)}'}"
     return f"draining: {doing}, press Ctrl-C again to stop at once"
 
 
-def progress_line(seen: RunTotals, last: Progress) -> str:
+def progress_line(totals: RunTotals, last: Progress) -> str:
     """Return how the run goes, on one line."""
-    parts = [f"{label} {value}" for label, value in _facts(seen, last)]
-    return f"batch {count(last.batch)}: {', '.join([*parts, *_odd(seen)])}"
+    parts = [f"{label} {value}" for label, value in _facts(totals, last)]
+    return f"batch {count(last.batch)}: {', '.join([*parts, *_odd(totals)])}"
 
 
-def print_block(console: Console, seen: RunTotals) -> None:
+def print_block(console: Console, totals: RunTotals) -> None:
     """Print how the run goes, for a terminal: most important first, as what does not fit is cut off."""
-    hint = "draining" if seen.draining else "Ctrl-C finishes the batch and ends; twice stops at once"
-    console.print(styled((f"{span(seen.now - seen.started_at)}  {hint}", "dim")))
-    if seen.started is None or seen.last is None:
-        console.print("starting Spark ..." if seen.started is None else "waiting for the first batch ...")
+    hint = "draining" if totals.draining else "Ctrl-C finishes the batch and ends; twice stops at once"
+    console.print(styled((f"{span(totals.now - totals.started_at)}  {hint}", "dim")))
+    if totals.started is None or totals.last is None:
+        console.print("starting Spark ..." if totals.started is None else "waiting for the first batch ...")
         return
-    table, last = TextTable("", ""), seen.last
-    heard = seen.now - seen.recent[-1].at
+    table, last = TextTable("", ""), totals.last
+    heard = totals.now - totals.recent[-1].at
     ago = f", {span(heard)} ago" if heard >= 1 else ""
     table.add(("batch", "dim"), (f"{count(last.batch)}, {many(last.tasks, 'task')}{ago}", "bold"))
-    for label, value in _facts(seen, last):
+    for label, value in _facts(totals, last):
         table.add((label, "dim"), value)
     if last.watermark is not None:
         behind = (last.at - last.watermark) / 1000
         table.add(("", "dim"), f"{span(behind)} behind" if behind >= 0 else f"{span(-behind)} ahead")
-    if odd := ", ".join(_odd(seen)):
+    if odd := ", ".join(_odd(totals)):
         table.add(("so far", "dim"), (odd, "yellow"))
     if last.held_back is not None:
         table.add(("held back", "dim"), (last.held_back, "yellow"))
@@ -188,20 +188,20 @@ def print_block(console: Console, seen: RunTotals) -> None:
     took = ", ".join(f"{phase} {span(took / 1000)}" for phase, took in last.phases.items() if round(took) > 0)
     table.add(("phases", "dim"), took or "-")
     table.print(console)
-    _print_outputs(console, seen, None)
+    _print_outputs(console, totals, None)
 
 
-def _facts(seen: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
-    yield "in", f"{count(seen.rows_in)} ({rate(seen.rate(lambda one: one.rows_in))})"
-    yield "out", f"{count(seen.rows_out)} ({rate(seen.rate(lambda one: one.rows_out))})"
+def _facts(totals: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
+    yield "in", f"{count(totals.rows_in)} ({rate(totals.rate(lambda progress: progress.rows_in))})"
+    yield "out", f"{count(totals.rows_out)} ({rate(totals.rate(lambda progress: progress.rows_out))})"
     yield "lag", count(last.lag)
     yield "took", span(last.seconds)
     if last.watermark is not None:
         yield "watermark", event_moment(last.watermark)
-    if loading := "; ".join(seen.loading()):
+    if loading := "; ".join(totals.loading()):
         yield "loading", loading
     if last.buffered:
-        yield "waiting", count(sum(one.rows for one in last.buffered.values()))
+        yield "waiting", count(sum(side.rows for side in last.buffered.values()))
 
 
 def _waiting(buffered: BufferedRows) -> str:
@@ -209,8 +209,8 @@ def _waiting(buffered: BufferedRows) -> str:
     return f"{many(buffered.rows, 'row')}, {size(buffered.bytes)}{since}"
 
 
-def _odd(seen: RunTotals) -> list[str]:
-    return [f"{what} {count(number)}" for what, number in seen.odd.items() if number]
+def _odd(totals: RunTotals) -> list[str]:
+    return [f"{what} {count(number)}" for what, number in totals.odd.items() if number]
 
 
 _WHY = {
@@ -222,44 +222,46 @@ _WHY = {
 }
 
 
-def print_summary(console: Console, seen: RunTotals, where: RunFiles, *, failed: bool) -> None:
+def print_summary(console: Console, totals: RunTotals, where: RunFiles, *, failed: bool) -> None:
     """Print why the run ended, how much it did, and where to see its output.
 
     Prints nothing for a run that never started, as its error is printed.
     """
-    if seen.started is None:
+    if totals.started is None:
         return
-    for line in _summary(seen, where, failed=failed):
+    for line in _summary(totals, where, failed=failed):
         console.print(line)
-    _print_outputs(console, seen, where)
+    _print_outputs(console, totals, where)
 
 
-def _summary(seen: RunTotals, where: RunFiles, *, failed: bool) -> Iterator[Text]:
-    ended = seen.ended
+def _summary(totals: RunTotals, where: RunFiles, *, failed: bool) -> Iterator[Text]:
+    ended = totals.ended
     if failed:
         yield styled(("failed", "bold red"), ": committed batches stay; the next run continues after them")
     elif ended is not None:
         yield styled((ended.ending.value, "bold green"), f": {_WHY[ended.ending]}; everything is committed")
-    rows_in, rows_out = (seen.rows_in, seen.rows_out) if ended is None else (ended.rows_in, ended.rows_out)
-    batches, seconds = (seen.batches, seen.now - seen.started_at) if ended is None else (ended.batches, ended.seconds)
+    rows_in, rows_out = (totals.rows_in, totals.rows_out) if ended is None else (ended.rows_in, ended.rows_out)
+    batches, seconds = (
+        (totals.batches, totals.now - totals.started_at) if ended is None else (ended.batches, ended.seconds)
+    )
     yield styled(f"  {many(batches, 'batch')} in {span(seconds)}")
     per_second = f" ({rate(rows_in / seconds)})" if seconds > 0 else ""
     yield styled(f"  rows in {count(rows_in)}{per_second}, out {count(rows_out)}")
-    if odd := ", ".join(_odd(seen)):
+    if odd := ", ".join(_odd(totals)):
         yield styled("  ", (odd, "yellow"))
     yield styled(f"  data {where.data}")
     if failed:
         yield styled(f"  what Spark and the steps printed: {where.spark_log}")
 
 
-def _print_outputs(console: Console, seen: RunTotals, where: RunFiles | None) -> None:
+def _print_outputs(console: Console, totals: RunTotals, where: RunFiles | None) -> None:
     """Print the rows of each output: while the run goes on with their rate, afterwards with how to see them."""
-    if not seen.outputs:
+    if not totals.outputs:
         return
     table = TextTable("OUTPUT", "ROWS", "ROWS/S" if where is None else "LOOK", right=("ROWS", "ROWS/S"))
-    for stream, rows in sorted(seen.outputs.items()):
+    for stream, rows in sorted(totals.outputs.items()):
         if where is None:
-            more = rate(seen.rate(lambda one, stream=stream: one.streams.get(stream, 0)))  # type: ignore[misc]
+            more = rate(totals.rate(lambda progress, stream=stream: progress.streams.get(stream, 0)))  # type: ignore[misc]
         else:
             more = where.tail(stream) if stream in where.logs else "-"
         table.add(stream, count(rows), more)

@@ -57,10 +57,10 @@ _Queue = SimpleQueue[Event | _Over]
 
 def run_watched(engine: Engine, show: RunDisplay) -> int:
     """Run and show; return the exit code, or end the process if it is stopped at once. Needs the main thread."""
-    drain, seen = threading.Event(), RunTotals(time.monotonic(), time.monotonic())
+    drain, totals = threading.Event(), RunTotals(time.monotonic(), time.monotonic())
     with ExitStack() as opened:
         metrics = None if show.metrics is None else _metrics(show.metrics, opened)
-        audience = _Audience(_view(show, opened), metrics, seen, drain)
+        audience = _Audience(_view(show, opened), metrics, totals, drain)
         try:
             failure = _watch(engine, audience, drain)
         except KeyboardInterrupt:
@@ -70,8 +70,8 @@ def run_watched(engine: Engine, show: RunDisplay) -> int:
         # The reader has gone: nothing may be written any more, not even at exit.
         sys.stdout = None
     else:
-        seen.note(None, time.monotonic())
-        audience.view.over(seen, failure)
+        totals.note(None, time.monotonic())
+        audience.view.over(totals, failure)
     if failure is None:
         return 0
     if isinstance(failure, HoldfastError):
@@ -84,9 +84,9 @@ def run_watched(engine: Engine, show: RunDisplay) -> int:
 class _Audience:
     """Whoever watches the run. If the view can't be written to any more, the run drains, as nobody watches it."""
 
-    def __init__(self, view: RunView, metrics: Listener | None, seen: RunTotals, drain: threading.Event) -> None:
+    def __init__(self, view: RunView, metrics: Listener | None, totals: RunTotals, drain: threading.Event) -> None:
         self.view: RunView | None = view
-        self._metrics, self._seen, self._drain = metrics, seen, drain
+        self._metrics, self._seen, self._drain = metrics, totals, drain
 
     def show(self, event: Event | None) -> None:
         """Show an event. Skip repeats: engine and signals both report draining; the end may come twice."""
@@ -108,12 +108,12 @@ class _Audience:
 
 def _watch(engine: Engine, audience: _Audience, drain: threading.Event) -> BaseException | None:
     """Run the engine until it ends; return why it failed."""
-    said: _Queue = SimpleQueue()
-    with _signals(drain, said):
-        threading.Thread(target=_work, args=(engine, drain, said), name="holdfast-run", daemon=True).start()
+    events: _Queue = SimpleQueue()
+    with _signals(drain, events):
+        threading.Thread(target=_work, args=(engine, drain, events), name="holdfast-run", daemon=True).start()
         while True:
             try:
-                event = said.get(timeout=_TICK)
+                event = events.get(timeout=_TICK)
             except Empty:
                 audience.show(None)
                 continue
@@ -122,24 +122,24 @@ def _watch(engine: Engine, audience: _Audience, drain: threading.Event) -> BaseE
             audience.show(event)
 
 
-def _work(engine: Engine, drain: threading.Event, said: _Queue) -> None:
+def _work(engine: Engine, drain: threading.Event, events: _Queue) -> None:
     over = _Over()
     try:
-        said.put(engine(said.put, drain))
+        events.put(engine(events.put, drain))
     except BaseException as error:  # noqa: BLE001 - it is handed to the main thread, not swallowed
         over.failure = error
-    said.put(over)
+    events.put(over)
 
 
 @contextmanager
-def _signals(drain: threading.Event, said: _Queue) -> Iterator[None]:
+def _signals(drain: threading.Event, events: _Queue) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
         if drain.is_set():
             # Further key presses must not interrupt the shutdown.
             signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
         drain.set()
-        said.put(RunDraining())
+        events.put(RunDraining())
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     yield

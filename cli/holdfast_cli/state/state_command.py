@@ -100,8 +100,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     sql.add_argument("query", metavar="QUERY", help="a SELECT")
     sql.add_argument("--max", type=at_least_one, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
     add_output_options(sql)
-    for one, run in ((ls, _ls), (get, _get), (export, _export), (sql, _sql)):
-        one.set_defaults(run=_shown(run))
+    for action, run in ((ls, _ls), (get, _get), (export, _export), (sql, _sql)):
+        action.set_defaults(run=_shown(run))
 
 
 def _action(
@@ -180,7 +180,7 @@ def _on_cluster(options: argparse.Namespace) -> "RunStores":
 
     place = cluster_place("state --cluster", options)
     with closing(place.connect()) as client:
-        found = find_app(client, place.namespace, options.app)
+        cluster_app = find_app(client, place.namespace, options.app)
         tree = client.get(APPS, place.namespace, options.app)
     try:
         app = parse_app(tree)
@@ -189,7 +189,7 @@ def _on_cluster(options: argparse.Namespace) -> "RunStores":
         raise UserActionError(message, code="UsageError") from error
     runs = cluster_runs(app, place.namespace, options.checkpoint)
     stores = RunStores.on_cluster(
-        LocalApp(app, plan(app), Path()), options.run_id or found.status.run_id or app.spec.run_id, runs
+        LocalApp(app, plan(app), Path()), options.run_id or cluster_app.status.run_id or app.spec.run_id, runs
     )
     stores.require_reached()
     return stores
@@ -204,8 +204,8 @@ def _ls(stores: "RunStores", options: argparse.Namespace) -> None:
 def _get(stores: "RunStores", options: argparse.Namespace) -> None:
     from holdfast_cli.state.state_tables import RowSelection, show_rows  # noqa: PLC0415
 
-    wanted = RowSelection(options.table, options.task, options.key, options.max)
-    show_rows(stores, wanted, options.output, options.color)
+    selection = RowSelection(options.table, options.task, options.key, options.max)
+    show_rows(stores, selection, options.output, options.color)
 
 
 def _export(stores: "RunStores", options: argparse.Namespace) -> None:

@@ -71,8 +71,8 @@ class StepKeys:
 
     def shown_values(self, values: Sequence[Any]) -> Any:
         """Return the only value, or a list of several."""
-        found = [plain(value) for value in values]
-        return found[0] if len(found) == 1 else found
+        key_values = [plain(value) for value in values]
+        return key_values[0] if len(key_values) == 1 else key_values
 
     def looked_up(self, text: str) -> bytes:
         """Return the key as stored in the table."""
@@ -81,13 +81,13 @@ class StepKeys:
         if self._binary:
             return row_key(_plain_key(text))
         try:
-            found = json.loads(text)
+            key = json.loads(text)
         except ValueError:
             # A date or a timestamp written without JSON quotes.
-            found = text
-        if found is None and len(self.schema) == 1:
+            key = text
+        if key is None and len(self.schema) == 1:
             return row_key(None)
-        return row_key(json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode())
+        return row_key(json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 def _process_rows(keys: StepKeys) -> RowKind:
@@ -97,18 +97,18 @@ def _process_rows(keys: StepKeys) -> RowKind:
     more = [("state", pa.string()), ("touched", pa.timestamp("ms", tz="UTC")), ("timers", pa.string())]
 
     def shown(row: Row) -> dict[str, Any]:
-        found = _key_row(row)
-        tree: dict[str, Any] = {"key": keys.shown(row[0]), "state": plain(found.values)}
-        if found.touched:
-            tree["touched"] = moment(found.touched)
-        if found.timers:
-            tree["timers"] = _timers(found.timers)
+        key_state = _key_row(row)
+        tree: dict[str, Any] = {"key": keys.shown(row[0]), "state": plain(key_state.values)}
+        if key_state.touched:
+            tree["touched"] = moment(key_state.touched)
+        if key_state.timers:
+            tree["timers"] = _timers(key_state.timers)
         return tree
 
     def exported(row: Row) -> tuple[Any, ...]:
-        found = _key_row(row)
-        timers = as_json(_timers(found.timers)) if found.timers else None
-        return (*keys.values(row[0]), as_json(plain(found.values)), found.touched or None, timers)
+        key_state = _key_row(row)
+        timers = as_json(_timers(key_state.timers)) if key_state.timers else None
+        return (*keys.values(row[0]), as_json(plain(key_state.values)), key_state.touched or None, timers)
 
     columns = pa.schema([*named, *(pa.field(name, kind) for name, kind in more)])
     return RowKind(columns, shown, exported, keys.looked_up)
@@ -163,20 +163,20 @@ def as_json(value: Any) -> str:
 def moment(milliseconds: int) -> str | int:
     """Return the time in UTC; a time outside the calendar stays a number."""
     try:
-        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+        instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return milliseconds
-    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def row_time(micros: Micros) -> str | int:
     """Return the event time of a row in UTC; a time outside the calendar stays a number, of microseconds."""
     try:
-        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+        instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
     except OverflowError:
         return micros
-    exact = "microseconds" if found.microsecond % 1000 else "milliseconds"
-    return found.isoformat(timespec=exact).replace("+00:00", "Z")
+    exact = "microseconds" if instant.microsecond % 1000 else "milliseconds"
+    return instant.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
 def _timers(timers: Timers) -> list[dict[str, Any]]:
@@ -194,8 +194,10 @@ def _key_row(row: Row) -> KeyRow:
 
 def _schema(logs: LocalApp, step: str, by: Sequence[str]) -> pa.Schema:
     """Return the schema of the key columns of the step's input."""
-    source = next(one.inputs[0] for one in logs.app.spec.steps if one.name == step)
-    flowing = {one.name: one.rows for one in logs.plan.streams} | {one.name: one.rows for one in logs.plan.steps}
+    source = next(step_spec.inputs[0] for step_spec in logs.app.spec.steps if step_spec.name == step)
+    flowing = {producer.name: producer.rows for producer in logs.plan.streams} | {
+        producer.name: producer.rows for producer in logs.plan.steps
+    }
     rows = flowing[source]
     columns = [rows.find(name) for name in by]
     try:

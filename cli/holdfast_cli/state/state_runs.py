@@ -54,17 +54,17 @@ class RunsRows:
 
     def shown(self, key: str | None) -> Iterator[dict[str, Any]]:
         """Yield rows as JSON values, all or those of a key as a user writes it."""
-        wanted = None if key is None else self._looked_up(key)
+        key_row = None if key is None else self._looked_up(key)
         count = len(self._view.key)
-        for start, rows in self._view.rows(wanted):
+        for start, rows in self._view.rows(key_row):
             keys = zip(*(column.to_pylist() for column in rows.columns[:count]), strict=True)
             names = self._view.own.names
-            own = [
+            own_values = [
                 _values(column, moments=name in self._view.moments)
                 for name, column in zip(names, rows.columns[count:], strict=True)
             ]
             bucket = {_BUCKET: _moment(start)} if self._view.timed else {}
-            for values, *more in zip(keys, *own, strict=True):
+            for values, *more in zip(keys, *own_values, strict=True):
                 yield ({"key": self._keys.shown_values(values)} | bucket | dict(zip(names, more, strict=True)))
 
     def exported(self) -> Iterator[pa.RecordBatch]:

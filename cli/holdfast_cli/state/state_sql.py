@@ -27,29 +27,29 @@ _OTHER = re.compile(r"\W")
 
 def show_query(stores: RunStores, query: str, most: int, output: str, color: str) -> None:
     """Print the result of a query."""
-    known = _names(stores)
+    table_names = _names(stores)
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as database:
         for name in _read(query):
-            if name not in known:
-                near, there = did_you_mean(name, sorted(known)), ", ".join(sorted(known))
-                message = f"the query reads {name}, and there is no such table{near}; tables: {there}"
+            if name not in table_names:
+                near, listed = did_you_mean(name, sorted(table_names)), ", ".join(sorted(table_names))
+                message = f"the query reads {name}, and there is no such table{near}; tables: {listed}"
                 raise UserActionError(message, code="UsageError")
-            database.register(name, pa.Table.from_batches(exported(stores, known[name], None)))
+            database.register(name, pa.Table.from_batches(exported(stores, table_names[name], None)))
         try:
             answer: duckdb.DuckDBPyRelation | None = database.sql(query)
             if answer is None:
                 message = "the query gives no rows: write a SELECT"
                 raise UserActionError(message, code="UsageError")
-            found = answer.limit(most).to_arrow_table()
+            selected = answer.limit(most).to_arrow_table()
         except duckdb.Error as error:
             message = f"DuckDB can't run the query: {error}"
             raise UserActionError(message, code="UsageError") from error
-    columns = [[plain(value) for value in column.to_pylist()] for column in found.columns]
-    rows = [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+    columns = [[plain(value) for value in column.to_pylist()] for column in selected.columns]
+    rows = [dict(zip(selected.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
     if output == "json":
         sys.stdout.writelines(as_json(row) + "\n" for row in rows)
         return
-    table = TextTable(*(name.upper() for name in found.column_names))
+    table = TextTable(*(name.upper() for name in selected.column_names))
     for row in rows:
         table.add(*(_cell(value) for value in row.values()))
     table.print(screen(color))
@@ -58,11 +58,11 @@ def show_query(stores: RunStores, query: str, most: int, output: str, color: str
 def _names(stores: RunStores) -> dict[str, str]:
     """Return name in SQL -> what `holdfast state` calls it."""
     spec = stores.logs.app.spec
-    rows = {shown: kept for step in spec.steps for shown, kept in row_tables(step).items()}
+    rows = {shown: stored_name for step in spec.steps for shown, stored_name in row_tables(step).items()}
     keyed = {step.name: step.was or step.name for step in spec.steps if step.process is not None}
     tables = {table.name: table.name for table in spec.tables}
     assert kept_rows(spec).keys() <= {*rows, *tables}  # noqa: S101 - nothing that is kept is left out
-    return {_OTHER.sub("_", shown): kept for shown, kept in {**keyed, **rows, **tables}.items()}
+    return {_OTHER.sub("_", shown): stored_name for shown, stored_name in {**keyed, **rows, **tables}.items()}
 
 
 def _read(query: str) -> list[str]:
@@ -72,8 +72,8 @@ def _read(query: str) -> list[str]:
     except SqlglotError as error:
         message = f"the query is not SQL: {str(error).splitlines()[0]}"
         raise UserActionError(message, code="UsageError") from error
-    own = {one.alias for one in tree.find_all(exp.CTE)}
-    return sorted({one.name for one in tree.find_all(exp.Table) if one.name not in own and one.name})
+    aliases = {expression.alias for expression in tree.find_all(exp.CTE)}
+    return sorted({table.name for table in tree.find_all(exp.Table) if table.name not in aliases and table.name})
 
 
 def _cell(value: Any) -> str:

@@ -106,20 +106,20 @@ class RunStores:
 
     def tasks(self, only: str | None = None) -> list[str]:
         """Return the tasks that have state; raise `UsageError` if there are none."""
-        found = self._here() | self._in_copy()
-        if not found:
+        tasks = self._here() | self._in_copy()
+        if not tasks:
             raise UserActionError(self._nothing(), code="UsageError")
-        if only is not None and only not in found:
-            message = f"task {only} has no state in {self.shown}{did_you_mean(only, sorted(found))}"
+        if only is not None and only not in tasks:
+            message = f"task {only} has no state in {self.shown}{did_you_mean(only, sorted(tasks))}"
             raise UserActionError(message, code="UsageError")
-        return [only] if only is not None else sorted(found, key=_natural)
+        return [only] if only is not None else sorted(tasks, key=_natural)
 
     @contextmanager
     def opened(self, task: str) -> Iterator[OpenedState]:
         """Open the state of a task. What was read is valid only if the block ends without an error."""
-        for found in self._opened(TaskIdentity(self.logs.app.name, self.run, task)):
-            self.batches[task] = found.store.head.batch
-            yield found
+        for opened_state in self._opened(TaskIdentity(self.logs.app.name, self.run, task)):
+            self.batches[task] = opened_state.store.head.batch
+            yield opened_state
 
     def _opened(self, identity: TaskIdentity) -> Iterator[OpenedState]:
         with TemporaryDirectory(prefix="holdfast-state-") as directory:
@@ -163,7 +163,7 @@ class RunStores:
 
     def _fetched(self, table: SharedTable, identity: TaskIdentity) -> bool:
         """Fill an empty table from its newest durable copy; return whether there is one."""
-        declared = next(one for one in self.logs.app.spec.tables if one.name == identity.task)
+        declared = next(spec_table for spec_table in self.logs.app.spec.tables if spec_table.name == identity.task)
         if declared.files is None:
             return TableCopy(table_storage(self.copies, identity), identity).newest(table)
         sets = DataSets(self.copies, identity)
@@ -173,8 +173,8 @@ class RunStores:
     def _copy(self, identity: TaskIdentity, directory: Path, distrust: Distrust | None) -> Iterator[OpenedState]:
         why = None if distrust is None else distrust.reason.value
         durable = self._durable(identity)
-        found = durable.listing()
-        batches = [one.batch for one in (*found.deltas, *found.snapshots)]
+        listing = durable.listing()
+        batches = [named.batch for named in (*listing.deltas, *listing.snapshots)]
         place = StorePlace(directory / "store", identity)
         restored = restore(durable, place, max(batches)) if batches else None
         if restored is None:
@@ -195,9 +195,9 @@ class RunStores:
         nobody = TaskIdentity(self.logs.app.name, self.run, "")
         sidecars = [read_sidecar(StorePlace(path, nobody)) for path in self.local.state.iterdir() if path.is_dir()]
         return {
-            one.identity.task
-            for one in sidecars
-            if one is not None and (one.identity.app, one.identity.run) == (self.logs.app.name, self.run)
+            sidecar.identity.task
+            for sidecar in sidecars
+            if sidecar is not None and (sidecar.identity.app, sidecar.identity.run) == (self.logs.app.name, self.run)
         }
 
     def _in_copy(self) -> set[str]:
@@ -205,14 +205,14 @@ class RunStores:
         return set(map(unquote, names)) - {TABLES}
 
     def _nothing(self) -> str:
-        said = f"{self.logs.app.name} has no state of run {self.run}: looked in {self.shown}"
+        refusal = f"{self.logs.app.name} has no state of run {self.run}: looked in {self.shown}"
         if self.local is None:
-            return f"{said}. It may have committed no batch with state yet"
+            return f"{refusal}. It may have committed no batch with state yet"
         runs = self.local.path.parent
-        others = sorted(unquote(path.name) for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
-        others = [name for name in others if name != self.run]
-        hint = f"; there is state of --run {', '.join(others)}" if others else ""
-        return f"{said}. Run the app first, or name the directory it ran on with --data{hint}"
+        other_runs = sorted(unquote(path.name) for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
+        other_runs = [name for name in other_runs if name != self.run]
+        hint = f"; there is state of --run {', '.join(other_runs)}" if other_runs else ""
+        return f"{refusal}. Run the app first, or name the directory it ran on with --data{hint}"
 
 
 def _distrust(place: StorePlace, *, apart: bool) -> Distrust | None:

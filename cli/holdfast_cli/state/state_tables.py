@@ -40,55 +40,55 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
     """Print a line per task and table."""
     tasks = []
     for name in stores.tasks(task):
-        with stores.opened(name) as found:
-            tasks.append(_task(found))
+        with stores.opened(name) as opened:
+            tasks.append(_task(opened))
     shared = [] if task is not None else list(_shared(stores))
     if output == "json":
         tree = {"app": stores.logs.app.name, "run": stores.run, "tasks": tasks, "broadcast": shared}
         print_json(tree)
         return
     # Most apps have no such tables, and their lines stay short.
-    of_runs = any(each["runs"] is not None for one in tasks for each in one["tables"])
+    of_runs = any(each["runs"] is not None for task_tree in tasks for each in task_tree["tables"])
     more = _OF_RUNS if of_runs or shared else ()
     names = ("KEYS", *(name.upper() for name in more), *_NUMBERS[1:])
     table = TextTable("TASK", "TABLE", *names, "FROM", right=names)
-    for one in tasks:
-        source = one["from"] if one["why"] is None else f"{one['from']} ({one['why']})"
-        for each in one["tables"] or [{"name": "-", "keys": 0, "bytes": 0}]:
-            cells = [*(each.get(name) for name in ("keys", *more, "bytes")), one["batch"], one["epoch"]]
-            table.add(one["task"], each["name"], *("-" if cell is None else str(cell) for cell in cells), source)
+    for task_tree in tasks:
+        source = task_tree["from"] if task_tree["why"] is None else f"{task_tree['from']} ({task_tree['why']})"
+        for each in task_tree["tables"] or [{"name": "-", "keys": 0, "bytes": 0}]:
+            cells = [*(each.get(name) for name in ("keys", *more, "bytes")), task_tree["batch"], task_tree["epoch"]]
+            table.add(task_tree["task"], each["name"], *("-" if cell is None else str(cell) for cell in cells), source)
     for each in shared:
         cells = [*(each.get(name) for name in ("keys", *more, "bytes")), each["batch"], None]
         table.add("(location)", each["name"], *("-" if cell is None else str(cell) for cell in cells), each["from"])
     table.print(screen(color))
-    for one in tasks:
-        for damaged in one["damaged"]:
+    for task_tree in tasks:
+        for damaged in task_tree["damaged"]:
             screen(color, to_stderr=True).print(f"warning: {damaged}")
 
 
 def _shared(stores: RunStores) -> Iterator[dict[str, Any]]:
     for name in stores.shared_tables:
-        with stores.shared(name) as found:
-            if found is not None:
-                size = runs_size(found.table)
+        with stores.shared(name) as opened:
+            if opened is not None:
+                size = runs_size(opened.table)
                 yield {
                     "name": name,
-                    "bytes": found.table.manifest.bytes,
-                    "batch": found.batch,
-                    "from": found.source,
+                    "bytes": opened.table.manifest.bytes,
+                    "batch": opened.batch,
+                    "from": opened.source,
                 } | size
 
 
-def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) -> None:
+def show_rows(stores: RunStores, selection: RowSelection, output: str, color: str) -> None:
     """Print the selected rows."""
     rows: list[dict[str, Any]] = []
-    if wanted.table in stores.shared_tables:
-        with opened_table(stores, wanted.table) as runs:
-            rows += islice(runs.shown(wanted.key), wanted.most)
+    if selection.table in stores.shared_tables:
+        with opened_table(stores, selection.table) as runs:
+            rows += islice(runs.shown(selection.key), selection.most)
     else:
-        rows += _of_tasks(stores, wanted)
-    if wanted.key is not None and not rows:
-        message = f"table {wanted.table} has no key {wanted.key}"
+        rows += _of_tasks(stores, selection)
+    if selection.key is not None and not rows:
+        message = f"table {selection.table} has no key {selection.key}"
         raise UserActionError(message, code="UsageError")
     if output == "json":
         sys.stdout.writelines(as_json(row) + "\n" for row in rows)
@@ -96,26 +96,26 @@ def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) 
         _print(rows, color)
 
 
-def _of_tasks(stores: RunStores, wanted: RowSelection) -> list[dict[str, Any]]:
+def _of_tasks(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     tables: set[str] = set()
-    for name in stores.tasks(wanted.task):
-        if len(rows) >= wanted.most:
+    for name in stores.tasks(selection.task):
+        if len(rows) >= selection.most:
             break
-        with stores.opened(name) as found:
-            tables |= (here := {table.name for table in found.store.tables()})
+        with stores.opened(name) as opened:
+            tables |= (names := {table.name for table in opened.store.tables()})
             # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
-            shown = _shown(found, stores, wanted, _kept_as(wanted.table, here))
-            rows += [{"task": name} | row for row in islice(shown, wanted.most - len(rows))]
-    check_table(_kept_as(wanted.table, tables), tables)
+            shown = _shown(opened, stores, selection, _kept_as(selection.table, names))
+            rows += [{"task": name} | row for row in islice(shown, selection.most - len(rows))]
+    check_table(_kept_as(selection.table, tables), tables)
     return rows
 
 
 @contextmanager
 def opened_table(stores: RunStores, name: str) -> Iterator[RunsRows]:
     """Open the rows of a Broadcast table."""
-    with stores.shared(name) as found:
-        runs = None if found is None else RunsRows.of(found.table)
+    with stores.shared(name) as opened:
+        runs = None if opened is None else RunsRows.of(opened.table)
         if runs is None:
             message = f"table {name} holds nothing yet in {stores.shown}: run the app first"
             raise UserActionError(message, code="UsageError")
@@ -125,8 +125,8 @@ def opened_table(stores: RunStores, name: str) -> Iterator[RunsRows]:
 def check_table(name: str, tables: set[str]) -> None:
     """Raise `UsageError` if no task has this table."""
     if name not in tables:
-        there = ", ".join(sorted(tables)) or "none"
-        message = f"no task has a table {name}{did_you_mean(name, sorted(tables))}; tables: {there}"
+        listed = ", ".join(sorted(tables)) or "none"
+        message = f"no task has a table {name}{did_you_mean(name, sorted(tables))}; tables: {listed}"
         raise UserActionError(message, code="UsageError")
 
 
@@ -135,43 +135,43 @@ def _kept_as(name: str, tables: set[str]) -> str:
     return name if name in tables or table_name(name) not in tables else table_name(name)
 
 
-def _shown(found: OpenedState, stores: RunStores, wanted: RowSelection, table: str) -> Iterator[dict[str, Any]]:
+def _shown(opened: OpenedState, stores: RunStores, selection: RowSelection, table: str) -> Iterator[dict[str, Any]]:
     """Yield the selected rows of a task as JSON values."""
-    runs = RunsRows.of(found.store.table(table))
+    runs = RunsRows.of(opened.store.table(table))
     if runs is not None:
-        yield from runs.shown(wanted.key)
+        yield from runs.shown(selection.key)
     elif not is_for_runs(stores.logs, table):
-        yield from _shown_values(found, row_kind(stores.logs, table), wanted)
+        yield from _shown_values(opened, row_kind(stores.logs, table), selection)
 
 
-def _shown_values(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[dict[str, Any]]:
-    if wanted.key is None:
-        yield from map(kind.shown, found.store.rows(wanted.table))
+def _shown_values(opened: OpenedState, kind: RowKind, selection: RowSelection) -> Iterator[dict[str, Any]]:
+    if selection.key is None:
+        yield from map(kind.shown, opened.store.rows(selection.table))
         return
-    key = kind.looked_up(wanted.key)
+    key = kind.looked_up(selection.key)
     if key is None:
-        message = f"rows of {wanted.table} are in order of time and have no keys to look up: leave --key out"
+        message = f"rows of {selection.table} are in order of time and have no keys to look up: leave --key out"
         raise UserActionError(message, code="UsageError")
-    value = found.store.get(wanted.table, key)
+    value = opened.store.get(selection.table, key)
     if value is not None:
         yield kind.shown((key, value))
 
 
-def _task(found: OpenedState) -> dict[str, Any]:
-    head = found.store.head
+def _task(opened: OpenedState) -> dict[str, Any]:
+    head = opened.store.head
     tables = []
-    for one in found.store.tables():
-        size = runs_size(found.store.table(one.name))
+    for table_size in opened.store.tables():
+        size = runs_size(opened.store.table(table_size.name))
         # What such a table has as keys are pieces of many rows: their number says nothing to users.
-        keys = one.keys if size["runs"] is None else None
-        tables.append({"name": one.name, "keys": keys, "bytes": one.bytes} | size)
+        keys = table_size.keys if size["runs"] is None else None
+        tables.append({"name": table_size.name, "keys": keys, "bytes": table_size.bytes} | size)
     return {
-        "task": found.task,
+        "task": opened.task,
         "batch": head.batch,
         "epoch": head.epoch,
-        "from": found.source,
-        "why": found.why,
-        "damaged": list(found.damaged),
+        "from": opened.source,
+        "why": opened.why,
+        "damaged": list(opened.damaged),
         "tables": tables,
     }
 
@@ -224,27 +224,27 @@ def exported(stores: RunStores, table: str, task: str | None) -> Iterator[pa.Rec
             yield from runs.exported()
             yield pa.RecordBatch.from_pylist([], runs.columns)
         return
-    tables, some = set[str](), False
+    tables, any_rows = set[str](), False
     for name in stores.tasks(task):
-        with stores.opened(name) as found:
-            tables |= (here := {one.name for one in found.store.tables()})
-            for rows in _columns(found, stores, _kept_as(table, here)):
+        with stores.opened(name) as opened:
+            tables |= (names := {kept_table.name for kept_table in opened.store.tables()})
+            for rows in _columns(opened, stores, _kept_as(table, names)):
                 arrays = [pa.repeat(pa.scalar(name, pa.string()), rows.num_rows), *rows.columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([_TASK, *rows.schema]))
-                some = True
+                any_rows = True
     check_table(_kept_as(table, tables), tables)
-    if not some:
+    if not any_rows:
         yield pa.RecordBatch.from_pylist([], pa.schema([_TASK, *row_kind(stores.logs, table).columns]))
 
 
-def _columns(found: OpenedState, stores: RunStores, table: str) -> Iterator[pa.RecordBatch]:
-    runs = RunsRows.of(found.store.table(table))
+def _columns(opened: OpenedState, stores: RunStores, table: str) -> Iterator[pa.RecordBatch]:
+    runs = RunsRows.of(opened.store.table(table))
     if runs is not None:
         yield from runs.exported()
     elif not is_for_runs(stores.logs, table):
-        kind, rows = row_kind(stores.logs, table), found.store.rows(table)
-        while some := [kind.exported(row) for row in islice(rows, _ROWS_AT_ONCE)]:
-            columns = zip(*some, strict=True)
+        kind, rows = row_kind(stores.logs, table), opened.store.rows(table)
+        while chunk := [kind.exported(row) for row in islice(rows, _ROWS_AT_ONCE)]:
+            columns = zip(*chunk, strict=True)
             arrays = [pa.array(list(c), f.type) for c, f in zip(columns, kind.columns, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=kind.columns)
 
