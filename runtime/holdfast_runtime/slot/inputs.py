@@ -122,12 +122,12 @@ class InputReader:
             )
             ahead = far_ahead(rows.times, self._event_time, now)
             _say_ahead(ahead, offset_range.partition, lambda row: offset_range.start + row, report)
-            arrived = RangeInput(rows, latest=ahead.latest)
+            range_input = RangeInput(rows, latest=ahead.latest)
         else:
-            arrived = self._fetched(offset_range, streams, now, report, settled)
-        report.rows_in += arrived.rows.count
+            range_input = self._fetched(offset_range, streams, now, report, settled)
+        report.rows_in += range_input.rows.count
         report.read[self._name] = report.read.get(self._name, 0) + offset_range.end - offset_range.start
-        return arrived
+        return range_input
 
     def _fetched(
         self,

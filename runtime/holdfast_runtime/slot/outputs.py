@@ -55,10 +55,10 @@ class EncodedRows:
         """Return the error for one record; `read`: the ranges that the task's rows came from."""
         key = self.keys[row].as_py()
         by = "without a key" if key is None else f"with key {key[:_SHOWN]!r}{'...' if len(key) > _SHOWN else ''}"
-        came = ", ".join(map(str, read)) or "timers"
+        origin = ", ".join(map(str, read)) or "timers"
         return UserActionError(
             f"step {self.step}: a row for {self.stream}/{self.places[row]} {by} makes a record of {self._size(row)} "
-            f"bytes, and {limit.most} are taken ({limit.where}). It was made of {came}. Raise the limit, make rows "
+            f"bytes, and {limit.most} are taken ({limit.where}). It was made of {origin}. Raise the limit, make rows "
             f"smaller, or, if {self.stream} is a stream of the spec, set its onUnwritable to DeadLetter",
             code="RecordTooLargeError",
         )
@@ -205,26 +205,26 @@ class Outbox:
         letters = fitting(letters, target.codec.encode, target.limit)
         self.add(target, TimedRows(letters, pa.nulls(letters.num_rows, pa.int64())))
 
-    def _writable(self, target: OutputStream, written: EncodedRows) -> EncodedRows:
-        bad = written.too_large(target.limit)
+    def _writable(self, target: OutputStream, encoded: EncodedRows) -> EncodedRows:
+        bad = encoded.too_large(target.limit)
         if target.limit is None or not len(bad):
-            return written
+            return encoded
         if target.letters is None:
-            raise written.refused(int(bad[0]), target.limit, self._read)
-        self.add_letters(target.letters, written.letters(bad, target.limit, typed=target.typed))
+            raise encoded.refused(int(bad[0]), target.limit, self._read)
+        self.add_letters(target.letters, encoded.letters(bad, target.limit, typed=target.typed))
         self.unwritable += len(bad)
-        return written.without(bad)
+        return encoded.without(bad)
 
-    def _put_all(self, target: OutputStream, written: EncodedRows) -> None:
+    def _put_all(self, target: OutputStream, encoded: EncodedRows) -> None:
         # In an intermediate stream a record's timestamp is the row's event time, but for its microseconds; NO_TIME
         # stands for a row without one.
-        times = record_times(written.rows.times, NO_TIME if target.typed else self._now)
-        records = written_batch(written.keys, written.values, times)
+        times = record_times(encoded.rows.times, NO_TIME if target.typed else self._now)
+        records = written_batch(encoded.keys, encoded.values, times)
         self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
         if target.partitions == 1 and records.num_rows:
             self._put(StreamPartition(target.stream, 0), records)
             return
-        for number, part in split(records, written.places):
+        for number, part in split(records, encoded.places):
             self._put(StreamPartition(target.stream, number), part)
 
     def say(self, stream: str, partitions: Iterable[int], message: bytes) -> None:
@@ -245,11 +245,14 @@ class Outbox:
 
 
 def write(
-    sent: Mapping[Marker, Mapping[str, bytes]], streams: StreamAccess, sender: AttemptSlot, at: Callable[[str], None]
+    outputs_by_marker: Mapping[Marker, Mapping[str, bytes]],
+    streams: StreamAccess,
+    sender: AttemptSlot,
+    at: Callable[[str], None],
 ) -> None:
     """Write the outputs of tasks, by their markers, unless already written. `at` is called with each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
-    for marker, outputs in sent.items():
+    for marker, outputs in outputs_by_marker.items():
         for partition, content in outputs.items():
             writes.setdefault(partition, []).append((_unpacked(content), marker))
     if writes:

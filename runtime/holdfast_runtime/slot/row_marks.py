@@ -26,7 +26,7 @@ def marked_rows(
     source: ClockSource,
     before: Watermarks,
     messages: Sequence[tuple[int, ControlMessage]],
-    brought: ClockInput,
+    clock_input: ClockInput,
 ) -> TimedRows:
     """Return the rows of one partition with their marks.
 
@@ -36,12 +36,12 @@ def marked_rows(
         return rows  # nothing was read
     (origin,) = rows.origins
     value = before.of(origin.partition)
-    began, horizon = EARLIEST if value is None else value, brought.horizon(source.max_ahead)
+    began, horizon = EARLIEST if value is None else value, clock_input.horizon(source.max_ahead)
     if source.producers is not None:
-        heard = [(offset, message) for offset, message in messages if is_believed(message, horizon)]
+        believed = [(offset, message) for offset, message in messages if is_believed(message, horizon)]
         partition, rule = before.partitions[origin.partition], before.rule(origin.partition)
-        path = partition.path((message for _, message in heard), rule, brought.now)
-        marks = _behind_messages(began, path, [offset for offset, _ in heard], origin)
+        path = partition.path((message for _, message in believed), rule, clock_input.now)
+        marks = _behind_messages(began, path, [offset for offset, _ in believed], origin)
     elif source.lateness is not None:
         marks = _behind_rows(began, rows.times, source.lateness, horizon)
     else:

@@ -131,14 +131,14 @@ class SharedTables:
                     OffsetRange(partition, start, bounds_by_partition[partition][1], plan.epochs.get(partition))
                 )
             ]
-            coming = self._read_ahead(ranges, plan.now, report)
+            range_inputs = self._read_ahead(ranges, plan.now, report)
             if versions is None:
-                for rows in many_at_once(fed.shape.stored(arrived.rows.rows) for _, arrived in coming):
+                for rows in many_at_once(fed.shape.stored(range_input.rows.rows) for _, range_input in range_inputs):
                     report.note_unkeyed(fed.name, kept_table.put(rows))
             else:
-                for partition, arrived in coming:
-                    over = {partition.partition: dataset_ends(arrived)}
-                    report.note_unkeyed(fed.name, versions.put(partition.stream, arrived.rows.rows, over))
+                for partition, range_input in range_inputs:
+                    over = {partition.partition: dataset_ends(range_input)}
+                    report.note_unkeyed(fed.name, versions.put(partition.stream, range_input.rows.rows, over))
                 versions.switch()
             table.commit(plan.batch, generation, ends)
 
@@ -157,14 +157,14 @@ class SharedTables:
             )
 
         with ThreadPoolExecutor(_READERS) as threads:
-            coming = deque[Future[tuple[StreamPartition, RangeInput, TaskReport]]]()
+            futures = deque[Future[tuple[StreamPartition, RangeInput, TaskReport]]]()
             for offset_range in (*ranges, *[None] * _AHEAD):
                 if offset_range is not None:
-                    coming.append(threads.submit(read, offset_range))
-                if coming and (offset_range is None or len(coming) > _AHEAD):
-                    partition, arrived, thread_report = coming.popleft().result()
+                    futures.append(threads.submit(read, offset_range))
+                if futures and (offset_range is None or len(futures) > _AHEAD):
+                    partition, range_input, thread_report = futures.popleft().result()
                     report.add_reading(thread_report)
-                    yield partition, arrived
+                    yield partition, range_input
 
     def _reader(self, stream: str) -> SideInputReader:
         """Return this thread's reader of a stream: codecs adapt to what they read."""

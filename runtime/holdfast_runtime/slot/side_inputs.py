@@ -46,13 +46,13 @@ class SideInputReader:
         settled: SettledPartition | None = None,
     ) -> RangeInput:
         """Read the changes of a range."""
-        arrived = self._reader.read(offset_range, streams, now, report, settled)
-        (origin,) = arrived.rows.origins
-        parts = [_with(arrived.rows.rows, self._schema, deleted=False)]
+        range_input = self._reader.read(offset_range, streams, now, report, settled)
+        (origin,) = range_input.rows.origins
+        parts = [_with(range_input.rows.rows, self._schema, deleted=False)]
         offsets = [origin.offsets.to_numpy()]
-        if arrived.nulls is not None:
-            keys, deleted_offsets = self._deleted(arrived.nulls)
-            report.note_unkeyed(offset_range.partition.stream, arrived.nulls.num_rows - keys.num_rows)
+        if range_input.nulls is not None:
+            keys, deleted_offsets = self._deleted(range_input.nulls)
+            report.note_unkeyed(offset_range.partition.stream, range_input.nulls.num_rows - keys.num_rows)
             parts.append(_with(keys, self._schema, deleted=True))
             offsets.append(deleted_offsets)
         rows, row_offsets = pa.concat_batches(parts), np.concatenate(offsets)
@@ -60,11 +60,11 @@ class SideInputReader:
             order = np.argsort(row_offsets, kind="stable")
             rows, row_offsets = rows.take(pa.array(order)), row_offsets[order]
         if self._versioned:
-            sets = with_sets(offset_range.partition.partition, row_offsets, dataset_ends(arrived))
+            sets = with_sets(offset_range.partition.partition, row_offsets, dataset_ends(range_input))
             rows = rows.set_column(rows.schema.get_field_index(SET.name), SET, sets)
         untimed = pa.nulls(rows.num_rows, pa.int64())
-        arrived.rows = TimedRows(rows, untimed, (RowOrigin(offset_range.partition, pa.array(row_offsets)),))
-        return arrived
+        range_input.rows = TimedRows(rows, untimed, (RowOrigin(offset_range.partition, pa.array(row_offsets)),))
+        return range_input
 
     def _deleted(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, "np.typing.NDArray[np.int64]"]:
         """Return the keys that records delete, and their offsets."""
@@ -89,15 +89,15 @@ class SideInputReader:
             return None
 
 
-def dataset_ends(arrived: RangeInput) -> list[DatasetEnd]:
+def dataset_ends(range_input: RangeInput) -> list[DatasetEnd]:
     """Return the ends of data sets in a range, in the order of offsets."""
-    messages = zip(arrived.deliveries, arrived.delivered_at, strict=True)
+    messages = zip(range_input.deliveries, range_input.delivered_at, strict=True)
     ended = [
         DatasetEnd(offset, delivery.message)
         for delivery, offset in messages
         if isinstance(delivery.message, EndOfStreamMessage)
     ]
-    return sorted([*ended, *map(DatasetEnd, arrived.ends)], key=lambda end: end.offset)
+    return sorted([*ended, *map(DatasetEnd, range_input.ends)], key=lambda end: end.offset)
 
 
 def _single(key: bytes, kind: pa.DataType) -> Any:

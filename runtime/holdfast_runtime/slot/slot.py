@@ -84,20 +84,20 @@ class Slot:
     def last(self, batches: Batches) -> Batches:
         """Run the last of several segments, and commit."""
         last = self._shop.program.compiled.last
-        arrived: dict[str, tuple[TurnNote, Rows]] = {}
+        notes_and_rows: dict[str, tuple[TurnNote, Rows]] = {}
         for number, rows, notes in self._shop.layouts[last - 1].gathered(batches):
             note = TurnNote.unpacked(notes)
             self._phases.add(note.phases)
-            arrived[self._shop.names[number]] = note, rows
-        failures = [note.failure for note, _ in arrived.values() if note.failure is not None]
+            notes_and_rows[self._shop.names[number]] = note, rows
+        failures = [note.failure for note, _ in notes_and_rows.values() if note.failure is not None]
 
         def compute(store: TaskStore) -> tuple[TurnNote, Rows]:
-            note, rows = arrived[store.task]
+            note, rows = notes_and_rows[store.task]
             for table, changes in note.changes.items():
                 store.table(table).put_many([key for key, _ in changes], [value for _, value in changes])
             return self._finished(note, rows, store)
 
-        reports = {task: note.report for task, (note, _) in arrived.items()}
+        reports = {task: note.report for task, (note, _) in notes_and_rows.items()}
         yield _text(failures[0].text() if failures else self._answer(compute, reports))
 
     def only(self, batches: Batches) -> Batches:
@@ -126,11 +126,11 @@ class Slot:
             if part.durable.find_delta(turn.number, self._plan.epoch) is not None:
                 return TurnNote(report, decided=True), {}
             note, rows = self._read(part.store, report)
-            made = self._stepped(0, note, rows, part.store)
+            step_rows = self._stepped(0, note, rows, part.store)
             note.changes = {
                 name: changed for name in part.store.tables() if (changed := part.store.table(name).changes())
             }
-            return note, made
+            return note, step_rows
 
     def _continued(self, task: str, level: int, note: TurnNote, rows: Rows) -> tuple[TurnNote, Rows]:
         """Do the work of a middle segment for a task."""
@@ -148,7 +148,7 @@ class Slot:
             check_offsets(store, turn)
         with self._phases.measured("fetch"):
             fetched = self._shop.fetch(turn, plan.now, report)
-        brought = ClockInput(
+        clock_input = ClockInput(
             attempt=plan.epoch,
             turn=turn.number,
             now=plan.now,
@@ -163,12 +163,12 @@ class Slot:
         keep_offsets(store, turn)
         if plan.quiet:
             with self._trusting(store.task):
-                _put(store, CONTROL, stopped_clock(self._shop.clock_plan(store.task), stored, brought))
+                _put(store, CONTROL, stopped_clock(self._shop.clock_plan(store.task), stored, clock_input))
             return note, fetched.rows
         clock_plan = self._shop.clock_plan(store.task)
         with self._trusting(store.task):
-            now = advance_clock(clock_plan, stored, brought)
-        self._shop.mark_rows(clock_plan, fetched, now.known, brought)
+            now = advance_clock(clock_plan, stored, clock_input)
+        self._shop.mark_rows(clock_plan, fetched, now.known, clock_input)
         note.clocks = {
             step: StepClock(
                 plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew, step in clock_plan.marked
@@ -183,7 +183,7 @@ class Slot:
 
     def _finished(self, note: TurnNote, rows: Rows, store: TaskStore) -> tuple[TurnNote, Rows]:
         """Run the last steps of a task, and make the messages that follow its rows."""
-        made = self._stepped(self._shop.program.compiled.last, note, rows, store)
+        step_rows = self._stepped(self._shop.program.compiled.last, note, rows, store)
         if note.pending_messages is not None:
             plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
             after = outgoing_messages(plan, marks, note.pending_messages, note.unfired)
@@ -191,7 +191,7 @@ class Slot:
             report.watermark, report.ended = after.watermark, after.all_ended
             report.held_back, report.held_by = after.held_back, after.held_by
             _put(store, MARKS, after.marks)
-        return note, made
+        return note, step_rows
 
     def _stepped(self, level: int, note: TurnNote, rows: Rows, tables: TaskTables) -> Rows:
         with self._phases.measured("tables"):
@@ -227,12 +227,12 @@ class Slot:
         def written(deltas: Sequence[Delta]) -> None:
             for delta in deltas:
                 check_delta(delta, self._turns[delta.identity.task])
-            sent = {self._marker(delta): delta.outputs for delta in deltas}
+            outputs_by_marker = {self._marker(delta): delta.outputs for delta in deltas}
             # Before any write: if one partition has this batch with other content, no partition may get ours.
-            for marker in sent:
+            for marker in outputs_by_marker:
                 self._check_sent(marker)
             with self._phases.measured("write"):
-                write(sent, self._shop.streams, self._sender, self._at)
+                write(outputs_by_marker, self._shop.streams, self._sender, self._at)
 
         with ExitStack() as stack, self._phases.measured("commit"):
             parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]

@@ -201,13 +201,13 @@ class ClockAdvance:
     """The watermarks of all partitions before the batch."""
 
 
-def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> ClockAdvance:
+def advance_clock(plan: ClockPlan, stored: StoredClock, clock_input: ClockInput) -> ClockAdvance:
     """Advance a task's event time by one batch, up to the watermarks of its steps."""
-    now, horizon = brought.now, brought.horizon(plan.max_ahead)
-    run = None if plan.run is None else WriterRun(plan.run, brought.attempt)
-    heard, disbelieved = _believed(plan, brought)
-    book_before = _known(plan, stored, brought)
-    book = book_before.batch([*heard, *_own(plan, brought, book_before.watermarks)], now)
+    now, horizon = clock_input.now, clock_input.horizon(plan.max_ahead)
+    run = None if plan.run is None else WriterRun(plan.run, clock_input.attempt)
+    believed, disbelieved = _believed(plan, clock_input)
+    book_before = _known(plan, stored, clock_input)
+    book = book_before.batch([*believed, *_own(plan, clock_input, book_before.watermarks)], now)
     ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
     idle = _idle(plan, book, now)
     with parsing_state(f"the watermarks of task {plan.task}"):
@@ -228,11 +228,11 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
         views[stream] = SenderProgress(
             mark,
             ended=bool(upstreams) and not running,
-            alive=brought.rows > 0,
+            alive=clock_input.rows > 0,
             idle=bool(running) and all(upstream.idle for upstream in running),
         )
         if (relay := relay_of(plan, before, stream, target, run)) is not None:
-            relay_after, emissions = relay.follow(book, target.partitions, brought.turn)
+            relay_after, emissions = relay.follow(book, target.partitions, clock_input.turn)
             relayed[f"relay {stream}"] = relay_after.sender
             relayed_messages += written_messages(stream, emissions)
     holdback = held_back_by(book.watermarks, now, _timed(plan), idle)
@@ -246,7 +246,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
         control=_changed(stored.control, book),
         wake=_wake(plan, book, ends, now),
         pending_messages=PendingMessages(
-            turn=brought.turn,
+            turn=clock_input.turn,
             run=run,
             horizon=horizon,
             views=views,
@@ -262,9 +262,9 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     )
 
 
-def stopped_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> dict[bytes, bytes | None]:
+def stopped_clock(plan: ClockPlan, stored: StoredClock, clock_input: ClockInput) -> dict[bytes, bytes | None]:
     """Return what to store of a batch in which event time stands still: silence is counted from its end on."""
-    return _changed(stored.control, _known(plan, stored, brought).resumed(brought.now))
+    return _changed(stored.control, _known(plan, stored, clock_input).resumed(clock_input.now))
 
 
 def is_believed(message: ControlMessage, horizon: int | None) -> bool:
@@ -272,30 +272,32 @@ def is_believed(message: ControlMessage, horizon: int | None) -> bool:
     return horizon is None or not isinstance(message, WatermarkMessage) or message.timestamp <= horizon
 
 
-def _believed(plan: ClockPlan, brought: ClockInput) -> tuple[list[Delivery], list[str]]:
+def _believed(plan: ClockPlan, clock_input: ClockInput) -> tuple[list[Delivery], list[str]]:
     """Return the control messages that can be believed, and a sentence for each of the others."""
-    heard, disbelieved = list[Delivery](), list[str]()
-    for delivery in brought.deliveries:
-        if is_believed(delivery.message, brought.horizon(plan.sources[delivery.partition.stream].max_ahead)):
-            heard.append(delivery)
+    believed, disbelieved = list[Delivery](), list[str]()
+    for delivery in clock_input.deliveries:
+        if is_believed(delivery.message, clock_input.horizon(plan.sources[delivery.partition.stream].max_ahead)):
+            believed.append(delivery)
         else:
             sender = delivery.message.task or "its source or relay"
             assert isinstance(delivery.message, WatermarkMessage)  # noqa: S101 - others are believed
             disbelieved.append(
                 f"{delivery.partition}: a watermark of {event_moment(delivery.message.timestamp)} from {sender}"
             )
-    return heard, disbelieved
+    return believed, disbelieved
 
 
-def _known(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> Bookkeeping:
+def _known(plan: ClockPlan, stored: StoredClock, clock_input: ClockInput) -> Bookkeeping:
     if not stored.control:
-        return Bookkeeping.started(plan.inputs, brought.now)
+        return Bookkeeping.started(plan.inputs, clock_input.now)
     limits = {
-        name: limit for name, source in plan.sources.items() if (limit := brought.horizon(source.max_ahead)) is not None
+        name: limit
+        for name, source in plan.sources.items()
+        if (limit := clock_input.horizon(source.max_ahead)) is not None
     }
     with parsing_state(f"the bookkeeping of control messages of task {plan.task}"):
-        book = Bookkeeping.restored(stored.control, plan.inputs, brought.now).believed(limits, brought.now)
-    return book.resumed(brought.now) if brought.first else book
+        book = Bookkeeping.restored(stored.control, plan.inputs, clock_input.now).believed(limits, clock_input.now)
+    return book.resumed(clock_input.now) if clock_input.first else book
 
 
 def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, bytes | None]:
@@ -309,19 +311,19 @@ def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, by
     return {**removed, **{key: value for key, value in entries.items() if stored.get(key) != value}}
 
 
-def _own(plan: ClockPlan, brought: ClockInput, watermarks: Watermarks) -> Iterable[Delivery]:
+def _own(plan: ClockPlan, clock_input: ClockInput, watermarks: Watermarks) -> Iterable[Delivery]:
     """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams.
 
     A partition whose rows are older than others before them says its watermark again: it is not silent.
     """
-    for partition, latest in brought.latest.items():
+    for partition, latest in clock_input.latest.items():
         lateness = plan.sources[partition.stream].lateness
         if lateness is not None:
             before = watermarks.of(partition)
             time = max(latest - lateness, EARLIEST if before is None else before)
-            yield Delivery(partition, WatermarkMessage(time, Position(brought.turn, 0)))
-    for partition in brought.ended:
-        yield Delivery(partition, EndOfStreamMessage(partition.stream, Position(brought.turn, 1)))
+            yield Delivery(partition, WatermarkMessage(time, Position(clock_input.turn, 0)))
+    for partition in clock_input.ended:
+        yield Delivery(partition, EndOfStreamMessage(partition.stream, Position(clock_input.turn, 1)))
 
 
 def _upstream(

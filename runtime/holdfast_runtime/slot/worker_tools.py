@@ -110,25 +110,25 @@ class WorkerTools:
         fetched, parts = TurnInput(), dict[str, list[TimedRows]]()
         for offset_range in turn.fetched:
             stream = offset_range.partition.stream
-            arrived = self._readers[stream].read(
+            range_input = self._readers[stream].read(
                 offset_range, self.streams, now, report, turn.settled.get(offset_range.partition)
             )
-            parts.setdefault(stream, []).append(arrived.rows)
+            parts.setdefault(stream, []).append(range_input.rows)
             if stream in self._side_inputs:
-                fetched.dataset_ends[offset_range.partition] = dataset_ends(arrived)
+                fetched.dataset_ends[offset_range.partition] = dataset_ends(range_input)
             else:
-                fetched.deliveries += arrived.deliveries
-                fetched.delivered_at += arrived.delivered_at
-                report.tombstones += 0 if arrived.nulls is None else arrived.nulls.num_rows
-            if arrived.latest is not None:
-                fetched.latest[offset_range.partition] = arrived.latest
-            if arrived.letters is not None:
-                fetched.letters.setdefault(str(self._declared[stream].dead_letter), []).append(arrived.letters)
+                fetched.deliveries += range_input.deliveries
+                fetched.delivered_at += range_input.delivered_at
+                report.tombstones += 0 if range_input.nulls is None else range_input.nulls.num_rows
+            if range_input.latest is not None:
+                fetched.latest[offset_range.partition] = range_input.latest
+            if range_input.letters is not None:
+                fetched.letters.setdefault(str(self._declared[stream].dead_letter), []).append(range_input.letters)
         for node in self.program.compiled.sources:
             fetched.rows[node.index] = TimedRows.joined(parts.get(node.name, []), node.schema)
         return fetched
 
-    def mark_rows(self, plan: ClockPlan, fetched: TurnInput, before: Watermarks, brought: ClockInput) -> None:
+    def mark_rows(self, plan: ClockPlan, fetched: TurnInput, before: Watermarks, clock_input: ClockInput) -> None:
         """Give marks to the rows that come to steps with timers; `before`: the watermarks when the batch began."""
         for node in self.program.compiled.sources:
             if node.name in plan.marked.values() and fetched.rows[node.index].count:
@@ -138,7 +138,7 @@ class WorkerTools:
                     if delivery.partition.stream == node.name
                 ]
                 rows, source = fetched.rows[node.index], plan.sources[node.name]
-                fetched.rows[node.index] = marked_rows(rows, source, before, messages, brought)
+                fetched.rows[node.index] = marked_rows(rows, source, before, messages, clock_input)
 
     def in_log(self, partition: str) -> bool:
         """Return whether an output partition is in the embedded log."""
@@ -278,9 +278,9 @@ class WorkerTools:
         self, once: DeduplicateStep, late_to: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
     ) -> TimedRows:
         clock = self._clock(once.name, note)
-        made = once.run(rows, tables, clock)
+        step_rows = once.run(rows, tables, clock)
         _note_late(once, late_to, clock, "its key may be forgotten", note)
-        return made
+        return step_rows
 
     def _aggregated(
         self,
@@ -292,36 +292,36 @@ class WorkerTools:
         tables: TaskTables,
     ) -> TimedRows:
         clock = self._clock(windows.name, note)
-        made = windows.run(rows, tables, clock)
+        step_rows = windows.run(rows, tables, clock)
         judged = replace(clock, before=windows.closed_until)
         _note_late(windows, late_to, judged, "its window has closed", note)
         for keys, failed in windows.failed:
             note.put_aside(windows.name, str(letters), letters_of(windows.name, keys, failed))
         note.note_waiting(windows.name, windows.waiting, clock.now)
-        return made
+        return step_rows
 
     def _joined(
         self, join: JoinStep, late_to: str | None, rows: list[TimedRows], note: TurnNote, tables: TaskTables
     ) -> TimedRows:
         clock = self._clock(join.name, note)
         left, right = rows
-        made = TimedRows.joined(list(join.run(left, right, tables, clock)), join.schema)
+        step_rows = TimedRows.joined(list(join.run(left, right, tables, clock)), join.schema)
         for side in join.late_sides:
             _note_late(side, late_to, clock, "no partner is waited for any more", note)
         note.report.buffered |= {f"{join.name}.{side}": rows for side, rows in join.buffered.items()}
         if join.unjoined:
             note.report.unjoined[join.name] = join.unjoined
         note.note_waiting(join.name, join.waiting, clock.now)
-        return made
+        return step_rows
 
     def _processed(
         self, process: ProcessStep, letters: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
     ) -> TimedRows:
         clock = self._clock(process.name, note)
         if letters is None:
-            made = process.run(rows, tables, clock)
+            step_rows = process.run(rows, tables, clock)
         else:
-            made, failed = process.run_apart(rows, tables, clock)
+            step_rows, failed = process.run_apart(rows, tables, clock)
             if failed:
                 note.put_aside(process.name, letters, letters_of(process.name, rows, failed))
         report = note.report
@@ -330,7 +330,7 @@ class WorkerTools:
             report.wake = process.wake if report.wake is None else min(report.wake, process.wake)
         if process.unfired is not None:
             note.unfired[process.name] = process.unfired
-        return made
+        return step_rows
 
     def _stored(
         self, writer: ToTableStep, step: Step, rows: TimedRows, note: TurnNote, tables: TaskTables
@@ -383,9 +383,9 @@ class WorkerTools:
 
 
 def _gathered(before: PartialAggregateStep, rows: TimedRows, note: TurnNote) -> TimedRows:
-    made = before.run(rows)
+    partial_rows = before.run(rows)
     note.report.note_late(before.name, before.late)
-    return made
+    return partial_rows
 
 
 def _note_late(step: LeavesOutLateRows, stream: str | None, clock: StepClock, loss: str, note: TurnNote) -> None:
@@ -396,7 +396,7 @@ def _note_late(step: LeavesOutLateRows, stream: str | None, clock: StepClock, lo
 
 
 def _applied(function: UserFunction, stream: str, rows: TimedRows, note: TurnNote) -> TimedRows:
-    made, failed = apply_apart(function, rows)
+    step_rows, failed = apply_apart(function, rows)
     if failed:
         note.put_aside(function.step, stream, letters_of(function.step, rows, failed))
-    return made
+    return step_rows

@@ -186,13 +186,13 @@ class SharedTable:
                 small.pop(key, None)
             if self._files.get(key) is None:
                 files.pop(key, None)
-        made = Manifest(self._identity, generation, batch, self._boot, dict(offsets), small, files)
+        manifest = Manifest(self._identity, generation, batch, self._boot, dict(offsets), small, files)
         with self._explained():
             written = self.path / f".{manifest_name(batch)}"
-            written.write_text(made.text())
+            written.write_text(manifest.text())
             self.at("manifest written")
             written.replace(self.path / manifest_name(batch))
-        self._take(made)
+        self._take(manifest)
         self.at("manifest renamed")
         self._tidy()
 
