@@ -51,21 +51,21 @@ class DataFiles:
         """Return the files that are there now; raise `DataFilesError` if there is none."""
         try:
             info = self.system.get_file_info(self.path)
-            listed = [info]
+            infos = [info]
             if info.type == pafs.FileType.Directory:
-                listed = self.system.get_file_info(pafs.FileSelector(self.path))
+                infos = self.system.get_file_info(pafs.FileSelector(self.path))
         except (OSError, pa.ArrowException) as error:
             message = f"{self.shown} can't be listed ({error}): see that it is there, and that the driver may read it"
             raise _error(message) from error
         files = sorted(
-            (DataFile(info.path, info.size, info.mtime_ns) for info in listed if info.type == pafs.FileType.File),
+            (DataFile(info.path, info.size, info.mtime_ns) for info in infos if info.type == pafs.FileType.File),
             key=lambda file: file.path,
         )
-        data = tuple(file for file in files if not file.path.rpartition("/")[2].startswith(_LEFT_OUT))
-        if not data:
+        data_files = tuple(file for file in files if not file.path.rpartition("/")[2].startswith(_LEFT_OUT))
+        if not data_files:
             message = f"there is no file at {self.shown}: put {self.format} files there, or change files.location"
             raise _error(message)
-        return data
+        return data_files
 
     def rows(self, files: tuple[DataFile, ...], done: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of these files; `done` gets how many bytes are read each time."""
@@ -77,11 +77,11 @@ class DataFiles:
                 raise _error(message) from error
 
     def _parquet(self, file: DataFile, done: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        with self.system.open_input_file(file.path) as opened, pq.ParquetFile(opened) as read:
-            names = self._names_in(file, read.schema_arrow.names)
-            groups = max(1, read.num_row_groups)
-            for group in range(read.num_row_groups):
-                for rows in read.iter_batches(_ROWS, row_groups=[group], columns=names):
+        with self.system.open_input_file(file.path) as opened, pq.ParquetFile(opened) as parquet:
+            names = self._names_in(file, parquet.schema_arrow.names)
+            groups = max(1, parquet.num_row_groups)
+            for group in range(parquet.num_row_groups):
+                for rows in parquet.iter_batches(_ROWS, row_groups=[group], columns=names):
                     yield self._cast(file, {name.casefold(): rows.column(name) for name in names})
                 done(file.size // groups)
 
@@ -99,9 +99,9 @@ class DataFiles:
         convert = csv.ConvertOptions(column_types=kinds, include_columns=names, strings_can_be_null=True)
         with (
             self.system.open_input_stream(file.path) as stream,
-            csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK), convert_options=convert) as read,
+            csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK), convert_options=convert) as reader,
         ):
-            for rows in read:
+            for rows in reader:
                 done(min(_BLOCK, file.size))
                 yield self._cast(file, {name.casefold(): rows.column(name) for name in names})
 
@@ -129,15 +129,15 @@ class DataFiles:
         return [names_in_file[name.casefold()] for name in self.schema.names]
 
     def _cast(self, file: DataFile, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        made = []
+        cast_columns = []
         for field in self.schema:
             column = columns[field.name.casefold()]
             try:
-                made.append(_as(column, field.type))
+                cast_columns.append(_as(column, field.type))
             except pa.ArrowException as error:
                 message = f"column {field.name} of {file.path} is {column.type}, and no {field.type}: {error}"
                 raise _error(message) from error
-        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+        return pa.RecordBatch.from_arrays(cast_columns, schema=self.schema)
 
 
 _READERS = {"parquet": DataFiles._parquet, "csv": DataFiles._csv, "json": DataFiles._json}  # noqa: SLF001 - of this module

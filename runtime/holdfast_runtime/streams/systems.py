@@ -152,11 +152,11 @@ class Streams:
         bounds_by_partition: dict[StreamPartition, OffsetBounds] = {}
         of_kafka: dict[KafkaCluster, dict[str, str]] = {}
         for stream in streams:
-            held = self._held[stream]
-            if isinstance(held.system, KafkaCluster):
-                of_kafka.setdefault(held.system, {})[stream] = held.topic
+            backing = self._held[stream]
+            if isinstance(backing.system, KafkaCluster):
+                of_kafka.setdefault(backing.system, {})[stream] = backing.topic
             else:
-                stream_bounds = held.system.bounds(held.topic)
+                stream_bounds = backing.system.bounds(backing.topic)
                 bounds_by_partition |= {
                     StreamPartition(stream, partition.partition): bounds for partition, bounds in stream_bounds.items()
                 }
@@ -173,10 +173,10 @@ class Streams:
         return {stream: self._assumed_bytes(self._held[stream]) for stream in streams}
 
     @staticmethod
-    def _assumed_bytes(held: _Held) -> float:
-        match held.system:
+    def _assumed_bytes(backing: _Held) -> float:
+        match backing.system:
             case EmbeddedLog():
-                return held.system.record_bytes(held.topic)
+                return backing.system.record_bytes(backing.topic)
             case KafkaCluster():
                 return LARGE_RECORD
             case Generator():
@@ -184,20 +184,20 @@ class Streams:
 
     def ids(self, streams: Collection[str]) -> dict[str, str]:
         """Return the topic ids of these streams, if their system has ids."""
-        held = {stream: self._held[stream] for stream in streams}
+        backings = {stream: self._held[stream] for stream in streams}
         return {
-            name: holding.system.topic_id(holding.topic)
-            for name, holding in held.items()
-            if isinstance(holding.system, KafkaCluster)
+            name: backing.system.topic_id(backing.topic)
+            for name, backing in backings.items()
+            if isinstance(backing.system, KafkaCluster)
         }
 
     def cut(self, positions: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
         """Return the partitions whose systems do not have the records before a position, as of its leader epoch."""
         of_kafka: dict[KafkaCluster, dict[StreamPartition, StreamPartition]] = {}
         for partition in positions:
-            held = self._held[partition.stream]
-            if isinstance(held.system, KafkaCluster):
-                of_kafka.setdefault(held.system, {})[partition] = StreamPartition(held.topic, partition.partition)
+            backing = self._held[partition.stream]
+            if isinstance(backing.system, KafkaCluster):
+                of_kafka.setdefault(backing.system, {})[partition] = StreamPartition(backing.topic, partition.partition)
         cuts: dict[StreamPartition, LogCut] = {}
         for system, places in of_kafka.items():
             cut = system.cut({place: positions[partition] for partition, place in places.items()})
@@ -206,60 +206,60 @@ class Streams:
 
     def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range, as they are stored."""
-        held = self._held[offset_range.partition.stream]
-        return held.system.fetch(_in(held, offset_range))
+        backing = self._held[offset_range.partition.stream]
+        return backing.system.fetch(_in(backing, offset_range))
 
     def expect(self, offset_ranges: Sequence[OffsetRange]) -> None:
         """Announce which ranges are fetched next, so that a system can prefetch them."""
         of_kafka: dict[KafkaCluster, list[OffsetRange]] = {}
         for offset_range in offset_ranges:
-            held = self._held[offset_range.partition.stream]
-            if isinstance(held.system, KafkaCluster):
-                of_kafka.setdefault(held.system, []).append(_in(held, offset_range))
+            backing = self._held[offset_range.partition.stream]
+            if isinstance(backing.system, KafkaCluster):
+                of_kafka.setdefault(backing.system, []).append(_in(backing, offset_range))
         for system, ranges in of_kafka.items():
             system.expect(ranges)
 
     def rows(self, offset_range: OffsetRange) -> pa.RecordBatch | None:
         """Return the rows of a range if the system has rows rather than records; None means fetch and decode."""
-        held = self._held[offset_range.partition.stream]
-        return held.system.rows(_in(held, offset_range)) if isinstance(held.system, Generator) else None
+        backing = self._held[offset_range.partition.stream]
+        return backing.system.rows(_in(backing, offset_range)) if isinstance(backing.system, Generator) else None
 
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write a slot's outputs, skipping batches that are already written. `at` is called at each step."""
         of_kafka: dict[KafkaCluster, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
         for partition, parts in writes.items():
-            held = self._written(partition.stream)
-            place = StreamPartition(held.topic, partition.partition)
-            if isinstance(held.system, EmbeddedLog):
-                held.system.append_all(place, parts)
+            backing = self._written(partition.stream)
+            place = StreamPartition(backing.topic, partition.partition)
+            if isinstance(backing.system, EmbeddedLog):
+                backing.system.append_all(place, parts)
                 at("partition written")
-            elif isinstance(held.system, KafkaCluster):
-                of_kafka.setdefault(held.system, {})[place] = parts
+            elif isinstance(backing.system, KafkaCluster):
+                of_kafka.setdefault(backing.system, {})[place] = parts
         for system, kafka_writes in of_kafka.items():
             system.write(sender, kafka_writes, at)
 
     def in_log(self, stream: str) -> bool:
         """Whether the embedded log holds the stream."""
-        held = self._held.get(stream)
-        return held is not None and isinstance(held.system, EmbeddedLog)
+        backing = self._held.get(stream)
+        return backing is not None and isinstance(backing.system, EmbeddedLog)
 
     def log_marker(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
         """Return the last marker of a task in a partition; None also if another system than the log holds it."""
-        held = self._held.get(partition.stream)
-        if held is None or not isinstance(held.system, EmbeddedLog):
+        backing = self._held.get(partition.stream)
+        if backing is None or not isinstance(backing.system, EmbeddedLog):
             return None
-        return held.system.written(StreamPartition(held.topic, partition.partition), owner, task)
+        return backing.system.written(StreamPartition(backing.topic, partition.partition), owner, task)
 
     def ensure(self, stream: str, partitions: int, now: int) -> None:
         """Create a stream with this many partitions if it is missing; a smaller one in the log grows."""
-        held = self._held[stream]
-        if isinstance(held.system, KafkaCluster):
-            held.system.ensure(held.topic, partitions, held.use, held.retention)
-        if not isinstance(held.system, EmbeddedLog):
+        backing = self._held[stream]
+        if isinstance(backing.system, KafkaCluster):
+            backing.system.ensure(backing.topic, partitions, backing.use, backing.retention)
+        if not isinstance(backing.system, EmbeddedLog):
             return
-        if held.system.has(held.topic) and held.system.meta(held.topic).partitions < partitions:
-            held.system.grow(held.topic, partitions)
-        held.system.ensure(held.topic, partitions, now=now)
+        if backing.system.has(backing.topic) and backing.system.meta(backing.topic).partitions < partitions:
+            backing.system.grow(backing.topic, partitions)
+        backing.system.ensure(backing.topic, partitions, now=now)
 
     def begin(self, streams: Sequence[str], who: AttemptId, slots: int, owner: str) -> EarlierWrites:
         """From now on, refuse writes to these streams by earlier attempts; return what those have written.
@@ -269,12 +269,12 @@ class Streams:
         kafkas: dict[str, KafkaCluster] = {}
         logs: dict[str, EmbeddedLog] = {}
         for stream in streams:
-            held = self._written(stream)
-            if isinstance(held.system, EmbeddedLog):
-                held.system.fence([held.topic], who.owner, who.number)
-                logs[held.topic] = held.system
-            elif isinstance(held.system, KafkaCluster):
-                kafkas[held.system.settings.system] = held.system
+            backing = self._written(stream)
+            if isinstance(backing.system, EmbeddedLog):
+                backing.system.fence([backing.topic], who.owner, who.number)
+                logs[backing.topic] = backing.system
+            elif isinstance(backing.system, KafkaCluster):
+                kafkas[backing.system.settings.system] = backing.system
         # After all fences: from now on nothing is added.
         log_markers = [pair for topic, log in logs.items() for pair in log.markers(topic, who.owner).items()]
         return EarlierWrites(
@@ -286,40 +286,42 @@ class Streams:
         """Return the limits of these streams' topics, by Kafka system."""
         topics: dict[KafkaCluster, list[str]] = {}
         for stream in streams:
-            held = self._held[stream]
-            if isinstance(held.system, KafkaCluster):
-                topics.setdefault(held.system, []).append(held.topic)
+            backing = self._held[stream]
+            if isinstance(backing.system, KafkaCluster):
+                topics.setdefault(backing.system, []).append(backing.topic)
         return {system.settings.system: system.limits_of(names) for system, names in topics.items()}
 
     def record_limit(self, stream: str) -> RecordLimit | None:
         """Return how large a record of a stream may be, or None if there is no limit."""
-        held = self._held[stream]
-        return held.system.record_limit(held.topic) if isinstance(held.system, KafkaCluster) else None
+        backing = self._held[stream]
+        return backing.system.record_limit(backing.topic) if isinstance(backing.system, KafkaCluster) else None
 
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
         """Take everything before these positions as processed for good: publish the positions and clean up."""
         offsets_by_cluster: dict[KafkaCluster, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
         for partition, offset in positions.items():
-            held = self._held.get(partition.stream)
-            if held is not None and isinstance(held.system, KafkaCluster):
-                read, own_offsets = offsets_by_cluster.setdefault(held.system, ({}, {}))
-                (own_offsets if held.use is TopicUse.INTERMEDIATE else read)[held.topic, partition.partition] = offset
+            backing = self._held.get(partition.stream)
+            if backing is not None and isinstance(backing.system, KafkaCluster):
+                read, own_offsets = offsets_by_cluster.setdefault(backing.system, ({}, {}))
+                (own_offsets if backing.use is TopicUse.INTERMEDIATE else read)[backing.topic, partition.partition] = (
+                    offset
+                )
         for system, (read, own_offsets) in offsets_by_cluster.items():
             system.tidy(read, own_offsets)
 
     def partitions(self, stream: str) -> int | None:
         """Return the number of partitions of a stream in its system, or None if it does not exist yet."""
-        held = self._held[stream]
-        if isinstance(held.system, EmbeddedLog):
-            return held.system.meta(held.topic).partitions if held.system.has(held.topic) else None
+        backing = self._held[stream]
+        if isinstance(backing.system, EmbeddedLog):
+            return backing.system.meta(backing.topic).partitions if backing.system.has(backing.topic) else None
         return len(self.bounds([stream]))
 
     def _written(self, stream: str) -> _Held:
-        held = self._held[stream]
-        if isinstance(held.system, Generator):
+        backing = self._held[stream]
+        if isinstance(backing.system, Generator):
             message = f"stream {stream} can't be written: its system makes rows up; move it to a log system"
             raise UserActionError(message, code="ReadOnlyError")
-        return held
+        return backing
 
 
 def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
@@ -329,5 +331,5 @@ def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
     return planned.role == "intermediate" and declared.event_time is None
 
 
-def _in(held: _Held, offset_range: OffsetRange) -> OffsetRange:
-    return offset_range._replace(partition=StreamPartition(held.topic, offset_range.partition.partition))
+def _in(backing: _Held, offset_range: OffsetRange) -> OffsetRange:
+    return offset_range._replace(partition=StreamPartition(backing.topic, offset_range.partition.partition))

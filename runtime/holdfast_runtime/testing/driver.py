@@ -213,8 +213,8 @@ class TestDriver:
         """Run this many batches, fewer if there is nothing left to do."""
         results: list[BatchResult] = []
         with self._names.explaining():
-            while len(results) < batches and (result := self._batch()) is not None:
-                results.append(result)
+            while len(results) < batches and (batch_result := self._batch()) is not None:
+                results.append(batch_result)
         return tuple(results)
 
     def run_until_idle(self) -> tuple[BatchResult, ...]:
@@ -333,9 +333,9 @@ class TestDriver:
             raise TestMisuseError(message)
         # A batch that fails ends its attempt.
         self._dead = True
-        result = self._planned_and_run()
+        batch_result = self._planned_and_run()
         self._dead = False
-        return result
+        return batch_result
 
     def _planned_and_run(self) -> BatchResult | None:
         unfinished = self._history.unfinished() if self._standing.first else None

@@ -86,11 +86,11 @@ def _place(record_schema: pa.Schema, field: pa.Field) -> int | None:
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        made = column.cast(field.type)
-        made.validate()  # what pyarrow makes of arrays of nulls can be invalid
+        cast_column = column.cast(field.type)
+        cast_column.validate()  # what pyarrow makes of arrays of nulls can be invalid
     except pa.ArrowException:
         _refuse(f"field {field.name} should be {field.type}, found {column.type} with values that do not fit")
-    return made
+    return cast_column
 
 
 def kindred(actual: pa.DataType, expected: pa.DataType) -> bool:

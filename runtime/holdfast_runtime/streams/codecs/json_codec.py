@@ -76,27 +76,27 @@ class JsonCodec:
 
     def _judged(self, block: pa.BinaryArray) -> tuple[pa.RecordBatch, list[int], list[tuple[int, str]]]:
         pieces: list[pa.RecordBatch] = []
-        made: list[dict[str, Any]] = []
+        row_dicts: list[dict[str, Any]] = []
         fitting: list[int] = []
         unfit: list[tuple[int, str]] = []
         for place, raw in enumerate(block.to_pylist()):
             try:
-                made.append(self._judge(raw))
+                row_dicts.append(self._judge(raw))
             except UnfitError as error:
                 # With other neighbours, the fast reader may have accepted the record; then it must be good here too.
                 row = self._reader.read_alone(block.slice(place, 1)) if self._reader and not error.sure else None
                 if row is None:
                     unfit.append((place, str(error)))
                     continue
-                pieces += [self._rows(made), row]
-                made = []
+                pieces += [self._rows(row_dicts), row]
+                row_dicts = []
             fitting.append(place)
-        return stacked([*pieces, self._rows(made)], self.schema, RECORDS), fitting, unfit
+        return stacked([*pieces, self._rows(row_dicts)], self.schema, RECORDS), fitting, unfit
 
-    def _rows(self, made: list[dict[str, Any]]) -> pa.RecordBatch:
+    def _rows(self, row_dicts: list[dict[str, Any]]) -> pa.RecordBatch:
         if not self.schema.names:
-            return pa.RecordBatch.from_struct_array(pa.array(made, pa.struct([])))
-        columns = [pa.array([row[field.name] for row in made], field.type) for field in self.schema]
+            return pa.RecordBatch.from_struct_array(pa.array(row_dicts, pa.struct([])))
+        columns = [pa.array([row[field.name] for row in row_dicts], field.type) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

@@ -53,13 +53,13 @@ class UnfitError(Exception):
 
 def judge_of(schema: pa.Schema) -> Callable[[bytes], dict[str, Any]]:
     """Return a function from a record to the values of its columns; it raises `UnfitError`."""
-    read = {field.name: reader_of(field.type) for field in schema}
+    readers = {field.name: reader_of(field.type) for field in schema}
 
     def judge(raw: bytes) -> dict[str, Any]:
         tree = parsed(raw)
         if type(tree) is not dict:
             raise UnfitError(f"the value is {shown(tree)}; a record is one JSON object")  # noqa: EM102
-        return {name: _value(read[name], tree.get(name), name) for name in read}
+        return {name: _value(readers[name], tree.get(name), name) for name in readers}
 
     return judge
 
@@ -256,14 +256,14 @@ def _by_text(
                 if pa.types.is_timestamp(kind) and USUAL.match(value):
                     return (datetime.fromisoformat(value) - EPOCH) // MICROSECOND
                 if number:
-                    made = from_millis(pa.array([int(value)], pa.int64()), kind)
+                    converted = from_millis(pa.array([int(value)], pa.int64()), kind)
                 else:
-                    made = convert(pa.array([value], pa.string()), kind)
+                    converted = convert(pa.array([value], pa.string()), kind)
             except (pa.ArrowInvalid, ValueError, OverflowError, UnicodeEncodeError):
                 _wrong(path, expected, value)
-            if outside_years(made, path) is not None:
+            if outside_years(converted, path) is not None:
                 _wrong(path, f"{expected}, in the years 1 to 9999", value)
-            return made[0].as_py() if pa.types.is_binary(kind) else made[0].value
+            return converted[0].as_py() if pa.types.is_binary(kind) else converted[0].value
 
         return read
 

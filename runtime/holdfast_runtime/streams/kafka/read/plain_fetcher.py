@@ -148,8 +148,8 @@ class _Client:
 
     def _take(self, most: int) -> list[Message]:
         if self._held:
-            held, self._held = self._held, []
-            return held
+            remaining, self._held = self._held, []
+            return remaining
         # With a timeout, `consume` would wait for all of it unless it gets as many messages as allowed.
         messages = self.consumer.consume(min(most, _MOST), 0)
         if not messages and (first := self.consumer.poll(_NAP)) is not None:

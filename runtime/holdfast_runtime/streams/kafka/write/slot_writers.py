@@ -62,12 +62,12 @@ class TransactionalWriter:
         """Write what has not been written; everything is written when this returns."""
         deadline = time.monotonic() + _PATIENCE
         while True:
-            held = self._held.get(sender) or self._opened(sender)
-            left = self._left(held.turns, writes)
+            session = self._held.get(sender) or self._opened(sender)
+            left = self._left(session.turns, writes)
             if not left:
                 return
             try:
-                self._transact(sender, held, left, at)
+                self._transact(sender, session, left, at)
             except TakenOverError as error:
                 self._dropped(sender)
                 if time.monotonic() > deadline:
@@ -102,8 +102,8 @@ class TransactionalWriter:
             self.markers.close()
         took = (time.monotonic() - began) * 1000
         _LOG.debug("system %s: slot %d is written by this process (%.0f ms)", self.settings.system, sender.slot, took)
-        self._held[sender] = held = _Held(producer, turns)
-        return held
+        self._held[sender] = session = _Held(producer, turns)
+        return session
 
     def _check_newest(self, who: AttemptId) -> None:
         last = self._notes(who.app, ATTEMPTS, lambda notes: notes.newest)
@@ -122,8 +122,8 @@ class TransactionalWriter:
                 return picked
         return None
 
-    def _transact(self, sender: AttemptSlot, held: _Held, writes: Writes, at: WriteHook) -> None:
-        producer = held.producer
+    def _transact(self, sender: AttemptSlot, session: _Held, writes: Writes, at: WriteHook) -> None:
+        producer = session.producer
         turns = {marker.task: marker for parts in writes.values() for _, marker in parts}
         producer.begin()
         at("transaction begun")
@@ -135,7 +135,7 @@ class TransactionalWriter:
         at("transaction filled")
         producer.commit()
         at("transaction committed")
-        held.turns |= turns
+        session.turns |= turns
 
     def _left(self, turns: TaskMarkers, writes: Writes) -> dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]]:
         left: dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]] = {}
@@ -147,9 +147,9 @@ class TransactionalWriter:
         return left
 
     def _dropped(self, sender: AttemptSlot) -> None:
-        held = self._held.pop(sender, None)
-        if held is not None:
-            held.producer.close()
+        session = self._held.pop(sender, None)
+        if session is not None:
+            session.producer.close()
 
 
 _IN_ORDER = {"enable.idempotence": "true"}
