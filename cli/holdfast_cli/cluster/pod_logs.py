@@ -114,8 +114,8 @@ def attempts_in(pods: Iterable[Mapping[str, Any]]) -> tuple[tuple[PodLog, ...], 
         if pod.attempt is not None and label is not None:
             log = PodLog(label, pod.attempt, str(labels.get(APP_ID_LABEL)), pod)
             logs_by_attempt.setdefault((log.run, log.attempt), []).append(log)
-    made = [tuple(sorted(logs, key=_by_label)) for logs in logs_by_attempt.values()]
-    return tuple(sorted(made, key=lambda logs: max(log.order for log in logs)))
+    attempts = [tuple(sorted(logs, key=_by_label)) for logs in logs_by_attempt.values()]
+    return tuple(sorted(attempts, key=lambda logs: max(log.order for log in logs)))
 
 
 def _by_label(log: PodLog) -> tuple[int, int]:

@@ -29,21 +29,21 @@ _KIND = "StreamApp"
 
 def fix(file: AppFile, app: StreamApp, facts: PlanningFacts) -> int:
     """Print the repaired file; report on stderr what was repaired and what is left. Return the exit code."""
-    result = apply_all_repairs(app, facts)
+    repaired = apply_all_repairs(app, facts)
     text = file.text
-    if result.repairs:
-        text = repaired_text(file, result.repairs)
-        _check(file, text, result.app)
-    for repair in result.repairs:
+    if repaired.repairs:
+        text = repaired_text(file, repaired.repairs)
+        _check(file, text, repaired.app)
+    for repair in repaired.repairs:
         _say(f"repaired: {repair.summary}")
-    for problem in result.plan.problems:
+    for problem in repaired.plan.problems:
         _say(f"left: {_finding(problem)}")
     known_before = {warning.order for warning in plan(app, facts).warnings}
-    for warning in result.plan.warnings:
+    for warning in repaired.plan.warnings:
         if warning.order not in known_before:
             _say(f"warning: {_finding(warning)}")
     sys.stdout.write(text)
-    return 0 if result.plan.valid else _REJECTED
+    return 0 if repaired.plan.valid else _REJECTED
 
 
 def repaired_text(file: AppFile, repairs: tuple[Repair, ...]) -> str:
@@ -128,9 +128,9 @@ def _own_copy(written: CommentedSeq) -> CommentedSeq:
 def _flow(tree: Any) -> Any:
     """Return the tree in YAML's one-line style."""
     if isinstance(tree, dict):
-        made = CommentedMap({key: _flow(value) for key, value in tree.items()})
-        made.fa.set_flow_style()
-        return made
+        mapping = CommentedMap({key: _flow(value) for key, value in tree.items()})
+        mapping.fa.set_flow_style()
+        return mapping
     if isinstance(tree, list):
         items = CommentedSeq([_flow(item) for item in tree])
         items.fa.set_flow_style()

@@ -47,8 +47,8 @@ def topic_counts(
         streams = [s for s in app.spec.streams if s.system == system.name and s.name not in option_counts]
         if system.kafka is None or not streams:
             continue
-        its = _with_texts({**system.kafka.config, **config}, config)
-        answers = _ask(system.name, system.kafka.bootstrap_servers, its, streams, timeout)
+        system_config = _with_texts({**system.kafka.config, **config}, config)
+        answers = _ask(system.name, system.kafka.bootstrap_servers, system_config, streams, timeout)
         counts |= {stream.name: answers[stream.topic or stream.name] for stream in streams}
     return counts
 

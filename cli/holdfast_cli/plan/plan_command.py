@@ -96,9 +96,9 @@ def run(options: argparse.Namespace) -> int:
     if options.fix:
         return fix(file, file.app, facts)
     app = file.app
-    result = safely(lambda: plan(app, facts))
-    _print(file.app, file, result, facts, options)
-    return 0 if result.valid else _REJECTED
+    app_plan = safely(lambda: plan(app, facts))
+    _print(file.app, file, app_plan, facts, options)
+    return 0 if app_plan.valid else _REJECTED
 
 
 def _known(app: StreamApp, options: argparse.Namespace) -> PlanningFacts:
@@ -138,15 +138,15 @@ def _json(path: str) -> object:
     return tree
 
 
-def _print(app: StreamApp, file: AppFile, result: Plan, facts: PlanningFacts, options: argparse.Namespace) -> None:
+def _print(app: StreamApp, file: AppFile, app_plan: Plan, facts: PlanningFacts, options: argparse.Namespace) -> None:
     if options.output == "text":
-        print_plan(file, result, facts, color=options.color, wide=options.wide)
+        print_plan(file, app_plan, facts, color=options.color, wide=options.wide)
     elif options.output == "json":
-        print_json(plan_json(result))
+        print_json(plan_json(app_plan))
     else:
         from holdfast.planning.picture.formats import draw  # noqa: PLC0415 - rarely needed
 
-        text = draw(options.output, result, app)
+        text = draw(options.output, app_plan, app)
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
 
 

@@ -210,8 +210,8 @@ def _verdict(plan: Plan) -> Text:
         return styled(("rejected", "bold red"), f": {many(len(plan.problems), 'problem')}{warnings}")
     roles = [stream.role for stream in plan.streams]
     parts = [many(roles.count("input"), "input"), many(len(plan.steps), "step"), many(len(plan.tasks), "task")]
-    if made := roles.count("intermediate"):
-        parts.insert(1, many(made, "intermediate stream"))
+    if intermediates := roles.count("intermediate"):
+        parts.insert(1, many(intermediates, "intermediate stream"))
     return styled(("valid", "bold green"), f": {', '.join(parts)}{warnings}")
 
 

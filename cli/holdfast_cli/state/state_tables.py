@@ -48,18 +48,29 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
         print_json(tree)
         return
     # Most apps have no such tables, and their lines stay short.
-    of_runs = any(each["runs"] is not None for task_tree in tasks for each in task_tree["tables"])
+    of_runs = any(table_tree["runs"] is not None for task_tree in tasks for table_tree in task_tree["tables"])
     more = _OF_RUNS if of_runs or shared else ()
     names = ("KEYS", *(name.upper() for name in more), *_NUMBERS[1:])
     table = TextTable("TASK", "TABLE", *names, "FROM", right=names)
     for task_tree in tasks:
         source = task_tree["from"] if task_tree["why"] is None else f"{task_tree['from']} ({task_tree['why']})"
-        for each in task_tree["tables"] or [{"name": "-", "keys": 0, "bytes": 0}]:
-            cells = [*(each.get(name) for name in ("keys", *more, "bytes")), task_tree["batch"], task_tree["epoch"]]
-            table.add(task_tree["task"], each["name"], *("-" if cell is None else str(cell) for cell in cells), source)
-    for each in shared:
-        cells = [*(each.get(name) for name in ("keys", *more, "bytes")), each["batch"], None]
-        table.add("(location)", each["name"], *("-" if cell is None else str(cell) for cell in cells), each["from"])
+        for table_tree in task_tree["tables"] or [{"name": "-", "keys": 0, "bytes": 0}]:
+            cells = [
+                *(table_tree.get(name) for name in ("keys", *more, "bytes")),
+                task_tree["batch"],
+                task_tree["epoch"],
+            ]
+            table.add(
+                task_tree["task"], table_tree["name"], *("-" if cell is None else str(cell) for cell in cells), source
+            )
+    for table_tree in shared:
+        cells = [*(table_tree.get(name) for name in ("keys", *more, "bytes")), table_tree["batch"], None]
+        table.add(
+            "(location)",
+            table_tree["name"],
+            *("-" if cell is None else str(cell) for cell in cells),
+            table_tree["from"],
+        )
     table.print(screen(color))
     for task_tree in tasks:
         for damaged in task_tree["damaged"]:
