@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.keys import crc32, murmur2, place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
+from holdfast_runtime.streams.record_keys import crc32, murmur2, place, split
 from holdfast_runtime.streams.records import Marker, OffsetRange, written_batch
 
 RUNS = 41

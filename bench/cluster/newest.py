@@ -16,7 +16,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from holdfast_runtime.streams.kafka.client.connection import QUIET
-from holdfast_runtime.streams.keys import place
+from holdfast_runtime.streams.record_keys import place
 from tests.kafka.counted import Counted
 from tests.kafka.load import Load, kept
 from tests.waiting import wait_until

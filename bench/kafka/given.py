@@ -21,7 +21,7 @@ from bench.engine.answers import digest, until
 from bench.engine.data import COUNTED, KEPT, PAID, Clicks, Orders, Visits
 from bench.engine.files import hexadecimal, records, stamps, text
 from bench.kafka.topics import TIME, contents, filler
-from holdfast_runtime.streams.keys import place, split
+from holdfast_runtime.streams.record_keys import place, split
 from holdfast_runtime.streams.records import written_batch
 
 PARTITIONS = 4

@@ -37,7 +37,7 @@ from bench.kafka.jars import jars
 from bench.kafka.streams import command
 from bench.kafka.topics import Filler, filler
 from bench.kafka.ways import ALO, EOS, Work, removed
-from holdfast_runtime.streams.keys import place, split
+from holdfast_runtime.streams.record_keys import place, split
 from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import Broker
 

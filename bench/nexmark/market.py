@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from bench.engine.files import cached, dated
 from bench.nexmark.events import KINDS, Nexmark, side_input
-from holdfast_runtime.streams.keys import key_bytes, place, split
+from holdfast_runtime.streams.record_keys import key_bytes, place, split
 
 PARTS = 2
 """Partitions of a stream, and files of one of its batches."""

@@ -12,7 +12,7 @@ itself reads no clock. Must not be imported by steps, or by anything that a repl
 import time
 from dataclasses import dataclass
 
-from holdfast.moments import time_span
+from holdfast.times import time_span
 
 TOLERATED = 60_000
 """Milliseconds. Smaller jumps, as NTP makes them, are followed; after one back, the batch clock waits for that long."""

@@ -14,7 +14,7 @@ from bench.cluster.newest import BLOB, MARK, Rows, key_in
 from bench.cluster.report import merged, table
 from bench.cluster.stock import account, deployment, executor_template, settings
 from bench.cluster.subject import BLOB_BYTES
-from holdfast_runtime.streams.keys import place
+from holdfast_runtime.streams.record_keys import place
 from tests.kind.installed import LOST_AFTER
 
 _ASKED = Asked(state_mb=200, restarts=20, seed=8)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
-from holdfast.moments import stamp
 from holdfast.protocol.names import app_id, attempt_name, executor_set
+from holdfast.times import stamp
 from holdfast_cli.cluster.app import AppUnknownError, app_of
 from holdfast_cli.cluster.logs_command import show_once
 from holdfast_cli.cluster.pod_logs import (

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from holdfast.moments import event_moment, exact_span, file_moment, time_span
 from holdfast.spec.values import millis
+from holdfast.times import event_moment, exact_span, file_moment, time_span
 from holdfast_cli.cluster.app import read_app, read_apps
 from holdfast_cli.cluster.status_view import print_app, print_apps
 from holdfast_cli.output.amounts import rate, size, span

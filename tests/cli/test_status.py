@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from holdfast.errors import UserActionError
-from holdfast.moments import stamp
 from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.protocol.names import assignment_name, attempt_name, report_name
+from holdfast.times import stamp
 from holdfast_cli.cluster.app import (
     APPS,
     CONFIG_MAPS,

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from ruamel.yaml import YAML
 
-from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.record_keys import place, split
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 from tests.engine.file_tables import filed, put
 from tests.engine.runs import Run

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import ControlMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
-from holdfast.moments import micros
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import micros
 from holdfast_runtime.slot.program import ClockSource
 from holdfast_runtime.slot.row_marks import marked_rows
 from holdfast_runtime.slot.task_clock import ClockInput

@@ -18,7 +18,7 @@ from holdfast.spec.streams import Partitioner
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.read.fetcher import READER, make_fetcher
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
-from holdfast_runtime.streams.keys import place, split
+from holdfast_runtime.streams.record_keys import place, split
 from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import JVM, Broker, kafka_jars
 from tests.kafka.sent import seen_by_partition, settings_of

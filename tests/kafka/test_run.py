@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ResourceType,
 )
 
-from holdfast_runtime.streams.keys import misplaced
+from holdfast_runtime.streams.record_keys import misplaced
 from tests.engine.runs import KEYS, Run, check_rows
 from tests.kafka.broker import Broker
 from tests.kafka.counted import Counted

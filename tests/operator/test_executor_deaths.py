@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.moments import stamp
 from holdfast.protocol.names import ATTEMPT_LABEL, executor_set
 from holdfast.protocol.pods import MAIN, PodState, pod_state
 from holdfast.reasons import Reason
+from holdfast.times import stamp
 from holdfast_operator.decide.decision import Decision, LookAgain
 from tests.operator.apps import LIMITS, NOW, app, decided, driver, report, seen, started
 

@@ -3,9 +3,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.moments import moment, stamp
 from holdfast.protocol.names import MAX_APP_ID, app_id, attempt_name, executor_set
 from holdfast.reasons import Reason
+from holdfast.times import moment, stamp
 from holdfast_operator.decide.conditions import CONDITION_TYPES, updated_conditions
 
 apps = st.from_regex(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", fullmatch=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any, NamedTuple
 
-from holdfast.moments import Micros, floor_millis, micros
 from holdfast.spec.values import millis
+from holdfast.times import Micros, floor_millis, micros
 from tests.pipelines.functions import GAP
 
 Tree = Mapping[str, Any]

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import PlanningFailedError, safely
 from holdfast.planning.checks import MOST_EXPLAINED
-from holdfast.planning.flow import MOST_COLUMNS, MOST_SQL
+from holdfast.planning.known_columns import MOST_COLUMNS, MOST_SQL
 from holdfast.planning.plan import Plan, plan
 from holdfast.planning.problems import MOST_LETTERS, MOST_PROBLEMS
 from holdfast.planning.sql.expressions import Scope, check_filter, check_select

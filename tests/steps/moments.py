@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from holdfast.moments import MICROS_PER_MILLI, micros
+from holdfast.times import MICROS_PER_MILLI, micros
 
 _BEYOND = st.sampled_from([0, 0, 0, 1, 400, 999]) | st.integers(0, MICROS_PER_MILLI - 1)
 

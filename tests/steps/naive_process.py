@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.moments import micros
+from holdfast.times import micros
 from holdfast_runtime.steps.context import StepClock
 
 Found = list[tuple[dict[str, Any], int | None]]

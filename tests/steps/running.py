@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.moments import MICROS_PER_MILLI
 from holdfast.spec.steps import Process
+from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
 from tests.steps.memory import MemoryTables, listed, timed

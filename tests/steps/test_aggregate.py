@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
-from holdfast.moments import MICROS_PER_MILLI
 from holdfast.planning.aggregation import AggregateCall, Aggregation
 from holdfast.spec.steps import Aggregate
+from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.timed_rows import TimedRows

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.moments import MICROS_PER_MILLI
 from holdfast.spec.steps import Deduplicate
+from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.timed_rows import TimedRows

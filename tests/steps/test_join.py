@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.moments import MICROS_PER_MILLI, micros
 from holdfast.planning.join_columns import JoinColumn
+from holdfast.times import MICROS_PER_MILLI, micros
 from holdfast_runtime.columns import key_columns
 from holdfast_runtime.columns.sorted_hashes import CHUNK
 from holdfast_runtime.state.errors import StateUnreadableError

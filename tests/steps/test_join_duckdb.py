@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.moments import MICROS_PER_MILLI, micros
 from holdfast.planning.join_columns import JoinColumn
+from holdfast.times import MICROS_PER_MILLI, micros
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.joins import side_buffer
 from holdfast_runtime.steps.joins.join import JoinStep

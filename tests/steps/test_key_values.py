@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader, key_groups
 from holdfast_runtime.steps.keyed.row_dicts import row_dicts
-from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.record_keys import key_bytes
 from tests.steps.memory import timed
 
 MOMENTS = st.integers(-62135596800000000, 253402300799999999).map(

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from holdfast.control.messages import EARLIEST, END_OF_TIME
-from holdfast.moments import FARTHEST, micros
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import FARTHEST, micros
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.late_rows import late_letters
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows

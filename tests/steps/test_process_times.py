@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.moments import FARTHEST
+from holdfast.times import FARTHEST
 from holdfast_runtime.steps.failures import UserFunctionError
 from tests.steps.memory import MemoryTables
 from tests.steps.running import NOON, Running, count, rows_of, values

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.moments import micros
 from holdfast.spec.steps import Process
+from holdfast.times import micros
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows

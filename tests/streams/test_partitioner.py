@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.spec.streams import Partitioner
-from holdfast_runtime.streams.keys import crc32, misplaced, murmur2, place, split
+from holdfast_runtime.streams.record_keys import crc32, misplaced, murmur2, place, split
 from holdfast_runtime.streams.records import written_batch
 from tests.tasks import murmur2 as reference
 

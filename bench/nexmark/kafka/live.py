@@ -20,7 +20,7 @@ from bench.kafka.topics import filler
 from bench.nexmark.events import EPOCH, Nexmark
 from bench.nexmark.kafka.topics import encoded
 from bench.nexmark.market import KEYS, PARTS
-from holdfast_runtime.streams.keys import key_bytes, place, split
+from holdfast_runtime.streams.record_keys import key_bytes, place, split
 
 STEP = 0.01
 """Seconds between two sendings."""

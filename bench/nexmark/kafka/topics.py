@@ -16,7 +16,7 @@ from pyarrow import json
 from bench.kafka.topics import contents, filler
 from bench.nexmark.market import AHEAD, KEYS, PARTS, Market
 from holdfast_runtime.streams.codecs import JsonCodec
-from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.record_keys import key_bytes
 from tests.kafka.broker import Broker
 
 STREAMS = ("person", "auction", "bid")

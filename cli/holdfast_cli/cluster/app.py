@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError, UserActionError
-from holdfast.moments import moment
 from holdfast.protocol.assignment import (
     ASSIGNMENT_KEY,
     Assignment,
@@ -26,6 +25,7 @@ from holdfast.protocol.names import REPORT_LABEL, assignment_name, attempt_name,
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Condition, Status
 from holdfast.suggest import did_you_mean
+from holdfast.times import moment
 from holdfast.trees import Tree
 from holdfast_cli.output.screen import one_line
 

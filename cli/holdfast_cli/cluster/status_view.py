@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast.moments import moment
 from holdfast.placement.affinity import by_name
 from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition
+from holdfast.times import moment
 from holdfast.trees import Tree
 from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing, UpstreamApp
 from holdfast_cli.output.amounts import count, many, span

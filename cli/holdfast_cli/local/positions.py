@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import AwayError, HoldfastError, UserActionError
-from holdfast.moments import event_moment
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlannedStream
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import event_moment
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.output.screen import TextTable, print_json, screen, styled
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log

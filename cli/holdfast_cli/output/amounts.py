@@ -1,4 +1,4 @@
-"""Human-readable numbers: counts, rates, sizes, durations. Moments are in `holdfast.moments`.
+"""Human-readable numbers: counts, rates, sizes, durations. Moments are in `holdfast.times`.
 
 Must not measure anything.
 """

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.errors import code_of
-from holdfast.moments import event_moment
+from holdfast.times import event_moment
 from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.output.amounts import count, many, rate, size, span
 from holdfast_cli.output.live import LiveView

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.moments import Micros
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.kept_state import state_name
+from holdfast.times import Micros
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader
 from holdfast_runtime.steps.keyed.key_state import TimerKind, Timers, parse_index_key

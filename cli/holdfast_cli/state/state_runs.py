@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.moments import Micros
 from holdfast.spec.kept_state import kept_rows
+from holdfast.times import Micros
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.state.state_rows import StepKeys, plain, row_time
 from holdfast_runtime.state.sorted.view import MOMENT, ReadableTable, RunsView

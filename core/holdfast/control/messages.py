@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.control.runs import WriterRun, WriterTasks
 from holdfast.errors import UserActionError
-from holdfast.moments import MICROS_PER_MILLI
+from holdfast.times import MICROS_PER_MILLI
 
 PAYLOAD_VERSION: Final = 1
 EARLIEST: Final = -(2**63) + 1

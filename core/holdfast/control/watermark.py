@@ -13,8 +13,8 @@ from holdfast.control.messages import ControlMessage
 from holdfast.control.partition_watermark import PartitionWatermark
 from holdfast.control.producers import SOURCE, Delivery, Producers, UntrackedPartitionError
 from holdfast.control.runs import app_of
-from holdfast.moments import event_moment, time_span
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import event_moment, time_span
 
 
 @dataclass(frozen=True, slots=True)

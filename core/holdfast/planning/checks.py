@@ -3,7 +3,7 @@
 They find: cycles; invalid locations; partition counts that are unknown or disagree; steps that need event time but
 get rows without it; rows that are unused, never fed or repeated once per task; two names for one topic; client
 settings that are not allowed. Must not derive anything or ask brokers: it only compares what the other modules found
-with the spec. `rows` checks whether a declared event time fits its columns.
+with the spec. `derived_columns` checks whether a declared event time fits its columns.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,10 +14,10 @@ from holdfast.placement.location import LocationInvalidError, check_location
 from holdfast.placement.state_disk import DiskSharing, StateDisk, names_several_disks, state_disk
 from holdfast.planning.graph import Graph
 from holdfast.planning.key_needs import KeyNeed
-from holdfast.planning.keys import Spread
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching, paths_to
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
 from holdfast.planning.repair_search import PlanDraft, find_repair
+from holdfast.planning.spread import Spread
 from holdfast.protocol.pods import STATE_FOLDER
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec

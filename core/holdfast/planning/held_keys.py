@@ -8,8 +8,8 @@ streams in more or fewer partitions; whether a stream may grow is for `holdfast.
 from collections.abc import Iterable, Mapping
 
 from holdfast.planning.key_needs import KeyNeed
-from holdfast.planning.keys import OURS, Spread, names_in
 from holdfast.planning.partition_counts import DecidedCount, Reaching
+from holdfast.planning.spread import OURS, Spread, names_in
 from holdfast.spec.edits import COUNT, KEY, ORIGIN, joined_names, shortened, step_path, table_paths
 
 

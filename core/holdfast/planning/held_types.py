@@ -6,7 +6,7 @@ not know how state is stored, nor judge a change: `spec.kept_state` does.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.planning.flow import Flow, comparable
+from holdfast.planning.known_columns import Flow, comparable
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.spec.app import AppSpec
 from holdfast.spec.edits import held_path, joined_names, shortened, table_paths

@@ -7,10 +7,10 @@ Each problem names the side that is wrong, because that is the side to repartiti
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph
-from holdfast.planning.keys import Spread, feeds_of, names_in
+from holdfast.planning.known_columns import Flow
 from holdfast.planning.problems import Problem
+from holdfast.planning.spread import Spread, feeds_of, names_in
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Step
 

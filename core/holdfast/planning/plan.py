@@ -27,17 +27,17 @@ from holdfast.planning.checks import (
     unused_rows,
     with_repairs,
 )
-from holdfast.planning.flow import Flow
+from holdfast.planning.derived_columns import flow_rows
 from holdfast.planning.graph import Graph, build_graph
 from holdfast.planning.held_keys import held_keys
 from holdfast.planning.held_types import held_types
 from holdfast.planning.key_needs import key_problems, key_warnings, needs
-from holdfast.planning.keys import Spread, follow_keys
+from holdfast.planning.known_columns import Flow
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, KnownCounts, Reaching, decide_counts, join_sets
 from holdfast.planning.problems import Problem, Repair, apply_repair, shown_problems
 from holdfast.planning.repair_search import PlanDraft
-from holdfast.planning.rows import flow_rows
 from holdfast.planning.run_checks import code_problems, given_up, state_problems
+from holdfast.planning.spread import Spread, follow_keys
 from holdfast.planning.state_growth import kept_for_ever, keyed_otherwise, many_panes
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks, task_rules
 from holdfast.planning.types.spark_types import OPEN, RowType

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.planning.flow import Flow
+from holdfast.planning.derived_columns import flow_rows
 from holdfast.planning.graph import Graph, build_graph, makes_stream
 from holdfast.planning.key_needs import Arm, KeyNeed, NeedSide, contained, key_problems, needs
-from holdfast.planning.keys import OURS, Spread, follow_keys, names_in
+from holdfast.planning.known_columns import Flow
 from holdfast.planning.partition_counts import DecidedCount, KnownCounts, Reaching, decide_counts, join_sets
 from holdfast.planning.problems import NewStep, Repair, Rewire, apply_repair, repair_yaml
-from holdfast.planning.rows import flow_rows
+from holdfast.planning.spread import OURS, Spread, follow_keys, names_in
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 

@@ -7,9 +7,8 @@ Must not refuse anything: whether it fits is for who knows the data.
 from collections.abc import Iterator
 from math import ceil, gcd, log2
 
-from holdfast.moments import exact_span
-from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph
+from holdfast.planning.known_columns import Flow
 from holdfast.planning.problems import ExpressionError, Problem, listed
 from holdfast.planning.sql.aggregate_calls import (
     COLLECTING,
@@ -25,6 +24,7 @@ from holdfast.planning.types.spark_types import SparkType
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Aggregate, Step
 from holdfast.spec.values import millis
+from holdfast.times import exact_span
 
 MOST_PANES = 1_000
 """Panes of one window above which a warning says so."""

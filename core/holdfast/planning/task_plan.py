@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from holdfast.placement.assignment import MovedTask, assign, moved_tasks
 from holdfast.planning.graph import Graph
-from holdfast.planning.keys import Spread
 from holdfast.planning.partition_counts import DecidedCount, Reaching
 from holdfast.planning.problems import Problem
+from holdfast.planning.spread import Spread
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_streams import StreamNames

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
-from holdfast.planning.flow import Flow, Passes
 from holdfast.planning.graph import Graph
+from holdfast.planning.known_columns import Flow, Passes
 from holdfast.planning.problems import Problem, listed
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Aggregate, Step

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.attempt_number import plain_attempt
-from holdfast.moments import moment
 from holdfast.one_line import one_line
 from holdfast.protocol.names import ATTEMPT_LABEL, ROLE_LABEL
+from holdfast.times import moment
 
 
 class PodPhase(StrEnum):

@@ -14,8 +14,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from holdfast.errors import UserActionError
-from holdfast.moments import exact_span, time_span
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import exact_span, time_span
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ conditions already showed gives none, even if numbers in its message change. Mus
 
 from collections.abc import Mapping
 
-from holdfast.moments import moment, stamp
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition, Rollback, Status
+from holdfast.times import moment, stamp
 from holdfast_operator.decide.decision import (
     Action,
     ConditionUpdates,

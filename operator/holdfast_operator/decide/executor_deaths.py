@@ -9,10 +9,10 @@ what their events are about keeps them to one. Must not know whether an event wa
 
 from dataclasses import dataclass
 
-from holdfast.moments import time_span
 from holdfast.one_line import one_line
 from holdfast.protocol.pods import ContainerEnd, PodState
 from holdfast.reasons import Reason
+from holdfast.times import time_span
 from holdfast_operator.decide.decision import OperatorEvent
 from holdfast_operator.decide.facts import DecisionLimits
 

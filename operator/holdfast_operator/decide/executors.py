@@ -8,7 +8,6 @@ the placement record. Must not read anything.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.moments import moment
 from holdfast.placement.assignment import assign
 from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.pods import PodState
@@ -16,6 +15,7 @@ from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status, StreamApp
 from holdfast.tasks.record import PlacementRecord
+from holdfast.times import moment
 from holdfast_operator.decide.conditions import (
     unreadable,
 )

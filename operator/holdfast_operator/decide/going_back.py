@@ -7,11 +7,11 @@ the newest until the app is changed. "Once" follows: an attempt of the spec that
 not read specs.
 """
 
-from holdfast.moments import time_span
 from holdfast.one_line import one_line
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Rollback
+from holdfast.times import time_span
 from holdfast_operator.decide.attempt_endings import FAILURES, AttemptEnding, AttemptOutcome
 from holdfast_operator.decide.facts import AppFinding, Case, Unknown
 from holdfast_operator.decide.running_checks import LivingDriver, obstacle

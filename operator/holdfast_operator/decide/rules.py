@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.attempt_number import LAST_ATTEMPT
-from holdfast.moments import moment
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
 from holdfast.tasks.record import PlacementRecord
+from holdfast.times import moment
 from holdfast_operator.decide import with_driver
 from holdfast_operator.decide.attempt_endings import FAILURES, AttemptOutcome
 from holdfast_operator.decide.conditions import (

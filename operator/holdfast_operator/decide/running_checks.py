@@ -8,7 +8,6 @@ anything: a driver that waits for its image or a node is left alone, since the w
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from holdfast.moments import time_span
 from holdfast.one_line import one_line
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
@@ -18,6 +17,7 @@ from holdfast.spec.diff import diff
 from holdfast.spec.fields import ChangeCost
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.record import PlacementRecord
+from holdfast.times import time_span
 from holdfast_operator.decide.facts import AppFinding, Case, DecisionLimits
 
 _SHOWN = 5

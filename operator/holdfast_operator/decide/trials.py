@@ -13,12 +13,12 @@ Must not decide whether the attempt has to end.
 
 from dataclasses import dataclass, replace
 
-from holdfast.moments import moment, stamp, time_span
 from holdfast.one_line import one_line
 from holdfast.protocol.names import trial_in
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import PodTrial
+from holdfast.times import moment, stamp, time_span
 from holdfast_operator.decide.attempt_endings import AttemptOutcome, ending_of
 from holdfast_operator.decide.conditions import not_ready
 from holdfast_operator.decide.decision import Action, ConditionUpdates, Decision, EndPod, LookAgain, TryPods

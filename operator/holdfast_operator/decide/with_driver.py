@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from holdfast.attempt_number import LAST_ATTEMPT
-from holdfast.moments import stamp, time_span
 from holdfast.protocol.names import app_id
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import BegunAttempt
 from holdfast.spec.values import millis
+from holdfast.times import stamp, time_span
 from holdfast_operator.decide.attempt_endings import FAILURES, AttemptEnding, AttemptOutcome, ending_of
 from holdfast_operator.decide.conditions import (
     decision,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.moments import moment
+from holdfast.times import moment
 from holdfast.trees import Tree
 
 HOST = "kubernetes.io/hostname"

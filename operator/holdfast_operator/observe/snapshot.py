@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
-from holdfast.moments import moment
 from holdfast.one_line import one_line, printable
 from holdfast.protocol.names import (
     APP_LABEL,
@@ -31,6 +30,7 @@ from holdfast.protocol.names import (
 from holdfast.protocol.pods import PodPhase, PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
+from holdfast.times import moment
 from holdfast.trees import Tree
 from holdfast_operator.cluster import (
     APP,

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.moments import Micros, floor_millis, time_span
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import Micros, floor_millis, time_span
 from holdfast_runtime.segments.graph import CompiledGraph
 
 _SLACK = 60_000

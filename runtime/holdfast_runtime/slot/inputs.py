@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from holdfast.control.producers import Delivery
 from holdfast.errors import UserActionError
-from holdfast.moments import Micros, floor_millis, micros, row_moment, time_span
 from holdfast.spec.streams import EventTime, Stream
 from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import Micros, floor_millis, micros, row_moment, time_span
 from holdfast_runtime.slot.batch_plan import SettledPartition
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.slot.user_records import split_records
@@ -26,7 +26,7 @@ from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_times, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import Indices
-from holdfast_runtime.streams.keys import misplaced
+from holdfast_runtime.streams.record_keys import misplaced
 from holdfast_runtime.streams.records import OffsetRange
 
 

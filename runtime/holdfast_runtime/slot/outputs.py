@@ -22,8 +22,8 @@ from holdfast_runtime.slot.user_records import payload_of, record_times, with_he
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
-from holdfast_runtime.streams.keys import Numbers, key_bytes, place, split
 from holdfast_runtime.streams.markers import AttemptSlot
+from holdfast_runtime.streams.record_keys import Numbers, key_bytes, place, split
 from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, stacked, written_batch
 
 Encode = Callable[[pa.RecordBatch], pa.Array]

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
-from holdfast.moments import Micros, floor_millis
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import Micros, floor_millis
 from holdfast_runtime.progress import BufferedRows, Freed
 from holdfast_runtime.slot.task_clock import PendingMessages
 from holdfast_runtime.steps.context import StepClock

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from holdfast.control.messages import EARLIEST, ControlMessage
 from holdfast.control.watermark import Watermarks
-from holdfast.moments import MICROS_PER_MILLI, micros
+from holdfast.times import MICROS_PER_MILLI, micros
 from holdfast_runtime.slot.program import ClockSource
 from holdfast_runtime.slot.task_clock import ClockInput, is_believed
 from holdfast_runtime.steps.context import UNKNOWN

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from holdfast.control.messages import MICROS_BYTES, RecordKind, UserRecord, decode, user_head
 from holdfast.control.producers import Delivery
-from holdfast.moments import FARTHEST, MICROS_PER_MILLI, floor_millis
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import FARTHEST, MICROS_PER_MILLI, floor_millis
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.records import NO_TIME
 

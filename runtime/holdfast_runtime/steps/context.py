@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.moments import FARTHEST, MICROS_PER_MILLI, micros
+from holdfast.times import FARTHEST, MICROS_PER_MILLI, micros
 
 UNKNOWN = -(2**63)
 """The mark of a row at which there is no watermark yet: no event time is earlier."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.moments import Micros, event_moment, micros, row_moment
+from holdfast.times import Micros, event_moment, micros, row_moment
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.failures import FailedRow, letters_of
 from holdfast_runtime.steps.timed_rows import TimedRows

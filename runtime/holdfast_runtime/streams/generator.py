@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.record_keys import key_bytes
 from holdfast_runtime.streams.records import FETCHED, Marker, OffsetBounds, OffsetRange, check_partition, check_range
 
 Numbers = npt.NDArray[np.int64]

@@ -21,8 +21,8 @@ from holdfast_runtime.slot.user_records import USER_KINDS, payload_of, record_ti
 from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_times
 from holdfast_runtime.streams.codecs.codec import listed
-from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.record_keys import key_bytes, place, split
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 from holdfast_runtime.testing.failures import FeedError, TestMisuseError
 

@@ -31,7 +31,7 @@ from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.key_state import BatchMoment, KeyState
 from holdfast_runtime.steps.keyed.key_table import KeyTable, row_key
 from holdfast_runtime.streams.codecs.codec import listed
-from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.record_keys import key_bytes
 from holdfast_runtime.testing.failures import TestMisuseError
 
 ALL_KEYS: Any = object()

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from holdfast.planning.graph import Graph, build_graph, makes_stream
-from holdfast.planning.keys import Spread
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching
 from holdfast.planning.picture.parts import Agreement, Picture, PictureEdge, PictureNode, PictureNote
 from holdfast.planning.plan import Plan, PlannedStep, PlannedStream, PlannedTable
 from holdfast.planning.problems import Problem
+from holdfast.planning.spread import Spread
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.steps import Aggregate, Join, Step

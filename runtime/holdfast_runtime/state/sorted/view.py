@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from holdfast.moments import Micros
+from holdfast.times import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
 from holdfast_runtime.state.sorted.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket

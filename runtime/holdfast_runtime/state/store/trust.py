@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.moments import file_moment
+from holdfast.times import file_moment
 from holdfast_runtime.state.store.directory import FORMAT, FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase
 
 _DEADLY = 2

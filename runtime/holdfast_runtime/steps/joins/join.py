@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdfast.moments import Micros, micros
+from holdfast.times import Micros, micros
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import CHUNK, HashMatches, find_hashes
 from holdfast_runtime.progress import BufferedRows

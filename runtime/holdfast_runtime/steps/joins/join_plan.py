@@ -8,9 +8,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from holdfast.moments import Micros, floor_millis, micros
 from holdfast.planning.join_columns import JoinColumn
 from holdfast.spec.steps import Join
+from holdfast.times import Micros, floor_millis, micros
 from holdfast_runtime.state.sorted.schema import OWN, time_column
 from holdfast_runtime.steps.timed_rows import find_column
 

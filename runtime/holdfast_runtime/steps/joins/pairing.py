@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from holdfast.moments import Micros
+from holdfast.times import Micros
 from holdfast_runtime.columns.key_columns import Rows, same_keys
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.steps.joins.side_rows import SideRows, Times

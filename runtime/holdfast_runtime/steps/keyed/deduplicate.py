@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.moments import Micros, micros
 from holdfast.spec.steps import Deduplicate
 from holdfast.spec.values import millis
+from holdfast.times import Micros, micros
 from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.record_keys import key_bytes
 
 _NONE = np.iinfo(np.int64).min
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any
 
-from holdfast.moments import event_moment, exact_span
+from holdfast.times import event_moment, exact_span
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.steps.context import UNKNOWN, KeyValueTable, StepClock
 

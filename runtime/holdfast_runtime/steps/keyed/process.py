@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
-from holdfast.moments import micros
 from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
+from holdfast.times import micros
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, row_named
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader, key_groups
@@ -42,7 +42,7 @@ from holdfast_runtime.steps.keyed.row_dicts import RowFault, TimeUnusableError, 
 from holdfast_runtime.steps.keyed.state_values import UnsupportedValue
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_times
-from holdfast_runtime.streams.keys import holds_floats, one_zero
+from holdfast_runtime.streams.record_keys import holds_floats, one_zero
 
 
 class StateValueError(UserActionError):

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.moments import Micros, floor_millis, micros, row_moment
 from holdfast.spec.values import millis
+from holdfast.times import Micros, floor_millis, micros, row_moment
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask
 from holdfast_runtime.state.sorted.runs import Runs

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.moments import micros
 from holdfast.planning.aggregation import AggregateCall, Aggregation
 from holdfast.spec.steps import Aggregate
 from holdfast.spec.values import millis
+from holdfast.times import micros
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 from holdfast_runtime.steps.windows.panes import AllTime, Panes, WindowPanes
 from holdfast_runtime.steps.windows.partials import Partials

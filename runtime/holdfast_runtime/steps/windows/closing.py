@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.moments import Micros
+from holdfast.times import Micros
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.state.sorted.schema import FORMAT, check_format
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from holdfast.moments import Micros
+from holdfast.times import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, same_keys
 from holdfast_runtime.state.sorted.runs import Runs

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from holdfast.moments import FARTHEST, Micros
+from holdfast.times import FARTHEST, Micros
 from holdfast_runtime.columns.grouping import starts_of
 from holdfast_runtime.steps.windows.closing import Times
 

@@ -7,8 +7,8 @@ problems: `key_needs` checks what a step needs of its inputs.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.planning.flow import Flow, Passes
 from holdfast.planning.graph import Graph
+from holdfast.planning.known_columns import Flow, Passes
 from holdfast.spec.steps import Step
 
 KeyColumns = tuple[frozenset[str], ...]

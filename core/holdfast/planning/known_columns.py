@@ -1,8 +1,8 @@
 """The columns and types known for every stream, step and table of an app, and the budget for deriving them.
 
-`rows` fills it in, in flow order. Parsing SQL and following columns takes time, and the operator plans specs of any
-user: the limits are far above what people write, and a spec over them is refused with its size. Must not check keys
-or counts, nor parse SQL itself.
+`derived_columns` fills it in, in flow order. Parsing SQL and following columns takes time, and the operator plans specs
+of any user: the limits are far above what people write, and a spec over them is refused with its size. Must not check
+keys or counts, nor parse SQL itself.
 """
 
 from collections.abc import Iterable

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
-from holdfast.planning.flow import (
+from holdfast.planning.graph import Graph
+from holdfast.planning.known_columns import (
     Flow,
     Passes,
     copies,
@@ -19,7 +20,6 @@ from holdfast.planning.flow import (
     missing_columns,
     selected,
 )
-from holdfast.planning.graph import Graph
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, SqlFinding, listed
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
 from holdfast.planning.table_keys import spark_computed_keys
