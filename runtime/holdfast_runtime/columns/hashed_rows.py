@@ -1,4 +1,4 @@
-"""Rows in the order of the hashes of their keys, and what makes one of several that have a key in common."""
+"""Rows in the order of the hashes of their keys, and the type of functions that combine rows of one key."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -53,9 +53,9 @@ class HashMatches:
     """The place behind each range; a range that ends where it begins is empty."""
 
     @classmethod
-    def none(cls, probes: int) -> "HashMatches":
-        """Return the matches of so many probe hashes of which none is among the sorted ones."""
-        return cls(np.zeros(probes, np.int64), np.zeros(probes, np.int64))
+    def none(cls, probe_count: int) -> "HashMatches":
+        """Return the matches of `probe_count` probe hashes of which none is among the sorted ones."""
+        return cls(np.zeros(probe_count, np.int64), np.zeros(probe_count, np.int64))
 
     @property
     def counts(self) -> Rows:
@@ -74,12 +74,12 @@ class HashMatches:
         """Return the matches with an empty range for each probe hash of which `mask` is false."""
         return HashMatches(self.begins, np.where(mask, self.ends, self.begins))
 
-    def spread(self, places: Rows, probes: int) -> "HashMatches":
-        """Return matches of `probes` probe hashes: at `places` the ranges of these matches, elsewhere empty ones.
+    def spread(self, places: Rows, probe_count: int) -> "HashMatches":
+        """Return matches of `probe_count` probe hashes, of which those at `places` have the ranges of these matches.
 
-        The matches have a range for each of `places`, in their order, as `at(places)` returns them.
+        These matches have a range for each of `places`, in their order; all other ranges are empty. Undoes `at`.
         """
-        matches = HashMatches.none(probes)
+        matches = HashMatches.none(probe_count)
         matches.begins[places], matches.ends[places] = self.begins, self.ends
         return matches
 
@@ -97,8 +97,8 @@ class HashMatches:
             pieces = np.minimum(before[first + 1 : last + 1], end) - np.maximum(before[first:last], start)
             which = np.repeat(np.arange(first, last), pieces)
             within = np.arange(start, end) - before[which]
-            probes = places[which]
-            yield probes, self.begins[probes] + within
+            probe_places = places[which]
+            yield probe_places, self.begins[probe_places] + within
 
 
 def find_hashes(sorted_hashes: Words, probes: Words) -> HashMatches:
