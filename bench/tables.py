@@ -27,7 +27,7 @@ from pyarrow import parquet as pq
 
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.driver.app import RunOptions, run_app
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, Event, Progress

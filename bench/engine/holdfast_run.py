@@ -26,7 +26,7 @@ from bench.engine.files import records
 from bench.engine.fresh import answer, process_started
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.driver import app as engine
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress

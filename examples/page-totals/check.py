@@ -16,7 +16,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.plan.app_file import load_app
 from holdfast_runtime.checkpoint.offset_log import read_offset_log
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange
 from holdfast_runtime.streams.user_functions import load_function

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast_cli.main import main
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.testing import TestDriver
 from tests.api.admin import APPS
 from tests.api.conftest import Site

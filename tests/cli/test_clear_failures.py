@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import WorldChangeError
 from holdfast_cli.main import main
-from holdfast_runtime.checkpoint.places import disk_refusals
+from holdfast_runtime.checkpoint.directories import disk_refusals
 from tests.cli.conftest import EXAMPLE, RUNNABLE, Holdfast, Ran
 from tests.error_codes import has_code
 

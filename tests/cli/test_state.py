@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.checkpoint.places import DataDir, folder_name
+from holdfast_runtime.checkpoint.directories import DataDir, folder_name
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity

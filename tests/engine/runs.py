@@ -17,7 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from holdfast_cli.main import main
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.record_keys import place, split
 from holdfast_runtime.streams.records import OffsetRange, written_batch

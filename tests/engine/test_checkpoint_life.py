@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.checkpoint.life import CheckpointLife, check_outputs, take_up
+from holdfast_runtime.checkpoint.identity import CheckpointLife, check_outputs, take_up
 from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.streams.markers import PlacedMarker
 from holdfast_runtime.streams.records import Marker

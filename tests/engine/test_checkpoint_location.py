@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.checkpoint.places import storage_at
+from holdfast_runtime.checkpoint.directories import storage_at
 from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.durable.storage import FolderStorage
 from tests.error_codes import has_code

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.driver.chores import PeriodicChore, PositionChore, Positions, RetriedChore
+from holdfast_runtime.driver.periodic_work import PeriodicChore, PositionChore, Positions, RetriedChore
 from tests.waiting import patience
 
 CLICKS = StreamPartition("clicks", 0)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.testing import Crashed, Lab, TestDriver
 from tests.engine.totals import app, orders
 

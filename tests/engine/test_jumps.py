@@ -12,8 +12,8 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.checkpoint.offsets import DueJump, Jump, JumpFile, Offsets
-from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.replanning import (

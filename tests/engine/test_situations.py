@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
-from holdfast_runtime.checkpoint.places import DataInUseError
+from holdfast_runtime.checkpoint.directories import DataInUseError
 from holdfast_runtime.testing import Crashed, Lab, TestDriver, TestMisuseError
 from tests.engine.totals import CODE, SNAPSHOTS, app, orders, settled
 from tests.error_codes import has_code

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
 from tests.engine.runs import APP, DEADLINE, Run, check, feed, unfinished

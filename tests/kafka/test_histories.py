@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from holdfast.errors import UserActionError
 from holdfast.spec.app import StreamApp
-from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing import driver as driver_module

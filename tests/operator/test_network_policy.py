@@ -10,7 +10,7 @@ from holdfast.spec.parse import parse_app
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import AppOwner, Installation, driver_pod, executor_template
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies, read_app_network, store_port
-from holdfast_runtime.checkpoint.places import storage_at
+from holdfast_runtime.checkpoint.directories import storage_at
 from holdfast_runtime.state.durable.object_storage import ObjectStorage
 from tests.operator.apps import tree
 from tests.operator.reach import End, Tree, reaches

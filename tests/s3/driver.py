@@ -13,7 +13,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from holdfast.spec.parse import parse_app
-from holdfast_runtime.checkpoint.places import Places, storage_at
+from holdfast_runtime.checkpoint.directories import Places, storage_at
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.arrangement import ProcessorShape, Site

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast_runtime.checkpoint.places import storage_at
+from holdfast_runtime.checkpoint.directories import storage_at
 from holdfast_runtime.state.durable.object_storage import ObjectStorage
 from tests.go_programs import Program, built
 from tests.kafka.broker import free_ports

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.checkpoint.life import take_up
+from holdfast_runtime.checkpoint.identity import take_up
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
 from holdfast_runtime.state.durable.object_answers import (
     WAITS,

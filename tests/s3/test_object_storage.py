@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint.places import storage_at
+from holdfast_runtime.checkpoint.directories import storage_at
 from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from tests.s3.gateway import CREDENTIALS, Bucket, Gateway

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, WorldChangeError
-from holdfast_runtime.checkpoint.places import disk_refusals
+from holdfast_runtime.checkpoint.directories import disk_refusals
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable

@@ -20,9 +20,9 @@ from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError,
 from holdfast_cli.local.positions import app_dir_of, logged_of, positions_of
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, print_json, screen
+from holdfast_runtime.checkpoint.directories import DataDir, DataInUseError
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog
 from holdfast_runtime.checkpoint.offsets import JumpFile
-from holdfast_runtime.checkpoint.places import DataDir, DataInUseError
 from holdfast_runtime.clocks import now
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt

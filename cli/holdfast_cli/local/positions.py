@@ -20,9 +20,9 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import event_moment
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.output.screen import TextTable, print_json, screen, styled
+from holdfast_runtime.checkpoint.directories import AppDir, DataDir
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile, Offsets
-from holdfast_runtime.checkpoint.places import AppDir, DataDir
 from holdfast_runtime.loop.leader_epochs import due_checks
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog

@@ -126,7 +126,7 @@ def _topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
     if not brokers:
         return {}
     # Imported here, as they need the extra `runtime`.
-    from holdfast_runtime.checkpoint.places import DataDir  # noqa: PLC0415
+    from holdfast_runtime.checkpoint.directories import DataDir  # noqa: PLC0415
     from holdfast_runtime.streams.systems import kafka_counts  # noqa: PLC0415
 
     try:
@@ -140,7 +140,7 @@ def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namesp
     # Imported here, as all of it needs the extra `runtime`.
     from holdfast_cli.local.offsets_set import with_offsets_command  # noqa: PLC0415
     from holdfast_cli.run.watcher import RunDisplay, run_watched  # noqa: PLC0415
-    from holdfast_runtime.checkpoint.places import DataDir  # noqa: PLC0415
+    from holdfast_runtime.checkpoint.directories import DataDir  # noqa: PLC0415
     from holdfast_runtime.driver.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.loop.lost_positions import PositionLostError  # noqa: PLC0415
     from holdfast_runtime.loop.stopping import StopCondition  # noqa: PLC0415

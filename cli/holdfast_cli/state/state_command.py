@@ -176,7 +176,7 @@ def _on_cluster(options: argparse.Namespace) -> "RunStores":
     """Return the durable copies of an app on a cluster."""
     need_runtime("the durable copy", ("lmdb", "numpy", "pyarrow"))
     from holdfast_cli.state.state_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
-    from holdfast_runtime.checkpoint.places import cluster_runs  # noqa: PLC0415
+    from holdfast_runtime.checkpoint.directories import cluster_runs  # noqa: PLC0415
 
     place = cluster_place("state --cluster", options)
     with closing(place.connect()) as client:

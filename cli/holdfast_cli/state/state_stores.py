@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_runtime.checkpoint.places import DataDir, RunPlaces, folder_name
+from holdfast_runtime.checkpoint.directories import DataDir, RunPlaces, folder_name
 from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.restore import restore

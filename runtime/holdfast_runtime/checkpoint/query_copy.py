@@ -23,8 +23,8 @@ from typing import TypeAlias
 
 from holdfast.attempt_number import PADDED, padded
 from holdfast.errors import UserActionError
+from holdfast_runtime.checkpoint.directories import Places
 from holdfast_runtime.checkpoint.offset_log import check_query
-from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.job import Job
 from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.errors import EpochFencedError

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
-from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.checkpoint.directories import Places
 from holdfast_runtime.checkpoint.run_owner import EVERY, claim_run
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
@@ -25,7 +25,7 @@ from holdfast_runtime.coordination.given_up_runs import GivenUpRuns
 from holdfast_runtime.coordination.reporter import has_committed
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.arrangement import ProcessorShape, Site, shape_of
-from holdfast_runtime.driver.chores import PeriodicChore
+from holdfast_runtime.driver.periodic_work import PeriodicChore
 from holdfast_runtime.driver.pod import (
     DriverFolder,
     DriverLog,

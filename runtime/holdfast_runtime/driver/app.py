@@ -19,9 +19,9 @@ from holdfast.spec.kept_state import row_tables
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.values import millis
 from holdfast.spec.verbs import KEYED_VERBS
+from holdfast_runtime.checkpoint.directories import DataDir, disk_refusals
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
-from holdfast_runtime.checkpoint.places import DataDir, disk_refusals
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.local import LocalCoordinator
@@ -35,9 +35,9 @@ from holdfast_runtime.driver.arrangement import (
     shape_of,
 )
 from holdfast_runtime.driver.attempt import Attempt, Growth
-from holdfast_runtime.driver.chores import PositionChore, Positions
 from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.driver.patience import StartPatience
+from holdfast_runtime.driver.periodic_work import PositionChore, Positions
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.next_batch import AttemptInputs
@@ -56,8 +56,8 @@ from holdfast_runtime.progress import (
 )
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.compiling import compile_graph
-from holdfast_runtime.segments.foreseen import computes_in_spark
 from holdfast_runtime.segments.graph import CompiledGraph
+from holdfast_runtime.segments.spark_need import computes_in_spark
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.session import HostTooBusyError, open_session, started_in_time, stopped_after

@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from holdfast.errors import RetrySoonError, WorldChangeError
-from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.checkpoint.directories import Places
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, tasks_by_slot
 from holdfast_runtime.job import Job
 from holdfast_runtime.spark.located import by_processor, registered

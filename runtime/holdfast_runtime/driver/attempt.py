@@ -31,10 +31,10 @@ from holdfast.tasks.grouping import (
 )
 from holdfast.tasks.partitions import StreamPartition, counts_of, partitions_of
 from holdfast.tasks.record import ParentEnd, PlacementRecord
-from holdfast_runtime.checkpoint.life import take_up
+from holdfast_runtime.checkpoint.directories import Places, files_at
+from holdfast_runtime.checkpoint.identity import take_up
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.checkpoint.places import Places, files_at
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
 from holdfast_runtime.driver.file_tables import FileTable
 from holdfast_runtime.loop.joined_sides import joined_sides

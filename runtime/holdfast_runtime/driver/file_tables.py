@@ -20,7 +20,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, RetrySoonError
-from holdfast_runtime.driver.chores import RetriedChore
+from holdfast_runtime.driver.periodic_work import RetriedChore
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.state.durable.storage import Storage

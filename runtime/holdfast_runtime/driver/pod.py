@@ -18,7 +18,7 @@ from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
-from holdfast_runtime.checkpoint.places import Places, cluster_runs, folder_name
+from holdfast_runtime.checkpoint.directories import Places, cluster_runs, folder_name
 from holdfast_runtime.checkpoint.run_owner import OldRuns
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.progress import (

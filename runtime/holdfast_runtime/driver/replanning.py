@@ -15,8 +15,8 @@ from typing import Protocol
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.directories import Places, folder_name
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.checkpoint.places import Places, folder_name
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.errors import StoreDiskError

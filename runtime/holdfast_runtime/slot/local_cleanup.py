@@ -8,7 +8,7 @@ Must not decide what goes: `state.leftovers` does.
 from pathlib import Path
 from urllib.parse import unquote
 
-from holdfast_runtime.checkpoint.places import RunPlaces, folder_name
+from holdfast_runtime.checkpoint.directories import RunPlaces, folder_name
 from holdfast_runtime.progress import Freed
 from holdfast_runtime.slot.program import TABLES, Program
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy

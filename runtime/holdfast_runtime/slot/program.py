@@ -19,7 +19,7 @@ from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
 from holdfast.spec.verbs import SINK_VERBS, TIMED_VERBS, WAITING_VERBS, verbs_that
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.places import folder_name
+from holdfast_runtime.checkpoint.directories import folder_name
 from holdfast_runtime.segments.graph import PICK, SIFT, SOURCE, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.storage import Storage

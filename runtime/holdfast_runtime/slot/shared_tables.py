@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.places import folder_name
+from holdfast_runtime.checkpoint.directories import folder_name
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.inputs import RangeInput

@@ -20,8 +20,8 @@ import pyarrow as pa
 from holdfast.control.messages import EndOfStreamMessage, Position, encode
 from holdfast.errors import RetrySoonError
 from holdfast.suggest import did_you_mean
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
-from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.clocks import BatchClock, Instant
 from holdfast_runtime.coordination.coordinator import tasks_by_slot
 from holdfast_runtime.coordination.local import LocalCoordinator

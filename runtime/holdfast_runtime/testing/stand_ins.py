@@ -25,8 +25,8 @@ from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.job import Job
 from holdfast_runtime.segments.compiling import compile_graph
-from holdfast_runtime.segments.foreseen import foreseen_columns
 from holdfast_runtime.segments.graph import CompiledGraph
+from holdfast_runtime.segments.spark_need import foreseen_columns
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from holdfast.planning.aggregation import AggregateCall
-from holdfast_runtime.steps.accumulators import approximate, choice, collected, counts, moments, sums
+from holdfast_runtime.steps.accumulators import approximate, central_moments, choice, collected, counts, sums
 from holdfast_runtime.steps.accumulators.accumulator import Accumulator, Maker
 
 MAKERS: Mapping[str, Maker] = {
@@ -13,7 +13,7 @@ MAKERS: Mapping[str, Maker] = {
     **choice.MAKERS,
     **collected.MAKERS,
     **counts.MAKERS,
-    **moments.MAKERS,
+    **central_moments.MAKERS,
     **sums.MAKERS,
 }
 """Function -> what makes its accumulator."""
