@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.slot.worker_tools import WorkerTools
+from holdfast_runtime.slot.prepared_steps import PreparedSteps
 from holdfast_runtime.testing import Crashed, TestDriver
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -224,7 +224,7 @@ def test_rows_come_out_of_a_stream_as_they_went_in_whatever_its_format(kind: str
 
 
 def test_a_verb_that_slots_do_not_know_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WorkerTools, "_with_table", lambda *_: None)
+    monkeypatch.setattr(PreparedSteps, "_with_table", lambda *_: None)
     steps: list[dict[str, Any]] = [
         {"name": "kept", "from": ["events"], "toTable": "last"},
         {"name": "out", "from": ["kept"], "to": "numbered"},

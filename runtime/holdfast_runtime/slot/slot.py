@@ -197,7 +197,7 @@ class Slot:
         with self._phases.measured("tables"):
             self._shop.shared_tables.bring_up(self._plan, note.report, self._at)
         with self._phases.measured("steps"), self._trusting(note.report.task):
-            return self._shop.run_steps(level, rows, note, tables)
+            return self._shop.steps.run(level, rows, note, tables)
 
     @contextmanager
     def _trusting(self, task: str) -> Iterator[None]:
