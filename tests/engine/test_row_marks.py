@@ -11,9 +11,9 @@ from holdfast.control.messages import ControlMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import micros
+from holdfast_runtime.slot.clock.row_marks import marked_rows
+from holdfast_runtime.slot.clock.task_clock import ClockInput
 from holdfast_runtime.slot.program import ClockSource
-from holdfast_runtime.slot.row_marks import marked_rows
-from holdfast_runtime.slot.task_clock import ClockInput
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 
 HERE = StreamPartition("spread", 0)

@@ -10,8 +10,8 @@ import pytest
 from holdfast.control.messages import EndOfStreamMessage, Position, UserRecord, encode
 from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.steps.tables.kept_table import GONE, SET
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 from holdfast_runtime.streams.kafka.read.range_read import HEADERS

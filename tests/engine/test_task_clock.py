@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, UserRecord, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
-from holdfast_runtime.slot.task_clock import (
+from holdfast_runtime.slot.clock.task_clock import (
     ClockAdvance,
     ClockInput,
     ClockResult,
@@ -15,6 +14,7 @@ from holdfast_runtime.slot.task_clock import (
     advance_clock,
     outgoing_messages,
 )
+from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
 
 A0, A1, M0 = StreamPartition("a", 0), StreamPartition("a", 1), StreamPartition("m", 0)
 PLAN = ClockPlan(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.control.messages import ControlRecordError, Position, UserRecord, WatermarkMessage, decode, encode
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import FARTHEST, micros
-from holdfast_runtime.slot.user_records import payload_of, record_times, split_records, with_heads
+from holdfast_runtime.slot.reading.user_records import payload_of, record_times, split_records, with_heads
 from holdfast_runtime.streams.records import NO_TIME, with_offsets, written_batch
 from tests.steps.moments import moments
 

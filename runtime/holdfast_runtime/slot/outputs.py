@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from holdfast.errors import UserActionError
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.slot.user_records import payload_of, record_times, with_heads
+from holdfast_runtime.slot.reading.user_records import payload_of, record_times, with_heads
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec

@@ -21,10 +21,10 @@ from holdfast_runtime.segments.graph import (
     SOURCE,
     GraphNode,
 )
+from holdfast_runtime.slot.clock.task_clock import held, waits
 from holdfast_runtime.slot.program import ClockPlan, Program, kept_event_time
 from holdfast_runtime.slot.report import TurnNote
 from holdfast_runtime.slot.shared_tables import SharedTables
-from holdfast_runtime.slot.task_clock import held, waits
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.joins.join import JoinStep

@@ -20,7 +20,7 @@ from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserAction
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import Micros, floor_millis
 from holdfast_runtime.progress import BufferedRows, Freed
-from holdfast_runtime.slot.task_clock import PendingMessages
+from holdfast_runtime.slot.clock.task_clock import PendingMessages
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 

@@ -18,10 +18,10 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import folder_name
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.slot.batch_plan import BatchPlan
-from holdfast_runtime.slot.inputs import RangeInput
 from holdfast_runtime.slot.program import TABLES, Program
+from holdfast_runtime.slot.reading.inputs import RangeInput
+from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.state.durable.copy import CrashHook
 from holdfast_runtime.state.shared.data_sets import DataSets
 from holdfast_runtime.state.shared.shared_table import SharedTable

@@ -25,10 +25,16 @@ from holdfast_runtime.slot.batch_plan import (
     keep_offsets,
     keep_outputs,
 )
-from holdfast_runtime.slot.clock_marks import MARKS
+from holdfast_runtime.slot.clock.clock_marks import MARKS
+from holdfast_runtime.slot.clock.task_clock import (
+    ClockInput,
+    StoredClock,
+    advance_clock,
+    outgoing_messages,
+    stopped_clock,
+)
 from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
-from holdfast_runtime.slot.task_clock import ClockInput, StoredClock, advance_clock, outgoing_messages, stopped_clock
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
 from holdfast_runtime.state.durable.restore import open_store

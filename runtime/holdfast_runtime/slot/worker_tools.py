@@ -17,16 +17,16 @@ from holdfast_runtime.segments.graph import (
     failed_rows,
 )
 from holdfast_runtime.slot.batch_plan import Turn
-from holdfast_runtime.slot.inputs import InputReader
+from holdfast_runtime.slot.clock.row_marks import marked_rows
+from holdfast_runtime.slot.clock.task_clock import ClockInput
 from holdfast_runtime.slot.local_cleanup import LocalCleanup
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.prepared_steps import PreparedSteps
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, typed_streams
+from holdfast_runtime.slot.reading.inputs import InputReader
+from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.report import TaskReport, TurnNote
-from holdfast_runtime.slot.row_marks import marked_rows
 from holdfast_runtime.slot.shared_tables import SharedTables
-from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
-from holdfast_runtime.slot.task_clock import ClockInput
 from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 from holdfast_runtime.steps.timed_rows import TimedRows

@@ -17,7 +17,7 @@ from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import typed_streams
-from holdfast_runtime.slot.user_records import USER_KINDS, payload_of, record_times
+from holdfast_runtime.slot.reading.user_records import USER_KINDS, payload_of, record_times
 from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_times
 from holdfast_runtime.streams.codecs.codec import listed

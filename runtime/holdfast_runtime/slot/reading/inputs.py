@@ -19,8 +19,8 @@ from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import Micros, floor_millis, micros, row_moment, time_span
 from holdfast_runtime.slot.batch_plan import SettledPartition
+from holdfast_runtime.slot.reading.user_records import split_records
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.slot.user_records import split_records
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_times, on_bad

@@ -18,7 +18,7 @@ from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgr
 from holdfast.control.watermark import Upstream, Watermarks, held_back_by, input_watermark
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import event_moment
-from holdfast_runtime.slot.clock_marks import ClockMarks, marks_changed, read_marks
+from holdfast_runtime.slot.clock.clock_marks import ClockMarks, marks_changed, read_marks
 from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget, Delays
 from holdfast_runtime.state.errors import parsing_state
 

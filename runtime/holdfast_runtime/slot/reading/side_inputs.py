@@ -14,7 +14,7 @@ import pyarrow as pa
 from holdfast.control.messages import EndOfStreamMessage
 from holdfast.spec.streams import Stream
 from holdfast_runtime.slot.batch_plan import SettledPartition
-from holdfast_runtime.slot.inputs import InputReader, RangeInput
+from holdfast_runtime.slot.reading.inputs import InputReader, RangeInput
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.tables.kept_table import GONE, SET
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, with_sets

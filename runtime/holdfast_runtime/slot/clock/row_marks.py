@@ -13,8 +13,8 @@ import pyarrow as pa
 from holdfast.control.messages import EARLIEST, ControlMessage
 from holdfast.control.watermark import Watermarks
 from holdfast.times import MICROS_PER_MILLI, micros
+from holdfast_runtime.slot.clock.task_clock import ClockInput, is_believed
 from holdfast_runtime.slot.program import ClockSource
-from holdfast_runtime.slot.task_clock import ClockInput, is_believed
 from holdfast_runtime.steps.context import UNKNOWN
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 

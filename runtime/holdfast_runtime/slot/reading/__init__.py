@@ -1,0 +1,1 @@
+"""What a turn reads: records of inputs and side inputs, decoded, with control messages told apart from rows."""
