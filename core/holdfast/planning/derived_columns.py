@@ -6,6 +6,7 @@ known, so that one typo is one problem. The rows of a step follow from its input
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
 from holdfast.planning.graph import Graph
@@ -25,7 +26,22 @@ from holdfast.planning.sql.expressions import Scope, check_compute, check_filter
 from holdfast.planning.table_keys import spark_computed_keys
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
-from holdfast.spec.steps import Aggregate, Apply, Join, Lookup, Process, Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 from holdfast.spec.streams import Stream, Table
 from holdfast.suggest import did_you_mean
 
@@ -113,30 +129,31 @@ def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...])
     """Return the columns that come out of a step, and which of them pass through it unchanged."""
     place = _At(graph, flow, step)
     rows = inputs[0]
-    if step.filter is not None:
-        place.note(check_filter(step.filter, Scope.of(rows)).findings)
-    elif step.select is not None:
-        checked = check_select(step.select, Scope.of(rows))
-        place.note(findings_of(checked))
-        if step.dead_letter is not None and any(one.makes_rows for one in checked):
-            place.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
-        return selected(checked), copies(checked, {"": (0,)})
-    elif step.merge is not None:
-        return _merge(place, inputs)
-    elif function := step.apply or step.process:
-        return _function(place, function, rows)
-    elif step.aggregate is not None:
-        return _aggregate(place, step.aggregate, rows)
-    elif step.join is not None:
-        return _sides(place, step.join, inputs[0], inputs[1])
-    elif step.lookup is not None:
-        return _sides(place, step.lookup, rows, _table(place, step.lookup))
-    elif step.to is not None:
-        _write_stream(place, rows, graph.streams[step.to])
-    elif step.to_table is not None:
-        _write_table(place, rows, graph.tables[step.to_table])
-    elif keyed := step.deduplicate or step.repartition:
-        place.note(missing_columns(keyed.by, rows, "by"))
+    match step.operation:
+        case Select(columns):
+            return _select(place, columns, rows)
+        case Merge():
+            return _merge(place, inputs)
+        case Apply() | Process() as function:
+            return _function(place, function, rows)
+        case Aggregate() as aggregate:
+            return _aggregate(place, aggregate, rows)
+        case Join() as join:
+            return _sides(place, join, inputs[0], inputs[1])
+        case Lookup() as lookup:
+            return _sides(place, lookup, rows, _table(place, lookup))
+        case Filter(condition):
+            place.note(check_filter(condition, Scope.of(rows)).findings)
+        case To(stream):
+            _write_stream(place, rows, graph.streams[stream])
+        case ToTable(table):
+            _write_table(place, rows, graph.tables[table])
+        case Deduplicate(by=by) | Repartition(by=by):
+            place.note(missing_columns(by, rows, "by"))
+        case Broadcast():
+            pass
+        case never:
+            assert_never(never)
     return rows, _same(rows)
 
 
@@ -153,6 +170,14 @@ class _At:
 
     def say(self, reason: Reason, message: str) -> None:
         self.note([SqlFinding(reason, message)])
+
+
+def _select(place: _At, columns: tuple[str, ...], rows: RowType) -> Out:
+    checked = check_select(columns, Scope.of(rows))
+    place.note(findings_of(checked))
+    if place.step.dead_letter is not None and any(expression.makes_rows for expression in checked):
+        place.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
+    return selected(checked), copies(checked, {"": (0,)})
 
 
 def _same(rows: RowType, inputs: int = 1) -> Passes:

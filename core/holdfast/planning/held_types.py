@@ -5,12 +5,28 @@ not know how state is stored, nor judge a change: `spec.kept_state` does.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
 
 from holdfast.planning.known_columns import Flow, comparable
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.spec.app import AppSpec
 from holdfast.spec.edits import held_path, joined_names, shortened, table_paths
-from holdfast.spec.steps import Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 
 COLUMNS = "the list of its columns"
 """What holds all columns of rows has this beside their types."""
@@ -43,18 +59,23 @@ def _all_kept(step: Step) -> bool:
 
 def _held(step: Step, flow: Flow) -> Iterator[tuple[str, str]]:
     rows = [flow.rows.get(name, OPEN) for name in step.inputs]
-    if step.join is not None:
-        for side, side_rows in zip(("left", "right"), rows, strict=False):
-            yield from ((f"{side}.{column.name}", column.type) for column in side_rows.columns)
-    elif step.aggregate is not None:
-        yield from ((column.name, column.type) for column in flow.rows.get(step.name, OPEN).columns)
-    elif step.deduplicate is not None:
-        yield from ((column.name, column.type) for column in _of(rows[0], step.deduplicate.by))
-    elif step.process is not None:
-        # Keys are kept as text, and so are rows on their way below: there whole numbers of all lengths are the same.
-        yield from ((column.name, _as_text(column.type)) for column in _of(rows[0], step.process.by))
-    elif step.repartition is not None or step.broadcast is not None:
-        yield from ((column.name, _as_text(column.type)) for column in rows[0].columns)
+    match step.operation:
+        case Join():
+            for side, side_rows in zip(("left", "right"), rows, strict=False):
+                yield from ((f"{side}.{column.name}", column.type) for column in side_rows.columns)
+        case Aggregate():
+            yield from ((column.name, column.type) for column in flow.rows.get(step.name, OPEN).columns)
+        case Deduplicate(by=by):
+            yield from ((column.name, column.type) for column in _of(rows[0], by))
+        case Process(by=by):
+            # Keys are kept as text, and so are rows on their way: there whole numbers of all lengths are the same.
+            yield from ((column.name, _as_text(column.type)) for column in _of(rows[0], by))
+        case Repartition() | Broadcast():
+            yield from ((column.name, _as_text(column.type)) for column in rows[0].columns)
+        case Filter() | Select() | Merge() | Apply() | Lookup() | To() | ToTable():
+            return
+        case never:
+            assert_never(never)
 
 
 def _of(rows: RowType, names: Sequence[str]) -> Iterator[Column]:

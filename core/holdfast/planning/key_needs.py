@@ -6,13 +6,29 @@ Each problem names the side that is wrong, because that is the side to repartiti
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import Flow
 from holdfast.planning.problems import Problem
 from holdfast.planning.spread import Spread, feeds_of, names_in
 from holdfast.reasons import Reason
-from holdfast.spec.steps import Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 
 Arm = tuple[str, int]
 """An edge into a step: the step's name and the index of the input."""
@@ -44,24 +60,23 @@ def needs(graph: Graph, flow: Flow, spreads: dict[str, Spread]) -> Iterator[KeyN
     """Every key need of the graph, in flow order."""
     for name in graph.order:
         step = graph.steps[name]
-        if step.join is not None:
-            sides = tuple(_side(step, i, says, spreads) for i, says in enumerate(("the left side", "the right side")))
-            yield KeyNeed(step, step.join.by, sides)
-        elif step.lookup is not None:
-            table = graph.tables[step.lookup.table]
-            if table.distribution == "Partitioned":
-                yield KeyNeed(
-                    step,
-                    step.lookup.by,
-                    (_side(step, 0, "its input", spreads), *_feeds(graph, table.name, flow, spreads)),
-                )
-        elif step.to_table is not None:
-            table = graph.tables[step.to_table]
-            yield KeyNeed(step, table.key, (_side(step, 0, "its input", spreads),))
-        else:
-            for verb in (step.aggregate, step.deduplicate, step.process):
-                if verb is not None:
-                    yield KeyNeed(step, verb.by, (_side(step, 0, "its input", spreads),))
+        match step.operation:
+            case Join(by=by):
+                sides = (_side(step, 0, "the left side", spreads), _side(step, 1, "the right side", spreads))
+                yield KeyNeed(step, by, sides)
+            case Lookup(table=table, by=by):
+                if graph.tables[table].distribution == "Partitioned":
+                    yield KeyNeed(
+                        step, by, (_side(step, 0, "its input", spreads), *_feeds(graph, table, flow, spreads))
+                    )
+            case ToTable(table):
+                yield KeyNeed(step, graph.tables[table].key, (_side(step, 0, "its input", spreads),))
+            case Aggregate(by=by) | Deduplicate(by=by) | Process(by=by):
+                yield KeyNeed(step, by, (_side(step, 0, "its input", spreads),))
+            case Filter() | Select() | Merge() | Apply() | Repartition() | Broadcast() | To():
+                continue
+            case never:
+                assert_never(never)
 
 
 def _side(step: Step, index: int, says: str, spreads: dict[str, Spread]) -> NeedSide:

@@ -6,10 +6,26 @@ problems: `key_needs` checks what a step needs of its inputs.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import Flow, Passes
-from holdfast.spec.steps import Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 
 KeyColumns = tuple[frozenset[str], ...]
 """For each part of a key, the column names that hold it."""
@@ -105,25 +121,25 @@ def feeds_of(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) ->
         yield source, spread
 
 
-def _after(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
-    if step.repartition is not None:
-        return replace(partitioned_by(step.repartition.by), repeated=inputs[0].repeated)
-    if step.broadcast is not None:
-        return EVERYWHERE
-    if step.merge is not None:
-        return _merged(step.name, inputs)
-    if step.join is not None:
-        return _joined(step, inputs, passes)
-    return _through(step, inputs[0], passes)
-
-
-def _through(step: Step, spread: Spread, passes: Passes) -> Spread:
-    """The spread after a step with one input: each part of the key gets the names of its unchanged copies."""
-    if step.verb in ("filter", "deduplicate", "to", "toTable"):
-        return spread
-    if step.apply is not None or step.process is not None:
-        return copied(spread, passes, f"{step.name} may change {{}}; if it does not, name it in keeps")
-    return copied(spread, passes, f"{step.name} does not pass {{}} on unchanged")
+def _after(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:  # noqa: PLR0911 - one for each verb
+    """The spread after a step: each part of the key gets the names of its unchanged copies."""
+    match step.operation:
+        case Repartition(by=by):
+            return replace(partitioned_by(by), repeated=inputs[0].repeated)
+        case Broadcast():
+            return EVERYWHERE
+        case Merge():
+            return _merged(step.name, inputs)
+        case Join():
+            return _joined(step, inputs, passes)
+        case Filter() | Deduplicate() | To() | ToTable():
+            return inputs[0]
+        case Apply() | Process():
+            return copied(inputs[0], passes, f"{step.name} may change {{}}; if it does not, name it in keeps")
+        case Select() | Aggregate() | Lookup():
+            return copied(inputs[0], passes, f"{step.name} does not pass {{}} on unchanged")
+        case never:
+            assert_never(never)
 
 
 def copied(spread: Spread, passes: Passes, lost: str) -> Spread:
@@ -186,7 +202,8 @@ def _joined(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
     if left.everywhere or right.everywhere:
         side = 1 if left.everywhere else 0
         only = {name: frozenset(s for s in sources if s[0] == side) for name, sources in passes.items()}
-        return _through(step, inputs[side], {name: sources for name, sources in only.items() if sources})
+        passes = {name: sources for name, sources in only.items() if sources}
+        return copied(inputs[side], passes, f"{step.name} does not pass {{}} on unchanged")
     why = left.why or right.why
     joined = Spread(
         partitioner=left.partitioner,

@@ -8,13 +8,29 @@ computed.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import Flow, Passes
 from holdfast.planning.problems import Problem, listed
 from holdfast.reasons import Reason
-from holdfast.spec.steps import Aggregate, Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 from holdfast.spec.streams import Stream
 
 
@@ -56,13 +72,17 @@ def _pass(graph: Graph, flow: Flow, updates: dict[str, UpdateRows]) -> bool:
 
 
 def _after(step: Step, flow: Flow, name: str, updates: Mapping[str, UpdateRows]) -> UpdateRows | None:
-    if step.aggregate is not None:
-        return UpdateRows(_key(step.aggregate, flow, name), frozenset({name})) if step.aggregate.updates else None
-    if step.process is not None or step.join is not None or step.deduplicate is not None:
-        return None
-    inputs = [updates.get(source) for source in step.inputs]
-    passed = flow.passes.get(name, {})
-    return _together([rows and _passed(rows, side, passed) for side, rows in enumerate(inputs)])
+    match step.operation:
+        case Aggregate() as aggregate:
+            return UpdateRows(_key(aggregate, flow, name), frozenset({name})) if aggregate.updates else None
+        case Process() | Join() | Deduplicate():
+            return None
+        case Filter() | Select() | Merge() | Apply() | Lookup() | Repartition() | Broadcast() | To() | ToTable():
+            inputs = [updates.get(source) for source in step.inputs]
+            passed = flow.passes.get(name, {})
+            return _together([rows and _passed(rows, side, passed) for side, rows in enumerate(inputs)])
+        case never:
+            assert_never(never)
 
 
 def _key(verb: Aggregate, flow: Flow, name: str) -> tuple[str, ...]:

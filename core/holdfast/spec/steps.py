@@ -3,7 +3,8 @@
 Must not judge whether names resolve or a verb fits its inputs: that is for `rule_checks`.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -13,6 +14,30 @@ from holdfast.spec.verbs import VERBS, Verb
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]
 Expressions = Annotated[tuple[Expression, ...], Field(min_length=1, max_length=200)]
+
+
+class Filter(NamedTuple):
+    """The rows for which a condition of Spark SQL is true."""
+
+    condition: str
+
+
+class Select(NamedTuple):
+    """Columns that Spark SQL computes."""
+
+    columns: tuple[str, ...]
+
+
+class To(NamedTuple):
+    """Rows to a stream, and on."""
+
+    stream: str
+
+
+class ToTable(NamedTuple):
+    """Rows to a table, and on."""
+
+    table: str
 
 
 class Merge(SpecModel):
@@ -137,6 +162,18 @@ class Repartition(SpecModel):
     """The columns the rows will be partitioned by."""
 
 
+_Keyed = Process | Deduplicate | Aggregate | Join
+Operation = Filter | Select | Merge | Apply | _Keyed | Lookup | Repartition | Broadcast | To | ToTable
+"""What a step does. Whoever does something for each of them ends in `assert_never`, so that mypy lists the places that
+a new verb needs."""
+_WRITTEN_AS_TEXT: Mapping[Verb, Callable[[Any], Operation]] = {
+    "filter": Filter,
+    "select": Select,
+    "to": To,
+    "toTable": ToTable,
+}
+
+
 class Step(SpecModel):
     """One operator: what it reads, and exactly one verb."""
 
@@ -188,6 +225,13 @@ class Step(SpecModel):
     def verb(self) -> Verb:
         """The one verb of this step, as written in files."""
         return next(verb for verb in VERBS if getattr(self, attribute_of(verb)) is not None)
+
+    @property
+    def operation(self) -> Operation:
+        """What it does, with all that is written below its verb."""
+        verb = self.verb
+        settings: Any = getattr(self, attribute_of(verb))
+        return _WRITTEN_AS_TEXT[verb](settings) if verb in _WRITTEN_AS_TEXT else settings
 
 
 def attribute_of(verb: Verb) -> str:

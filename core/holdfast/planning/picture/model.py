@@ -9,7 +9,7 @@ long for a page.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, assert_never
 
 from holdfast.planning.graph import Graph, build_graph, makes_stream
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching
@@ -19,7 +19,22 @@ from holdfast.planning.problems import Problem
 from holdfast.planning.spread import Spread
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
-from holdfast.spec.steps import Aggregate, Join, Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,25 +197,29 @@ def _table(table: PlannedTable) -> PictureNode:
 
 def _details(step: Step) -> Iterator[str]:
     """The settings of a step's verb, without those that edges show anyway."""
-    if step.filter is not None:
-        yield step.filter
-    elif step.select is not None:
-        yield ", ".join(step.select)
-    elif step.apply is not None:
-        yield step.apply.function
-    elif step.process is not None:
-        yield step.process.function
-        yield f"by {', '.join(step.process.by)}"
-    elif step.deduplicate is not None:
-        within = f", within {step.deduplicate.within}" if step.deduplicate.within else ""
-        yield f"by {', '.join(step.deduplicate.by)}{within}"
-    elif step.aggregate is not None:
-        yield _grouping(step.aggregate)
-        yield ", ".join(step.aggregate.compute)
-    elif step.join is not None:
-        yield _matching(step.join)
-    elif step.lookup is not None:
-        yield f"by {', '.join(step.lookup.by)}{', inner' if step.lookup.type == 'Inner' else ''}"
+    match step.operation:
+        case Filter(condition):
+            yield condition
+        case Select(columns):
+            yield ", ".join(columns)
+        case Apply(function=function):
+            yield function
+        case Process(function=function, by=by):
+            yield function
+            yield f"by {', '.join(by)}"
+        case Deduplicate(by=by, within=within):
+            yield f"by {', '.join(by)}{f', within {within}' if within else ''}"
+        case Aggregate() as aggregate:
+            yield _grouping(aggregate)
+            yield ", ".join(aggregate.compute)
+        case Join() as join:
+            yield _matching(join)
+        case Lookup(by=by, type=kind):
+            yield f"by {', '.join(by)}{', inner' if kind == 'Inner' else ''}"
+        case Merge() | Repartition() | Broadcast() | To() | ToTable():
+            return
+        case never:
+            assert_never(never)
 
 
 def _grouping(aggregate: Aggregate) -> str:
