@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.slot.prepared_steps import PreparedSteps
+from holdfast_runtime.segments.graph import SOURCE
+from holdfast_runtime.slot import prepared_steps
 from holdfast_runtime.testing import Crashed, TestDriver
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -224,12 +225,6 @@ def test_rows_come_out_of_a_stream_as_they_went_in_whatever_its_format(kind: str
 
 
 def test_a_verb_that_slots_do_not_know_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PreparedSteps, "_with_table", lambda *_: None)
-    steps: list[dict[str, Any]] = [
-        {"name": "kept", "from": ["events"], "toTable": "last"},
-        {"name": "out", "from": ["kept"], "to": "numbered"},
-    ]
-    spec = app([stream("events")], *steps)
-    spec["spec"]["tables"] = [{"name": "last", "key": ["k"]}]
-    with pytest.raises(HoldfastError, match="step kept: slots can't run the verb toTable"):
-        TestDriver(spec, tmp_path)
+    monkeypatch.setattr(prepared_steps, "_RUN_ELSEWHERE", (SOURCE,))
+    with pytest.raises(HoldfastError, match="step out: slots can't run the verb to"):
+        TestDriver(app([stream("events")], {"name": "out", "from": ["events"], "to": "numbered"}), tmp_path)

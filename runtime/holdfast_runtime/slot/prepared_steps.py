@@ -5,12 +5,26 @@ A step that can't be prepared is an error before anything runs. Must not read or
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-
-import pyarrow as pa
+from typing import assert_never
 
 from holdfast.errors import HoldfastError
 from holdfast.spec.kept_state import state_name
-from holdfast.spec.steps import Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS
 from holdfast_runtime.segments.graph import (
     FAILED,
@@ -72,72 +86,83 @@ class PreparedSteps:
             rows_by_node[node.index] = self._runs[node.index](inputs, note, tables)
         return rows_by_node
 
-    def _prepared(self, node: GraphNode) -> StepRun:
+    def _prepared(self, node: GraphNode) -> StepRun:  # noqa: PLR0911 - one for each verb
         step = node.step
         assert step is not None  # noqa: S101 - sources are not prepared
-        letters = step.dead_letter
-        schemas = [self._program.compiled.nodes[index].schema for index in node.inputs]
-        code = self._program.spec.runtime.code
-        if step.apply is not None:
-            path = step.apply.function
-            column = kept_event_time(self._program.compiled, node, self._declared)
-            function = UserFunction(step.name, path, load_function(path, code), node.schema, column)
-            if letters is None:
-                return lambda rows, _, __: apply_or_name(function, rows[0])
-            return lambda rows, note, __: _applied(function, letters, rows[0], note)
-        if (keyed := self._keyed(node, step, schemas[0]) or self._with_table(node, step)) is not None:
-            return keyed
-        if node.verb == "merge":
-            return lambda rows, _, __: merge(rows, node.schema)
         if node.verb == PICK:
             return lambda rows, _, __: pick(rows[0], node.plain, node.schema)
         if node.verb == SIFT:
             return lambda rows, _, __: sift(rows[0], node.plain[0])
-        # Run as any other verb, or not at all, the app would write wrong rows and nobody would notice.
-        message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast; please report it"
-        raise HoldfastError(message)
+        match step.operation:
+            case Merge():
+                return lambda rows, _, __: merge(rows, node.schema)
+            case Apply() as verb:
+                return self._apply(node, step, verb)
+            case Process() | Deduplicate() | Aggregate() | Join() as verb:
+                return self._keyed(node, step, verb)
+            case Lookup():
+                return self._lookup(node)
+            case ToTable(table):
+                return self._to_table(node, step, table)
+            case Filter() | Select() | Repartition() | Broadcast() | To():
+                # Run as any other verb, or not at all, the app would write wrong rows and nobody would notice.
+                message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast"
+                raise HoldfastError(message)
+            case never:
+                assert_never(never)
 
-    def _keyed(self, node: GraphNode, step: Step, schema: pa.Schema) -> StepRun | None:
-        """Return how a step with state runs, or sends on what it keeps of rows; None for other verbs."""
-        code, letters = self._program.spec.runtime.code, step.dead_letter if step.on_error == "DeadLetter" else None
+    def _apply(self, node: GraphNode, step: Step, verb: Apply) -> StepRun:
+        column = kept_event_time(self._program.compiled, node, self._declared)
+        called = load_function(verb.function, self._program.spec.runtime.code)
+        function, letters = UserFunction(step.name, verb.function, called, node.schema, column), step.dead_letter
+        if letters is None:
+            return lambda rows, _, __: apply_or_name(function, rows[0])
+        return lambda rows, note, __: _applied(function, letters, rows[0], note)
+
+    def _keyed(self, node: GraphNode, step: Step, verb: Process | Deduplicate | Aggregate | Join) -> StepRun:
+        """Return how a step with state runs, or sends on what it keeps of rows."""
+        schema = self._program.compiled.nodes[node.inputs[0]].schema
+        letters = step.dead_letter if step.on_error == "DeadLetter" else None
         late_to = step.dead_letter if step.late == "DeadLetter" else None
-        if step.process is not None:
-            inherited = InheritedNames(kept_event_time(self._program.compiled, node, self._declared), state_name(step))
-            called = load_function(step.process.function, code)
-            process = ProcessStep(step.name, step.process, called, schema, node.schema, inherited)
-            return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
-        if step.deduplicate is not None:
-            once = DeduplicateStep(step.name, step.deduplicate, schema, state_name(step))
-            return lambda rows, note, tables: self._deduplicated(once, late_to, rows[0], note, tables)
-        if node.aggregate is not None:
-            if node.verb == PARTIAL:
-                before = PartialAggregateStep(step.name, node.aggregate)
-                return lambda rows, note, _: _gathered(before, rows[0], note)
-            windows = AggregateStep(step.name, node.aggregate, state_name(step), apart=letters is not None)
-            return lambda rows, note, tables: self._aggregated(windows, letters, late_to, rows[0], note, tables)
-        if node.join is not None:
-            join = JoinStep(step.name, node.join, state_name(step))
-            return lambda rows, note, tables: self._joined(join, late_to, rows, note, tables)
-        return None
+        match verb:
+            case Process():
+                inherited = InheritedNames(
+                    kept_event_time(self._program.compiled, node, self._declared), state_name(step)
+                )
+                called = load_function(verb.function, self._program.spec.runtime.code)
+                process = ProcessStep(step.name, verb, called, schema, node.schema, inherited)
+                return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
+            case Deduplicate():
+                once = DeduplicateStep(step.name, verb, schema, state_name(step))
+                return lambda rows, note, tables: self._deduplicated(once, late_to, rows[0], note, tables)
+            case Aggregate():
+                assert node.aggregate is not None  # noqa: S101 - its verb says so
+                if node.verb == PARTIAL:
+                    before = PartialAggregateStep(step.name, node.aggregate)
+                    return lambda rows, note, _: _gathered(before, rows[0], note)
+                windows = AggregateStep(step.name, node.aggregate, state_name(step), apart=letters is not None)
+                return lambda rows, note, tables: self._aggregated(windows, letters, late_to, rows[0], note, tables)
+            case Join():
+                assert node.join is not None  # noqa: S101 - its verb says so
+                join = JoinStep(step.name, node.join, state_name(step))
+                return lambda rows, note, tables: self._joined(join, late_to, rows, note, tables)
+            case never:
+                assert_never(never)
 
-    def _with_table(self, node: GraphNode, step: Step) -> StepRun | None:
-        """Return how a step that writes or looks up a table runs; None for other verbs."""
-        if node.lookup is not None:
-            lookup = LookupStep(node.lookup)
-            if node.lookup.shared:
-                return lambda rows, _, __: lookup.run(rows[0], self._shared_tables)
-            return lambda rows, _, tables: lookup.run(rows[0], tables)
-        if node.table is not None:
-            nodes = self._program.compiled.nodes
-            writers = [
-                writer_node.index
-                for writer_node in nodes
-                if writer_node.step is not None and writer_node.step.to_table == step.to_table
-            ]
-            first, last = node.index == writers[0], node.index == writers[-1]
-            writer = ToTableStep(node.table, state_name(step), first=first, last=last)
-            return lambda rows, note, tables: self._stored(writer, step, rows[0], note, tables)
-        return None
+    def _lookup(self, node: GraphNode) -> StepRun:
+        assert node.lookup is not None  # noqa: S101 - its verb says so
+        lookup = LookupStep(node.lookup)
+        if node.lookup.shared:
+            return lambda rows, _, __: lookup.run(rows[0], self._shared_tables)
+        return lambda rows, _, tables: lookup.run(rows[0], tables)
+
+    def _to_table(self, node: GraphNode, step: Step, table: str) -> StepRun:
+        assert node.table is not None  # noqa: S101 - its verb says so
+        nodes = self._program.compiled.nodes
+        writers = [writer.index for writer in nodes if writer.step is not None and writer.step.to_table == table]
+        first, last = node.index == writers[0], node.index == writers[-1]
+        writer = ToTableStep(node.table, state_name(step), first=first, last=last)
+        return lambda rows, note, tables: self._stored(writer, step, rows[0], note, tables)
 
     def _clock(self, step: str, note: TurnNote) -> StepClock:
         """Return the clock of a step, held back by due timers of steps before it that have not fired."""
