@@ -39,6 +39,16 @@ def looks_up_what_changes(tree: Tree) -> bool:
     )
 
 
+def goes_by_time_since(before: Tree, after: Tree) -> bool:
+    """Whether a `deduplicate` has `within` that had none.
+
+    Behind a merge, which of two rows came first follows from how batches were cut, and behind `process` the event time
+    of a row does. Apps are drawn without `within` there.
+    """
+    timeless = {step.get("name") for step in before["steps"] if "within" not in step.get("deduplicate", {"within": ""})}
+    return any(step.get("name") in timeless and step.get("deduplicate", {}).get("within") for step in after["steps"])
+
+
 def _reached_from(stream: str | None, tree: Tree) -> Iterator[Tree]:
     waiting, reached = [stream], {stream}
     while waiting:

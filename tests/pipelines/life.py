@@ -20,7 +20,7 @@ from holdfast_runtime.testing import Crashed, TestDriver
 from tests.deaths import drawn_step
 from tests.pipelines.drawn import Tree
 from tests.pipelines.edits import Edit
-from tests.pipelines.flow import is_behind_event_time, looks_up_what_changes, tables_written_from
+from tests.pipelines.flow import goes_by_time_since, is_behind_event_time, looks_up_what_changes, tables_written_from
 from tests.pipelines.oracle import Oracle, Row
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,7 +92,7 @@ class Life:
 
     def allows(self, edit: Edit) -> bool:
         """Whether it has one answer now: nothing that reaches the step comes when event time says so."""
-        if looks_up_what_changes(edit.tree):
+        if looks_up_what_changes(edit.tree) or goes_by_time_since(self.app["spec"], edit.tree):
             return False
         if not self.at:
             return True
