@@ -121,12 +121,12 @@ def growth(tasks: int) -> None:
     for doubled in range(tasks.bit_length()):
         hosts = {f"exec-{number}": f"node-{number}" for number in range(2**doubled)}
         names = [f"partition-{number}" for number in range(tasks)]
-        found = assign(names, hosts, places, ran).processor_of()
-        largest = max(Counter(found.values()).values())
-        moved, least = (sum(ran[task] != found[task] for task in ran), tasks // 2 if ran else 0)
+        processors = assign(names, hosts, places, ran).processor_of()
+        largest = max(Counter(processors.values()).values())
+        moved, least = (sum(ran[task] != processors[task] for task in ran), tasks // 2 if ran else 0)
         figures = (tasks, len(hosts), largest, tasks / largest, moved, least)
         print("".join(f"{figure:>16,.0f}" for figure in figures))
-        ran, places = dict(found), {task: hosts[name] for task, name in found.items()}
+        ran, places = dict(processors), {task: hosts[name] for task, name in processors.items()}
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ def ours(values: pa.BinaryArray) -> pa.RecordBatch:
         ("string", StringCodec(pa.schema([("value", pa.string())]))),
         ("binary", BinaryCodec(pa.schema([("value", pa.binary())]))),
     ):
-        taken = report(f"{name} decode", COUNT, partial(plain.decode, values)).rows
-        report(f"{name} encode", COUNT, partial(plain.encode, taken))
+        decoded = report(f"{name} decode", COUNT, partial(plain.decode, values)).rows
+        report(f"{name} encode", COUNT, partial(plain.encode, decoded))
     return rows
 
 

@@ -49,8 +49,8 @@ def main() -> None:
         before, after = states[-2], states[-1]
         written = median_of(lambda _: after.entries(before))  # noqa: B023
         whole = after.entries(None)
-        kept = {key: value for key, value in whole.items() if value is not None}
-        restored = median_of(lambda run: Bookkeeping.restored(kept, inputs, now=run))  # noqa: B023
+        entries = {key: value for key, value in whole.items() if value is not None}
+        restored = median_of(lambda run: Bookkeeping.restored(entries, inputs, now=run))  # noqa: B023
         ticked = median_of(lambda run: after.watermarks.tick(RUNS + run))  # noqa: B023
         messages = size * len(TASKS)
         print(

@@ -67,14 +67,14 @@ def one(way: str, bootstrap: str, rows: int, spark: str) -> Measurement:
     return measure(way, CHILD, request)
 
 
-def show(found: Mapping[str, Sequence[Measurement]]) -> None:
+def show(measurements: Mapping[str, Sequence[Measurement]]) -> None:
     """Print the table, if all read the same."""
-    digests = {one.digest for measured in found.values() for one in measured}
+    digests = {one.digest for measured in measurements.values() for one in measured}
     if len(digests) > 1:
         sys.exit(f"the ways read different records, so there is nothing to compare: {sorted(digests)}")
     print(f"{'way':<26} {'M rows/CPU-s':>14} {'min..max':>14} {'M rows/s':>10} {'min..max':>14} {'to fast':>8}")
-    base = _median(found["fast"], _per_cpu)
-    for way, measured in found.items():
+    base = _median(measurements["fast"], _per_cpu)
+    for way, measured in measurements.items():
         cells = []
         for figure in (_per_cpu, _per_second):
             values = [figure(one) / 1e6 for one in measured]
@@ -83,12 +83,12 @@ def show(found: Mapping[str, Sequence[Measurement]]) -> None:
         print(f"{way:<26} {cells[0]:>14} {cells[1]:>14} {cells[2]:>10} {cells[3]:>14} {ratio:>8.2f}")
 
 
-def _per_cpu(one: Measurement) -> float:
-    return one.rows / one.cpu_seconds
+def _per_cpu(measurement: Measurement) -> float:
+    return measurement.rows / measurement.cpu_seconds
 
 
-def _per_second(one: Measurement) -> float:
-    return one.rows / one.seconds
+def _per_second(measurement: Measurement) -> float:
+    return measurement.rows / measurement.seconds
 
 
 def _median(measured: Sequence[Measurement], figure: Callable[[Measurement], float]) -> float:

@@ -88,8 +88,8 @@ def by_spark(request: dict[str, Any]) -> Callable[[bool], tuple[int, int]]:
                 yield pa.record_batch({"rows": [batch.num_rows], "total": [total]})
 
         read = session.read.format("kafka").options(**options).load().select(*COLUMNS)
-        found = read.mapInArrow(counted, "rows BIGINT, total BIGINT").collect()
-        return sum(row["rows"] for row in found), sum(row["total"] for row in found) & (2**63 - 1)
+        counts = read.mapInArrow(counted, "rows BIGINT, total BIGINT").collect()
+        return sum(row["rows"] for row in counts), sum(row["total"] for row in counts) & (2**63 - 1)
 
     return whole
 

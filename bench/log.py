@@ -50,15 +50,15 @@ def plain_murmur2(data: bytes) -> int:
 
 def log_rows(*, sync: bool) -> None:
     """Appends and fetches of one partition."""
-    here = StreamPartition("s", 0)
+    partition = StreamPartition("s", 0)
     rows = written_batch([os.urandom(8) for _ in range(ROWS)], [os.urandom(BYTES) for _ in range(ROWS)], 0)
-    one = rows.slice(0, 1)
+    row = rows.slice(0, 1)
     with tempfile.TemporaryDirectory(dir=".") as folder:
         log = EmbeddedLog(Path(folder), sync=sync)
         log.ensure("s", 1, now=0)
-        append = median_of(lambda run: log.append(here, rows, Marker("a/1", "t", run, 1, "life", "digest")))
-        fetch = median_of(lambda run: log.fetch(OffsetRange(here, run * ROWS // 2, run * ROWS // 2 + ROWS)))
-        single = median_of(lambda run: log.append(here, one, Marker("a/1", "u", run, 1, "life", "digest")))
+        append = median_of(lambda run: log.append(partition, rows, Marker("a/1", "t", run, 1, "life", "digest")))
+        fetch = median_of(lambda run: log.fetch(OffsetRange(partition, run * ROWS // 2, run * ROWS // 2 + ROWS)))
+        single = median_of(lambda run: log.append(partition, row, Marker("a/1", "u", run, 1, "life", "digest")))
         bounds = median_of(lambda _: log.bounds("s"))
         close_all()
     print(

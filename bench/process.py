@@ -51,15 +51,15 @@ def batch(draw: random.Random) -> TimedRows:
     return TimedRows(pa.record_batch([pa.array(skus), pa.array(cents)], schema=GIVEN), pa.nulls(len(skus), pa.int64()))
 
 
-def expected(given: TimedRows, last: dict[str, int]) -> list[tuple[str, int | None, int]]:
+def expected(timed: TimedRows, last: dict[str, int]) -> list[tuple[str, int | None, int]]:
     """What comes out, sorted."""
-    found = []
-    for row in given.rows.to_pylist():
+    changes = []
+    for row in timed.rows.to_pylist():
         before = last.get(row["sku"])
         if before != row["cents"]:
-            found.append((row["sku"], before, row["cents"]))
+            changes.append((row["sku"], before, row["cents"]))
         last[row["sku"]] = row["cents"]
-    return sorted(found, key=repr)
+    return sorted(changes, key=repr)
 
 
 def measure(name: str, function: Any, ttl: str | None, directory: Path) -> None:
@@ -68,14 +68,14 @@ def measure(name: str, function: Any, ttl: str | None, directory: Path) -> None:
     step = ProcessStep("changed", Process(function="prices:change", by=("sku",), ttl=ttl), function, GIVEN, OUT)
     with TaskStore.create(StorePlace(directory / name, TaskIdentity("bench", "1", "partition-0")), -1) as store:
         for number in range(BATCHES):
-            given = batch(draw)
+            timed = batch(draw)
             started = time.perf_counter()
             store.begin(number, 1)
-            out = step.run(given, store, StepClock(NOON + number * 1000, NOON))
+            out = step.run(timed, store, StepClock(NOON + number * 1000, NOON))
             store.commit()
             times.append(time.perf_counter() - started)
             got = sorted((tuple(row.values()) for row in out.rows.to_pylist()), key=repr)
-            if got != expected(given, last):
+            if got != expected(timed, last):
                 sys.exit("what came out is not what plain dicts give")
     median = statistics.median(times[WARM:])
     print(f"{name:>12} {median * 1e3:>9.1f} {IN_BATCH / median / 1e3:>12.0f}")

@@ -139,8 +139,8 @@ def measure(name: str, rows: int, directory: Path) -> None:
         started = time.perf_counter()
         opened = open_store(place, durable, last + 1, 1, new=False)
         times.append(time.perf_counter() - started)
-        with opened.store as found:
-            if dict(found.table("rows").scan()) != content:
+        with opened.store as restored:
+            if dict(restored.table("rows").scan()) != content:
                 sys.exit("what was restored is not what was there")
 
     times: list[float] = []

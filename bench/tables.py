@@ -101,25 +101,25 @@ def fill(folder: Path, rows: int) -> None:
         parts = ['{"key":"', keys, '","payload":"', payloads, '","n":', numbers.cast(pa.string()), "}"]
         values = pc.binary_join_element_wise(*parts, "").cast(pa.binary())
         log.append(StreamPartition("changes", number % PARTITIONS), written_batch(keys.cast(pa.binary()), values, 0))
-    asked = pa.array([b'{"key":"key-000000007"}'])
-    log.append(StreamPartition("orders", 0), written_batch(pa.array([b"7"]), asked, 0))
+    order = pa.array([b'{"key":"key-000000007"}'])
+    log.append(StreamPartition("orders", 0), written_batch(pa.array([b"7"]), order, 0))
 
 
 def loading(folder: Path, rows: int) -> None:
     """From the first batch's plan to the table that is loaded."""
     data = DataDir(folder)
     fill(data.log, rows)
-    ends, seen = list[float](), list[Progress]()
+    ends, progress = list[float](), list[Progress]()
 
     def listen(event: Event) -> None:
         if isinstance(event, Progress):
             ends.append(time.perf_counter())
-            seen.append(event)
+            progress.append(event)
 
     options = RunOptions(data, StopCondition(idle=True), "local[2]", ui=False)
     run_app(parse_app(APP), options, listen, threading.Event())
-    check(sum(one.rows_out for one in seen) == 1)
-    loads = [one for one in seen if one.rows_in > 1]
+    check(sum(one.rows_out for one in progress) == 1)
+    loads = [one for one in progress if one.rows_in > 1]
     # The first batch also starts Python processes.
     took = ends[len(loads) - 1] - ends[0]
     counted = sum(one.rows_in for one in loads[1:])
@@ -165,9 +165,9 @@ def opened(folder: Path) -> SharedTable:
 def changed(table: SharedTable, batch: int) -> Iterator[KeptTable]:
     """A change of a batch."""
     with table.changing():
-        kept = KeptTable(table, SHAPE)
-        kept.begin()
-        yield kept
+        kept_table = KeptTable(table, SHAPE)
+        kept_table.begin()
+        yield kept_table
         table.commit(batch, 1, {"changes/0": batch})
 
 
@@ -175,15 +175,15 @@ def filled(folder: Path, rows: int) -> SharedTable:
     """A table with so many rows."""
     table = opened(folder)
     for batch, first in enumerate(range(0, rows, AT_ONCE), 1):
-        with changed(table, batch) as kept:
-            kept.put(SHAPE.stored(rows_of(np.arange(first, min(first + AT_ONCE, rows)))))
+        with changed(table, batch) as kept_table:
+            kept_table.put(SHAPE.stored(rows_of(np.arange(first, min(first + AT_ONCE, rows)))))
     return table
 
 
 def looked_up(table: SharedTable, numbers: np.ndarray) -> pa.Array:
     """The numbers in the rows of these keys."""
-    found = KeptTable(table, SHAPE).find([keys_of(numbers)], len(numbers))
-    return found.column(SHAPE.place("n"))
+    rows = KeptTable(table, SHAPE).find([keys_of(numbers)], len(numbers))
+    return rows.column(SHAPE.place("n"))
 
 
 def restoring(folder: Path, table: SharedTable) -> None:
@@ -206,12 +206,12 @@ def restoring(folder: Path, table: SharedTable) -> None:
 
 def mapped(folder: Path) -> Mapping[str, int]:
     """Bytes of this process's maps of files there: all, and its share of those that others have too."""
-    sums, mine = {"Rss": 0, "Pss": 0}, False
+    sums, in_folder = {"Rss": 0, "Pss": 0}, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name, _, rest = line.partition(":")
         if "-" in name.split()[0]:
-            mine = str(folder) in line
-        elif mine and name in sums:
+            in_folder = str(folder) in line
+        elif in_folder and name in sums:
             sums[name] += int(rest.split()[0]) << 10
     return sums
 
@@ -236,12 +236,12 @@ def memory(folder: Path, table: SharedTable, rows: int) -> None:
     started = [spawned.Process(target=reader, args=(folder, rows, there)) for _, there in pipes]
     for process in started:
         process.start()
-    for here, _ in pipes:
-        check(here.recv() == "done")
-    for here, _ in pipes:
-        here.send("go on")
-    said = [here.recv() for here, _ in pipes]
-    rss, pss = (sum(one[name] for one in said) / 1e6 for name in ("Rss", "Pss"))
+    for pipe, _ in pipes:
+        check(pipe.recv() == "done")
+    for pipe, _ in pipes:
+        pipe.send("go on")
+    maps = [pipe.recv() for pipe, _ in pipes]
+    rss, pss = (sum(one[name] for one in maps) / 1e6 for name in ("Rss", "Pss"))
     print(
         f"{PROCESSES} processes with {table.manifest.bytes / 1e6:,.0f} MB mapped: RSS {rss:,.0f} MB, PSS {pss:,.0f} MB"
     )
@@ -252,16 +252,16 @@ def memory(folder: Path, table: SharedTable, rows: int) -> None:
 def changing(table: SharedTable, rows: int) -> None:
     """Batches of a tenth of a second's changes and look-ups."""
     draw, took = np.random.default_rng(7), []
-    begun = table.manifest.batch
+    last_batch = table.manifest.batch
     for number in range(WARM + COUNTED):
         changes = draw.integers(0, rows, UPDATES // PER_SECOND)
-        wanted = draw.integers(0, rows, LOOK_UPS // PER_SECOND)
+        numbers = draw.integers(0, rows, LOOK_UPS // PER_SECOND)
         began = time.perf_counter()
-        with changed(table, begun + 1 + number) as kept:
-            kept.put(SHAPE.stored(rows_of(changes, rows)))
-        found = looked_up(table, wanted).to_numpy()
+        with changed(table, last_batch + 1 + number) as kept_table:
+            kept_table.put(SHAPE.stored(rows_of(changes, rows)))
+        answers = looked_up(table, numbers).to_numpy()
         took.append(time.perf_counter() - began)
-        check((found % rows == wanted).all())
+        check((answers % rows == numbers).all())
     times = sorted(one * 1e3 for one in took[WARM:])
     p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100 - 1]
     print(

@@ -43,10 +43,10 @@ class Ours:
 
     def __init__(self, installed: Installed, team: Team, counted: Counted, **spec: Any) -> None:
         self.app: App = counted_app(installed.cluster, team, counted, **spec)
-        own = self.app.tree["spec"]
-        own["runtime"]["code"] = {"f": CODE}
-        own["runtime"]["trigger"] = {"interval": INTERVAL, "maxRecordsPerPartition": PER_PARTITION}
-        own["state"]["size"] = "1Gi"
+        app_spec = self.app.tree["spec"]
+        app_spec["runtime"]["code"] = {"f": CODE}
+        app_spec["runtime"]["trigger"] = {"interval": INTERVAL, "maxRecordsPerPartition": PER_PARTITION}
+        app_spec["state"]["size"] = "1Gi"
         self._team = team
 
     def apply(self) -> None:

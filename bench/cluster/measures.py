@@ -58,20 +58,20 @@ def applied(life: Life, _: Asked) -> list[Taken]:
     return [_checked(life, took())]
 
 
-def driver_killed(life: Life, asked: Asked) -> list[Taken]:
+def driver_killed(life: Life, settings: Asked) -> list[Taken]:
     """Deleted by force; the disks of executors stay."""
     life.begins()
-    life.fills(asked.state_mb)
+    life.fills(settings.state_mb)
     with _timed() as took:
         life.subject.kill_driver()
         life.flow.again()
     return [_checked(life, took(), **_restored(life, lost=False))]
 
 
-def resumed(life: Life, asked: Asked, *, lost: bool) -> list[Taken]:
+def resumed(life: Life, settings: Asked, *, lost: bool) -> list[Taken]:
     """Suspended and taken up again. `lost`: on empty disks."""
     life.begins()
-    life.fills(asked.state_mb)
+    life.fills(settings.state_mb)
     life.subject.suspend()
     if lost:
         assert isinstance(life.subject, Ours)  # noqa: S101 - stock Spark has no disks of its own
@@ -86,10 +86,10 @@ def node_lost(life: Life, _: Asked) -> list[Taken]:
     """The driver's: its power fails."""
     life.begins()
     lost = life.subject.driver()["spec"]["nodeName"]
-    there = life.place.installed
-    pod = there.cluster.tree("pod", there.operator(), "--namespace=holdfast-system")
+    installed = life.place.installed
+    pod = installed.cluster.tree("pod", installed.operator(), "--namespace=holdfast-system")
     with _timed() as took:
-        there.cluster.stop_node(lost)
+        installed.cluster.stop_node(lost)
         life.flow.again()
     life.place.whole()
     return [_checked(life, took(), operator="lost too" if pod["spec"]["nodeName"] == lost else "elsewhere")]
@@ -104,15 +104,15 @@ def grown(life: Life, _: Asked) -> list[Taken]:
     return [_checked(life, took())]
 
 
-def located(life: Life, asked: Asked) -> list[Taken]:
+def located(life: Life, settings: Asked) -> list[Taken]:
     """Restarts drawn by lot, one after the other; which of its tasks are where they were."""
     subject = life.subject
     assert isinstance(subject, Ours)  # noqa: S101 - the only one that has places
-    app, drawn = subject.app, random.Random(asked.seed)
+    app, drawn = subject.app, random.Random(settings.seed)
     life.begins()
     app.ready()
-    taken = []
-    for _ in range(asked.restarts):
+    measurements = []
+    for _ in range(settings.restarts):
         before, attempt, known = app.nodes(), app.attempt(), len(app.restored())
         kind = drawn.choice(("driver", "executor", "both"))
         with _timed() as took:
@@ -126,9 +126,9 @@ def located(life: Life, asked: Asked) -> list[Taken]:
         restored = len(app.restored()) - (known if app.attempt() == attempt else 0)
         back = len(before.items() & app.nodes().items())
         notes = {"killed": kind, "tasks": str(len(before)), "back": str(back), "restored": str(restored)}
-        taken.append(Taken(took(), notes))
+        measurements.append(Taken(took(), notes))
     _checked(life, 0)
-    return taken
+    return measurements
 
 
 @contextmanager

@@ -43,9 +43,9 @@ class Rows:
     def take(self, value: bytes) -> None:
         """One more."""
         number = int(json.loads(value)["id"])
-        found = self.marks if number >= MARK else self.plain
-        self.doubles += number in found
-        found.add(number)
+        numbers = self.marks if number >= MARK else self.plain
+        self.doubles += number in numbers
+        numbers.add(number)
         self.newest = max(self.newest, number) if number < MARK else self.newest
 
 
@@ -56,9 +56,9 @@ class Newest:
         self.rows = Rows()
         self._topic = topic
         self._assigned = False
-        own = {"group.id": "newest", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
-        own |= {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-        self._consumer = Consumer({"bootstrap.servers": bootstrap, **own}, logger=QUIET)
+        settings = {"group.id": "newest", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
+        settings |= {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, **settings}, logger=QUIET)
 
     def look(self) -> Rows:
         """What there is by now."""
@@ -130,8 +130,8 @@ class Flow:
         wait_until(lambda: len(self._newest.look().plain) >= due, seconds, f"{due} rows come out of {sent}")
 
     def _produce(self, rows: Iterable[tuple[int, str, int]]) -> None:
-        own = {"partitioner": "murmur2_random", "enable.idempotence": True}
-        producer = Producer({"bootstrap.servers": self._counted.broker.bootstrap, **own}, logger=QUIET)
+        settings = {"partitioner": "murmur2_random", "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self._counted.broker.bootstrap, **settings}, logger=QUIET)
         for number, key, partition in rows:
             value = json.dumps({"id": number, "k": key, "ts": "2026-01-01T00:00:00Z"})
             producer.produce(self._counted.rows, value.encode(), key.encode(), partition)

@@ -83,15 +83,15 @@ def place() -> Iterator[Place]:
 
 
 @contextmanager
-def life(there: Place, make: Make, name: str) -> Iterator[Life]:
+def life(site: Place, make: Make, name: str) -> Iterator[Life]:
     """Nothing of it is left afterwards, and nodes are back. `name`: of the folder that tells of a failure."""
-    counted = Counted.new(there.broker, PARTITIONS)
-    with there.installed.team() as team, make(there.installed, team, counted) as subject, Flow(counted) as flow:
+    counted = Counted.new(site.broker, PARTITIONS)
+    with site.installed.team() as team, make(site.installed, team, counted) as subject, Flow(counted) as flow:
         try:
-            yield Life(there, subject, flow, counted)
+            yield Life(site, subject, flow, counted)
         except Exception:
             diagnose(SAID / name)
             print(f"{name} failed; what the cluster said: {SAID / name}", flush=True)
             raise
         finally:
-            there.whole()
+            site.whole()

@@ -83,12 +83,12 @@ class Stock:
 
     def driver(self) -> Tree:
         """The one that runs."""
-        (found,) = [
-            one
-            for one in self._pods(f"app={NAME}")
-            if one["status"]["phase"] == "Running" and "deletionTimestamp" not in one["metadata"]
+        (driver,) = [
+            pod
+            for pod in self._pods(f"app={NAME}")
+            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
         ]
-        return found
+        return driver
 
     def kill_driver(self) -> None:
         """Its executors go with it."""
@@ -125,10 +125,10 @@ class Stock:
         return [*self._pods(f"app={NAME}"), *self._pods("spark-role=executor")]
 
     def _pods(self, labels: str) -> list[Tree]:
-        found: list[Tree] = self.cluster.tree("pods", f"--selector={labels}", f"--namespace={self.team.namespace}")[
+        pods: list[Tree] = self.cluster.tree("pods", f"--selector={labels}", f"--namespace={self.team.namespace}")[
             "items"
         ]
-        return found
+        return pods
 
 
 @contextmanager

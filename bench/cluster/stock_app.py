@@ -40,8 +40,8 @@ class Numbered(StatefulProcessor):
             for _ in rows:
                 self.blob.update((random.Random(name).randbytes(self.size),))
             return
-        found = self.n.get()
-        n = found[0] if found else 0
+        state = self.n.get()
+        n = state[0] if state else 0
         for row in rows:
             n += 1
             yield Row(id=row.id, k=name, nth=n, stamp=row.stamp)
@@ -58,11 +58,11 @@ def numbered(rows: DataFrame, request: dict[str, Any]) -> DataFrame:
 
 def started(spark: SparkSession, request: dict[str, Any]) -> StreamingQuery:
     """The query, running."""
-    there = {"kafka.bootstrap.servers": request["bootstrap"]}
-    source = {**there, "subscribe": request["rows"], "startingOffsets": "earliest"}
+    brokers = {"kafka.bootstrap.servers": request["bootstrap"]}
+    source = {**brokers, "subscribe": request["rows"], "startingOffsets": "earliest"}
     rows = spark.readStream.format("kafka").options(**source, maxOffsetsPerTrigger=request["per_batch"]).load()
     values = numbered(rows, request).selectExpr("k AS key", "to_json(struct(*)) AS value")
-    writer = values.writeStream.format("kafka").options(**PRODUCER, **there, topic=request["numbered"])
+    writer = values.writeStream.format("kafka").options(**PRODUCER, **brokers, topic=request["numbered"])
     return (
         writer.option("checkpointLocation", request["checkpoint"])
         .trigger(processingTime=request["interval"])

@@ -75,9 +75,9 @@ class Clicks:
         """Where they are; made if they are not there."""
         return cached(f"clicks-{self.files}x{self.rows}", self._write)
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         for number in range(self.files):
-            write_lines(here, number, self._columns(number))
+            write_lines(folder, number, self._columns(number))
 
     def _columns(self, number: int) -> dict[str, Any]:
         chance = np.random.default_rng([1, number])
@@ -103,12 +103,12 @@ class Amounts:
         """Where they are; made if they are not there."""
         return cached(f"amounts-{self.batches}x{self.keys}", self._write)
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         for number in range(self.batches * 2):
             chance = np.random.default_rng([2, number])
             keys = chance.permutation(np.repeat(np.arange(number % 2, self.keys, 2), 2))
             amounts = chance.integers(0, 10**6, len(keys))
-            write_lines(here, number, {"key": quoted("key-", text(keys)), "amount": text(amounts)})
+            write_lines(folder, number, {"key": quoted("key-", text(keys)), "amount": text(amounts)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Events:
         """Where they are; made if they are not there."""
         return cached(f"events-{self.batches}x{self.rows}", self._write)
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         again, new = self.rows // 10, self.rows * 2 // 5
         for number in range(self.batches * 2):
             batch, half = divmod(number, 2)
@@ -142,7 +142,7 @@ class Events:
                 "number": text(numbers),
                 "ts": quoted("", stamps(millis), "Z"),
             }
-            write_lines(here, number, columns)
+            write_lines(folder, number, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,20 +162,20 @@ class Sales:
         """Where `sales` and `names` are; made if they are not there."""
         return cached(f"sales-{self.batches}x{self.rows}-{self.names}", self._write)
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         for name in ("sales", "names"):
-            (here / name).mkdir()
+            (folder / name).mkdir()
         numbers = text(np.arange(self.names))
         names = {
             "key": pc.binary_join_element_wise("key-", numbers, ""),
             "name": pc.binary_join_element_wise("the name of number ", numbers, ""),
         }
-        parquet.write_table(pa.table(names), here / "names" / "names.parquet")
+        parquet.write_table(pa.table(names), folder / "names" / "names.parquet")
         for number in range(2 * self.batches):
             chance = np.random.default_rng([9, number])
             keys = chance.integers(0, self.names * 4 // 7, self.rows // 2) * 2 + number % 2
             columns = {"key": quoted("key-", text(keys)), "amount": text(chance.integers(0, 10**6, len(keys)))}
-            write_lines(here / "sales", number, columns)
+            write_lines(folder / "sales", number, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,17 +250,17 @@ class Visits:
         each = self.rows // self.counts
         return np.repeat(np.concatenate([fresh, before]), each), np.repeat(minutes, each)
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         for number in range(self.filling + self.batches):
             keys, amounts, millis = self.batch(number)
             for half in range(2):
-                mine = keys % 2 == half
+                in_half = keys % 2 == half
                 columns = {
-                    "key": quoted("key-", text(keys[mine])),
-                    "amount": text(amounts[mine]),
-                    "ts": quoted("", stamps(millis[mine]), "Z"),
+                    "key": quoted("key-", text(keys[in_half])),
+                    "amount": text(amounts[in_half]),
+                    "ts": quoted("", stamps(millis[in_half]), "Z"),
                 }
-                write_lines(here, 2 * number + half, columns)
+                write_lines(folder, 2 * number + half, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +310,9 @@ class Orders:
         millis = (FIRST_TIME + batch * MINUTE) * 1000 + chance.integers(0, MINUTE * 1000, share)
         return chance.permutation(numbers) * 2 + half, chance.integers(0, 10**6, share), millis
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         for side, value in (("orders", "amount"), ("payments", "code")):
-            (here / side).mkdir()
+            (folder / side).mkdir()
             for number in range(self.batches * 2):
                 numbers, values, millis = self.side(side, *divmod(number, 2))
                 columns = {
@@ -320,7 +320,7 @@ class Orders:
                     value: text(values),
                     "ts": quoted("", stamps(millis), "Z"),
                 }
-                write_lines(here / side, number, columns)
+                write_lines(folder / side, number, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,17 +336,17 @@ class Rows:
         """Where they are; made if they are not there."""
         return cached(f"rows-{self.keys}-{self.files}-{self.touches}x{self.touched}", self._write)
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         share = self.keys // self.files
         for number in range(self.files):
-            self._file(here, number, np.arange(number * share, (number + 1) * share) * 0x9E3779B1)
+            self._file(folder, number, np.arange(number * share, (number + 1) * share) * 0x9E3779B1)
         last = self.files + self.touches
         for number in range(self.files, last + 1):
             chosen = np.random.default_rng([4, number]).choice(share * self.files, self.touched, replace=False)
-            self._file(here, number, chosen * 0x9E3779B1, "restart" if number == last else None)
+            self._file(folder, number, chosen * 0x9E3779B1, "restart" if number == last else None)
 
-    def _file(self, here: Path, number: int, keys: Any, name: str | None = None) -> None:
+    def _file(self, folder: Path, number: int, keys: Any, name: str | None = None) -> None:
         payload = hexadecimal(np.random.default_rng([3, number]), len(keys), PAYLOAD)
-        path = here / f"{name or format(number, '05d')}.parquet"
+        path = folder / f"{name or format(number, '05d')}.parquet"
         parquet.write_table(pa.table({"key": pa.array(keys, pa.int64()), "payload": payload}), path)
         dated(path, number)

@@ -24,11 +24,11 @@ FIRST_TIME = 1_704_067_200
 
 def cached(name: str, write: Callable[[Path], None]) -> Path:
     """A directory of the cache; what is there is whole, because it gets its name last."""
-    kept = cache() / "bench"
-    path = kept / f"{name}-v{VERSION}"
+    folder = cache() / "bench"
+    path = folder / f"{name}-v{VERSION}"
     if not path.exists():
-        kept.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=kept))
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
         try:
             write(unfinished)
             unfinished.rename(path)
@@ -46,12 +46,12 @@ def records(path: Path) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
 
 
-def write_lines(here: Path, number: int, columns: dict[str, Any]) -> None:
+def write_lines(folder: Path, number: int, columns: dict[str, Any]) -> None:
     """A file of JSON lines: one buffer, joined from the columns."""
     parts: list[Any] = []
     for name, values in columns.items():
         parts += [f'{", " if parts else "{"}"{name}": ', values]
-    path = here / f"{number:05d}.json"
+    path = folder / f"{number:05d}.json"
     path.write_bytes(pc.binary_join_element_wise(*parts, "}\n", "").buffers()[2])
     dated(path, number)
 

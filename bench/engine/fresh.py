@@ -98,27 +98,27 @@ def _watched(child: subprocess.Popen[bytes], scratch: Path, deadline: float) -> 
 
 def _cpu_seconds(sessions: set[int]) -> float:
     """Of all processes of these sessions and of their children that have ended; sessions below them are added."""
-    there: dict[int, tuple[int, int, int]] = {}
+    processes: dict[int, tuple[int, int, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue  # It ended while we looked; whoever waits for it has its time.
         ticks = sum(int(field) for field in fields[11:15])
-        there[int(path.parent.name)] = int(fields[1]), int(fields[3]), ticks
-    found = len(sessions)
+        processes[int(path.parent.name)] = int(fields[1]), int(fields[3]), ticks
+    count = len(sessions)
     while True:
-        below = {pid for pid, (_, session, _) in there.items() if session in sessions}
-        sessions |= {there[pid][1] for pid, (parent, _, _) in there.items() if parent in below}
-        if len(sessions) == found:
-            return sum(ticks for _, session, ticks in there.values() if session in sessions) / TICKS
-        found = len(sessions)
+        below = {pid for pid, (_, session, _) in processes.items() if session in sessions}
+        sessions |= {processes[pid][1] for pid, (parent, _, _) in processes.items() if parent in below}
+        if len(sessions) == count:
+            return sum(ticks for _, session, ticks in processes.values() if session in sessions) / TICKS
+        count = len(sessions)
 
 
 def answer(scratch: Path, window: tuple[float, float], rows: int, batches: list[float], **more: Any) -> None:
     """What the child reports; `digest` and `notes` are in `more`."""
-    found = {"began": window[0], "ended": window[1], "rows": rows, "batches": batches, "digest": "", "notes": {}}
-    (scratch / "answer.json").write_text(json.dumps({**found, **more}))
+    report = {"began": window[0], "ended": window[1], "rows": rows, "batches": batches, "digest": "", "notes": {}}
+    (scratch / "answer.json").write_text(json.dumps({**report, **more}))
 
 
 def process_started() -> float:

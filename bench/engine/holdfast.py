@@ -166,17 +166,17 @@ def restart_join(orders: Orders, *, lost: bool, parts: int = CORES) -> Measureme
         return _holdfast(way, "restart", app, {"place": place, "lost": lost, "pairs": True})
 
 
-def _fill_join(orders: Orders, parts: int, here: Path) -> None:
+def _fill_join(orders: Orders, parts: int, folder: Path) -> None:
     orders.directory()
-    arguments = {"orders": asdict(orders), "place": str(here / "data"), "parts": parts}
+    arguments = {"orders": asdict(orders), "place": str(folder / "data"), "parts": parts}
     _holdfast("fill", "fill_join", _paid(orders, "Inner", parts), arguments)
 
 
 def _paid(orders: Orders, kind: str, parts: int) -> dict[str, Any]:
     step = {"name": "paid", "from": ["orders", "payments"], "join": joined(orders.within) | {"type": kind}}
     app = stream_app(ORDER, [step], parts, orders.rows // 2 // parts)
-    given = app["spec"]["streams"][0] | {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1m"}}
-    sides = [given | {"name": "orders"}, given | {"name": "payments", "schema": PAYMENT}]
+    stream = app["spec"]["streams"][0] | {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1m"}}
+    sides = [stream | {"name": "orders"}, stream | {"name": "payments", "schema": PAYMENT}]
     app["spec"]["streams"] = [*sides, *app["spec"]["streams"][1:]]
     return app
 
@@ -255,17 +255,17 @@ def _copied(what: str, parts: int, fill: Callable[[Path], None], *, lost: bool) 
     """What a run that filled the state has left, to be used up."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
     # A store from before the machine was started is not trusted, so the cache is only good until then.
-    kept = cached(f"holdfast-{what}-{parts}-{boot}", fill)
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
+    filled = cached(f"holdfast-{what}-{parts}-{boot}", fill)
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=filled.parent) as scratch:
         place = Path(scratch) / "data"
-        ignore = partial(_local_state, kept) if lost else None
-        shutil.copytree(kept / "data", place, ignore=ignore, copy_function=_copied_or_linked)
+        ignore = partial(_local_state, filled) if lost else None
+        shutil.copytree(filled / "data", place, ignore=ignore, copy_function=_copied_or_linked)
         os.sync()
         yield str(place)
 
 
-def _fill(rows: Rows, parts: int, here: Path) -> None:
-    arguments = {"files": str(rows.directory()), "place": str(here / "data"), "parts": parts}
+def _fill(rows: Rows, parts: int, folder: Path) -> None:
+    arguments = {"files": str(rows.directory()), "place": str(folder / "data"), "parts": parts}
     _holdfast("fill", "fill", _latest(parts, rows.keys, LATEST), arguments)
 
 
@@ -282,8 +282,8 @@ def _copied_or_linked(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _local_state(kept: Path, folder: str, names: list[str]) -> list[str]:  # noqa: ARG001 - as `copytree` asks
-    return ["state"] if Path(folder) == kept / "data" / "apps" / "bench" / "runs" / "1" else []
+def _local_state(filled: Path, folder: str, names: list[str]) -> list[str]:  # noqa: ARG001 - as `copytree` asks
+    return ["state"] if Path(folder) == filled / "data" / "apps" / "bench" / "runs" / "1" else []
 
 
 def _of(parts: int) -> str:

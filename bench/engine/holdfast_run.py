@@ -50,19 +50,19 @@ class Watch:
     opened: float = 0.0
     """When Spark was there, and nothing of the app yet."""
     ends: list[float] = field(default_factory=list)
-    seen: list[Progress] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
     sparks: list[Mapping[str, float]] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
         """Take note."""
         if isinstance(event, Progress):
             self.ends.append(time.time())
-            self.seen.append(event)
-            self.each(len(self.seen))
-            if len(self.seen) == self.batches:
+            self.progress.append(event)
+            self.each(len(self.progress))
+            if len(self.progress) == self.batches:
                 (query,) = SparkSession.builder.getOrCreate().streams.active
-                told = (json.loads(one.json)["durationMs"] for one in query.recentProgress)
-                self.sparks = [one for one in told if "addBatch" in one]
+                durations = (json.loads(one.json)["durationMs"] for one in query.recentProgress)
+                self.sparks = [one for one in durations if "addBatch" in one]
 
     def run(self, request: Mapping[str, Any], place: Path) -> None:
         """Run the app on this directory."""
@@ -83,7 +83,7 @@ class Watch:
 
         The last one may have read a little less, if keys fall unevenly on many partitions.
         """
-        counted, least = self.seen[warm:], rows * 9 // 10
+        counted, least = self.progress[warm:], rows * 9 // 10
         full = all(one.rows_in == rows for one in counted[:-1]) and least <= counted[-1].rows_in <= rows
         if not full or any(one.restored for one in counted):
             message = f"batches should read {rows} rows: {[(one.rows_in, one.restored) for one in counted]}"
@@ -142,31 +142,31 @@ def deduplicate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: 
 
 def lookup(scratch: Path, request: Mapping[str, Any], *, sales: Mapping[str, int], warm: int, parts: int) -> None:
     """Sales, by keys. A first batch reads nothing, as the table is not loaded yet."""
-    given = data.Sales(**sales)
+    dataset = data.Sales(**sales)
     log = EmbeddedLog(scratch / "data" / "log", sync=False)
-    _feed_files(log, sorted((given.directory() / "sales").glob("*.json")), parts)
-    watch = Watch(given.batches + 1)
+    _feed_files(log, sorted((dataset.directory() / "sales").glob("*.json")), parts)
+    watch = Watch(dataset.batches + 1)
     watch.run(request, scratch / "data")
-    watch.answer(scratch, warm + 1, given.rows, answers.digest(written(scratch / "data", data.NAMED)))
+    watch.answer(scratch, warm + 1, dataset.rows, answers.digest(written(scratch / "data", data.NAMED)))
 
 
 def aggregate(scratch: Path, request: Mapping[str, Any], *, visits: Mapping[str, int], warm: int, parts: int) -> None:
     """Visits, by keys."""
-    given = data.Visits(**visits)
-    watch, rows = _in_pairs(scratch, request, str(given.directory()), parts)
-    found = answers.until(written(scratch / "data", data.COUNTED), given.closed)
-    watch.answer(scratch, warm, rows, answers.digest(found))
+    dataset = data.Visits(**visits)
+    watch, rows = _in_pairs(scratch, request, str(dataset.directory()), parts)
+    counts = answers.until(written(scratch / "data", data.COUNTED), dataset.closed)
+    watch.answer(scratch, warm, rows, answers.digest(counts))
 
 
 def join(scratch: Path, request: Mapping[str, Any], *, orders: Mapping[str, int], warm: int, parts: int) -> None:
     """Orders and payments, by ids."""
-    given = data.Orders(**orders)
+    dataset = data.Orders(**orders)
     log = EmbeddedLog(scratch / "data" / "log", sync=False)
-    fed = sum(_feed_files(log, sorted((given.directory() / side).glob("*.json")), parts, side) for side in SIDES)
-    watch = Watch(given.batches)
+    fed = sum(_feed_files(log, sorted((dataset.directory() / side).glob("*.json")), parts, side) for side in SIDES)
+    watch = Watch(dataset.batches)
     watch.run(request, scratch / "data")
-    found = answers.settled(written(scratch / "data", data.PAID), given.closed)
-    watch.answer(scratch, warm, fed // given.batches, answers.digest(found))
+    paid = answers.settled(written(scratch / "data", data.PAID), dataset.closed)
+    watch.answer(scratch, warm, fed // dataset.batches, answers.digest(paid))
 
 
 def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, parts: int) -> tuple[Watch, int]:
@@ -185,8 +185,8 @@ def _feed_files(log: EmbeddedLog, paths: Sequence[Path], parts: int, stream: str
     for path in paths:
         values, rows = records(path), lines.read_json(path)
         numbers = pc.replace_substring_regex(rows.column(0), "[a-z]+-", "").cast(pa.int64())
-        for part, mine in dealt(numbers, parts):
-            feed(log, parts, part, values.filter(mine), stream)
+        for part, mask in dealt(numbers, parts):
+            feed(log, parts, part, values.filter(mask), stream)
         fed += len(values)
     return fed
 
@@ -209,11 +209,11 @@ def fill(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, p
 
 def fill_join(scratch: Path, request: Mapping[str, Any], *, orders: Mapping[str, int], place: str, parts: int) -> None:
     """Let orders and payments wait, but for those of the last batch, which are left in the log."""
-    given, log, began = data.Orders(**orders), EmbeddedLog(Path(place) / "log", sync=False), time.time()
-    files = {side: sorted((given.directory() / side).glob("*.json")) for side in SIDES}
+    dataset, log, began = data.Orders(**orders), EmbeddedLog(Path(place) / "log", sync=False), time.time()
+    files = {side: sorted((dataset.directory() / side).glob("*.json")) for side in SIDES}
     for side, paths in files.items():
         _feed_files(log, paths[:-2], parts, side)
-    Watch(given.batches - 1).run(request, Path(place))
+    Watch(dataset.batches - 1).run(request, Path(place))
     for side, paths in files.items():
         _feed_files(log, paths[-2:], parts, side)
     answer(scratch, (began, time.time()), 0, [])
@@ -228,7 +228,7 @@ def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool
     watch = Watch()
     watch.run(request, Path(place))
     (new,) = (path for path in commits.iterdir() if path.name not in before and path.name.isdigit())
-    (first,) = watch.seen
+    (first,) = watch.progress
     if bool(first.restored) != lost:
         message = f"local state was to be {'lost' if lost else 'there'}: {first.restored}"
         raise SystemExit(message)
@@ -266,10 +266,10 @@ def feed(log: EmbeddedLog, parts: int, part: int, values: pa.Array, stream: str 
 def feed_rows(log: EmbeddedLog, path: Path, parts: int) -> None:
     """A file of the restart's rows, as JSON lines."""
     rows = parquet.read_table(path)
-    for part, mine in dealt(rows["key"], parts):
-        some = rows.filter(mine).combine_chunks()
-        keys = some["key"].cast(pa.string())
-        text = pc.binary_join_element_wise('{"key":', keys, ',"payload":"', some["payload"], '"}', "")
+    for part, mask in dealt(rows["key"], parts):
+        part_rows = rows.filter(mask).combine_chunks()
+        keys = part_rows["key"].cast(pa.string())
+        text = pc.binary_join_element_wise('{"key":', keys, ',"payload":"', part_rows["payload"], '"}', "")
         feed(log, parts, part, text.combine_chunks().cast(pa.binary()))
 
 

@@ -122,10 +122,10 @@ def join(orders: Orders, kind: str, *, store: str) -> Measurement:
 def restart(rows: Rows, *, changelog: bool) -> Measurement:
     """The first batch of a new process: its state is in the checkpoint only."""
     settings = SAME | TUNED | rocksdb(changelog=changelog)
-    kept = cached(f"checkpoint-{rows.keys}-{'on' if changelog else 'off'}", partial(_fill, rows, settings))
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
+    filled = cached(f"checkpoint-{rows.keys}-{'on' if changelog else 'off'}", partial(_fill, rows, settings))
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=filled.parent) as scratch:
         # The batch of the restart must not become part of what the next run starts from.
-        shutil.copytree(kept / "checkpoint", f"{scratch}/checkpoint", copy_function=os.link)
+        shutil.copytree(filled / "checkpoint", f"{scratch}/checkpoint", copy_function=os.link)
         arguments = {"files": str(rows.directory()), "checkpoint": f"{scratch}/checkpoint"}
         return _stock(f"stock, changelog {'on' if changelog else 'off'}", "restart", settings, arguments)
 
@@ -135,8 +135,8 @@ def rocksdb(*, changelog: bool) -> dict[str, str]:
     return ROCKSDB | {f"{STATE}.rocksdb.changelogCheckpointing.enabled": str(changelog).lower()}
 
 
-def _fill(rows: Rows, settings: dict[str, str], here: Path) -> None:
-    arguments = {"files": str(rows.directory()), "checkpoint": str(here / "checkpoint")}
+def _fill(rows: Rows, settings: dict[str, str], folder: Path) -> None:
+    arguments = {"files": str(rows.directory()), "checkpoint": str(folder / "checkpoint")}
     _stock("fill", "fill", settings | FILLING, arguments)
 
 

@@ -38,30 +38,30 @@ class Benchmark:
 
 def note(name: str, form: str = ",.0f") -> Column:
     """A figure that the way reports itself; not all do."""
-    return Column(name, lambda one: one.notes.get(name, math.nan), form)
+    return Column(name, lambda measurement: measurement.notes.get(name, math.nan), form)
 
 
-PER_BATCH = Column("ms/batch", lambda one: 1e3 * statistics.median(one.batches))
-CPU = Column("CPU-s", lambda one: one.cpu_seconds, ".1f")
-RATE = Column("rows/s", lambda one: one.rows / one.seconds)
-CPU_PER_MILLION = Column("CPU-s/M rows", lambda one: 1e6 * one.cpu_seconds / one.rows, ",.2f")
+PER_BATCH = Column("ms/batch", lambda measurement: 1e3 * statistics.median(measurement.batches))
+CPU = Column("CPU-s", lambda measurement: measurement.cpu_seconds, ".1f")
+RATE = Column("rows/s", lambda measurement: measurement.rows / measurement.seconds)
+CPU_PER_MILLION = Column("CPU-s/M rows", lambda measurement: 1e6 * measurement.cpu_seconds / measurement.rows, ",.2f")
 LATENCY = (
     PER_BATCH,
-    Column("95 %", lambda one: 1e3 * statistics.quantiles(one.batches, n=20)[-1]),
-    Column("CPU ms/batch", lambda one: 1e3 * one.cpu_seconds / len(one.batches)),
+    Column("95 %", lambda measurement: 1e3 * statistics.quantiles(measurement.batches, n=20)[-1]),
+    Column("CPU ms/batch", lambda measurement: 1e3 * measurement.cpu_seconds / len(measurement.batches)),
     *map(note, ("addBatch", "walCommit", "commitOffsets")),
 )
 THROUGHPUT = (RATE, CPU_PER_MILLION, PER_BATCH)
-SLOWEST = (*THROUGHPUT, Column("longest ms", lambda one: 1e3 * max(one.batches)))
+SLOWEST = (*THROUGHPUT, Column("longest ms", lambda measurement: 1e3 * max(measurement.batches)))
 STORES = ("changelog off", "changelog on", "heap")
 WINDOWS = (
     *SLOWEST,
-    Column("to median", lambda one: max(one.batches) / statistics.median(one.batches), ".2f"),
+    Column("to median", lambda measurement: max(measurement.batches) / statistics.median(measurement.batches), ".2f"),
     note("state MB", ",.1f"),
     note("memory MB", ",.1f"),
 )
 RESTART = (
-    Column("seconds", lambda one: one.seconds, ".2f"),
+    Column("seconds", lambda measurement: measurement.seconds, ".2f"),
     note("from start", ".2f"),
     note("state s", ".3f"),
     CPU,
@@ -138,7 +138,7 @@ def windows(visits: Visits, stores: Sequence[str] = STORES) -> Benchmark:
 def growth() -> Mapping[str, Benchmark]:
     """More tasks on the same two cores, and more state; phases are medians in ms. Holdfast alone, but for `held-`."""
     tasks, clicks, amounts = (2, 16, 128), Clicks(24, 51_200), Amounts(6, 20_480)
-    found = {
+    by_name = {
         "tasks-latency": Benchmark(
             "a record for each task", [partial(holdfast.latency, "counted", 40, parts) for parts in tasks], LATENCY
         ),
@@ -154,15 +154,15 @@ def growth() -> Mapping[str, Benchmark]:
             WINDOWS,
         ),
     }
-    found["tasks-join"] = Benchmark(
+    by_name["tasks-join"] = Benchmark(
         "orders and payments",
         [partial(holdfast.join, Orders(30, 102_400), "Inner", parts) for parts in (2, 16, 64)],
         WINDOWS,
     )
     for size, a_minute in (("10k", 10_000), ("100k", 100_000), ("400k", 400_000)):
-        found[f"keys-{size}-join"] = joins(Orders(30, a_minute), "Inner", ())
+        by_name[f"keys-{size}-join"] = joins(Orders(30, a_minute), "Inner", ())
     waiting = Orders(102, 100_000, 110)
-    found["restart-join"] = Benchmark(
+    by_name["restart-join"] = Benchmark(
         f"first batch of a new process, {waiting.all_rows:,} rows waiting",
         [partial(holdfast.restart_join, waiting, lost=lost) for lost in (False, True)],
         RESTART,
@@ -170,53 +170,53 @@ def growth() -> Mapping[str, Benchmark]:
     for size, minutes in (("500k", 4), ("5M", 49)):
         # Five million rows do not fit into a heap of 2 GB.
         orders = Orders(minutes + 12, 100_000, minutes)
-        found[f"held-{size}-join"] = joins(orders, "Inner", STORES[:2])
+        by_name[f"held-{size}-join"] = joins(orders, "Inner", STORES[:2])
     for size, held in (("10k", 10_000), ("100k", 100_000), ("1M", 1_000_000), ("10M", 10_000_000)):
         visits = Visits(18, 200_000, min(held, 20_000), held)
         # Ten million counts do not fit into a heap of 2 GB.
-        found[f"held-{size}-aggregate"] = windows(visits, STORES[: 3 if held < 10_000_000 else 2])
+        by_name[f"held-{size}-aggregate"] = windows(visits, STORES[: 3 if held < 10_000_000 else 2])
     for size, keys, counts in (("1 MB", 9_200, (2,)), ("100 MB", 920_000, tasks), ("1 GB", 9_200_000, (2,))):
         rows = Rows(keys)
-        found[f"state-{size.replace(' ', '')}-touches"] = Benchmark(
+        by_name[f"state-{size.replace(' ', '')}-touches"] = Benchmark(
             f"1 000 rows per batch, {size} of state",
             [partial(holdfast.touches, rows, parts) for parts in counts],
             THROUGHPUT,
         )
-        found[f"state-{size.replace(' ', '')}-restart"] = Benchmark(
+        by_name[f"state-{size.replace(' ', '')}-restart"] = Benchmark(
             f"first batch of a new process, {size} of state",
             [partial(holdfast.restart, rows, lost=lost, parts=parts) for parts in counts for lost in (False, True)],
             RESTART,
         )
-    columns = {name: (*one.columns, *PHASES) for name, one in found.items()}
-    return {name: Benchmark(one.title, one.ways, columns[name]) for name, one in found.items()}
+    columns = {name: (*one.columns, *PHASES) for name, one in by_name.items()}
+    return {name: Benchmark(one.title, one.ways, columns[name]) for name, one in by_name.items()}
 
 
 def paired(ways: Sequence[Way], runs: int) -> dict[str, list[Measurement]]:
     """Every way once per run, forwards and backwards in turn, so that a slow minute hits all alike."""
-    found: dict[str, list[Measurement]] = {}
+    measurements: dict[str, list[Measurement]] = {}
     for run in range(runs):
         for way in ways if run % 2 == 0 else reversed(ways):
-            one = way()
-            found.setdefault(one.way, []).append(one)
-    return found
+            measurement = way()
+            measurements.setdefault(measurement.way, []).append(measurement)
+    return measurements
 
 
-def check(found: Mapping[str, Sequence[Measurement]]) -> None:
+def check(measurements: Mapping[str, Sequence[Measurement]]) -> None:
     """No figure for engines that did different things."""
-    digests = {way: sorted({one.digest for one in measured}) for way, measured in found.items()}
+    digests = {way: sorted({one.digest for one in measured}) for way, measured in measurements.items()}
     if len({digest for some in digests.values() for digest in some}) > 1:
         message = f"results differ, so there is nothing to compare: {digests}"
         raise SystemExit(message)
 
 
-def show(benchmark: Benchmark, found: Mapping[str, Sequence[Measurement]], runs: int) -> None:
+def show(benchmark: Benchmark, measurements: Mapping[str, Sequence[Measurement]], runs: int) -> None:
     """Print the table: medians over the runs."""
     main = benchmark.columns[0]
     heads = [*(column.head for column in benchmark.columns), "spread", "ratio"]
     print(f"\n{benchmark.title}; medians of {runs} paired runs; spread and ratio to the first row are of {main.head}")
     print(f"{'way':<38}" + "".join(f"{head:>14}" for head in heads))
-    base = next(iter(found.values()))
-    for way, measured in found.items():
+    base = next(iter(measurements.values()))
+    for way, measured in measurements.items():
         figures = [format(statistics.median(map(column.value, measured)), column.form) for column in benchmark.columns]
         values = [main.value(one) for one in measured]
         spread = (max(values) - min(values)) / statistics.median(values)
@@ -237,9 +237,9 @@ def main() -> None:
         parser.error(f"no benchmark {unknown}; there are {list(known)}")
     runs = chosen.runs or (1 if chosen.quick or chosen.grow else 5)
     for name in chosen.names or known:
-        found = paired(known[name].ways, runs)
-        check(found)
-        show(known[name], found, runs)
+        measurements = paired(known[name].ways, runs)
+        check(measurements)
+        show(known[name], measurements, runs)
 
 
 if __name__ == "__main__":

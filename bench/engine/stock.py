@@ -157,43 +157,43 @@ def deduplicate(spark: SparkSession, scratch: Path, *, files: str, warm: int, ro
 
 def lookup(spark: SparkSession, scratch: Path, *, sales: Mapping[str, int], broadcast: bool, warm: int) -> None:
     """JSON lines -> with the name of each key, from a table that each batch reads -> JSON lines."""
-    given = data.Sales(**sales)
-    rows = spark.readStream.schema(data.AMOUNT).option("maxFilesPerTrigger", 2).json(str(given.directory() / "sales"))
-    names = spark.read.parquet(str(given.directory() / "names"))
+    dataset = data.Sales(**sales)
+    rows = spark.readStream.schema(data.AMOUNT).option("maxFilesPerTrigger", 2).json(str(dataset.directory() / "sales"))
+    names = spark.read.parquet(str(dataset.directory() / "names"))
     query = _to_files(rows.join(sql.broadcast(names) if broadcast else names, "key", "left"), scratch)
-    _answer(scratch, query, warm, given.rows, digest=answers.digest(answers.read_lines(scratch / "out", data.NAMED)))
+    _answer(scratch, query, warm, dataset.rows, digest=answers.digest(answers.read_lines(scratch / "out", data.NAMED)))
 
 
 def aggregate(spark: SparkSession, scratch: Path, *, visits: Mapping[str, int], warm: int) -> None:
     """JSON lines -> count and sum of each key in windows of a minute -> JSON lines."""
-    given = data.Visits(**visits)
-    rows = spark.readStream.schema(data.VISIT).option("maxFilesPerTrigger", 2).json(str(given.directory()))
-    windows = rows.withWatermark("ts", f"{given.lateness} minutes").groupBy(sql.window("ts", "1 minute"), "key")
+    dataset = data.Visits(**visits)
+    rows = spark.readStream.schema(data.VISIT).option("maxFilesPerTrigger", 2).json(str(dataset.directory()))
+    windows = rows.withWatermark("ts", f"{dataset.lateness} minutes").groupBy(sql.window("ts", "1 minute"), "key")
     counted = windows.agg(sql.count("*").alias("n"), sql.sum("amount").alias("total"))
     columns = ("key", "window.start AS window_start", "window.end AS window_end", "n", "total")
     query = _to_files(counted.selectExpr(*columns), scratch)
-    found = answers.until(answers.read_lines(scratch / "out", data.COUNTED), given.closed)
-    _answer(scratch, query, warm, given.rows, digest=answers.digest(found))
+    counts = answers.until(answers.read_lines(scratch / "out", data.COUNTED), dataset.closed)
+    _answer(scratch, query, warm, dataset.rows, digest=answers.digest(counts))
 
 
 def join(spark: SparkSession, scratch: Path, *, orders: Mapping[str, int], kind: str, warm: int) -> None:
     """JSON lines of two streams -> pairs of one id within ten minutes -> JSON lines."""
-    given = data.Orders(**orders)
+    dataset = data.Orders(**orders)
     sides = []
     for side, schema in (("orders", data.ORDER), ("payments", data.PAYMENT)):
-        rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).json(str(given.directory() / side))
+        rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).json(str(dataset.directory() / side))
         sides.append(rows.withWatermark("ts", "1 minute").alias(side))
     orders_side, payments_side = sides
-    query = _to_files(pairs(orders_side, payments_side, given.within, kind), scratch)
-    found = answers.settled(answers.read_lines(scratch / "out", data.PAID), given.closed)
-    _answer(scratch, query, warm, given.rows, digest=answers.digest(found))
+    query = _to_files(pairs(orders_side, payments_side, dataset.within, kind), scratch)
+    paid = answers.settled(answers.read_lines(scratch / "out", data.PAID), dataset.closed)
+    _answer(scratch, query, warm, dataset.rows, digest=answers.digest(paid))
 
 
 def pairs(orders: DataFrame, payments: DataFrame, minutes: int, kind: str) -> DataFrame:
     """Orders with payments, both under these names."""
     near = f"payments.ts BETWEEN orders.ts - INTERVAL {minutes} MINUTES AND orders.ts + INTERVAL {minutes} MINUTES"
-    found = orders.join(payments, sql.expr(f"orders.id = payments.id AND {near}"), kind)
-    return found.selectExpr("orders.id AS id", "amount", "orders.ts AS ts", "code")
+    joined = orders.join(payments, sql.expr(f"orders.id = payments.id AND {near}"), kind)
+    return joined.selectExpr("orders.id AS id", "amount", "orders.ts AS ts", "code")
 
 
 def fill(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) -> None:
@@ -210,17 +210,17 @@ def fill(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) -> 
 
 def restart(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) -> None:
     """From `start()` in a new JVM to the first committed batch."""
-    found: list[pa.Table] = []
+    tables: list[pa.Table] = []
     rows = spark.readStream.schema(data.ROW).option("maxFilesPerTrigger", 1).parquet(f"{files}/*.parquet")
     began = time.time()
-    query = _each_batch(_latest(rows), scratch, lambda frame, _: found.append(frame.toArrow()), checkpoint)
+    query = _each_batch(_latest(rows), scratch, lambda frame, _: tables.append(frame.toArrow()), checkpoint)
     first = batches_of(query)[0]
     answer(
         scratch,
         (began, end_of(first)),
         first["numInputRows"],
         [first["durationMs"]["triggerExecution"] / 1e3],
-        digest=answers.digest(found[0]),
+        digest=answers.digest(tables[0]),
         notes={
             "state MB": first["stateOperators"][0]["customMetrics"]["rocksdbSstFileSize"] / 1e6,
             "from start": end_of(first) - process_started(),
@@ -250,8 +250,8 @@ def _each_batch(
 
 def batches_of(query: StreamingQuery) -> list[dict[str, Any]]:
     """The progress of each trigger that ran a batch."""
-    found = [json.loads(one.json) for one in query.recentProgress]
-    return [one for one in found if "addBatch" in one["durationMs"]]
+    progress = [json.loads(one.json) for one in query.recentProgress]
+    return [one for one in progress if "addBatch" in one["durationMs"]]
 
 
 def begin_of(batch: dict[str, Any]) -> float:

@@ -64,8 +64,8 @@ class Events:
                     if over.wait(CHANGES_EVERY):
                         return
                     chance = np.random.default_rng([6, number]).integers(0, self.keys, int(CHANGES * CHANGES_EVERY))
-                    some = keys.take(pa.array(chance)), values.take(pa.array(chance))
-                    for partition, part in split(written_batch(*some, 0), place(some[0], PARTITIONS)):
+                    changed = keys.take(pa.array(chance)), values.take(pa.array(chance))
+                    for partition, part in split(written_batch(*changed, 0), place(changed[0], PARTITIONS)):
                         to.send(partition, part.column("key"), part.column("value"), TIME)
 
         thread = threading.Thread(target=write)
@@ -139,12 +139,12 @@ def results(request: Mapping[str, Any]) -> str:
 def table(bootstrap: str, topic: str, schema: pa.Schema) -> pa.Table:
     """What an engine has written."""
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    found = []
+    tables = []
     for values in contents(bootstrap, topic):
         if len(values):
             lines = pa.BufferReader(_joined(values, "\n").buffers()[2])
-            found.append(json.read_json(lines, parse_options=options).select(schema.names))
-    return pa.concat_tables(found)
+            tables.append(json.read_json(lines, parse_options=options).select(schema.names))
+    return pa.concat_tables(tables)
 
 
 def _keys(numbers: np.ndarray) -> pa.Array:

@@ -22,10 +22,10 @@ def jars(pom: str, folder: Path = HERE) -> str:
         sys.exit("peers are taken from Maven Central: install Maven")
     path = folder / f"{pom}.xml"
     version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-    there = cache() / f"{pom}-{version}"
-    if not there.is_dir():
-        draft = there.with_suffix(f".{os.getpid()}")
+    jar_folder = cache() / f"{pom}-{version}"
+    if not jar_folder.is_dir():
+        draft = jar_folder.with_suffix(f".{os.getpid()}")
         copy = [mvn, "-B", "-q", "-f", str(path), "dependency:copy-dependencies", "-DincludeScope=runtime"]
         subprocess.run([*copy, f"-DoutputDirectory={draft}"], check=True, timeout=600)  # noqa: S603 - Maven
-        draft.rename(there)
-    return ",".join(str(jar) for jar in sorted(there.glob("*.jar")))
+        draft.rename(jar_folder)
+    return ",".join(str(jar) for jar in sorted(jar_folder.glob("*.jar")))

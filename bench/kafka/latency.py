@@ -73,9 +73,11 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Until it is over."""
         while not self.over.is_set():
-            found = self._consumer.consume(10_000, 0) or [one for one in [self._consumer.poll(0.1)] if one is not None]
+            messages = self._consumer.consume(10_000, 0) or [
+                one for one in [self._consumer.poll(0.1)] if one is not None
+            ]
             now = time.time()
-            values = [value for one in found if one.error() is None and (value := one.value())]
+            values = [value for one in messages if one.error() is None and (value := one.value())]
             times = [np.datetime64(json.loads(value)["ts"].rstrip("Z"), "ms").astype(int) / 1e3 for value in values]
             self.made += times
             self.late += [now - one for one in times]
@@ -88,8 +90,8 @@ def measured(rate: Rate, way: str, start: Callable[[dict[str, Any], Path], list[
     inputs, out = [f"lat-in-{name}"], f"lat-out-{name}"
     if rate.work == "join":
         inputs.append(f"lat-paid-{name}")
-    for one in (*inputs, out):
-        rate.broker.create_topic(one, PARTITIONS)
+    for topic in (*inputs, out):
+        rate.broker.create_topic(topic, PARTITIONS)
     request: dict[str, Any] = {"bootstrap": rate.broker.bootstrap, "work": rate.work, "lateness": 2, "within": 10}
     request |= {"rows_in": inputs[0], "names": inputs[-1], "out": out}
     reader = Reader(rate.broker.bootstrap, out)
@@ -118,16 +120,16 @@ def measured(rate: Rate, way: str, start: Callable[[dict[str, Any], Path], list[
 
 def all_ways(rate: Rate) -> list[partial[Measurement]]:
     """Each of them."""
-    found = [
+    ways = [
         partial(measured, rate, f"Holdfast, {words}", partial(_ours, delivery))
         for delivery, words in (("ExactlyOnce", "exactly once"), ("AtLeastOnce", "at least once"))
     ]
-    found.append(partial(measured, rate, "stock Spark, at least once", _stock))
-    found += [
+    ways.append(partial(measured, rate, "stock Spark, at least once", _stock))
+    ways += [
         partial(measured, rate, f"Kafka Streams, {words}", partial(_streams, guarantee))
         for guarantee, words in ((EOS, "exactly once"), (ALO, "at least once"))
     ]
-    return found
+    return ways
 
 
 def _ours(delivery: str, request: Mapping[str, Any], scratch: Path) -> list[str]:

@@ -66,19 +66,22 @@ COUNTED: dict[str, dict[str, Any]] = {
 
 def app(request: dict[str, Any]) -> dict[str, Any]:
     """The app, whole."""
-    there = {"system": "kafka", "partitions": PARTITIONS}
-    made = {"name": "made", "topic": request["out"], **there}
+    kafka_topic = {"system": "kafka", "partitions": PARTITIONS}
+    made = {"name": "made", "topic": request["out"], **kafka_topic}
     if request["work"] == "stateless":
-        streams, steps = [{"name": "clicks", "topic": request["rows_in"], "schema": CLICK, **there}, made], STATELESS
+        streams, steps = (
+            [{"name": "clicks", "topic": request["rows_in"], "schema": CLICK, **kafka_topic}, made],
+            STATELESS,
+        )
     elif request["work"] == "windowed-count":
         time = {"column": "ts", "lateness": f"{request['lateness']}m"}
         keyed = {"topic": request["rows_in"], "schema": VISIT, "key": ["key"], "eventTime": time}
-        streams = [{"name": "visits", **keyed, **there}, {**made, "key": ["key"]}]
+        streams = [{"name": "visits", **keyed, **kafka_topic}, {**made, "key": ["key"]}]
         counted = {"name": "counted", "from": ["visits"], **COUNTED[request["verb"]]}
         steps = [counted, {"name": "out", "from": ["counted"], "to": "made"}]
     elif request["work"] == "join":
         lateness = f"{request['lateness']}m"
-        timed: dict[str, Any] = {"key": ["id"], "eventTime": {"column": "ts", "lateness": lateness}, **there}
+        timed: dict[str, Any] = {"key": ["id"], "eventTime": {"column": "ts", "lateness": lateness}, **kafka_topic}
         orders = {"name": "orders", "topic": request["rows_in"], "schema": ORDER, **timed}
         payments = {"name": "payments", "topic": request["names"], "schema": PAYMENT, **timed}
         streams = [orders, payments, {**made, "key": ["id"]}]
@@ -87,9 +90,9 @@ def app(request: dict[str, Any]) -> dict[str, Any]:
             {"name": "out", "from": ["paid"], "to": "made"},
         ]
     else:
-        given: dict[str, Any] = {"schema": EVENT, "key": ["key"], **there}
-        names = {"name": "names", "topic": request["names"], **given}
-        streams = [names, {"name": "events", "topic": request["rows_in"], **given}, {**made, "key": ["key"]}]
+        event_stream: dict[str, Any] = {"schema": EVENT, "key": ["key"], **kafka_topic}
+        names = {"name": "names", "topic": request["names"], **event_stream}
+        streams = [names, {"name": "events", "topic": request["rows_in"], **event_stream}, {**made, "key": ["key"]}]
         steps = ENRICH if request["work"] == "enrich" else LOOKUP
     inputs = 2 if request["work"] == "join" else 1
     kafka = {"bootstrapServers": request["bootstrap"], "delivery": request["delivery"]}
@@ -114,9 +117,9 @@ def main() -> None:
     watch = Watch(None if request["rows"] else FOR_EVER)
     watch.run(request, scratch / "data")
     # Until a table is loaded, batches read nothing else.
-    loads = sum(bool(one.loading) for one in watch.seen)
+    loads = sum(bool(one.loading) for one in watch.progress)
     first = request["warm"] + loads
-    counted, ends = watch.seen[first:], watch.ends[first - 1 :]
+    counted, ends = watch.progress[first:], watch.ends[first - 1 :]
     answer(
         scratch,
         (ends[0], ends[-1]),

@@ -16,73 +16,73 @@ from bench.kafka.given import Events
 from tests.kafka.broker import Broker
 
 Peer = Callable[[ways.Given], Measurement]
-PER_CPU = Column("rows/CPU-s", lambda one: one.rows / one.cpu_seconds)
-THROUGHPUT = (PER_CPU, Column("rows/s", lambda one: one.rows / one.seconds))
+PER_CPU = Column("rows/CPU-s", lambda measurement: measurement.rows / measurement.cpu_seconds)
+THROUGHPUT = (PER_CPU, Column("rows/s", lambda measurement: measurement.rows / measurement.seconds))
 LATENCY = tuple(note(name) for name in latency.NAMES)
 
 
-def throughput(title: str, given: ways.Given, peers: Sequence[Peer]) -> Benchmark:
+def throughput(title: str, workload: ways.Given, peers: Sequence[Peer]) -> Benchmark:
     """Ours and these, the peer that the goal is about first."""
     all_ways: list[Peer] = [*peers, *ways.OURS]
-    return Benchmark(title, [partial(way, given) for way in all_ways], THROUGHPUT)
+    return Benchmark(title, [partial(way, workload) for way in all_ways], THROUGHPUT)
 
 
 def stateless(broker: Broker, *, quick: bool) -> Benchmark:
     """JSON, filter, select, JSON."""
-    given = ways.clicks(broker, Clicks(8, 50_000) if quick else Clicks(60, 50_000), 50_000 if quick else 200_000)
+    workload = ways.clicks(broker, Clicks(8, 50_000) if quick else Clicks(60, 50_000), 50_000 if quick else 200_000)
     peers: list[Peer] = [ways.stock, *(partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO))]
-    return throughput("JSON -> filter -> select -> JSON", given, peers)
+    return throughput("JSON -> filter -> select -> JSON", workload, peers)
 
 
 def enrich(broker: Broker, *, quick: bool) -> Benchmark:
     """A name for each event, from a state of so many."""
     data = Events(400_000, 20_000) if quick else Events(4_000_000, 100_000)
-    given = ways.events(broker, data, 50_000 if quick else 400_000)
+    workload = ways.events(broker, data, 50_000 if quick else 400_000)
     peers = [partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)]
     peers.append(partial(ways.streams, guarantee=ways.EOS, values="text"))
-    return throughput(f"events with the names of {data.keys:,} keys, Kafka Streams", given, peers)
+    return throughput(f"events with the names of {data.keys:,} keys, Kafka Streams", workload, peers)
 
 
 def enrich_stock(broker: Broker, *, quick: bool) -> Benchmark:
     """The same, less of it."""
     data = Events(80_000, 5_000) if quick else Events(400_000, 20_000)
-    given = ways.events(broker, data, data.rows // 10)
-    return throughput(f"events with the names of {data.keys:,} keys, transformWithState", given, [ways.stock])
+    workload = ways.events(broker, data, data.rows // 10)
+    return throughput(f"events with the names of {data.keys:,} keys, transformWithState", workload, [ways.stock])
 
 
 def lookup(broker: Broker, *, quick: bool) -> Benchmark:
     """The same from a table that changes meanwhile, ours and a KTable."""
     data = Events(400_000, 20_000) if quick else Events(4_000_000, 1_000_000)
-    given = ways.looked_up(broker, data, 50_000 if quick else 400_000)
+    workload = ways.looked_up(broker, data, 50_000 if quick else 400_000)
     peers: list[Peer] = [partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)]
     peers.append(partial(ways.holdfast, delivery="ExactlyOnce", distribution="Broadcast"))
-    return throughput(f"events looked up in a changing table of {data.keys:,} rows, Kafka Streams", given, peers)
+    return throughput(f"events looked up in a changing table of {data.keys:,} rows, Kafka Streams", workload, peers)
 
 
 def lookup_stock(broker: Broker, *, quick: bool) -> Benchmark:
     """The same, less of it: stock's state, and stock's join with a table that it reads again."""
     data = Events(80_000, 5_000) if quick else Events(400_000, 1_000_000)
-    given = ways.looked_up(broker, data, data.rows // 10)
+    workload = ways.looked_up(broker, data, data.rows // 10)
     peers: list[Peer] = [ways.stock, partial(ways.stock, static=True)]
-    return throughput(f"events looked up in a changing table of {data.keys:,} rows, stock", given, peers)
+    return throughput(f"events looked up in a changing table of {data.keys:,} rows, stock", workload, peers)
 
 
 def windowed_count(broker: Broker, *, quick: bool) -> Benchmark:
     """Visits of each key in each minute, told once when it is over."""
     data = Visits(8, 20_000, 2_000, 2_000) if quick else Visits(20, 200_000, 20_000, 20_000)
-    given = ways.visits(broker, data)
+    workload = ways.visits(broker, data)
     peers: list[Peer] = [partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)]
     peers += [partial(ways.streams, guarantee=ways.EOS, values="text"), ways.stock]
     peers.append(partial(ways.holdfast, delivery="ExactlyOnce", verb="process"))
-    return throughput(f"counts of {data.counts:,} keys in windows of a minute, final", given, peers)
+    return throughput(f"counts of {data.counts:,} keys in windows of a minute, final", workload, peers)
 
 
 def join(broker: Broker, *, quick: bool) -> Benchmark:
     """Payments of each order within ten minutes."""
     data = Orders(18, 20_000) if quick else Orders(30, 100_000)
-    given = ways.orders(broker, data)
+    workload = ways.orders(broker, data)
     peers: list[Peer] = [*(partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)), ways.stock]
-    return throughput(f"orders joined with payments within {data.within} minutes", given, peers)
+    return throughput(f"orders joined with payments within {data.within} minutes", workload, peers)
 
 
 def latencies(broker: Broker, *, quick: bool, work: ways.Work = "stateless") -> Benchmark:
@@ -119,9 +119,9 @@ def main() -> None:
     for name in chosen.names or BENCHMARKS:
         with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
             benchmark = BENCHMARKS[name](broker, quick=chosen.quick)
-            found = paired(benchmark.ways, runs)
-        check(found)
-        show(benchmark, found, runs)
+            measurements = paired(benchmark.ways, runs)
+        check(measurements)
+        show(benchmark, measurements, runs)
 
 
 if __name__ == "__main__":

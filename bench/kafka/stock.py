@@ -33,9 +33,9 @@ class Naming(StatefulProcessor):
         self.name = handle.getValueState("name", "name STRING")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N803, ARG002
-        found = self.name.get()
+        state = self.name.get()
         for row in rows:
-            yield Row(key=key[0], payload=row.payload, name=found[0] if found else None)
+            yield Row(key=key[0], payload=row.payload, name=state[0] if state else None)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N803, ARG002
         self.name.update((initialState.name,))
@@ -61,9 +61,9 @@ def _query(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
         return counted.selectExpr("key", "window.start AS window_start", "window.end AS window_end", "n")
     names = _rows(spark.read.format("kafka").options(**source, subscribe=request["names"]).load(), EVENT)
     if request["static"]:
-        told = spark.read.format("kafka").options(**source, subscribe=request["names"]).load()
+        records = spark.read.format("kafka").options(**source, subscribe=request["names"]).load()
         row = sql.from_json(sql.col("value").cast("string"), EVENT).alias("row")
-        newest = told.select(row, "offset").groupBy("row.key").agg(sql.max_by("row.name", "offset").alias("name"))
+        newest = records.select(row, "offset").groupBy("row.key").agg(sql.max_by("row.name", "offset").alias("name"))
         return _rows(stream.load(), EVENT).drop("name").join(newest, "key", "left")
     events = _rows(stream.load(), EVENT).groupBy("key")
     return events.transformWithState(Naming(), EVENT, "Append", "None", initialState=names.groupBy("key"))

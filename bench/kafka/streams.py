@@ -21,7 +21,7 @@ def command(request: dict[str, Any], scratch: Path) -> list[str]:
     path = ":".join([*request["jars"].split(","), str(scratch)])
     compiled = ["javac", "-cp", path, "-d", str(scratch), str(HERE / "KafkaStreams.java")]
     subprocess.run(compiled, check=True, timeout=120)  # noqa: S603
-    given = {
+    options = {
         "bootstrap": request["bootstrap"],
         "work": request["work"],
         "values": request["values"],
@@ -35,7 +35,7 @@ def command(request: dict[str, Any], scratch: Path) -> list[str]:
         "within": str(request.get("within", 0)),
         "directory": str(scratch / "state"),
     }
-    pairs = [text for pair in given.items() for text in pair]
+    pairs = [text for pair in options.items() for text in pair]
     return ["java", "-Xmx2g", "-cp", path, "KafkaStreams", *pairs]
 
 

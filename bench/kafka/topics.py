@@ -37,10 +37,10 @@ class Filler:
 
     def send(self, partition: int, keys: pa.Array, values: pa.Array, time: int | np.ndarray = TIME) -> None:
         """Append records to a partition; `time`: of all, or of each."""
-        batch, taken = written_batch(keys, values, time), 0
-        while taken < len(values):
-            taken += send(self._library, self._client, self._topic, partition, batch, taken).rows
-            self._library.kafka.poll(self._client, 10 if taken < len(values) else 0)
+        batch, sent = written_batch(keys, values, time), 0
+        while sent < len(values):
+            sent += send(self._library, self._client, self._topic, partition, batch, sent).rows
+            self._library.kafka.poll(self._client, 10 if sent < len(values) else 0)
 
     def close(self) -> None:
         """Wait until all is written."""

@@ -99,7 +99,7 @@ def orders(broker: Broker, data: Orders) -> Given:
 
 
 def holdfast(
-    given: Given,
+    workload: Given,
     delivery: Delivery,
     verb: Literal["aggregate", "process"] = "aggregate",
     distribution: Literal["Partitioned", "Broadcast"] = "Partitioned",
@@ -107,35 +107,37 @@ def holdfast(
     """Ours; `verb`: what counts in windows; `distribution`: of a table."""
     which = ", process" if verb == "process" else ", Broadcast" if distribution == "Broadcast" else ""
     more = {"delivery": delivery, "verb": verb, "distribution": distribution}
-    return _measured(f"Holdfast{which}, {_WORDS[delivery]}", "ours", given, more)
+    return _measured(f"Holdfast{which}, {_WORDS[delivery]}", "ours", workload, more)
 
 
-def stock(given: Given, *, static: bool = False) -> Measurement:
+def stock(workload: Given, *, static: bool = False) -> Measurement:
     """Structured Streaming; enrichment by `transformWithState`, its row API; windows by its own aggregation.
 
     `static`: names are joined as a static table, which each batch reads again.
     """
-    settings = SAME | TUNED | (rocksdb(changelog=False) if given.work in STATEFUL else {})
+    settings = SAME | TUNED | (rocksdb(changelog=False) if workload.work in STATEFUL else {})
     more = {"settings": settings, "jars": jars("spark-kafka")}
     way = f"stock Spark{', static join' if static else ''}, at least once"
-    return _measured(way, "stock", given, {**more, "static": static})
+    return _measured(way, "stock", workload, {**more, "static": static})
 
 
-def streams(given: Given, guarantee: str, values: Literal["json", "text"] = "json") -> Measurement:
+def streams(workload: Given, guarantee: str, values: Literal["json", "text"] = "json") -> Measurement:
     """Kafka Streams."""
     way = f"Kafka Streams{', unparsed' if values == 'text' else ''}, {_WORDS[guarantee]}"
     more = {"guarantee": guarantee, "values": values, "jars": jars("kafka-streams")}
-    return _measured(way, "streams", given, more)
+    return _measured(way, "streams", workload, more)
 
 
-def _measured(way: str, module: str, given: Given, more: Mapping[str, Any]) -> Measurement:
+def _measured(way: str, module: str, workload: Given, more: Mapping[str, Any]) -> Measurement:
     out = f"out-{secrets.token_hex(4)}"
-    given.broker.create_topic(out, PARTITIONS)
+    workload.broker.create_topic(out, PARTITIONS)
     try:
-        with given.changes.changing(given.broker.bootstrap, given.names) if given.changes else nullcontext():
-            return measure(way, f"bench.kafka.{module}", given.request(out, **more))
+        with (
+            workload.changes.changing(workload.broker.bootstrap, workload.names) if workload.changes else nullcontext()
+        ):
+            return measure(way, f"bench.kafka.{module}", workload.request(out, **more))
     finally:
-        removed(given.broker, out)
+        removed(workload.broker, out)
 
 
 def removed(broker: Broker, prefix: str) -> None:

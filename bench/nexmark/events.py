@@ -157,8 +157,8 @@ class Nexmark:
 
     def until(self, events: int) -> datetime:
         """The time of the event behind the first so many."""
-        found: datetime = pa.scalar(self.began + events * 1_000_000 // self.rate, _TIME).as_py()
-        return found
+        moment: datetime = pa.scalar(self.began + events * 1_000_000 // self.rate, _TIME).as_py()
+        return moment
 
     def _micros(self, numbers: Numbers) -> Numbers:
         return self.began + numbers * 1_000_000 // self.rate
@@ -250,8 +250,8 @@ def _channels(seed: int) -> tuple[pa.Array, pa.Array]:
         strict=True,
     ):
         folders = "/".join(letters[end : end + 5] for end in ends)
-        told = f"&channel_id={ids}" if name not in _HOT_CHANNELS and ids % 10 else ""
-        urls.append(f"https://www.nexmark.com/{folders}/item.htm?query=1{told}")
+        parameter = f"&channel_id={ids}" if name not in _HOT_CHANNELS and ids % 10 else ""
+        urls.append(f"https://www.nexmark.com/{folders}/item.htm?query=1{parameter}")
     return pa.array(names), pa.array(urls)
 
 

@@ -34,8 +34,8 @@ def command(request: dict[str, Any], scratch: Path, out: Path) -> list[str]:
     streams = [
         text for name, columns in query.streams.items() for text in (name, str(folder / name), ",".join(columns))
     ]
-    given = [query.text, str(scratch), str(out) if request["kept"] else "-", str(folder / "side-input"), *streams]
-    return ["java", *HEAP, *OPEN, "-cp", path, "Flink", *given]
+    arguments = [query.text, str(scratch), str(out) if request["kept"] else "-", str(folder / "side-input"), *streams]
+    return ["java", *HEAP, *OPEN, "-cp", path, "Flink", *arguments]
 
 
 def answered(out: Path) -> pa.Table:

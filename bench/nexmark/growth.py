@@ -83,11 +83,11 @@ def app_tree(name: str, bootstrap: str, team: Team, executors: int) -> Tree:
     return {**tree, "metadata": {"name": name}}
 
 
-def rows_per_second(there: Place, executors: int) -> float:
+def rows_per_second(site: Place, executors: int) -> float:
     """Of one run."""
     name = f"nexmark-growth-{executors}"
-    with there.installed.team() as team:
-        app = App(there.cluster, team.namespace, app_tree(name, there.broker.bootstrap, team, executors))
+    with site.installed.team() as team:
+        app = App(site.cluster, team.namespace, app_tree(name, site.broker.bootstrap, team, executors))
         app.apply()
         first = _after(app, 0)
         began = _after(app, (first.progressed or 0) + WARM)
@@ -101,23 +101,23 @@ def rows_per_second(there: Place, executors: int) -> float:
 
 def _after(app: App, moment: int) -> DriverReport:
     """The first report of a batch that was committed after this moment."""
-    found: list[DriverReport] = []
+    later_reports: list[DriverReport] = []
 
     def told() -> bool:
         maps = app.cluster.tree("configmaps", f"--namespace={app.namespace}", f"--selector={REPORT_LABEL}={app.name}")
         reports = [one for tree in maps["items"] if (one := report_in(tree)) is not None]
-        found.extend(one for one in reports if (one.progressed or 0) > moment)
-        return bool(found)
+        later_reports.extend(one for one in reports if (one.progressed or 0) > moment)
+        return bool(later_reports)
 
     wait_until(told, _PATIENCE, f"{app.name} commits a batch after {moment}")
-    return found[-1]
+    return later_reports[-1]
 
 
-def table(found: Mapping[int, list[float]]) -> str:
+def table(rates_by_count: Mapping[int, list[float]]) -> str:
     """Medians, and how many times the first."""
     lines = [f"{'executors':>10}{'rows/s':>12}{'times':>8}  runs"]
-    base = statistics.median(found[COUNTS[0]])
-    for executors, rates in found.items():
+    base = statistics.median(rates_by_count[COUNTS[0]])
+    for executors, rates in rates_by_count.items():
         median = statistics.median(rates)
         runs = " ".join(f"{one:,.0f}" for one in rates)
         lines.append(f"{executors:>10}{median:>12,.0f}{median / base:>8.2f}  {runs}")
@@ -129,13 +129,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.nexmark.growth", description="Query 17 with more executors.")
     parser.add_argument("--runs", type=int, default=1, help="of each number of executors (default: 1)")
     runs = parser.parse_args().runs
-    with place() as there:
-        found: dict[int, list[float]] = {executors: [] for executors in COUNTS}
+    with place() as site:
+        rates_by_count: dict[int, list[float]] = {executors: [] for executors in COUNTS}
         for run in range(runs):
             for executors in COUNTS if run % 2 == 0 else reversed(COUNTS):
-                found[executors].append(rows_per_second(there, executors))
-                print(f"{executors} executors of {CORES}: {found[executors][-1]:,.0f} rows/s", flush=True)
-    print(table(found))
+                rates_by_count[executors].append(rows_per_second(site, executors))
+                print(f"{executors} executors of {CORES}: {rates_by_count[executors][-1]:,.0f} rows/s", flush=True)
+    print(table(rates_by_count))
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ class Release:
 
     def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
         """What there is of a stream by now."""
-        found = ends(folder_of(self.market, stream, self.ahead), self.batches - 1)
-        return {StreamPartition(stream, part): OffsetBounds(0, end) for part, end in found.items()}
+        offsets = ends(folder_of(self.market, stream, self.ahead), self.batches - 1)
+        return {StreamPartition(stream, part): OffsetBounds(0, end) for part, end in offsets.items()}
 
     def next(self, done: int) -> None:
         """Let the next batch come."""
@@ -101,10 +101,10 @@ def kept_in(folder: str) -> Any:
     """A function that puts rows into files."""
 
     def put(rows: pa.RecordBatch) -> pa.RecordBatch:
-        here = Path(folder)
-        here.mkdir(exist_ok=True)
+        directory = Path(folder)
+        directory.mkdir(exist_ok=True)
         # Tasks write beside one another, each batch into a file of its own.
-        parquet.write_table(pa.table(rows), here / f"{uuid4()}.parquet")
+        parquet.write_table(pa.table(rows), directory / f"{uuid4()}.parquet")
         return rows.slice(0, 0)
 
     return put
@@ -120,7 +120,7 @@ def main() -> None:
     app = app_tree(request["app"], market, question.ahead, out if request["kept"] else None)
     with patch.object(Generator, "bounds", lambda _, stream: release.bounds(stream)):
         watch.run({"app": app, "master": request["master"]}, scratch / "data")
-    counted = watch.seen[warm : market.batches]
+    counted = watch.progress[warm : market.batches]
     phases = {phase: median([one.phases.get(phase, 0.0) for one in counted]) for phase in PHASES}
     lasted = np.diff(watch.ends[warm - 1 :]).tolist()
     answer(
@@ -129,7 +129,7 @@ def main() -> None:
         (market.batches - warm) * market.events,
         lasted[: market.batches - warm],
         digest=question.digest(parquet.read_table(out), market) if request["kept"] else "",
-        notes={"state MB": watch.seen[-1].state_bytes / 1e6} | phases,
+        notes={"state MB": watch.progress[-1].state_bytes / 1e6} | phases,
     )
 
 

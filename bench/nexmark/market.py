@@ -45,47 +45,47 @@ class Market:
         """Where the files are; made if they are not there."""
         return cached(f"nexmark-{self.batches}x{self.events}-{self.rate}", self._write)
 
-    def _write(self, here: Path) -> None:
+    def _write(self, folder: Path) -> None:
         bounds = [number * self.events for number in range(self.batches + 1)]
         whole = [range(start, end) for start, end in pairwise(bounds)]
         for kind in KINDS:
-            self._stream(here / kind, kind, whole)
+            self._stream(folder / kind, kind, whole)
         for kind in AHEAD:
-            self._stream(here / f"{kind}-ahead", kind, [range(bounds[2]), *whole[2:]])
-        _write_stream(here / "side-input", "side-input", [side_input()])
+            self._stream(folder / f"{kind}-ahead", kind, [range(bounds[2]), *whole[2:]])
+        _write_stream(folder / "side-input", "side-input", [side_input()])
 
-    def _stream(self, here: Path, kind: str, batches: list[range]) -> None:
-        _write_stream(here, kind, (self.nexmark.rows(kind, some) for some in batches))
+    def _stream(self, folder: Path, kind: str, batches: list[range]) -> None:
+        _write_stream(folder, kind, (self.nexmark.rows(kind, some) for some in batches))
 
 
-def _write_stream(here: Path, kind: str, batches: Iterable[pa.RecordBatch]) -> None:
-    here.mkdir()
+def _write_stream(folder: Path, kind: str, batches: Iterable[pa.RecordBatch]) -> None:
+    folder.mkdir()
     ends: list[list[int]] = []
-    files = [pa.OSFile(str(here / f"{part}.arrow"), "wb") for part in range(PARTS)]
+    files = [pa.OSFile(str(folder / f"{part}.arrow"), "wb") for part in range(PARTS)]
     writers: list[pa.ipc.RecordBatchFileWriter] = []
     for number, rows in enumerate(batches):
         writers = writers or [pa.ipc.new_file(file, rows.schema) for file in files]
         for half in range(PARTS):
             start, end = (rows.num_rows * at // PARTS for at in (half, half + 1))
-            path = here / f"{number * PARTS + half:05d}.parquet"
+            path = folder / f"{number * PARTS + half:05d}.parquet"
             parquet.write_table(pa.table(rows.slice(start, end - start)), path, compression="none")
             dated(path, number * PARTS + half)
         counts = [0] * PARTS
-        for part, some in split(rows, place(key_bytes(rows, [KEYS[kind]]), PARTS)):
-            writers[part].write_batch(some)
-            counts[part] = some.num_rows
+        for part, part_rows in split(rows, place(key_bytes(rows, [KEYS[kind]]), PARTS)):
+            writers[part].write_batch(part_rows)
+            counts[part] = part_rows.num_rows
         before = ends[-1] if ends else [0] * PARTS
         ends.append([one + count for one, count in zip(before, counts, strict=True)])
     for writer, file in zip(writers, files, strict=True):
         writer.close()
         file.close()
-    (here / "ends.json").write_text(json.dumps(ends))
+    (folder / "ends.json").write_text(json.dumps(ends))
 
 
 def ends(stream: Path, batch: int) -> Mapping[int, int]:
     """Where each partition of a stream ends when a batch, from 0, has come."""
-    found = json.loads((stream / "ends.json").read_text())
-    return dict(enumerate(found[min(batch, len(found) - 1)]))
+    ends_by_batch = json.loads((stream / "ends.json").read_text())
+    return dict(enumerate(ends_by_batch[min(batch, len(ends_by_batch) - 1)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,13 @@ WARM = 2
 """Batches that don't count: the JVM compiles."""
 CORES = 2
 STORES = ("changelog off", "changelog on", "heap")
-PER_CPU = Column("events/CPU-s", lambda one: one.rows / one.cpu_seconds)
+PER_CPU = Column("events/CPU-s", lambda measurement: measurement.rows / measurement.cpu_seconds)
 COLUMNS = (
     RATE,
     PER_CPU,
     CPU_PER_MILLION,
     PER_BATCH,
-    Column("longest ms", lambda one: 1e3 * max(one.batches)),
+    Column("longest ms", lambda measurement: 1e3 * max(measurement.batches)),
     note("state MB", ",.1f"),
     note("memory MB", ",.1f"),
 )
@@ -44,36 +44,42 @@ def tree_of(name: str) -> dict[str, Any]:
     return tree
 
 
-def holdfast(name: str, market: Market, *, kept: bool) -> Measurement:
+def holdfast(name: str, market: Market, *, keep_rows: bool) -> Measurement:
     """The app of the file."""
-    request = {"query": name, "market": asdict(market), "warm": WARM, "kept": kept}
+    request = {"query": name, "market": asdict(market), "warm": WARM, "kept": keep_rows}
     return fresh.measure(
         "Holdfast", "bench.nexmark.holdfast_run", {**request, "app": tree_of(name), "master": f"local[{CORES}]"}
     )
 
 
-def stock(name: str, market: Market, store: str, *, kept: bool) -> Measurement:
+def stock(name: str, market: Market, store: str, *, keep_rows: bool) -> Measurement:
     """The native query, with Spark's state in this store."""
     settings = {} if store == "heap" or not QUESTIONS[name].state else rocksdb(changelog=store == "changelog on")
-    request = {"query": name, "market": asdict(market), "warm": WARM, "kept": kept, "settings": SAME | TUNED | settings}
+    request = {
+        "query": name,
+        "market": asdict(market),
+        "warm": WARM,
+        "kept": keep_rows,
+        "settings": SAME | TUNED | settings,
+    }
     way = f"stock, {store}" if QUESTIONS[name].state else "stock"
     return fresh.measure(way, "bench.nexmark.stock", request)
 
 
-def flink(name: str, market: Market, *, kept: bool) -> Measurement:
+def flink(name: str, market: Market, *, keep_rows: bool) -> Measurement:
     """The query in Flink SQL."""
-    request = {"query": name, "market": asdict(market), "kept": kept, "jars": jars("flink", Path(__file__).parent)}
+    request = {"query": name, "market": asdict(market), "kept": keep_rows, "jars": jars("flink", Path(__file__).parent)}
     return fresh.measure("Flink", "bench.nexmark.flink_run", request)
 
 
-def ways(name: str, market: Market, stores: Sequence[str], *, with_flink: bool, kept: bool) -> list[Way]:
+def ways(name: str, market: Market, stores: Sequence[str], *, with_flink: bool, keep_rows: bool) -> list[Way]:
     """All who have an answer, stock first: ratios are to it."""
     question = QUESTIONS[name]
     used = () if not question.stock else stores if question.state else stores[:1]
-    peers: list[Way] = [partial(stock, name, market, store, kept=kept) for store in used]
+    peers: list[Way] = [partial(stock, name, market, store, keep_rows=keep_rows) for store in used]
     if with_flink and name in QUERIES:
-        peers.append(partial(flink, name, market, kept=kept))
-    return [*peers, partial(holdfast, name, market, kept=kept)]
+        peers.append(partial(flink, name, market, keep_rows=keep_rows))
+    return [*peers, partial(holdfast, name, market, keep_rows=keep_rows)]
 
 
 def main() -> None:
@@ -96,12 +102,12 @@ def main() -> None:
     runs = chosen.runs or (1 if chosen.quick else 3)
     market.directory()
     for name in chosen.queries or QUESTIONS:
-        asked = partial(ways, name, market, chosen.stores, with_flink=not chosen.without_flink)
-        answers = paired(asked(kept=True), 1)
+        make_ways = partial(ways, name, market, chosen.stores, with_flink=not chosen.without_flink)
+        answers = paired(make_ways(keep_rows=True), 1)
         check(answers)
         (rows, *_) = (one.digest.partition(":")[0] for some in answers.values() for one in some)
         title = f"{name}: {market.batches} batches of {market.events:,} events, answers of {rows} rows compared"
-        benchmark = Benchmark(title, asked(kept=False), COLUMNS)
+        benchmark = Benchmark(title, make_ways(keep_rows=False), COLUMNS)
         show(benchmark, paired(benchmark.ways, runs), runs)
 
 

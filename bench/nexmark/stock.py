@@ -47,64 +47,64 @@ KNOWN = "lower(channel) IN ('apple', 'google', 'facebook', 'baidu')"
 BID = ("auction", "bidder", "price", "channel", "url", "date_time", "extra")
 
 
-def q0(given: Given) -> DataFrame:
-    return given("bid").select("auction", "bidder", "price", "date_time", "extra")
+def q0(inputs: Given) -> DataFrame:
+    return inputs("bid").select("auction", "bidder", "price", "date_time", "extra")
 
 
-def q1(given: Given) -> DataFrame:
-    return given("bid").selectExpr("auction", "bidder", CONVERTED, "date_time", "extra")
+def q1(inputs: Given) -> DataFrame:
+    return inputs("bid").selectExpr("auction", "bidder", CONVERTED, "date_time", "extra")
 
 
-def q2(given: Given) -> DataFrame:
-    return given("bid").filter("auction % 123 = 0").select("auction", "price")
+def q2(inputs: Given) -> DataFrame:
+    return inputs("bid").filter("auction % 123 = 0").select("auction", "price")
 
 
-def q3(given: Given) -> DataFrame:
-    people = given("person").filter("state IN ('OR', 'ID', 'CA')").selectExpr("id AS seller", "name", "city", "state")
-    return given("auction").filter("category = 10").select("id", "seller").join(people, "seller")
+def q3(inputs: Given) -> DataFrame:
+    people = inputs("person").filter("state IN ('OR', 'ID', 'CA')").selectExpr("id AS seller", "name", "city", "state")
+    return inputs("auction").filter("category = 10").select("id", "seller").join(people, "seller")
 
 
-def q5(given: Given) -> DataFrame:
-    counted = given.timed("bid").groupBy("auction", sql.window("date_time", "10 seconds", "2 seconds").alias("w"))
+def q5(inputs: Given) -> DataFrame:
+    counted = inputs.timed("bid").groupBy("auction", sql.window("date_time", "10 seconds", "2 seconds").alias("w"))
     counts = counted.agg(sql.count("*").alias("num"))
     most = counts.groupBy(sql.window(sql.window_time("w"), "2 seconds").alias("w2"))
     hot = most.agg(sql.max(sql.struct("num", "auction")).alias("hot"))
     return hot.selectExpr("hot.auction AS auction", "hot.num AS num", "w2.end AS window_end")
 
 
-def q7(given: Given) -> DataFrame:
+def q7(inputs: Given) -> DataFrame:
     best = sql.max(sql.struct("price", "auction", "bidder", "date_time", "extra")).alias("bid")
-    highest = given.timed("bid").groupBy(sql.window("date_time", "10 seconds")).agg(best)
+    highest = inputs.timed("bid").groupBy(sql.window("date_time", "10 seconds")).agg(best)
     return highest.selectExpr("window.end AS window_end", "bid.*")
 
 
-def q8(given: Given) -> DataFrame:
+def q8(inputs: Given) -> DataFrame:
     window = sql.window("date_time", "10 seconds").alias("w")
-    people = given.timed("person").select("id", "name", window)
-    sellers = given.timed("auction").select(sql.col("seller").alias("id"), window).dropDuplicates(["id", "w"])
+    people = inputs.timed("person").select("id", "name", window)
+    sellers = inputs.timed("auction").select(sql.col("seller").alias("id"), window).dropDuplicates(["id", "w"])
     return people.join(sellers, ["id", "w"]).selectExpr("id", "name", "w.start AS starttime")
 
 
-def q11(given: Given) -> DataFrame:
-    sessions = given.timed("bid").groupBy("bidder", sql.session_window("date_time", "10 seconds").alias("w"))
+def q11(inputs: Given) -> DataFrame:
+    sessions = inputs.timed("bid").groupBy("bidder", sql.session_window("date_time", "10 seconds").alias("w"))
     counted = sessions.agg(sql.count("*").alias("bid_count"))
     return counted.selectExpr("bidder", "w.start AS window_start", "w.end AS window_end", "bid_count")
 
 
-def q13(given: Given) -> DataFrame:
-    keyed = given("bid").selectExpr("auction", "bidder", "price", "date_time", "auction % 10000 AS key")
-    return keyed.join(sql.broadcast(given("side-input")), "key").drop("key")
+def q13(inputs: Given) -> DataFrame:
+    keyed = inputs("bid").selectExpr("auction", "bidder", "price", "date_time", "auction % 10000 AS key")
+    return keyed.join(sql.broadcast(inputs("side-input")), "key").drop("key")
 
 
-def q14(given: Given) -> DataFrame:
-    some = given("bid").filter("0.908 * price > 1000000 AND 0.908 * price < 50000000")
+def q14(inputs: Given) -> DataFrame:
+    bids = inputs("bid").filter("0.908 * price > 1000000 AND 0.908 * price < 50000000")
     time = """CASE WHEN hour(date_time) BETWEEN 8 AND 18 THEN 'dayTime' WHEN hour(date_time) <= 6
         OR hour(date_time) >= 20 THEN 'nightTime' ELSE 'otherTime' END AS bid_time_type"""
     letters = "CAST(length(extra) - length(replace(extra, 'c', '')) AS BIGINT) AS c_counts"
-    return some.selectExpr("auction", "bidder", CONVERTED, time, "date_time", "extra", letters)
+    return bids.selectExpr("auction", "bidder", CONVERTED, time, "date_time", "extra", letters)
 
 
-def q17(given: Given) -> DataFrame:
+def q17(inputs: Given) -> DataFrame:
     computed = {
         "total_bids": "count(*)",
         "rank1_bids": "count_if(price < 10000)",
@@ -115,19 +115,19 @@ def q17(given: Given) -> DataFrame:
         "avg_price": "avg(price)",
         "sum_price": "sum(price)",
     }
-    reported = given.timed("bid").groupBy("auction", sql.window("date_time", "1 day").alias("w"))
-    found = reported.agg(*(sql.expr(text).alias(name) for name, text in computed.items()))
-    return found.selectExpr("auction", "w.start AS window_start", "w.end AS window_end", *computed)
+    reported = inputs.timed("bid").groupBy("auction", sql.window("date_time", "1 day").alias("w"))
+    daily = reported.agg(*(sql.expr(text).alias(name) for name, text in computed.items()))
+    return daily.selectExpr("auction", "w.start AS window_start", "w.end AS window_end", *computed)
 
 
-def q18(given: Given) -> DataFrame:
+def q18(inputs: Given) -> DataFrame:
     newest = [sql.max_by(name, "date_time").alias(name) for name in ("price", "channel", "url", "extra")]
-    return given("bid").groupBy("auction", "bidder").agg(*newest, sql.max("date_time").alias("date_time"))
+    return inputs("bid").groupBy("auction", "bidder").agg(*newest, sql.max("date_time").alias("date_time"))
 
 
-def q20(given: Given) -> DataFrame:
+def q20(inputs: Given) -> DataFrame:
     items = (
-        given.timed("auction")
+        inputs.timed("auction")
         .filter("category = 10")
         .selectExpr(
             *("id", "item_name", "description", "initial_bid", "reserve", "date_time AS auction_date_time"),
@@ -136,19 +136,19 @@ def q20(given: Given) -> DataFrame:
     )
     near = """auction = id AND date_time BETWEEN auction_date_time - INTERVAL 1 MINUTE
         AND auction_date_time + INTERVAL 1 MINUTE"""
-    return given.timed("bid").join(items, sql.expr(near)).drop("id")
+    return inputs.timed("bid").join(items, sql.expr(near)).drop("id")
 
 
-def q21(given: Given) -> DataFrame:
-    known = given("bid").filter(f"{KNOWN} OR {CHANNEL} <> ''")
+def q21(inputs: Given) -> DataFrame:
+    known = inputs("bid").filter(f"{KNOWN} OR {CHANNEL} <> ''")
     ids = f"""CASE lower(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2'
         WHEN 'baidu' THEN '3' ELSE {CHANNEL} END AS channel_id"""
     return known.selectExpr("auction", "bidder", "price", "channel", ids)
 
 
-def q22(given: Given) -> DataFrame:
+def q22(inputs: Given) -> DataFrame:
     folders = [f"get(split(url, '/'), {at + 2}) AS dir{at}" for at in (1, 2, 3)]
-    return given("bid").selectExpr("auction", "bidder", "price", "channel", *folders)
+    return inputs("bid").selectExpr("auction", "bidder", "price", "channel", *folders)
 
 
 ANSWERS: Mapping[str, Callable[[Given], DataFrame]] = {

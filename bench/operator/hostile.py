@@ -39,10 +39,10 @@ def main() -> None:
     parser.add_argument("--good", type=int, default=100)
     parser.add_argument("--hostile", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with Plane() as plane, operator(plane, GOOD, HOSTILE) as process:
         admin = Admin(plane)
-        names = [f"app-{number}" for number in range(given.good)]
+        names = [f"app-{number}" for number in range(arguments.good)]
         for name in names:
             app = tree(suspend=True)
             app["metadata"]["name"] = name
@@ -56,7 +56,7 @@ def main() -> None:
             return _lag(admin, name, next(changes)), _given(admin, name)
 
         _row("quiet", [measured() for _ in names], process)
-        attack = threading.Thread(target=_attack, args=(Admin(plane), given.hostile, given.seed))
+        attack = threading.Thread(target=_attack, args=(Admin(plane), arguments.hostile, arguments.seed))
         attack.start()
         attacked = []
         while attack.is_alive() or _waiting(admin):
@@ -66,14 +66,14 @@ def main() -> None:
 
 
 def _attack(admin: Admin, count: int, seed: int) -> None:
-    taken = 0
+    accepted = 0
     for app in hostile_apps(count, seed):
         try:
             admin.send("POST", APPS.format(HOSTILE), json.dumps(app))
-            taken += 1
+            accepted += 1
         except RefusedError:
             continue
-    print(f"{taken} of {count} hostile apps were taken by the API server", flush=True)
+    print(f"{accepted} of {count} hostile apps were taken by the API server", flush=True)
 
 
 def _waiting(admin: Admin) -> bool:
@@ -113,8 +113,8 @@ def _polled(admin: Admin, name: str) -> Iterator[dict[str, Any]]:
         time.sleep(0.01)
 
 
-def _row(what: str, found: list[tuple[float, float]], process: "subprocess.Popen[bytes]") -> None:
-    lags, gets = ([one[at] for one in found] for at in (0, 1))
+def _row(what: str, times: list[tuple[float, float]], process: "subprocess.Popen[bytes]") -> None:
+    lags, gets = ([one[at] for one in times] for at in (0, 1))
     alive = "" if process.poll() is None else "; the operator is gone"
     print(
         f"{what:>11}: {len(lags)} changes, status lag {_pair(lags)}, an app given by the API server in {_pair(gets)}; "

@@ -69,7 +69,7 @@ class Life:
     applied: float = 0.0
     pod: float = 0.0
     """Its driver pod was made."""
-    told: float = 0.0
+    caused: float = 0.0
     """The cause of the status that is waited for: its driver reported, or ended."""
     known: float = 0.0
     """The status says so."""
@@ -119,7 +119,7 @@ class Player:
     async def end(self, name: str) -> None:
         """The driver of this app fails."""
         life = self.lives[name]
-        life.known, life.told = 0.0, time.monotonic()
+        life.known, life.caused = 0.0, time.monotonic()
         pod = self.drivers.pop(name)
         ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": "no broker"}}
         await self._status(pod, "Failed", ended)
@@ -167,21 +167,21 @@ class Player:
         await self._status(pod, "Running", {"running": {}})
         self.drivers[name] = pod
         life = self.lives[name]
-        if not life.told:
-            life.told = time.monotonic()
+        if not life.caused:
+            life.caused = time.monotonic()
         while self.drivers.get(name) == pod:
             await self._report(labels)
             await asyncio.sleep(REPORT_INTERVAL / 1000)
 
     async def _report(self, labels: Tree) -> None:
         now = time.time_ns() // 1_000_000
-        said = DriverReport(int(labels["holdfast.dev/attempt"]), now, 1, now, 0, 8, 32, 8)
+        report = DriverReport(int(labels["holdfast.dev/attempt"]), now, 1, now, 0, 8, 32, 8)
         name = f"{labels['holdfast.dev/app-id']}-report"
         tree = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": name, "labels": {REPORT_LABEL: labels["holdfast.dev/app"]}},
-            "data": {REPORT_KEY: said.text()},
+            "data": {REPORT_KEY: report.text()},
         }
         if await self._call("PUT", f"{_CONFIG_MAPS}/{name}", tree) is None:
             await self._call("POST", _CONFIG_MAPS, tree)
@@ -195,10 +195,10 @@ class Player:
         were: set[str] = set()
         async for _, tree in self._watch(_APPS):
             name, status = tree["metadata"]["name"], tree.get("status") or {}
-            said = {one["type"]: one for one in status.get("conditions") or ()}
-            is_ready = said.get("Ready", {}).get("status") == "True"
+            conditions = {one["type"]: one for one in status.get("conditions") or ()}
+            is_ready = conditions.get("Ready", {}).get("status") == "True"
             life = self.lives.get(name)
-            if life is not None and life.told and not life.known and is_ready != (name in were):
+            if life is not None and life.caused and not life.known and is_ready != (name in were):
                 life.known = time.monotonic()
             (were.add if is_ready else were.discard)(name)
             self.ready = len(were)
@@ -207,10 +207,10 @@ class Player:
     async def _watch(self, path: str) -> AsyncIterator[tuple[str, Tree]]:
         """What changes there; all that is there again when the API server has cut a watch off that was too slow."""
         while True:
-            there = await self._call("GET", path, {}) or {}
-            for tree in there["items"]:
+            listing = await self._call("GET", path, {}) or {}
+            for tree in listing["items"]:
                 yield "ADDED", tree
-            async for event in self._watched(path, there["metadata"]["resourceVersion"]):
+            async for event in self._watched(path, listing["metadata"]["resourceVersion"]):
                 yield event
 
     async def _watched(self, path: str, since: str) -> AsyncIterator[tuple[str, Tree]]:

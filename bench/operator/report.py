@@ -35,12 +35,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", type=int, nargs="+", default=[500, 2000, 5000])
     parser.add_argument("--idle", type=float, default=_IDLE, metavar="SECONDS")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"{'apps':>6} {'launches/min':>12} {'CPU ms/app':>10} {'pod p50':>8} {'p99':>7} {'peak MiB':>8}", end="")
     print(f" {'status lag p50':>14} {'p99':>7} {'idle CPU':>9}")
-    for apps in given.apps:
+    for apps in arguments.apps:
         with Plane() as plane, operator(plane, NAMESPACE) as process:
-            asyncio.run(measure(plane, process.pid, apps, given.idle))
+            asyncio.run(measure(plane, process.pid, apps, arguments.idle))
 
 
 @contextmanager
@@ -87,7 +87,7 @@ async def _lags(player: Player, apps: int) -> list[float]:
         await asyncio.gather(player.apply(f"more-{number}"), player.end(name))
         await asyncio.sleep(max(0.0, 0.6 - (time.monotonic() - began)))
     await player.until_known(names, 300)
-    lags = [player.lives[name].known - player.lives[name].told for name in names]
+    lags = [player.lives[name].known - player.lives[name].caused for name in names]
     await player.until(1 + apps + len(names), 600)
     return lags
 

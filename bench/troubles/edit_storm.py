@@ -51,7 +51,7 @@ class _Storm:
 
     process: "subprocess.Popen[bytes]"
     port: int
-    taken: int = 0
+    accepted: int = 0
     refused: int = 0
     took: float = 0.0
     cpu: float = 0.0
@@ -102,21 +102,21 @@ async def _rage(plane: Plane, storm: _Storm) -> None:
 
 def _rows(storm: _Storm) -> Iterator[Promise]:
     event = f"{_APPS} running apps, {_PER_SECOND} edits a second asked for"
-    asked, rate = int(_PER_SECOND * _SECONDS), storm.taken / storm.took
+    edits, rate = int(_PER_SECOND * _SECONDS), storm.accepted / storm.took
     yield figure(
-        event, f"the API server took {storm.taken} of {asked} edits, {rate:.0f} a second; {storm.refused} failed"
+        event, f"the API server took {storm.accepted} of {edits} edits, {rate:.0f} a second; {storm.refused} failed"
     )
     yield Promise(event, "the operator does not end", storm.process.poll() is None)
-    seen = f"{storm.seen_in:.1f} s after the last edit"
+    delay = f"{storm.seen_in:.1f} s after the last edit"
     limit = _WRITES_LEFT * _APPS / rate
     text = f"each observedGeneration is the generation, in the time of two edits of each app, {limit:.0f} s"
-    yield Promise(event, text, storm.seen_in <= limit, seen)
+    yield Promise(event, text, storm.seen_in <= limit, delay)
     yield figure(event, f"all apps are Ready {storm.ready_in:.1f} s after the last edit")
     before, peak, after = storm.resident
     words = f"{before} MiB before, {peak} at most, {after} later"
     yield Promise(event, f"its memory grows by less than {_MOST_GROWTH} MiB", peak - before < _MOST_GROWTH, words)
     yield _probes(event, storm)
-    per_edit, cpu = storm.calls / storm.taken, storm.cpu / storm.taken * 1000
+    per_edit, cpu = storm.calls / storm.accepted, storm.cpu / storm.accepted * 1000
     yield figure(event, f"of the operator per edit: {per_edit:.2f} calls, {cpu:.1f} ms of CPU")
 
 
@@ -148,7 +148,7 @@ async def _one(player: Player, storm: _Storm, number: int) -> None:
         spec["runtime"] = {"image": f"image:{number}"}
     try:
         await player.edit(f"app-{number % _APPS}", spec)
-        storm.taken += 1
+        storm.accepted += 1
     except RuntimeError:
         storm.refused += 1
 

@@ -54,22 +54,24 @@ def _killed(site: Site, operator: ForkedProcess, port: int, edited: str, seconds
     with editor.editing():
         site.plane.kill_etcd()
         change.start()
-        said = probed(port, seconds)
+        answers = probed(port, seconds)
         site.plane.restart_etcd()
         back = time.monotonic()
         change.join()
-        taken = time.monotonic() - back
-    words = f"{taken:.1f} s after etcd's return; {editor.refused} edits failed, and were made again"
+        delay = time.monotonic() - back
+    words = f"{delay:.1f} s after etcd's return; {editor.refused} edits failed, and were made again"
     yield figure(event, f"an app's image, changed while etcd is away, is taken {words}")
-    yield figure(event, f"probe meanwhile: {said}")
+    yield figure(event, f"probe meanwhile: {answers}")
     yield within(
         event, "that app runs by its change, from etcd's return", _BACK_IN, lambda: settled(site, edited), back
     )
     yield within(event, "the newest edits of all apps are seen, and all run", _BACK_IN, lambda: all_settled(site), back)
     yield Promise(event, "of the edits that were answered none is lost", editor.kept(), f"{editor.last} edits")
-    wanted = {name: number + (name == edited) for name, number in before.items()}
+    expected = {name: number + (name == edited) for name, number in before.items()}
     made = len(site.kubelet.drivers) - drivers
-    yield Promise(event, "one attempt was begun, of the changed app", attempts(site) == wanted and made == 1, f"{made}")
+    yield Promise(
+        event, "one attempt was begun, of the changed app", attempts(site) == expected and made == 1, f"{made}"
+    )
     yield lonely(event, site)
     yield Promise(event, "the operator is the same process, and well", operator.poll() is None and well(port))
 

@@ -60,8 +60,8 @@ def _cut(site: Site, proxy: Proxy, port: int) -> Iterator[Promise]:
         event, "both apps run by their edits", _HAND_OVER + _LOOK, lambda: all(settled(site, n) for n in edited), began
     )
     wait_until(lambda: time.monotonic() - began > _CUT, _CUT + 1, "it has been cut off for long")
-    wanted = {name: number + (name in edited) for name, number in before.items()}
-    yield Promise(event, "these have one attempt more, the others none", attempts(site) == wanted)
+    expected = {name: number + (name in edited) for name, number in before.items()}
+    yield Promise(event, "these have one attempt more, the others none", attempts(site) == expected)
     yield figure(event, f"probe of the one cut off: {health(port)[:2]}")
 
 

@@ -57,10 +57,10 @@ def trouble(directory: Path) -> Iterator[Promise]:
 
 def _with_its_rights(site: Site, doomed: Site) -> Iterator[Promise]:
     """The operator watches both namespaces by their names, so that its rights in one go with it."""
-    both, lease = replace(doomed, run=partial(_both, site.namespace)), f"{site.namespace}/operator"
+    both_sites, lease = replace(doomed, run=partial(_both, site.namespace)), f"{site.namespace}/operator"
     with (
         Proxy(site.plane.port) as proxy,
-        container(lambda: both.operator(lease=lease, who="only", proxy=proxy)) as running,
+        container(lambda: both_sites.operator(lease=lease, who="only", proxy=proxy)) as running,
     ):
         all_run(site)
         _filled(doomed)
@@ -68,8 +68,8 @@ def _with_its_rights(site: Site, doomed: Site) -> Iterator[Promise]:
         proxy.drop()  # the API server asks for rights when watches begin
         began = time.monotonic()
         site.apply(APP_NAMES[0], runtime=IMAGE)
-        event, others = "then all its watches are cut", "an edited app of another watched namespace runs by its edit"
-        yield within(event, others, _LOOK, lambda: settled(site, APP_NAMES[0]))
+        event, text = "then all its watches are cut", "an edited app of another watched namespace runs by its edit"
+        yield within(event, text, _LOOK, lambda: settled(site, APP_NAMES[0]))
         wait_until(lambda: time.monotonic() - began > _LONG, _LONG + 1, "it is long ago")
         goes_on = not running.exits
         yield Promise(event, f"the operator goes on for {_LONG:g} s", goes_on, f"exits: {running.exits or 'none'}")

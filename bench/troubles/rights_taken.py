@@ -62,11 +62,13 @@ def _taken(
         site.apply(edited, runtime=IMAGE)
         (pod,) = [name for name in site.alive() if name.startswith(f"{ended}-")]
         site.admin.delete(f"{PODS.format(site.namespace)}/{pod}")
-        said = probed(port, absence.seconds)
+        answers = probed(port, absence.seconds)
         calls = site.plane.asked_by(OPERATOR)[began:]
         untouched = attempts(site) == before
     allowed = [call for call in calls if "objectRef" in call and call["responseStatus"].get("code", 0) < _REFUSED]
-    yield figure(event, f"{len(calls)} calls; probe: {said}; exits of the operator: {running.exits[exits:] or 'none'}")
+    yield figure(
+        event, f"{len(calls)} calls; probe: {answers}; exits of the operator: {running.exits[exits:] or 'none'}"
+    )
     yield Promise(
         event, "no call is allowed, and nothing is begun", not allowed and untouched, f"{len(allowed)} allowed"
     )
@@ -74,8 +76,8 @@ def _taken(
     yield within(event, "the app edited meanwhile runs by its edit", _MISSED_IN, lambda: settled(site, edited), back)
     again = "the app whose driver was deleted meanwhile runs again"
     yield within(event, again, _MISSED_IN, lambda: settled(site, ended) and attempts(site)[ended] > before[ended], back)
-    wanted = {name: number + (name in touched) for name, number in before.items()}
-    yield Promise(event, "these have one attempt more, the others none", attempts(site) == wanted)
+    expected = {name: number + (name in touched) for name, number in before.items()}
+    yield Promise(event, "these have one attempt more, the others none", attempts(site) == expected)
     yield lonely(event, site)
     goes_on = running.exits[exits:] == [] and well(port)
     yield Promise(
@@ -85,22 +87,22 @@ def _taken(
 
 @contextmanager
 def _without_rights(site: Site) -> Iterator[None]:
-    admin, gone = site.admin, []
+    admin, bindings = site.admin, []
     for path in (f"{_RBAC}/namespaces/{site.namespace}/rolebindings", f"{_RBAC}/clusterrolebindings"):
         for tree in admin.items(path):
             if any(subject["name"] == OPERATOR for subject in tree.get("subjects") or ()):
-                gone.append((path, tree))
+                bindings.append((path, tree))
                 admin.delete(f"{path}/{tree['metadata']['name']}")
     wait_until(lambda: not _may_read(admin, site), 20, "the rights are gone")
     yield
-    for path, tree in gone:
+    for path, tree in bindings:
         metadata = {key: tree["metadata"][key] for key in ("name", "namespace") if key in tree["metadata"]}
         admin.create(path, {**tree, "metadata": metadata})
     wait_until(lambda: _may_read(admin, site), 20, "the rights are back")
 
 
 def _may_read(admin: Admin, site: Site) -> bool:
-    wanted = {"verb": "list", "group": "", "resource": "pods", "namespace": site.namespace}
+    permission = {"verb": "list", "group": "", "resource": "pods", "namespace": site.namespace}
     review: Any = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-    review["spec"] = {"user": OPERATOR, "resourceAttributes": wanted}
+    review["spec"] = {"user": OPERATOR, "resourceAttributes": permission}
     return bool(admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"])

@@ -48,8 +48,8 @@ def all_settled(site: Site) -> bool:
 def settled(site: Site, name: str) -> bool:
     """Whether this app runs, by the status of its newest generation."""
     app = site.app(name)
-    seen = (app.get("status") or {}).get("observedGeneration")
-    return seen == app["metadata"]["generation"] and site.condition("Ready", name) == ("True", "Running")
+    observed = (app.get("status") or {}).get("observedGeneration")
+    return observed == app["metadata"]["generation"] and site.condition("Ready", name) == ("True", "Running")
 
 
 def attempts(site: Site) -> dict[str, int]:
@@ -59,8 +59,8 @@ def attempts(site: Site) -> dict[str, int]:
 
 def lonely(event: str, site: Site) -> Promise:
     """What holds in every trouble."""
-    alone = all(count <= 1 for count in site.kubelet.most_alive.values())
-    return Promise(event, "there are never two drivers of an app", held=alone)
+    at_most_one = all(count <= 1 for count in site.kubelet.most_alive.values())
+    return Promise(event, "there are never two drivers of an app", held=at_most_one)
 
 
 def insist(call: Callable[[], object], seconds: float = 120) -> int:
@@ -97,9 +97,9 @@ def well(port: int) -> bool:
 
 def probed(port: int, seconds: float) -> str:
     """All that the probe says for so long."""
-    said, deadline = dict[str, None](), time.monotonic() + seconds
+    answers, deadline = dict[str, None](), time.monotonic() + seconds
     while time.monotonic() < deadline:
         status, text, _ = health(port)
-        said[f"{status} {text}" if status else "no answer"] = None
+        answers[f"{status} {text}" if status else "no answer"] = None
         time.sleep(_PROBED_EVERY)
-    return ", ".join(said)
+    return ", ".join(answers)

@@ -48,7 +48,7 @@ class Engine:
 
     way: str
     module: str
-    told: Mapping[str, Any]
+    settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Given:
     def request(self, engine: Engine) -> dict[str, Any]:
         """What its process is told, but for the broker."""
         per_batch = {name: self.rows(name) // self.market.batches for name in QUERIES[self.query]}
-        given = {"query": self.query, "market": asdict(self.market), "warm": self.warm, "per_batch": per_batch}
-        return {**given, **engine.told}
+        request = {"query": self.query, "market": asdict(self.market), "warm": self.warm, "per_batch": per_batch}
+        return {**request, **engine.settings}
 
     def rows(self, stream: str) -> int:
         """Of a whole stream."""
@@ -110,25 +110,25 @@ def main() -> None:
     runs = chosen.runs or (1 if chosen.quick else 3)
     for name in chosen.queries or QUERIES:
         with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
-            given = Given(broker, market, name, warm=market.batches // 4)
+            workload = Given(broker, market, name, warm=market.batches // 4)
             fill(broker, market, QUERIES[name])
             title = f"{name} from Kafka to Kafka: {market.batches} batches of {market.events:,} events"
-            benchmark = Benchmark(title, [partial(given.measured, one) for one in engines(name)], COLUMNS)
-            found = paired(benchmark.ways, runs)
-        check(found)
-        show(benchmark, found, runs)
+            benchmark = Benchmark(title, [partial(workload.measured, one) for one in engines(name)], COLUMNS)
+            measurements = paired(benchmark.ways, runs)
+        check(measurements)
+        show(benchmark, measurements, runs)
         if chosen.latency:
-            at_half_load(given, found)
+            at_half_load(workload, measurements)
 
 
-def at_half_load(given: Given, found: Mapping[str, Sequence[Measurement]]) -> None:
+def at_half_load(workload: Given, measurements: Mapping[str, Sequence[Measurement]]) -> None:
     """Print how long rows are on their way at half of the events per second that each way has reached."""
     ways: list[Way] = []
-    for engine in engines(given.query):
-        rate = int(statistics.median(one.rows / one.seconds for one in found[engine.way]) / 2) // EPOCH * EPOCH
-        reads = QUERIES[given.query]
-        ways.append(partial(latency.measured, engine.way, engine.module, given.request(engine), reads, rate))
-    benchmark = Benchmark(f"{given.query}: milliseconds from what can be known to its reader", ways, LATENCY)
+    for engine in engines(workload.query):
+        rate = int(statistics.median(one.rows / one.seconds for one in measurements[engine.way]) / 2) // EPOCH * EPOCH
+        reads = QUERIES[workload.query]
+        ways.append(partial(latency.measured, engine.way, engine.module, workload.request(engine), reads, rate))
+    benchmark = Benchmark(f"{workload.query}: milliseconds from what can be known to its reader", ways, LATENCY)
     show(benchmark, paired(benchmark.ways, 1), 1)
 
 

@@ -26,8 +26,8 @@ def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
     compiled = ["javac", "-nowarn", "-cp", path, "-d", str(scratch), str(source)]
     subprocess.run(compiled, check=True, timeout=120)  # noqa: S603 - our own source
     outs = [request["out"]] if request["live"] else [f"{request['out']}-warm", request["out"]]
-    asked = statements(request["query"], request["bootstrap"], ends=not request["live"])
-    return ["java", *HEAP, *OPEN, "-cp", path, "FlinkKafka", str(scratch), ",".join(outs), *asked]
+    sql = statements(request["query"], request["bootstrap"], ends=not request["live"])
+    return ["java", *HEAP, *OPEN, "-cp", path, "FlinkKafka", str(scratch), ",".join(outs), *sql]
 
 
 def main() -> None:

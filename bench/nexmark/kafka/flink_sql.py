@@ -88,12 +88,12 @@ def _made(name: str, bootstrap: str) -> str:
         "sink.transactional-id-prefix": "@out",
     }
     formats = ("key", "value") if answer.key else ("value",)
-    for one in formats:
-        with_[f"{one}.format"] = "json"
-        with_[f"{one}.json.timestamp-format.standard"] = "ISO-8601"
+    for part in formats:
+        with_[f"{part}.format"] = "json"
+        with_[f"{part}.json.timestamp-format.standard"] = "ISO-8601"
     key = f", PRIMARY KEY ({', '.join(answer.key)}) NOT ENFORCED" if answer.key else ""
     return f"CREATE TABLE answer ({fields}{key}) WITH ({_options(with_)})"
 
 
-def _options(given: Mapping[str, str]) -> str:
-    return ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
+def _options(options: Mapping[str, str]) -> str:
+    return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())

@@ -54,8 +54,10 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Until it is over."""
         while not self._over.is_set():
-            found = self._consumer.consume(10_000, 0) or [one for one in [self._consumer.poll(0.1)] if one is not None]
-            if values := [value for one in found if one.error() is None and (value := one.value())]:
+            messages = self._consumer.consume(10_000, 0) or [
+                one for one in [self._consumer.poll(0.1)] if one is not None
+            ]
+            if values := [value for one in messages if one.error() is None and (value := one.value())]:
                 self.newest = time.time()
                 self._seen.append((self.newest, values))
         self._consumer.close()
@@ -79,9 +81,9 @@ def measured(way: str, module: str, request: Mapping[str, Any], reads: tuple[str
         live.send_before(broker.bootstrap)
         reader = Reader(broker.bootstrap, "out")
         reader.start()
-        asked = {**request, "bootstrap": broker.bootstrap, "out": "out", "live": True}
+        live_request = {**request, "bootstrap": broker.bootstrap, "out": "out", "live": True}
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
-            process = launched(_COMMANDS.get(module, _child(module))(asked, Path(scratch)), Path(scratch))
+            process = launched(_COMMANDS.get(module, _child(module))(live_request, Path(scratch)), Path(scratch))
             try:
                 late = live.send(broker.bootstrap)
                 sent = time.time()
@@ -92,12 +94,12 @@ def measured(way: str, module: str, request: Mapping[str, Any], reads: tuple[str
             finally:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        rows, seen = reader.end()
+        rows, arrivals = reader.end()
     if late > LATE:
         print(f"{way}: events were sent up to {late:.2f} s late", flush=True)
     known = since(request["query"], rows, live.events)
     counted = (known >= live.began + WARM * 1e6) & (known < live.began + (WARM + COUNTED) * 1e6)
-    took = (seen - known)[counted] / 1e3
+    took = (arrivals - known)[counted] / 1e3
     if not len(took):
         print(f"{way} wrote nothing of what counts within {PATIENCE:g} s", flush=True)
         took = np.array([np.nan])

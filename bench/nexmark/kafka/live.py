@@ -88,8 +88,8 @@ class Live:
                 time.sleep(max(0.0, due - time.time()))
                 ends = [int(np.searchsorted(part.due, int(due * _SECOND))) for part in self.parts]
                 for part, start, end in zip(self.parts, sent, ends, strict=True):
-                    some = slice(start, end)
-                    to[part.stream].send(part.partition, part.keys[some], part.values[some], part.millis[some])
+                    span = slice(start, end)
+                    to[part.stream].send(part.partition, part.keys[span], part.values[span], part.millis[span])
                 sent = ends
                 latest = max(latest, time.time() - due)
         return latest
@@ -119,10 +119,10 @@ def _by_count(rows: pa.Table, events: Mapping[str, pa.RecordBatch]) -> Micros:
     order = np.lexsort((times, auctions, times // _DAY))
     starts = np.flatnonzero(np.diff(auctions[order], prepend=-1) | np.diff(times[order] // _DAY, prepend=-1))
     nth = np.arange(len(order)) - np.repeat(starts, np.diff([*starts, len(order)])) + 1
-    told = pa.table({"auction": auctions[order], "day": times[order] // _DAY, "nth": nth, "since": times[order]})
+    causes = pa.table({"auction": auctions[order], "day": times[order] // _DAY, "nth": nth, "since": times[order]})
     days = _micros(rows["window_start"]) // _DAY
-    asked = pa.table({"auction": rows["auction"], "day": days, "nth": rows["total_bids"].cast(pa.int64())})
-    return _looked_up(asked, told)
+    keys = pa.table({"auction": rows["auction"], "day": days, "nth": rows["total_bids"].cast(pa.int64())})
+    return _looked_up(keys, causes)
 
 
 def _by_partner(rows: pa.Table, events: Mapping[str, pa.RecordBatch]) -> Micros:
@@ -131,19 +131,19 @@ def _by_partner(rows: pa.Table, events: Mapping[str, pa.RecordBatch]) -> Micros:
     came, opened = _micros(people["date_time"]), _micros(auctions["date_time"])
     first = pa.table({"id": auctions["seller"], "window": opened // _WINDOW, "opened": opened})
     first = first.group_by(["id", "window"]).aggregate([("opened", "min")])
-    told = pa.table({"id": people["id"], "window": came // _WINDOW, "came": came}).join(
+    causes = pa.table({"id": people["id"], "window": came // _WINDOW, "came": came}).join(
         first, ["id", "window"], None, "inner"
     )
-    told = told.append_column("since", pc.max_element_wise(told["came"], told["opened_min"]))
-    asked = pa.table({"id": rows["id"], "window": _micros(rows["starttime"]) // _WINDOW})
-    return _looked_up(asked, told.select(["id", "window", "since"]))
+    causes = causes.append_column("since", pc.max_element_wise(causes["came"], causes["opened_min"]))
+    keys = pa.table({"id": rows["id"], "window": _micros(rows["starttime"]) // _WINDOW})
+    return _looked_up(keys, causes.select(["id", "window", "since"]))
 
 
-def _looked_up(asked: pa.Table, told: pa.Table) -> Micros:
-    """The `since` of each row of `asked`, in its order."""
-    numbered = asked.append_column("row", pa.array(np.arange(len(asked))))
-    found = numbered.join(told, asked.schema.names, None, "left outer").sort_by("row")
-    moments: Micros = found["since"].fill_null(0).to_numpy()
+def _looked_up(keys: pa.Table, causes: pa.Table) -> Micros:
+    """The `since` of each row of `keys`, in its order."""
+    numbered = keys.append_column("row", pa.array(np.arange(len(keys))))
+    joined = numbered.join(causes, keys.schema.names, None, "left outer").sort_by("row")
+    moments: Micros = joined["since"].fill_null(0).to_numpy()
     return moments
 
 

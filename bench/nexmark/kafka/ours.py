@@ -52,10 +52,10 @@ def main() -> None:
     release, bounds = Release(market, question.ahead), KafkaCluster.bounds
 
     def come(system: KafkaCluster, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
-        found: dict[str, dict[int, OffsetBounds]] = bounds(system, topics)
-        for name in set(STREAMS) & set(found):
-            found[name] = {one.partition: end for one, end in release.bounds(name).items()}
-        return found
+        offsets: dict[str, dict[int, OffsetBounds]] = bounds(system, topics)
+        for name in set(STREAMS) & set(offsets):
+            offsets[name] = {one.partition: end for one, end in release.bounds(name).items()}
+        return offsets
 
     app = app_tree(request["app"], request["bootstrap"], request["out"])
     if request["live"]:
@@ -63,7 +63,7 @@ def main() -> None:
     watch = Watch(each=release.next)
     with patch.object(KafkaCluster, "bounds", come):
         watch.run({"app": app, "master": request["master"]}, scratch / "data")
-    counted = watch.seen[warm : market.batches]
+    counted = watch.progress[warm : market.batches]
     phases = {phase: median([one.phases.get(phase, 0.0) for one in counted]) for phase in PHASES}
     answer(
         scratch,
@@ -71,7 +71,7 @@ def main() -> None:
         (market.batches - warm) * market.events,
         np.diff(watch.ends[warm - 1 :]).tolist()[: market.batches - warm],
         digest=question.digest(written(request["bootstrap"], request["out"]), market),
-        notes={"state MB": watch.seen[-1].state_bytes / 1e6} | phases,
+        notes={"state MB": watch.progress[-1].state_bytes / 1e6} | phases,
     )
 
 

@@ -28,7 +28,7 @@ def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
     source = Path(__file__).with_name("Streams.java")
     compiled = ["javac", "-cp", path, "-d", str(scratch), str(source)]
     subprocess.run(compiled, check=True, timeout=120)  # noqa: S603 - our own source
-    given = {
+    options = {
         "bootstrap": request["bootstrap"],
         "query": request["query"],
         "guarantee": "exactly_once_v2",
@@ -37,7 +37,7 @@ def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
         "warm": str(request["warm"] * bids),
         "directory": str(scratch / "state"),
     }
-    pairs = [text for pair in given.items() for text in pair]
+    pairs = [text for pair in options.items() for text in pair]
     return ["java", "-Xmx2g", "-cp", path, "Streams", *pairs]
 
 

@@ -45,12 +45,12 @@ def fill(broker: Broker, market: Market, streams: tuple[str, ...]) -> None:
 
 def answer(bootstrap: str, topic: str) -> pa.Table:
     """The rows of a topic, with times as times and prices of any notation as numbers."""
-    found = []
+    tables = []
     for values in contents(bootstrap, topic):
         if len(values := values.drop_null()):
             lines = pc.binary_join_element_wise(values.cast(pa.binary()), pa.scalar(b"\n"), pa.scalar(b""))
-            found.append(parsed(lines.buffers()[2]))
-    return typed(pa.concat_tables(found, promote_options="permissive"))
+            tables.append(parsed(lines.buffers()[2]))
+    return typed(pa.concat_tables(tables, promote_options="permissive"))
 
 
 def parsed(lines: pa.Buffer | bytes) -> pa.Table:
