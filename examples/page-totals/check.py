@@ -29,9 +29,9 @@ def main(data: DataDir) -> int:
     after, log = last_offsets(data, app), EmbeddedLog(data.log)
     expected = views_of_people(app, {one.partition: end for one, end in after.items() if one.stream == "views"})
     moved = rows_among(records(log, "page-totals-by-page")["value"])
-    found = pa.array([json.loads(row)["view"] for row in moved], pa.string())
-    once = sorted_(found).equals(sorted_(expected))
-    print(f"{len(expected):,} views of people were read, {len(found):,} rows are with their pages: {said(once)}")
+    views = pa.array([json.loads(row)["view"] for row in moved], pa.string())
+    once = sorted_(views).equals(sorted_(expected))
+    print(f"{len(expected):,} views of people were read, {len(views):,} rows are with their pages: {said(once)}")
 
     read = {one.partition: end for one, end in after.items() if one.stream == "by-page"}
     rows = len(rows_among(records(log, "page-totals-by-page", read)["value"]))
@@ -42,7 +42,7 @@ def main(data: DataDir) -> int:
     same = sum(total["views"] for total in totals.values()) == rows
     print(f"{rows:,} rows were counted, the totals say {sum(t['views'] for t in totals.values()):,}: {said(same)}\n")
     print(f"{'PAGE':<14}{'VIEWS':>12}{'SLOW':>12}")
-    for page, total in sorted(totals.items(), key=lambda one: -one[1]["views"]):
+    for page, total in sorted(totals.items(), key=lambda page_total: -page_total[1]["views"]):
         print(f"{page:<14}{total['views']:>12,}{total['slow']:>12,}")
     return 0 if once and same else 1
 
@@ -56,26 +56,26 @@ def last_offsets(data: DataDir, app: StreamApp) -> Mapping[StreamPartition, int]
 def views_of_people(app: StreamApp, ends: Mapping[int, int]) -> pa.Array:
     """The views the generator made up to there, without those the app filters out."""
     make = load_function("site:views", app.spec.runtime.code)
-    kept = []
+    views = []
     for partition, end in ends.items():
         rows = make(partition, 0, end)
-        kept.append(rows.filter(pc.invert(pc.starts_with(rows["page"], "/health")))["view"])
-    return pa.concat_arrays(kept)
+        views.append(rows.filter(pc.invert(pc.starts_with(rows["page"], "/health")))["view"])
+    return pa.concat_arrays(views)
 
 
 def records(log: EmbeddedLog, topic: str, ends: Mapping[int, int] | None = None) -> pa.Table:
     """The records of a stream, or those below these ends."""
-    wanted = [
-        OffsetRange(one, bounds.oldest, bounds.end if ends is None else ends[one.partition])
-        for one, bounds in log.bounds(topic).items()
+    ranges = [
+        OffsetRange(partition, bounds.oldest, bounds.end if ends is None else ends[partition.partition])
+        for partition, bounds in log.bounds(topic).items()
     ]
-    return pa.Table.from_batches([log.fetch(one) for one in wanted])
+    return pa.Table.from_batches([log.fetch(one) for one in ranges])
 
 
 def rows_among(values: pa.ChunkedArray) -> list[bytes]:
     """The rows among records, without watermarks."""
-    found = map(decode, values.to_pylist())
-    return [one.payload for one in found if isinstance(one, UserRecord)]
+    decoded = map(decode, values.to_pylist())
+    return [one.payload for one in decoded if isinstance(one, UserRecord)]
 
 
 def sorted_(column: pa.Array) -> pa.Array:

@@ -13,11 +13,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m images.build", description="Build the images.")
     parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"of {', '.join(IMAGES)} (default: all)")
     parser.add_argument("--base", default=BASE, metavar="IMAGE", help=f"a Debian bookworm (default: {BASE})")
-    given = parser.parse_args()
-    if unknown := set(given.images) - set(IMAGES):
+    arguments = parser.parse_args()
+    if unknown := set(arguments.images) - set(IMAGES):
         parser.error(f"there is no image {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
     try:
-        for image, tagged in build(given.images or IMAGES, given.base).items():
+        for image, tagged in build(arguments.images or IMAGES, arguments.base).items():
             print("\n".join(names(image, tagged)))  # noqa: T201 - what to load and push
     except ClusterError as error:
         print(error, file=sys.stderr)  # noqa: T201

@@ -28,7 +28,7 @@ def ensure_builder(base: str) -> str:
     ).stdout
     settings = pip_settings(listed.splitlines())
     certificates = _certificates(settings, os.environ)
-    with TemporaryDirectory(prefix="holdfast-builder-") as made, step("builder of images") as said:
+    with TemporaryDirectory(prefix="holdfast-builder-") as made, step("builder of images") as log:
         folder = Path(made)
         if certificates is not None:
             settings["cert"] = _CERTIFICATES
@@ -37,7 +37,7 @@ def ensure_builder(base: str) -> str:
         (folder / "certificates").write_bytes(certificates or b"")
         words = f"ARG BASE\nFROM ${{BASE}}\nCOPY pip.conf /etc/pip.conf\nCOPY certificates {_CERTIFICATES}\n"
         (folder / "Dockerfile").write_text(words)
-        docker.build(said, folder / "Dockerfile", folder, name, {"BASE": base})
+        docker.build(log, folder / "Dockerfile", folder, name, {"BASE": base})
     return name
 
 
@@ -45,10 +45,10 @@ def pip_settings(listed: Iterable[str]) -> dict[str, str]:
     """Of lines `global.NAME='VALUE'`, as pip lists them; the environment, which it calls `:env:`, counts over files."""
     pairs = [line.partition("=") for line in listed if "=" in line]
     parts = [(*name.rpartition("."), value.strip("'\"")) for name, _, value in pairs]
-    found: dict[str, str] = {}
-    for wanted in ("global", ":env:"):
-        found |= {name: value for section, _, name, value in parts if section == wanted and name not in _OF_HERE}
-    return found
+    settings: dict[str, str] = {}
+    for origin in ("global", ":env:"):
+        settings |= {name: value for section, _, name, value in parts if section == origin and name not in _OF_HERE}
+    return settings
 
 
 def _certificates(settings: Mapping[str, str], environment: Mapping[str, str]) -> bytes | None:

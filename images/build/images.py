@@ -63,13 +63,13 @@ IMAGES = {
 }
 
 
-def build(wanted: Iterable[str], base: str = BASE) -> dict[str, str]:
+def build(image_names: Iterable[str], base: str = BASE) -> dict[str, str]:
     """These images, by name as `REPOSITORY:TAG`; each built, unless it is there."""
     ensure_packages()
     ensure_daemon()
     if base == BASE:
         ensure_base()
-    images = [IMAGES[name] for name in wanted]
+    images = [IMAGES[name] for name in image_names]
     tagged = {image.name: f"{image.repository}:{fingerprint(image, base)}" for image in images}
     missing = [image for image in images if not docker.has(tagged[image.name])]
     arguments = {"BASE": base}
@@ -103,20 +103,20 @@ def files(image: Image) -> Iterator[Path]:
     """All sources of an image; what Python and compilers leave beside them is none."""
     for source in image.sources:
         path = ROOT / source
-        found = [path] if path.is_file() else path.rglob("*")
-        yield from (one for one in found if one.is_file() and one.suffix != ".so" and not _NOT & set(one.parts))
+        paths = [path] if path.is_file() else path.rglob("*")
+        yield from (one for one in paths if one.is_file() and one.suffix != ".so" and not _NOT & set(one.parts))
 
 
 def _make_tools(arguments: Mapping[str, str]) -> None:
     """The stage with which all Dockerfiles of Python begin: made once, before they are built side by side."""
-    with step("tools of images") as said:
-        docker.build(said, IMAGES["operator"].dockerfile, ROOT, f"{REPOSITORY}/tools", arguments, target="builder")
+    with step("tools of images") as log:
+        docker.build(log, IMAGES["operator"].dockerfile, ROOT, f"{REPOSITORY}/tools", arguments, target="builder")
 
 
 def _build(image: Image, tagged: str, arguments: Mapping[str, str]) -> None:
-    taken = {"BASE": arguments["BASE"]} if image.jars else arguments
-    with step(f"{image.name} image") as said, _context(image) as folder:
-        docker.build(said, image.dockerfile, folder, tagged, taken)
+    build_arguments = {"BASE": arguments["BASE"]} if image.jars else arguments
+    with step(f"{image.name} image") as log, _context(image) as folder:
+        docker.build(log, image.dockerfile, folder, tagged, build_arguments)
     listed = docker.ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", image.repository).split()
     older = [one for one in listed if one not in names(image.name, tagged)]  # the newest come first
     if older[_KEPT:]:

@@ -38,13 +38,13 @@ def entries(lock: str) -> list[Entry]:
 
 def needed(lock: str, names: Iterable[str]) -> list[Entry]:
     """Those packages, and whatever they need in turn."""
-    every, found = entries(lock), {plain(name) for name in names}
-    if missing := found - {one.name for one in every}:
+    every, required = entries(lock), {plain(name) for name in names}
+    if missing := required - {one.name for one in every}:
         message = f"requirements.lock lacks {', '.join(sorted(missing))}: `make lock` resolves it anew"
         raise ValueError(message)
-    while more := {one.name for one in every if one.via & found} - found:
-        found |= more
-    return [one for one in every if one.name in found]
+    while more := {one.name for one in every if one.via & required} - required:
+        required |= more
+    return [one for one in every if one.name in required]
 
 
 def asked(project: Mapping[str, object], words: Iterable[str]) -> list[str]:
@@ -53,10 +53,10 @@ def asked(project: Mapping[str, object], words: Iterable[str]) -> list[str]:
     if not isinstance(table, dict):
         raise TypeError(table)
     extras: dict[str, list[str]] = table["optional-dependencies"]
-    own: list[str] = []
+    requirements: list[str] = []
     for word in words:
-        own += [*table["dependencies"], *extras[word]] if word in extras else [word]
-    return [found[1] for one in own if (found := _REQUIRED.match(one))]
+        requirements += [*table["dependencies"], *extras[word]] if word in extras else [word]
+    return [found[1] for one in requirements if (found := _REQUIRED.match(one))]
 
 
 def plain(name: str) -> str:
@@ -74,8 +74,8 @@ def main(words: list[str], folder: Path = Path()) -> None:
     """Print the lines."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())
     lock = (folder / "requirements.lock").read_text()
-    for one in needed(lock, asked(project, words)):
-        print("\n".join(one.lines))  # noqa: T201 - what it is for
+    for package in needed(lock, asked(project, words)):
+        print("\n".join(package.lines))  # noqa: T201 - what it is for
 
 
 if __name__ == "__main__":

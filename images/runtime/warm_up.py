@@ -66,17 +66,17 @@ def changed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def look(frame: DataFrame) -> None:
     """Rows through Python, Spark SQL and Python again."""
     rows = frame.sparkSession.range(1000, numPartitions=2)
-    given = rows.mapInArrow(changed, "id BIGINT").selectExpr(
+    converted = rows.mapInArrow(changed, "id BIGINT").selectExpr(
         "named_struct('id', id, 'text', concat('a', CAST(id AS STRING))) AS one",
         "timestamp_millis(id) AS ts",
         "CAST(id AS DECIMAL(10, 2)) / 3 AS part",
     )
-    some = given.filter("upper(one.text) LIKE 'A%' AND one.id >= 0").selectExpr(
+    filtered = converted.filter("upper(one.text) LIKE 'A%' AND one.id >= 0").selectExpr(
         "one.id", "one.text", "date_trunc('MINUTE', ts) AS minute", "CASE WHEN part > 1 THEN 1 ELSE 0 END AS much"
     )
     schema = "id BIGINT, text STRING, minute TIMESTAMP, much INT"
-    some.mapInArrow(changed, schema).collect()
-    some.mapInArrow(changed, schema).count()
+    filtered.mapInArrow(changed, schema).collect()
+    filtered.mapInArrow(changed, schema).count()
 
 
 def main(master: str) -> None:
