@@ -36,9 +36,9 @@ class MemoryTable:
         self.rows = dict(self.kept)
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        there = sorted(self.rows.items())
+        rows = sorted(self.rows.items())
         return iter(
-            [row for row in there if row[0].startswith(prefix) and row[0] >= start and (stop is None or row[0] < stop)]
+            [row for row in rows if row[0].startswith(prefix) and row[0] >= start and (stop is None or row[0] < stop)]
         )
 
 
@@ -63,5 +63,5 @@ def timed(schema: pa.Schema, rows: Sequence[dict[str, Any]], times: Sequence[int
     return TimedRows(batch, pa.array([None] * len(rows) if times is None else list(times), pa.int64()))
 
 
-def listed(given: TimedRows) -> list[tuple[dict[str, Any], int | None]]:
-    return list(zip(given.rows.to_pylist(), given.times.to_pylist(), strict=True))
+def listed(timed_rows: TimedRows) -> list[tuple[dict[str, Any], int | None]]:
+    return list(zip(timed_rows.rows.to_pylist(), timed_rows.times.to_pylist(), strict=True))

@@ -69,28 +69,28 @@ class NaiveProcess:
         for key, state in list(self.states.items()):
             if self.ttl is not None and state.touched is not None and clock.now >= self._noted(state) + self.ttl:
                 del self.states[key]
-        found: Found = []
+        outputs: Found = []
         self.late, self.unfired = 0, None
         reached = [clock.before] * len(rows) if marks is None else marks
         for key in dict.fromkeys(row[self.by] for row, _ in rows):
             state = self.states.setdefault(key, NaiveState())
-            for (given, time), mark in zip(rows, reached, strict=True):
-                if given[self.by] == key:
-                    found += self._fire_before(key, state, mark, clock)
-                    row = copy.deepcopy(given)
+            for (original, time), mark in zip(rows, reached, strict=True):
+                if original[self.by] == key:
+                    outputs += self._fire_before(key, state, mark, clock)
+                    row = copy.deepcopy(original)
                     late = self._late(time, mark, clock)
                     state.watermark, state.late = mark, [row] if late else []
                     self.late += late
-                    found += [(one, time) for one in self._call(key, [row], state, clock)]
+                    outputs += [(one, time) for one in self._call(key, [row], state, clock)]
         if clock.ended or clock.watermark is not None:
-            found += self._fire("event", 1 << 62 if clock.ended else clock.watermark or 0, clock)
+            outputs += self._fire("event", 1 << 62 if clock.ended else clock.watermark or 0, clock)
         if not clock.ended:
-            found += self._fire("processing", clock.now, clock)
+            outputs += self._fire("processing", clock.now, clock)
         self.states = {key: state for key, state in self.states.items() if state or state.waiting}
-        return found
+        return outputs
 
     def _fire_before(self, key: Any, state: NaiveState, mark: int | None, clock: StepClock) -> Found:
-        found: Found = []
+        outputs: Found = []
         served = -(1 << 63)
         while mark is not None:
             times = [time for (kind, _), time in state.waiting.items() if kind == "event" and served < time <= mark]
@@ -102,9 +102,9 @@ class NaiveProcess:
                 del state.waiting["event", name]
             state.fired = tuple(NaiveTimer("event", name, served) for name in fired)
             state.watermark = mark
-            found += [(row, micros(served)) for row in self._call(key, [], state, clock)]
+            outputs += [(row, micros(served)) for row in self._call(key, [], state, clock)]
             state.fired = ()
-        return found
+        return outputs
 
     def _late(self, time: int | None, mark: int | None, clock: StepClock) -> bool:
         behind = time is not None and mark is not None and time < micros(mark)
@@ -119,7 +119,7 @@ class NaiveProcess:
         return list(self.function(key, rows, state) or ())
 
     def _fire(self, kind: str, until: int, clock: StepClock) -> Found:
-        found: Found = []
+        outputs: Found = []
         # A timer that was set to a time already served waits for the next batch.
         served: tuple[int, bytes] = (-(1 << 63), b"")
         late: set[tuple[Any, str, int]] = set()
@@ -131,8 +131,8 @@ class NaiveProcess:
                 if other == kind and time <= until and (key, name, time) not in late
             ]
             if not due:
-                return found
-            time, order, key = min(due, key=lambda one: one[:2])
+                return outputs
+            time, order, key = min(due, key=lambda timer: timer[:2])
             assert (time, order) >= served
             served = time, order
             state = self.states[key]
@@ -146,13 +146,13 @@ class NaiveProcess:
             state.fired, state.deaf = (), False
             late |= {(key, n, t) for (k, n), t in state.waiting.items() if k == kind and t <= time}
             at = time if kind == "event" else clock.watermark
-            found += [(row, None if at is None else micros(at)) for row in rows]
+            outputs += [(row, None if at is None else micros(at)) for row in rows]
         if kind == "event":
             times = [
                 t for state in self.states.values() for (k, _), t in state.waiting.items() if k == kind and t <= until
             ]
             self.unfired = min(times, default=None)
-        return found
+        return outputs
 
 
 def _order(key: Any) -> bytes:

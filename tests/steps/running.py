@@ -26,12 +26,12 @@ class Running:
         by: tuple[str, ...] = ("sku",),
         ttl: str | None = None,
         out: pa.Schema = OUT,
-        given: pa.Schema = GIVEN,
+        schema: pa.Schema = GIVEN,
         event_time: str | None = None,
     ) -> None:
-        self.given, self.tables = given, MemoryTables()
+        self.schema, self.tables = schema, MemoryTables()
         verb = Process(function="shop:count", by=by, ttl=ttl)
-        self.step = ProcessStep("counted", verb, function, given, out, InheritedNames(event_time))
+        self.step = ProcessStep("counted", verb, function, schema, out, InheritedNames(event_time))
 
     def __call__(
         self,
@@ -46,8 +46,8 @@ class Running:
         """Run a batch; all times are milliseconds, those of rows may have microseconds behind the point."""
         clock = StepClock(now, watermark, ended, before)
         micros = None if times is None else [None if one is None else round(one * MICROS_PER_MILLI) for one in times]
-        found = listed(self.step.run(timed(self.given, rows or [], micros), self.tables, clock))
-        return [(row, None if time is None else time / MICROS_PER_MILLI) for row, time in found]
+        outputs = listed(self.step.run(timed(self.schema, rows or [], micros), self.tables, clock))
+        return [(row, None if time is None else time / MICROS_PER_MILLI) for row, time in outputs]
 
     @property
     def keys(self) -> list[bytes]:
@@ -63,5 +63,5 @@ def rows_of(*skus: str | None) -> list[dict[str, Any]]:
     return [{"sku": sku, "shop": 1, "cents": place} for place, sku in enumerate(skus)]
 
 
-def values(found: Sequence[tuple[dict[str, Any], float | None]]) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row, _ in found]
+def values(outputs: Sequence[tuple[dict[str, Any], float | None]]) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row, _ in outputs]

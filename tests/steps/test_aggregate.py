@@ -101,7 +101,7 @@ class WindowModel:
         if watermark is None or (self.until is not None and watermark <= self.until):
             return
         self.until = watermark
-        for end, user in sorted(self.held, key=lambda one: (one[0], str(one[1]))):
+        for end, user in sorted(self.held, key=lambda group: (group[0], str(group[1]))):
             if end <= watermark:
                 yield result(end - self.window, end, user, self.held.pop((end, user)))
 
@@ -121,13 +121,13 @@ class SessionModel:
             if time is None or (self.until is not None and time + self.gap <= self.until):
                 self.late += 1
                 continue
-            first, last, held, others = time, time, [row], []
-            for one in self.held:
-                if one[0] == user and one[1] < last + self.gap and first < one[2] + self.gap:
-                    first, last, held = min(first, one[1]), max(last, one[2]), [*one[3], *held]
+            first, last, held, apart = time, time, [row], []
+            for session in self.held:
+                if session[0] == user and session[1] < last + self.gap and first < session[2] + self.gap:
+                    first, last, held = min(first, session[1]), max(last, session[2]), [*session[3], *held]
                 else:
-                    others.append(one)
-            self.held = [*others, (user, first, last, held)]
+                    apart.append(session)
+            self.held = [*apart, (user, first, last, held)]
 
     def close(self, millis: int | None) -> Iterator[Out]:
         watermark = None if millis is None else millis * MS
@@ -136,7 +136,7 @@ class SessionModel:
         self.until = watermark
         over = [one for one in self.held if one[2] + self.gap <= watermark]
         self.held = [one for one in self.held if one not in over]
-        for user, first, last, rows in sorted(over, key=lambda one: (one[2], str(one[0]))):
+        for user, first, last, rows in sorted(over, key=lambda session: (session[2], str(session[0]))):
             yield result(first, last + self.gap, user, rows)
 
 
@@ -178,12 +178,12 @@ def test_what_comes_out_is_what_a_list_says(drawn: list[list[Row]], shape: dict[
     verb, tables, model = step(shape), Tables(), model_of(shape)
     late = 0
     for rows, mark, ended in marked([*drawn, None], lateness):
-        found = run(verb, tables, rows, mark, ended=ended)
+        results = run(verb, tables, rows, mark, ended=ended)
         late += verb.late
         model.add(rows)
         expected = list(model.close(2**60 if ended else mark))
-        assert sorted(found, key=str) == sorted(expected, key=str)
-        assert [one[1] for one in found] == sorted(one[1] or 0 for one in found)
+        assert sorted(results, key=str) == sorted(expected, key=str)
+        assert [one[1] for one in results] == sorted(one[1] or 0 for one in results)
     assert late == model.late
 
 
@@ -193,23 +193,23 @@ def test_groups_that_leave_over_several_batches_leave_once_and_whole(
 ) -> None:
     """A round that is under way lets rows wait that came after its watermark, and holds back the time behind it."""
     verb, tables, model = step(shape, most), Tables(), model_of(shape)
-    found: list[Out] = []
+    results: list[Out] = []
     expected: list[Out] = []
     for rows, mark, ended in marked([*drawn, None], lateness):
         model.add(rows)
         expected += model.close(2**60 if ended else mark)
         now = run(verb, tables, rows, mark, ended=ended)
         for _ in range(1000):
-            found += now
+            results += now
             if verb.waiting is None:
                 break
             assert len(now) >= most
-            told = verb.waiting
+            waiting = verb.waiting
             now = run(verb, tables, [], mark, ended=ended)
-            assert all((end or 0) - 1 >= told for _, end, *_ in now)
+            assert all((end or 0) - 1 >= waiting for _, end, *_ in now)
         else:
             pytest.fail("the round does not end")
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert sorted(results, key=str) == sorted(expected, key=str)
 
 
 @given(
@@ -265,8 +265,8 @@ def test_final_results_of_all_time_come_when_the_stream_ends() -> None:
     verb, tables = step({"emit": "Final"}), Tables()
     assert run(verb, tables, [("a", 1, 5), ("b", 2, None)], 100) == []
     assert run(verb, tables, [("a", 3, 7)], 200) == []
-    found = run(verb, tables, [], 200, ended=True)
-    assert sorted(found, key=str) == [(None, None, "a", 2, 4), (None, None, "b", 1, 2)]
+    results = run(verb, tables, [], 200, ended=True)
+    assert sorted(results, key=str) == [(None, None, "a", 2, 4), (None, None, "b", 1, 2)]
     assert run(verb, tables, [], 200, ended=True) == []
 
 
@@ -275,10 +275,10 @@ def test_a_watermark_that_is_not_believed_any_more_makes_no_row_late() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     far = 10**12
     verb.run(timed([("a", 1, far * MS)]), tables, StepClock(0, far, horizon=far))
-    found = verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None, horizon=10_000))
-    assert (came(found), verb.late) == ([], 0)
-    found = verb.run(timed([]), tables, StepClock(0, 2000, horizon=10_000))
-    assert came(found) == [(0, 1000 * MS, "a", 1, 1)]
+    results = verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None, horizon=10_000))
+    assert (came(results), verb.late) == ([], 0)
+    results = verb.run(timed([]), tables, StepClock(0, 2000, horizon=10_000))
+    assert came(results) == [(0, 1000 * MS, "a", 1, 1)]
 
 
 def test_the_time_of_a_result_is_the_last_microsecond_of_its_window() -> None:
@@ -301,8 +301,8 @@ def test_a_session_goes_on_up_to_a_microsecond_before_its_gap_and_no_longer(firs
     for apart, rows in ((1_000_000 - 1, [2]), (1_000_000, [1, 1])):
         for together in (True, False):
             verb, tables = step({"session": "1s"}), Tables()
-            some: list[Row] = [("a", 1, first), ("a", 1, first + apart)]
-            for part in [some] if together else [some[:1], some[1:]]:
+            session_rows: list[Row] = [("a", 1, first), ("a", 1, first + apart)]
+            for part in [session_rows] if together else [session_rows[:1], session_rows[1:]]:
                 assert run(verb, tables, part, -10_000) == []
             assert [one[3] for one in run(verb, tables, [], 10_000)] == rows
 
@@ -313,11 +313,11 @@ def test_a_row_a_microsecond_before_the_end_of_a_window_is_in_it_and_one_at_the_
 ) -> None:
     verb, tables = step(shape), Tables()
     run(verb, tables, [("a", 1, 999_999), ("a", 10, 1_000_000), ("a", 100, -1)], -2_000)
-    found = {start: total for start, _, _, _, total in run(verb, tables, [], 10_000)}
+    totals = {start: total for start, _, _, _, total in run(verb, tables, [], 10_000)}
     if "slide" in shape:
-        assert found == {-2_000_000: 100, -1_000_000: 101, 0: 11, 1_000_000: 10}
+        assert totals == {-2_000_000: 100, -1_000_000: 101, 0: 11, 1_000_000: 10}
     else:
-        assert found == {-1_000_000: 100, 0: 1, 1_000_000: 10}
+        assert totals == {-1_000_000: 100, 0: 1, 1_000_000: 10}
 
 
 def test_how_far_windows_were_closed_is_not_read_from_another_release() -> None:
@@ -330,8 +330,8 @@ def test_how_far_windows_were_closed_is_not_read_from_another_release() -> None:
 def test_a_sum_that_overflows_names_column_key_and_window() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     run(verb, tables, [("a", 2**63 - 1, 5), ("b", 1, 5), ("a", 1, 6)], None)
-    told = r"total can't be computed for user 'a', window until 1970-01-01T00:00:01.000Z: sum\(n\) is more than"
-    with pytest.raises(UserActionError, check=has_code("AggregateOverflowError"), match=told):
+    message = r"total can't be computed for user 'a', window until 1970-01-01T00:00:01.000Z: sum\(n\) is more than"
+    with pytest.raises(UserActionError, check=has_code("AggregateOverflowError"), match=message):
         run(verb, tables, [], 1000)
 
 
@@ -360,8 +360,8 @@ def test_keys_of_minus_zero_and_zero_are_one_and_come_out_as_zero() -> None:
     rows = pa.RecordBatch.from_pydict({"user": [-0.0, 0.0, nan, None, nan, None], "n": [1] * 6}, schema=schema)
     tables = Tables()
     verb.run(TimedRows(rows, pa.array([5] * 6, pa.int64())), tables, StepClock(0, None))
-    found = verb.run(TimedRows.nothing(schema), tables, StepClock(0, 1000)).rows
-    assert sorted(map(str, zip(found["user"].to_pylist(), found["rows"].to_pylist(), strict=True))) == [
+    results = verb.run(TimedRows.nothing(schema), tables, StepClock(0, 1000)).rows
+    assert sorted(map(str, zip(results["user"].to_pylist(), results["rows"].to_pylist(), strict=True))) == [
         "(0.0, 2)",
         "(None, 2)",
         "(nan, 2)",
@@ -384,13 +384,13 @@ def test_rows_that_come_while_groups_leave_change_nothing_of_those(
 ) -> None:
     """Until a round is at its end, rows are judged by its watermark, and the next one waits."""
     verb, tables, model = step(shape, most), Tables(), model_of(shape)
-    found: list[Out] = []
+    results: list[Out] = []
     expected: list[Out] = []
     for rows, mark, ended in marked([*drawn, *[None] * 400], lateness):
         at_rest = verb.waiting is None
         model.add(rows)
         if at_rest:
             expected += model.close(2**60 if ended else mark)
-        found += run(verb, tables, rows, mark, ended=ended)
+        results += run(verb, tables, rows, mark, ended=ended)
     assert verb.waiting is None
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert sorted(results, key=str) == sorted(expected, key=str)

@@ -52,7 +52,7 @@ def expected(batches: Sequence[tuple[int | None, Sequence[Row]]], within: int | 
     """What passes of each batch, with the watermark before it."""
     passed: list[tuple[str | None, int | None]] = []
     for before, rows in batches:
-        found = []
+        numbers = []
         for user, number, time in rows:
             if within is not None and (time is None or (before is not None and time < before * MS)):
                 continue
@@ -60,8 +60,8 @@ def expected(batches: Sequence[tuple[int | None, Sequence[Row]]], within: int | 
             if any(within is None or abs((time or 0) - (one or 0)) <= within * MS for one in near):
                 continue
             passed.append((user, time))
-            found.append(number)
-        yield found
+            numbers.append(number)
+        yield numbers
 
 
 rows_of = st.lists(st.tuples(st.none() | st.sampled_from("abc"), st.none() | moments(0, 12_000)), max_size=25)
@@ -75,18 +75,18 @@ def test_what_passes_is_what_a_list_says(
     verb, tables = step(within), Tables()
     number, newest, before = 0, None, None
     batches: list[tuple[int | None, list[Row]]] = []
-    found = []
-    for some in drawn:
+    passed = []
+    for drawn_rows in drawn:
         rows: list[Row] = []
-        for user, time in some:
+        for user, time in drawn_rows:
             number += 1
             rows.append((user, number, time))
             newest = time if newest is None else newest if time is None else max(newest, time)
         after = None if newest is None else newest // MS - lateness
         batches.append((before, rows))
-        found.append(run(verb, tables, rows, before, after))
+        passed.append(run(verb, tables, rows, before, after))
         before = after
-    assert found == list(expected(batches, None if within is None else {"1s": 1000, "100ms": 100, "5s": 5000}[within]))
+    assert passed == list(expected(batches, None if within is None else {"1s": 1000, "100ms": 100, "5s": 5000}[within]))
 
 
 def test_late_rows_and_rows_without_time_are_dropped_and_counted() -> None:
@@ -164,6 +164,6 @@ def test_another_within_takes_over_what_has_passed(before: str | None, after: st
     # Each with its own time is a duplicate for any length.
     assert run(now, tables, rows, None, None) == []
     later = {"1s": 1_000 * MS + 1, "10s": 10_000 * MS + 1, None: 10**12}[after]
-    found = run(now, tables, [(user, n, time + later) for user, n, time in rows], None, None)
-    assert found == ([] if after is None else list(range(100)))
+    passed = run(now, tables, [(user, n, time + later) for user, n, time in rows], None, None)
+    assert passed == ([] if after is None else list(range(100)))
     assert run(now, tables, [(user, n, time + later) for user, n, time in rows], None, None) == []

@@ -40,8 +40,8 @@ def test_apply_gives_all_other_rows_in_order_after_few_calls(count: int, bad: se
     assert made.rows["n"].to_pylist() == [2 * n for n in good]
     assert made.times.to_pylist() == good
     places = [(part, offset) for part in range(3) for offset in range(part, count, 3)]
-    found = [made.origin(row) for row in range(made.count)]
-    assert [None if at is None else (at[0].partition, at[1]) for at in found] == [places[n] for n in good]
+    row_origins = [made.origin(row) for row in range(made.count)]
+    assert [None if at is None else (at[0].partition, at[1]) for at in row_origins] == [places[n] for n in good]
     assert [one.row for one in failed] == sorted(failing)
     assert calls <= 1 + len(failing) * 2 * (log2(count) + 1)
 
@@ -80,11 +80,11 @@ def test_process_is_left_as_if_rows_that_failed_had_never_come(orders: list[tupl
     whole, without = Running(_summed), Running(_summed)
     rows: list[dict[str, Any]] = [{"sku": sku, "shop": 1, "cents": cents} for sku, cents in orders]
     for batch in range(batches):
-        mine = rows[batch::batches]
-        good = [row for row in mine if (row["cents"] + 1) % 5]
-        bad = [at for at, row in enumerate(mine) if (row["cents"] + 1) % 5 == 0]
+        batch_rows = rows[batch::batches]
+        good = [row for row in batch_rows if (row["cents"] + 1) % 5]
+        bad = [at for at, row in enumerate(batch_rows) if (row["cents"] + 1) % 5 == 0]
         clock = StepClock(NOON + batch, None, ended=False)
-        made, failed = whole.step.run_apart(timed(GIVEN, mine), whole.tables, clock)
+        made, failed = whole.step.run_apart(timed(GIVEN, batch_rows), whole.tables, clock)
         assert sorted(made.rows.to_pylist(), key=_by_sku) == sorted(
             without.step.run(timed(GIVEN, good), without.tables, clock).rows.to_pylist(), key=_by_sku
         )
@@ -107,12 +107,12 @@ def test_a_row_that_json_cannot_express_becomes_a_dead_letter_without_a_value() 
 
 def test_a_time_that_no_function_can_be_given_is_the_failure_of_its_row() -> None:
     at, known = pa.timestamp("us", tz="UTC"), pa.array([NOON] * 3, pa.int64())
-    given = pa.schema([("sku", pa.string()), ("shop", pa.int64()), ("cents", pa.int64()), ("at", at)])
+    schema = pa.schema([("sku", pa.string()), ("shop", pa.int64()), ("cents", pa.int64()), ("at", at)])
     times = pa.array([0, 1 << 60, 1], pa.int64()).cast(at)
     columns = [pa.array(["a", "a", "b"]), pa.array([1, 1, 1]), pa.array([1, 2, 9]), times]
-    step = Running(_summed, given=given)
+    step = Running(_summed, schema=schema)
     made, failed = step.step.run_apart(
-        TimedRows(pa.RecordBatch.from_arrays(columns, schema=given), known), step.tables, StepClock(NOON, None)
+        TimedRows(pa.RecordBatch.from_arrays(columns, schema=schema), known), step.tables, StepClock(NOON, None)
     )
     assert made.rows.to_pylist() == [{"sku": "a", "n": 2}]
     assert [(one.row, one.column) for one in failed] == [(1, "at"), (2, None)]

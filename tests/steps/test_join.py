@@ -69,19 +69,19 @@ class Task:
         step = JoinStep("j", self.plan, "j")
         clock = StepClock(0, watermark, ended, self.watermark, horizon)
         sides = timed(left, self.plan.left), timed(right, self.plan.right)
-        found: list[Out] = []
+        rows_out: list[Out] = []
         while True:
             for chunk in step.run(*sides, self.tables, clock):
                 self.chunks.append(chunk.count)
                 rows = zip(*(column.to_pylist() for column in (*chunk.rows.columns, chunk.times)), strict=True)
-                found += rows
+                rows_out += rows
             for at, side in enumerate(step.late_sides):
                 self.late[at] += side.late
             if step.waiting is None:
                 break
             sides, clock = (timed([], self.plan.left), timed([], self.plan.right)), replace(clock, before=watermark)
         self.watermark = watermark
-        return found
+        return rows_out
 
 
 @dataclass
@@ -97,30 +97,30 @@ class Model:
     def run(
         self, left: Sequence[Row] = (), right: Sequence[Row] = (), watermark: int | None = None, *, ended: bool = False
     ) -> list[Out]:
-        found: list[Out] = []
+        rows_out: list[Out] = []
         for at, rows in enumerate((left, right)):
             for key, number, time in rows:
                 if time is None or (self.watermark is not None and time < self.watermark * MS):
                     self.late[at] += 1
                 elif key is None:
                     if self.plan.outer[at]:
-                        found.append(self._alone(at, key, number, time))
+                        rows_out.append(self._alone(at, key, number, time))
                 else:
-                    self._meet(at, [canonical(key), number, time, False, key], found)
+                    self._meet(at, [canonical(key), number, time, False, key], rows_out)
         for at in (0, 1):
             for row in list(self.sides[at]):
                 if ended or (watermark is not None and row[2] + self.plan.waits[at] < watermark * MS):
                     self.sides[at].remove(row)
                     if self.plan.outer[at] and not row[3]:
-                        found.append(self._alone(at, row[4], row[1], row[2]))
+                        rows_out.append(self._alone(at, row[4], row[1], row[2]))
         self.watermark = watermark
-        return found
+        return rows_out
 
-    def _meet(self, at: int, row: list[Any], found: list[Out]) -> None:
+    def _meet(self, at: int, row: list[Any], rows_out: list[Out]) -> None:
         for other in self.sides[1 - at]:
             left, right = (row, other) if at == 0 else (other, row)
             if left[0] == right[0] and -self.plan.before <= right[2] - left[2] <= self.plan.after:
-                found.append((left[4], left[1], right[1], max(left[2], right[2])))
+                rows_out.append((left[4], left[1], right[1], max(left[2], right[2])))
                 row[3] = other[3] = True
         self.sides[at].append(row)
 
@@ -194,11 +194,11 @@ def test_however_batches_are_cut_the_same_comes_out(
     left, right = numbered(rows[0]), numbered(rows[1])
     whole, parts = Task(plan(kind)), Task(plan(kind))
     once = whole.run(left, right, ended=True)
-    found: list[Out] = []
+    piecewise: list[Out] = []
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 40], strict=True):
-        found += parts.run(left[start:end], right[start:end])
-    found += parts.run(ended=True)
-    assert ordered(found) == ordered(once)
+        piecewise += parts.run(left[start:end], right[start:end])
+    piecewise += parts.run(ended=True)
+    assert ordered(piecewise) == ordered(once)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -230,9 +230,9 @@ def test_keys_are_compared_as_spark_compares_them(
     )
     for together in (True, False):
         task = Task(shape)
-        one, other = [(key, 0, 0) for key in left], [(key, 0, 0) for key in right]
-        found = task.run(one, other) if together else [*task.run(one), *task.run((), other)]
-        assert len(found) == pairs
+        left_rows, right_rows = [(key, 0, 0) for key in left], [(key, 0, 0) for key in right]
+        joined = task.run(left_rows, right_rows) if together else [*task.run(left_rows), *task.run((), right_rows)]
+        assert len(joined) == pairs
 
 
 @pytest.mark.parametrize("left", [100_000, 100_400, -300])
@@ -240,17 +240,17 @@ def test_partners_lie_within_the_bounds_to_the_microsecond(left: int) -> None:
     for together in (True, False):
         task = Task(plan("Full", before=3, after=5))
         right: list[Row] = [("a", number, left + number) for number in (-3_001, -3_000, 5_000, 5_001)]
-        found = task.run([("a", 0, left)], right) if together else [*task.run([("a", 0, left)]), *task.run((), right)]
-        assert [m for _, _, m, _ in found] == [-3_000, 5_000]
+        joined = task.run([("a", 0, left)], right) if together else [*task.run([("a", 0, left)]), *task.run((), right)]
+        assert [m for _, _, m, _ in joined] == [-3_000, 5_000]
 
 
 @pytest.mark.parametrize("kind", ["Inner", "Full"])
 def test_a_row_waits_as_long_as_a_partner_may_come_and_no_longer(kind: Kind) -> None:
     task = Task(plan(kind, before=3, after=5))
-    alone: list[Out] = ms(("a", 0, None, 100)) if kind == "Full" else []
+    unmatched: list[Out] = ms(("a", 0, None, 100)) if kind == "Full" else []
     assert task.run(ms(("a", 0, 100)), (), 105) == []
     assert task.run((), ms(("b", 0, 105)), 105) == []
-    assert task.run((), (), 106) == alone
+    assert task.run((), (), 106) == unmatched
     assert task.run((), (), 108) == []
     assert task.run((), (), 109) == (ms(("b", None, 0, 105)) if kind == "Full" else [])
 
@@ -275,8 +275,8 @@ def test_a_hot_key_comes_out_in_chunks() -> None:
     rows = [("a", number, 0) for number in range(1200)]
     for together in (True, False):
         task = Task(plan())
-        found = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
-        assert len(set(found)) == 1200 * 1200
+        joined = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
+        assert len(set(joined)) == 1200 * 1200
         assert max(task.chunks) <= CHUNK
 
 
@@ -288,19 +288,19 @@ def test_more_pairs_than_a_commit_takes_follow_with_the_next_batches(
     tables, step = MemoryTables(), JoinStep("j", plan(kind), "j")
     rows = ms(*(("a", n, n // 10) for n in range(100)))
     sides = timed(rows, LEFT), timed(rows[:90], RIGHT)
-    found, batches, before = set[tuple[int, int]](), 0, None
+    joined, batches, before = set[tuple[int, int]](), 0, None
     while not batches or step.waiting is not None:
         chunks = list(step.run(*sides, tables, StepClock(0, 50, before=before)))
         made = {pair for chunk in chunks for pair in zip(*(c.to_pylist() for c in chunk.rows.columns[1:]), strict=True)}
         assert sum(chunk.count for chunk in chunks) == len(made) <= 1000
-        assert found.isdisjoint(made)
-        found |= made
+        assert joined.isdisjoint(made)
+        joined |= made
         sides, before, batches = (timed([], LEFT), timed([], RIGHT)), 50, batches + 1
-        if left := set(itertools.product(range(100), range(90))) - found:
+        if left := set(itertools.product(range(100), range(90))) - joined:
             assert step.unjoined == 190 - sum(rows.rows for rows in step.buffered.values())
             assert step.waiting is not None
             assert step.waiting <= min(max(n // 10, m // 10) for n, m in left) * MS
-    assert len(found) == 9000
+    assert len(joined) == 9000
     assert 9 <= batches <= 20
     assert step.unjoined == 0
 
@@ -315,8 +315,8 @@ def test_a_row_with_more_partners_than_a_commit_takes_meets_them_in_one(monkeypa
 def test_rows_that_were_put_aside_are_not_late_when_they_meet_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 1)
     task = Task(plan("Full"))
-    found = task.run(ms(("a", 0, 100), ("b", 1, 100)), ms(("a", 0, 101), ("b", 1, 101)), 500)
-    assert ordered(found) == ordered(ms(("a", 0, 0, 101), ("b", 1, 1, 101)))
+    joined = task.run(ms(("a", 0, 100), ("b", 1, 100)), ms(("a", 0, 101), ("b", 1, 101)), 500)
+    assert ordered(joined) == ordered(ms(("a", 0, 0, 101), ("b", 1, 1, 101)))
     assert task.late == [0, 0]
 
 
@@ -325,8 +325,8 @@ def test_few_keys_over_a_long_time_are_not_compared_with_all_of_theirs() -> None
     for kind in ("Inner", "Full"):
         for together in (True, False):
             task = Task(plan(kind, before=7, after=0))
-            found = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
-            assert len(found) == 29_999
+            joined = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
+            assert len(joined) == 29_999
             assert len(task.run(ended=True)) == 0
 
 
@@ -389,12 +389,12 @@ def columns() -> Iterator[tuple[JoinColumn, ...]]:
 
 
 def test_columns_may_be_renamed_and_those_of_a_missing_side_are_null() -> None:
-    one, other = columns()
+    first, second = columns()
     for together in (True, False):
-        task = Task(replace(plan("Full"), columns=one))
+        task = Task(replace(plan("Full"), columns=first))
         left, right = [("a", 0, 0)], [("a", 1, 0), ("b", 2, 1)]
-        found = task.run(left, right) if together else [*task.run(left), *task.run((), right)]
-        found += task.run(ended=True)
-        assert ordered(found) == ordered([(1, "a", "a", 0), (2, "b", None, 1)])
-    task = Task(replace(plan("Full"), columns=other))
+        joined = task.run(left, right) if together else [*task.run(left), *task.run((), right)]
+        joined += task.run(ended=True)
+        assert ordered(joined) == ordered([(1, "a", "a", 0), (2, "b", None, 1)])
+    task = Task(replace(plan("Full"), columns=second))
     assert ordered(task.run([("a", 0, 0)], [("b", 1, 0)], ended=True)) == ordered([(None, 0), ("b", 0)])

@@ -57,37 +57,37 @@ def expected(kind: Kind, left: pa.Table, right: pa.Table, bounds: tuple[int, int
         db.execute("SET disabled_optimizers = 'join_filter_pushdown'")  # it loses NaN beside infinity
         db.register("l", left)
         db.register("r", right)
-        found = db.execute(
+        query = db.execute(
             f"""SELECT l.n, r.n, epoch_us(coalesce(greatest(l.t, r.t), l.t, r.t)) FROM l {kind} JOIN r
             ON l.k = r.k AND l.j = r.j
             AND r.t BETWEEN l.t - INTERVAL '{bounds[0]} ms' AND l.t + INTERVAL '{bounds[1]} ms'"""  # noqa: S608 - ours
         )
-        return sorted(map(str, found.fetchall()))
+        return sorted(map(str, query.fetchall()))
 
 
 def joined(plan: JoinPlan, sides: Sequence[pa.Table], cuts: Sequence[int], watermarks: Sequence[bool]) -> list[str]:
     """What comes out, in batches; where it is moved, the watermark stands at the oldest row that is still to come."""
-    tables, found, before = MemoryTables(), list[str](), None
+    tables, rows_out, before = MemoryTables(), list[str](), None
     ends = [[len(one) * cut // 100 for cut in sorted(cuts)] for one in sides]
     batches = len(cuts) + 1
     for batch in range(batches):
-        given, coming = [], []
-        for one, end in zip(sides, ends, strict=True):
-            start, stop = [0, *end, len(one)][batch : batch + 2]
-            part = one.slice(start, stop - start).combine_chunks()
+        inputs, coming = [], []
+        for side_rows, end in zip(sides, ends, strict=True):
+            start, stop = [0, *end, len(side_rows)][batch : batch + 2]
+            part = side_rows.slice(start, stop - start).combine_chunks()
             rows = part.drop_columns("t").to_batches() or [pa.RecordBatch.from_pylist([], plan.left)]
             times = part["t"].cast(pa.int64())
-            given.append(TimedRows(rows[0].cast(plan.left), pa.array(times.to_pylist(), pa.int64())))
-            coming += one["t"].slice(stop, 1).cast(pa.int64()).to_pylist()
+            inputs.append(TimedRows(rows[0].cast(plan.left), pa.array(times.to_pylist(), pa.int64())))
+            coming += side_rows["t"].slice(stop, 1).cast(pa.int64()).to_pylist()
         ended = batch == batches - 1
         moved = coming and batch < len(watermarks) and watermarks[batch]
         watermark = min(coming) // MS if moved else before
         step, clock = JoinStep("j", plan, "j"), StepClock(0, watermark, ended, before)
-        for chunk in step.run(given[0], given[1], tables, clock):
-            found += map(str, zip(*(one.to_pylist() for one in (*chunk.rows.columns[2:], chunk.times)), strict=True))
+        for chunk in step.run(inputs[0], inputs[1], tables, clock):
+            rows_out += map(str, zip(*(one.to_pylist() for one in (*chunk.rows.columns[2:], chunk.times)), strict=True))
         assert [late.late for late in step.late_sides] == [0, 0]
         before = watermark
-    return sorted(found)
+    return sorted(rows_out)
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=[str(type_) for type_, _ in KEYS])

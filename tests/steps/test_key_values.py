@@ -53,38 +53,38 @@ rows = st.lists(
 )
 
 
-def alike(found: Any, wanted: Any) -> bool:
-    return repr(found) == repr(wanted)
+def alike(actual: Any, expected: Any) -> bool:
+    return repr(actual) == repr(expected)
 
 
 @given(rows)
-def test_rows_become_the_dicts_they_were_made_of(some: list[dict[str, Any]]) -> None:
-    assert alike(row_dicts(pa.RecordBatch.from_pylist(some, SCHEMA)), some)
+def test_rows_become_the_dicts_they_were_made_of(drawn_rows: list[dict[str, Any]]) -> None:
+    assert alike(row_dicts(pa.RecordBatch.from_pylist(drawn_rows, SCHEMA)), drawn_rows)
 
 
 @given(rows, st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=3, unique=True))
-def test_keys_are_read_back_from_their_bytes(some: list[dict[str, Any]], by: list[str]) -> None:
+def test_keys_are_read_back_from_their_bytes(drawn_rows: list[dict[str, Any]], by: list[str]) -> None:
     reader = KeyReader(SCHEMA, by)
-    keys = key_bytes(pa.RecordBatch.from_pylist(some, SCHEMA), by).to_pylist()
-    assert alike([reader.values(key) for key in keys], [tuple(row[name] for name in by) for row in some])
+    keys = key_bytes(pa.RecordBatch.from_pylist(drawn_rows, SCHEMA), by).to_pylist()
+    assert alike([reader.values(key) for key in keys], [tuple(row[name] for name in by) for row in drawn_rows])
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), st.none() | st.integers(-9, 9)), min_size=1))
-def test_groups_hold_all_rows_in_order(some: list[tuple[str | None, int | None]]) -> None:
+def test_groups_hold_all_rows_in_order(drawn_rows: list[tuple[str | None, int | None]]) -> None:
     given_rows = timed(
         pa.schema([("text", pa.string()), ("n", pa.int64())]),
-        [{"text": key, "n": place} for place, (key, _) in enumerate(some)],
-        [time for _, time in some],
+        [{"text": key, "n": place} for place, (key, _) in enumerate(drawn_rows)],
+        [time for _, time in drawn_rows],
     )
     groups = key_groups(given_rows, ["text"])
     numbers, start = groups.rows.column("n").to_pylist(), 0
-    assert groups.keys == [None if key is None else key.encode() for key in dict.fromkeys(key for key, _ in some)]
-    for key, end, latest in zip(dict.fromkeys(key for key, _ in some), groups.ends, groups.latest, strict=True):
-        assert numbers[start:end] == [place for place, (other, _) in enumerate(some) if other == key]
-        times = [time for other, time in some if other == key and time is not None]
+    assert groups.keys == [None if key is None else key.encode() for key in dict.fromkeys(key for key, _ in drawn_rows)]
+    for key, end, latest in zip(dict.fromkeys(key for key, _ in drawn_rows), groups.ends, groups.latest, strict=True):
+        assert numbers[start:end] == [place for place, (other, _) in enumerate(drawn_rows) if other == key]
+        times = [time for other, time in drawn_rows if other == key and time is not None]
         assert latest == max(times, default=None)
         start = end
-    assert start == len(some)
+    assert start == len(drawn_rows)
 
 
 def test_a_slice_of_a_batch_is_read_where_it_is() -> None:

@@ -23,14 +23,14 @@ def test_keys_come_in_order_of_their_first_rows_and_state_goes_on() -> None:
 
 
 def test_rows_of_a_key_come_in_their_order() -> None:
-    seen: dict[str, list[int]] = {}
+    cents_by_sku: dict[str, list[int]] = {}
 
     def note(sku: str, rows: list[dict[str, Any]], state: Any) -> None:
-        seen[sku] = [row["cents"] for row in rows]
+        cents_by_sku[sku] = [row["cents"] for row in rows]
         state["last"] = rows[-1]
 
     assert Running(note)(rows_of("b", "a", "b", "a", "b")) == []
-    assert seen == {"b": [0, 2, 4], "a": [1, 3]}
+    assert cents_by_sku == {"b": [0, 2, 4], "a": [1, 3]}
 
 
 def test_a_null_key_and_an_empty_one_are_keys_like_others() -> None:
@@ -41,28 +41,28 @@ def test_a_null_key_and_an_empty_one_are_keys_like_others() -> None:
 
 @pytest.mark.parametrize("by", [("x",), ("x", "shop")])
 def test_zero_is_one_key_whatever_its_sign(by: tuple[str, ...]) -> None:
-    seen: list[str] = []
+    states: list[str] = []
 
     def note(key: Any, rows: list[dict[str, Any]], state: Any) -> None:
         state["n"] = state.get("n", 0) + len(rows)
-        seen.append(f"{key} {state['n']}")
+        states.append(f"{key} {state['n']}")
 
-    run = Running(note, by=by, given=pa.schema([("x", pa.float64()), ("shop", pa.int32())]))
+    run = Running(note, by=by, schema=pa.schema([("x", pa.float64()), ("shop", pa.int32())]))
     for zeros in ([0.0, -0.0], [-0.0]):
         run([{"x": zero, "shop": 1} for zero in zeros])
-    assert seen == (["0.0 2", "0.0 3"] if len(by) == 1 else ["(0.0, 1) 2", "(0.0, 1) 3"])
+    assert states == (["0.0 2", "0.0 3"] if len(by) == 1 else ["(0.0, 1) 2", "(0.0, 1) 3"])
 
 
 def test_several_columns_make_a_tuple() -> None:
-    seen: list[Any] = []
+    keys: list[Any] = []
 
     def note(key: Any, _: list[dict[str, Any]], state: Any) -> None:
-        seen.append(key)
+        keys.append(key)
         state["n"] = 1
 
     run = Running(note, by=("sku", "shop"))
     run([{"sku": "a", "shop": None, "cents": 1}, {"sku": "a", "shop": 2, "cents": 1}])
-    assert seen == [("a", None), ("a", 2)]
+    assert keys == [("a", None), ("a", 2)]
 
 
 def test_columns_are_found_without_regard_to_case() -> None:
@@ -70,7 +70,7 @@ def test_columns_are_found_without_regard_to_case() -> None:
 
 
 def test_rows_have_the_types_of_their_columns() -> None:
-    given = pa.schema(
+    schema = pa.schema(
         [
             ("ts", pa.timestamp("us", tz="UTC")),
             ("wall", pa.timestamp("us")),
@@ -89,18 +89,18 @@ def test_rows_have_the_types_of_their_columns() -> None:
         "n": 1 << 60,
     }
     nothing = dict.fromkeys(row)
-    seen: list[Any] = []
-    run = Running(lambda key, rows, _: seen.extend([key, *rows]), by=("ts",), given=given)
+    received: list[Any] = []
+    run = Running(lambda key, rows, _: received.extend([key, *rows]), by=("ts",), schema=schema)
     run([row, nothing])
-    assert seen == [row["ts"], row, None, nothing]
-    assert seen[1]["ts"].tzinfo is UTC
-    assert seen[1]["tags"][0].tzinfo is UTC
+    assert received == [row["ts"], row, None, nothing]
+    assert received[1]["ts"].tzinfo is UTC
+    assert received[1]["tags"][0].tzinfo is UTC
 
 
 def test_rows_that_come_out_have_the_latest_event_time_of_their_call() -> None:
     run = Running(count)
-    found = run(rows_of("a", "b", "a", "c"), [5, None, 3, 7])
-    assert [time for _, time in found] == [5, None, 7]
+    outputs = run(rows_of("a", "b", "a", "c"), [5, None, 3, 7])
+    assert [time for _, time in outputs] == [5, None, 7]
 
 
 def test_an_empty_state_is_no_row() -> None:
@@ -132,17 +132,17 @@ def test_state_that_changes_inside_or_only_in_type_is_written() -> None:
         lambda state: state.update(n=True),
         lambda state: state.update(n=state.pop("n"), seen=state.pop("seen")),
     ]
-    found: list[str] = []
+    states: list[str] = []
 
     def step(_: Any, rows: list[dict[str, Any]], state: Any) -> None:
-        found.append(repr(dict(state)))
+        states.append(repr(dict(state)))
         if rows[0]["cents"] < len(changes):
             changes[rows[0]["cents"]](state)
 
     run = Running(step)
     for number in range(len(changes) + 1):
         run([{"sku": "a", "shop": 1, "cents": number}])
-    assert found == [
+    assert states == [
         "{}",
         "{'seen': [1], 'n': 1}",
         "{'seen': [1, 2], 'n': 1}",
@@ -191,7 +191,7 @@ KINDS = pa.schema(
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "problem"),
     [
         ({"nn": 1}, "column 'nn' is not in the step's schema (i, f, s"),
         ({"i": 1.5}, "column i is 1.5 (float), and the step's schema says int32"),
@@ -216,7 +216,7 @@ KINDS = pa.schema(
         (None, "gave None (NoneType)"),
     ],
 )
-def test_a_row_that_does_not_fit_is_refused_with_its_key(row: Any, told: str) -> None:
+def test_a_row_that_does_not_fit_is_refused_with_its_key(row: Any, problem: str) -> None:
     fine = {"i": 1, "f": 1, "s": "x", "l": (1, None), "r": {}, "m": {"k": 1}, "c": Decimal(1), "must": 1}
 
     def function(sku: str, *_: Any) -> list[Any]:
@@ -227,7 +227,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_key(row: Any, told: str) ->
     with pytest.raises(FunctionResultError) as caught:
         Running(function, out=KINDS)(rows_of("a", "b", "c"))
     assert str(caught.value).startswith("step counted: for key 'b', shop:count ")
-    assert told in str(caught.value)
+    assert problem in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -249,31 +249,31 @@ def test_a_time_that_leaves_the_years_1_to_9999_in_utc_is_refused_with_its_key(m
 
 
 def test_a_row_with_a_time_that_python_has_no_datetime_for_names_step_and_column() -> None:
-    given = pa.schema([("sku", pa.string()), ("wall", pa.timestamp("us"))])
-    run = Running(lambda *_: pytest.fail("called"), given=given)
+    schema = pa.schema([("sku", pa.string()), ("wall", pa.timestamp("us"))])
+    run = Running(lambda *_: pytest.fail("called"), schema=schema)
     with pytest.raises(
         TimeUnusableError, match="step counted: column wall holds a time outside of the years 1 to 9999"
     ):
         run([{"sku": "a", "wall": 1_700_000_000_000_000_000}])
 
 
-@pytest.mark.parametrize("given", [1, object()])
-def test_what_is_no_rows_at_all_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("returned", [1, object()])
+def test_what_is_no_rows_at_all_is_refused(returned: Any) -> None:
     with pytest.raises(FunctionResultError, match=r"step counted: for key 'a', shop:count gave .*yield"):
-        Running(lambda *_: given)(rows_of("a"))
+        Running(lambda *_: returned)(rows_of("a"))
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "problem"),
     [
         (object(), "a', field is of type object; state may hold"),
         ([1, {"x": bytearray(b"x")}], "field[1]['x'] is of type bytearray"),
         (lambda: 1, "field is of type function"),
     ],
 )
-def test_state_that_can_not_be_kept_is_refused(value: Any, told: str) -> None:
+def test_state_that_can_not_be_kept_is_refused(value: Any, problem: str) -> None:
     with pytest.raises(StateValueError) as caught:
         Running(lambda _, __, state: state.update(field=value))(rows_of("a"))
     assert isinstance(caught.value, UserActionError)
     assert "step counted: in the state of key 'a', " in str(caught.value)
-    assert told in str(caught.value)
+    assert problem in str(caught.value)

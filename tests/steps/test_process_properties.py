@@ -78,11 +78,11 @@ steps_in_time = st.tuples(rows, st.integers(0, 40), st.none() | st.integers(0, 2
 def batches(drawn: list[tuple[list[Row], int, int | None, bool]]) -> list[Batch]:
     """Processing time and watermark only go forward; the end comes last."""
     now, watermark, made = 0, None, []
-    for place, (some, later, further, end) in enumerate(drawn):
+    for place, (batch_rows, later, further, end) in enumerate(drawn):
         now += later
         if further is not None:
             watermark = (watermark or 0) + further
-        made.append((some, now, watermark, end and place == len(drawn) - 1))
+        made.append((batch_rows, now, watermark, end and place == len(drawn) - 1))
     return made
 
 
@@ -93,14 +93,14 @@ def step(ttl: int | None) -> ProcessStep:
 
 def check_index(tables: MemoryTables) -> None:
     """The index is what follows from the rows."""
-    wanted = set()
-    there = tables.table("s").rows
-    for key, row in zip(there, read_rows(list(there.values())), strict=True):
+    index = set()
+    stored = tables.table("s").rows
+    for key, row in zip(stored, read_rows(list(stored.values())), strict=True):
         assert row is not None
         for kind in (TimerKind.EVENT, TimerKind.PROCESSING):
-            wanted |= {index_key(kind, time, key) for time in (row.timers[kind] if row.timers else {}).values()}
-        wanted |= {index_key(TimerKind.TOUCHED, row.touched, key)} if row.touched else set()
-    assert set(tables.table("s.timers").rows) == wanted
+            index |= {index_key(kind, time, key) for time in (row.timers[kind] if row.timers else {}).values()}
+        index |= {index_key(TimerKind.TOUCHED, row.touched, key)} if row.touched else set()
+    assert set(tables.table("s.timers").rows) == index
 
 
 @given(st.lists(steps_in_time, max_size=8), st.none())
@@ -129,20 +129,22 @@ def test_more_timers_than_a_batch_can_bear_fire_in_the_next_ones(
         compare(batches(drawn), ttl, 1 if ttl is None else 1_000, most)
 
 
-def told(found: list[Row]) -> list[Row]:
+def told(outputs: list[Row]) -> list[Row]:
     """Rows of one call have one time, and how many calls there are for the rows of a key is not said."""
-    return [(row, time if row["what"].startswith(("event", "processing")) else None) for row, time in found]
+    return [(row, time if row["what"].startswith(("event", "processing")) else None) for row, time in outputs]
 
 
 def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) -> None:
     tables, real, naive = MemoryTables(), step(ttl), NaiveProcess(act, "key", ttl, most)
     before = None
-    for some, now, watermark, ended in made:
+    for batch_rows, now, watermark, ended in made:
         clock = StepClock(now * pace, watermark, ended, before, horizon=50)
         before = watermark
-        got = real.run(timed(GIVEN, [row for row, _ in some], [time for _, time in some]), tables, clock)
-        wanted = naive.run(some, clock)
-        assert told(listed(got)) == told([({"key": None, "what": None, "n": None} | row, time) for row, time in wanted])
+        got = real.run(timed(GIVEN, [row for row, _ in batch_rows], [time for _, time in batch_rows]), tables, clock)
+        expected = naive.run(batch_rows, clock)
+        assert told(listed(got)) == told(
+            [({"key": None, "what": None, "n": None} | row, time) for row, time in expected]
+        )
         check_index(tables)
         assert (real.late, real.unfired) == (naive.late, naive.unfired)
         assert real.wake == real.look(tables, clock)
@@ -154,29 +156,33 @@ def test_a_store_and_tables_in_memory_give_the_same(drawn: list[Any], ttl: int |
     with tempfile.TemporaryDirectory() as directory:
         place = StorePlace(Path(directory) / "store", TaskIdentity("app", "1", "partition-0"), 1 << 26)
         with TaskStore.create(place, -1) as store:
-            tables, mine, its = MemoryTables(), step(ttl), step(ttl)
-            for number, (some, now, watermark, ended) in enumerate(batches(drawn)):
-                given_rows = timed(GIVEN, [row for row, _ in some], [time for _, time in some])
+            tables, in_memory, in_store = MemoryTables(), step(ttl), step(ttl)
+            for number, (batch_rows, now, watermark, ended) in enumerate(batches(drawn)):
+                given_rows = timed(GIVEN, [row for row, _ in batch_rows], [time for _, time in batch_rows])
                 clock = StepClock(now * 500, watermark, ended)
                 store.begin(number, 1)
-                assert listed(its.run(given_rows, store, clock)) == listed(mine.run(given_rows, tables, clock))
-                assert its.wake == mine.wake
+                assert listed(in_store.run(given_rows, store, clock)) == listed(
+                    in_memory.run(given_rows, tables, clock)
+                )
+                assert in_store.wake == in_memory.wake
                 store.commit()
                 for name in ("s", "s.timers"):
                     assert dict(store.table(name).scan()) == tables.table(name).rows
 
 
 @given(rows, st.lists(st.integers(0, 8), max_size=4))
-def test_cutting_rows_into_other_batches_changes_nothing(some: list[Row], cuts: list[int]) -> None:
+def test_cutting_rows_into_other_batches_changes_nothing(drawn_rows: list[Row], cuts: list[int]) -> None:
     """For a function that looks at one row after the other."""
-    some = [(row | {"act": "add" if row["act"] in ("event", "time", "again") else row["act"]}, t) for row, t in some]
+    drawn_rows = [
+        (row | {"act": "add" if row["act"] in ("event", "time", "again") else row["act"]}, t) for row, t in drawn_rows
+    ]
     whole, parts = MemoryTables(), MemoryTables()
-    at_once = listed(step(None).run(timed(GIVEN, [row for row, _ in some]), whole, StepClock(0, None)))
-    bounds = [0, *sorted(min(cut, len(some)) for cut in cuts), len(some)]
+    at_once = listed(step(None).run(timed(GIVEN, [row for row, _ in drawn_rows]), whole, StepClock(0, None)))
+    bounds = [0, *sorted(min(cut, len(drawn_rows)) for cut in cuts), len(drawn_rows)]
     piecewise = []
     for start, end in pairwise(bounds):
-        part = timed(GIVEN, [row for row, _ in some[start:end]])
+        part = timed(GIVEN, [row for row, _ in drawn_rows[start:end]])
         piecewise += listed(step(None).run(part, parts, StepClock(0, None)))
-    for key in {row["key"] for row, _ in some}:
+    for key in {row["key"] for row, _ in drawn_rows}:
         assert [one for one in piecewise if one[0]["key"] == key] == [one for one in at_once if one[0]["key"] == key]
     assert parts.content() == whole.content()

@@ -31,8 +31,8 @@ def test_event_timers_fire_when_the_watermark_is_there_in_order_of_time_and_key(
     run = Running(remind)
     assert run([at("c", 20), at("a", 30), at("b", 20), at(None, 31)], watermark=10) == []
     assert run(watermark=19) == []
-    found = run(watermark=30)
-    assert found == [
+    outputs = run(watermark=30)
+    assert outputs == [
         ({"sku": "event e of b", "n": 20}, 20),
         ({"sku": "event e of c", "n": 20}, 20),
         ({"sku": "event e of a", "n": 30}, 30),
@@ -81,11 +81,11 @@ def test_a_timer_set_again_is_moved_and_a_cancelled_one_is_gone() -> None:
     run([at("a", 20), at("b", -1), at("c", 5)], watermark=5)
     run(watermark=10)
     run(watermark=30)
-    found: dict[str, Any] = {}
-    peek = Running(lambda sku, _, state: found.update({sku: state.get("fired")}))
+    fired: dict[str, Any] = {}
+    peek = Running(lambda sku, _, state: fired.update({sku: state.get("fired")}))
     peek.tables = run.tables
     peek(rows_of("a", "b", "c"), watermark=30)
-    assert found == {"a": [20], "b": [], "c": [5]}
+    assert fired == {"a": [20], "b": [], "c": [5]}
 
 
 def tick(_: str, __: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
@@ -127,17 +127,17 @@ def test_a_timer_set_to_no_later_than_the_one_that_sets_it_waits_for_the_next_ba
 
 def test_times_of_timers_may_be_datetimes_and_are_never_early() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(microseconds=1)
-    found: list[Any] = []
+    times: list[Any] = []
 
     def function(_: str, __: list[dict[str, Any]], state: Any) -> None:
         state.at_event_time(moment, "aware")
         state.at_event_time(moment.replace(tzinfo=None), "naive")
         state.at_event_time(1, "number")
-        found.extend(timer.time for timer in state.timers)
+        times.extend(timer.time for timer in state.timers)
         state.clear()
 
     Running(function)(rows_of("a"))
-    assert found == [1767225600001, 1767225600001, 1]
+    assert times == [1767225600001, 1767225600001, 1]
 
 
 @pytest.mark.parametrize("when", [1.5, True, "10s", None, 1 << 62, date(2026, 1, 1)])
@@ -147,10 +147,10 @@ def test_what_is_no_time_is_refused(when: Any) -> None:
 
 
 def test_keys_of_timers_are_the_values_rows_have() -> None:
-    seen: list[Any] = []
+    keys: list[Any] = []
 
     def function(key: Any, rows: list[dict[str, Any]], state: Any) -> None:
-        seen.append(key)
+        keys.append(key)
         if rows:
             state.at_event_time(1)
 
@@ -158,8 +158,8 @@ def test_keys_of_timers_are_the_values_rows_have() -> None:
         run = Running(function, by=by)
         run([{"sku": "ü\"'", "shop": -3, "cents": None}, {"sku": None, "shop": None, "cents": 4}])
         run(watermark=1)
-        assert sorted(map(repr, seen[:2])) == sorted(map(repr, seen[2:]))
-        seen.clear()
+        assert sorted(map(repr, keys[:2])) == sorted(map(repr, keys[2:]))
+        keys.clear()
 
 
 # -- ttl
@@ -271,14 +271,14 @@ def test_rows_are_late_by_the_watermark_before_the_batch_however_it_is_cut() -> 
 
 def test_rows_are_late_and_come_out_to_the_microsecond() -> None:
     run = Running(judge)
-    found = run([at("a", 900), at("b", 900)], [19.999, 20.001], before=20, watermark=20)
-    assert found == [({"sku": "a", "n": 1}, 19.999), ({"sku": "b", "n": 0}, 20.001)]
+    outputs = run([at("a", 900), at("b", 900)], [19.999, 20.001], before=20, watermark=20)
+    assert outputs == [({"sku": "a", "n": 1}, 19.999), ({"sku": "b", "n": 0}, 20.001)]
     assert run.step.late == 1
 
 
 def test_the_column_of_the_event_time_is_kept_to_the_microsecond() -> None:
     schema = pa.schema([("sku", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
-    run = Running(lambda _, rows, __: rows, given=schema, out=schema, event_time="ts")
+    run = Running(lambda _, rows, __: rows, schema=schema, out=schema, event_time="ts")
     moment = datetime(1970, 1, 1, 0, 0, 1, 400, UTC)
     assert run([{"sku": "a", "ts": moment}], [1_000.4]) == [({"sku": "a", "ts": moment}, 1_000.4)]
 
@@ -290,15 +290,15 @@ def test_a_timer_farther_than_any_row_can_be_gives_rows_the_farthest_time() -> N
 
 
 def test_timers_see_the_watermark_that_they_fire_by_and_rows_the_one_before() -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
 
     def function(_: str, rows: list[dict[str, Any]], state: Any) -> None:
-        seen.append((len(rows), state.watermark))
+        calls.append((len(rows), state.watermark))
         if rows:
             state.at_event_time(30)
 
     Running(function)(rows_of("a"), [35], before=20, watermark=40)
-    assert seen == [(1, 20), (0, 40)]
+    assert calls == [(1, 20), (0, 40)]
 
 
 def test_only_rows_of_the_batch_themselves_can_be_asked_for() -> None:
@@ -321,8 +321,8 @@ def test_rows_that_keep_the_column_of_their_event_time_keep_their_event_time() -
 
     times = [int(moment.timestamp() * 1000) for moment in moments]
     rows = [{"sku": "a", "ts": moment} for moment in reversed(moments)]
-    run = Running(same, given=schema, out=schema, event_time="ts")
-    found = run(rows, list(reversed(times)), watermark=times[2])
-    assert [time for _, time in found] == [*reversed(times), times[2]], "a call for a timer may leave it out"
-    run = Running(same, given=schema, out=schema)
+    run = Running(same, schema=schema, out=schema, event_time="ts")
+    outputs = run(rows, list(reversed(times)), watermark=times[2])
+    assert [time for _, time in outputs] == [*reversed(times), times[2]], "a call for a timer may leave it out"
+    run = Running(same, schema=schema, out=schema)
     assert [time for _, time in run(rows, list(reversed(times)))] == [times[2]] * 3

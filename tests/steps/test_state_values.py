@@ -73,11 +73,11 @@ def test_what_is_kept_comes_back_as_it_was(state: dict[Any, Any]) -> None:
 @given(st.binary(max_size=60))
 def test_other_bytes_are_an_error_or_plain_values(content: bytes) -> None:
     try:
-        found = unpack(content)
+        unpacked = unpack(content)
     except Exception as error:  # noqa: BLE001 - any error, but no code
         assert isinstance(error, ValueError | TypeError | ArithmeticError | LookupError)
     else:
-        assert type(found).__module__ in ("builtins", "datetime", "decimal", "uuid", "msgpack")
+        assert type(unpacked).__module__ in ("builtins", "datetime", "decimal", "uuid", "msgpack")
 
 
 def test_bytes_of_pickle_are_not_run() -> None:
@@ -134,9 +134,9 @@ itself.append(itself)
 )
 def test_what_would_come_back_as_something_else_is_refused_by_name(value: Any, path: str) -> None:
     assert not supported({"g": 1, "f": value})
-    found = unsupported({"g": 1, "f": value})
-    assert found is not None
-    assert found.path.startswith(path)
+    fault = unsupported({"g": 1, "f": value})
+    assert fault is not None
+    assert fault.path.startswith(path)
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,18 @@ class Task:
             [key[0] for key, _ in rows],
             [key[1] for key, _ in rows],
         ]
-        given = timed(columns, WRITTEN)
-        assert self.writer.run(given, self.tables) is given
+        written = timed(columns, WRITTEN)
+        assert self.writer.run(written, self.tables) is written
 
-    def find(self, *wanted: Key) -> list[tuple[Any, ...]]:
-        columns: list[list[Any]] = [[key[1] for key in wanted], list(range(len(wanted))), [key[0] for key in wanted]]
-        found = self.lookup.run(timed(columns, GIVEN), self.tables)
-        assert found.times.to_pylist() == found.rows.column(1).to_pylist()
-        return list(zip(*(column.to_pylist() for column in found.rows.columns), strict=True))
+    def find(self, *looked_up: Key) -> list[tuple[Any, ...]]:
+        columns: list[list[Any]] = [
+            [key[1] for key in looked_up],
+            list(range(len(looked_up))),
+            [key[0] for key in looked_up],
+        ]
+        answer = self.lookup.run(timed(columns, GIVEN), self.tables)
+        assert answer.times.to_pylist() == answer.rows.column(1).to_pylist()
+        return list(zip(*(column.to_pylist() for column in answer.rows.columns), strict=True))
 
 
 def timed(columns: list[list[Any]], schema: pa.Schema) -> TimedRows:
@@ -70,11 +74,11 @@ def test_a_look_up_gives_what_a_dictionary_gives(
         patch.setattr(runs, "FAN_IN", 2)
         if collide:
             patch.setattr(key_columns.KeyColumns, "hashes", lambda self: np.full(self.rows, 7, np.uint64))
-        for rows, wanted in batches:
+        for rows, looked_up in batches:
             task.write([(key, value % 2**62) for key, value in rows])
             model |= {key: value % 2**62 for key, value in rows if None not in key}
-            assert task.find(*wanted) == [
-                (key[0], at, model.get(key)) for at, key in enumerate(wanted) if not inner or key in model
+            assert task.find(*looked_up) == [
+                (key[0], at, model.get(key)) for at, key in enumerate(looked_up) if not inner or key in model
             ]
 
 
@@ -108,9 +112,9 @@ class FedTask:
         ]
         ToTableStep(self.shape, "t", first=True).run(timed(columns, self.shape.given), self.tables)
 
-    def find(self, wanted: list[int]) -> list[int | None]:
-        found = KeptTable(self.tables.table("t"), self.shape).find([pa.array(wanted, pa.int64())], len(wanted))
-        values: list[int | None] = found.column(self.shape.place("value")).to_pylist()
+    def find(self, looked_up: list[int]) -> list[int | None]:
+        answer = KeptTable(self.tables.table("t"), self.shape).find([pa.array(looked_up, pa.int64())], len(looked_up))
+        values: list[int | None] = answer.column(self.shape.place("value")).to_pylist()
         return values
 
     def rows(self) -> int:

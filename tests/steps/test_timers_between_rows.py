@@ -71,27 +71,27 @@ def in_batches(rows: list[Row], lateness: int, cuts: list[int]) -> tuple[Found, 
     """What comes out, which rows failed, and what is kept."""
     marks, tables = marks_of(rows, lateness), MemoryTables()
     step = ProcessStep("s", Process(function="tests:act", by=("key",)), act, GIVEN, OUT)
-    found, failed = Found(), list[int]()
+    outputs, failed = Found(), list[int]()
     for start, end in pairwise([0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]):
-        some = timed(GIVEN, [row for row, _ in rows[start:end]], [micros(time) for _, time in rows[start:end]])
-        some = TimedRows(some.rows, some.times, marks=pa.array(marks[start + 1 : end + 1], pa.int64()))
+        part = timed(GIVEN, [row for row, _ in rows[start:end]], [micros(time) for _, time in rows[start:end]])
+        part = TimedRows(part.rows, part.times, marks=pa.array(marks[start + 1 : end + 1], pa.int64()))
         clock = StepClock(NOON, marks[end], before=marks[start], marked=True)
-        made, aside = step.run_apart(some, tables, clock)
+        made, aside = step.run_apart(part, tables, clock)
         tables.keep()
-        found += listed(made)
+        outputs += listed(made)
         failed += sorted(start + int(str(one.row)) for one in aside)
-    return found, failed, tables
+    return outputs, failed, tables
 
 
-def by_key(found: Found) -> dict[str, list[str]]:
-    return {key: [row["what"] for row, _ in found if row["key"] == key] for key in "ab"}
+def by_key(outputs: Found) -> dict[str, list[str]]:
+    return {key: [row["what"] for row, _ in outputs if row["key"] == key] for key in "ab"}
 
 
 @given(drawn_rows, st.integers(0, 10), st.lists(st.integers(0, 14), max_size=5))
 def test_where_batches_end_changes_nothing(rows: list[Row], lateness: int, cuts: list[int]) -> None:
-    found, failed, tables = in_batches(rows, lateness, cuts)
+    outputs, failed, tables = in_batches(rows, lateness, cuts)
     one_by_one = in_batches(rows, lateness, list(range(len(rows))))
-    assert (by_key(found), failed) == (by_key(one_by_one[0]), one_by_one[1])
+    assert (by_key(outputs), failed) == (by_key(one_by_one[0]), one_by_one[1])
     assert tables.content() == one_by_one[2].content()
 
 
@@ -100,8 +100,8 @@ def test_rows_and_timers_come_as_the_naive_way_has_them(rows: list[Row], latenes
     rows = [(row | {"act": "count"} if row["act"] == "boom" else row, time) for row, time in rows]
     marks = marks_of(rows, lateness)
     naive = NaiveProcess(act, "key", None)
-    wanted = naive.run([(given, micros(time)) for given, time in rows], StepClock(NOON, marks[-1]), marks[1:])
-    assert by_key(in_batches(rows, lateness, [])[0]) == by_key(wanted)
+    expected = naive.run([(given, micros(time)) for given, time in rows], StepClock(NOON, marks[-1]), marks[1:])
+    assert by_key(in_batches(rows, lateness, [])[0]) == by_key(expected)
 
 
 def row(n: int, act: str = "count") -> Row:
@@ -112,11 +112,11 @@ def row(n: int, act: str = "count") -> Row:
 def test_a_silent_key_is_told_before_its_next_row(cuts: list[int]) -> None:
     """The usual way to end a session by hand: each row moves the timer."""
     rows = [row(0, "moved"), row(5, "moved"), row(40, "moved"), row(41, "moved")]
-    told = by_key(in_batches(rows, 0, cuts)[0])["a"]
-    assert [one for one in told if "idle" in one and "after" in one] == ["idle of 15 after 2 rows"]
+    calls = by_key(in_batches(rows, 0, cuts)[0])["a"]
+    assert [one for one in calls if "idle" in one and "after" in one] == ["idle of 15 after 2 rows"]
 
 
 def test_a_row_behind_a_timer_that_has_fired_is_late() -> None:
     rows = [row(0, "timer"), row(30), row(10)]
-    told = by_key(in_batches(rows, 5, [])[0])["a"]
-    assert [one.split()[:3] for one in told][-1] == ["count", "10", "True"]
+    calls = by_key(in_batches(rows, 5, [])[0])["a"]
+    assert [one.split()[:3] for one in calls][-1] == ["count", "10", "True"]

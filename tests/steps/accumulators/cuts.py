@@ -64,7 +64,7 @@ FAILED = "failed"
 @dataclass(frozen=True)
 class Partial:
     keys: list[int]
-    kept: list[pa.Array]
+    states: list[pa.Array]
 
 
 def array(values: Sequence[Any], kind: pa.DataType, junk: Any) -> pa.Array:
@@ -86,30 +86,30 @@ def array(values: Sequence[Any], kind: pa.DataType, junk: Any) -> pa.Array:
 
 def grouped(keys: Sequence[int]) -> tuple[list[int], RowGroups]:
     order = np.argsort(np.array(keys, np.int64), kind="stable")
-    there = sorted(set(keys))
-    return there, RowGroups(order, np.searchsorted(np.sort(np.array(keys, np.int64)), there).astype(np.int64))
+    distinct = sorted(set(keys))
+    return distinct, RowGroups(order, np.searchsorted(np.sort(np.array(keys, np.int64)), distinct).astype(np.int64))
 
 
 def gathered(
     accumulator: Accumulator, columns: Sequence[pa.Array], counted: Sequence[bool] | None, keys: Sequence[int]
 ) -> Partial:
-    there, groups = grouped(keys)
-    kept = accumulator.gather(columns, None if counted is None else np.array(counted, np.bool_), groups)
-    return checked(accumulator, Partial(there, kept))
+    distinct, groups = grouped(keys)
+    states = accumulator.gather(columns, None if counted is None else np.array(counted, np.bool_), groups)
+    return checked(accumulator, Partial(distinct, states))
 
 
 def merged(accumulator: Accumulator, parts: Sequence[Partial]) -> Partial:
-    there, groups = grouped([key for part in parts for key in part.keys])
-    kept = []
-    for columns in zip(*(part.kept for part in parts), strict=True):
+    distinct, groups = grouped([key for part in parts for key in part.keys])
+    states = []
+    for columns in zip(*(part.states for part in parts), strict=True):
         before = columns[0]
-        kept.append(pa.concat_arrays([before, *columns])[len(before) :])
-    return checked(accumulator, Partial(there, accumulator.merge(kept, groups)))
+        states.append(pa.concat_arrays([before, *columns])[len(before) :])
+    return checked(accumulator, Partial(distinct, accumulator.merge(states, groups)))
 
 
 def checked(accumulator: Accumulator, part: Partial) -> Partial:
-    assert tuple(column.type for column in part.kept) == accumulator.kept
-    for column in part.kept:
+    assert tuple(column.type for column in part.states) == accumulator.kept
+    for column in part.states:
         column.validate(full=True)
         assert len(column) == len(part.keys)
     return part
@@ -129,13 +129,13 @@ def nested(accumulator: Accumulator, parts: list[Partial], data: st.DataObject |
 
 
 def results(accumulator: Accumulator, part: Partial) -> dict[int, Any]:
-    found = accumulator.finish(part.kept)
-    assert found.values.type == accumulator.result
-    found.values.validate(full=True)
-    values = found.values.to_pylist()
-    for place in [] if found.failed is None else np.flatnonzero(found.failed).tolist():
+    finished = accumulator.finish(part.states)
+    assert finished.values.type == accumulator.result
+    finished.values.validate(full=True)
+    values = finished.values.to_pylist()
+    for place in [] if finished.failed is None else np.flatnonzero(finished.failed).tolist():
         assert values[place] is None
-        assert found.why
+        assert finished.why
         values[place] = FAILED
     return dict(zip(part.keys, values, strict=True))
 
@@ -161,11 +161,11 @@ class Case:
 
     def rows(self) -> dict[int, list[tuple[Any, ...]]]:
         """The rows that count of each group, in the order they came."""
-        found: dict[int, list[tuple[Any, ...]]] = {key: [] for key in self.keys}
+        rows_by_key: dict[int, list[tuple[Any, ...]]] = {key: [] for key in self.keys}
         for place, row in enumerate(zip(*self.columns, strict=True)):
             if self.counted is None or self.counted[place]:
-                found[self.keys[place]].append(row)
-        return found
+                rows_by_key[self.keys[place]].append(row)
+        return rows_by_key
 
 
 @st.composite

@@ -67,18 +67,18 @@ def test_99_of_100_estimates_are_within_three_times_the_error(error: float, many
 @pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.list_(pa.int64())])
 def test_values_of_other_types_are_spread_as_well(kind: pa.DataType) -> None:
     numbers = range(20_000)
-    own: list[Any] = [[n] for n in numbers] if pa.types.is_list(kind) else [str(n) for n in numbers]
-    column = pa.array(own, kind) if not pa.types.is_floating(kind) else pa.array(map(float, numbers))
+    values: list[Any] = [[n] for n in numbers] if pa.types.is_list(kind) else [str(n) for n in numbers]
+    column = pa.array(values, kind) if not pa.types.is_floating(kind) else pa.array(map(float, numbers))
     accumulator = made(kind)
-    (found,) = results(accumulator, gathered(accumulator, [column], None, [0] * 20_000)).values()
-    assert abs(found / 20_000 - 1) < 0.15
+    (estimate,) = results(accumulator, gathered(accumulator, [column], None, [0] * 20_000)).values()
+    assert abs(estimate / 20_000 - 1) < 0.15
 
 
 def test_a_sketch_of_many_values_has_the_size_of_its_registers() -> None:
     accumulator = made(pa.int64())
     parts = [gathered(accumulator, [pa.array(range(n, n + 3_000))], None, [0] * 3_000) for n in range(0, 60_000, 3_000)]
     whole = merged(accumulator, parts)
-    assert {len(part.kept[0][0].as_py()) for part in (*parts, whole)} == {512}
+    assert {len(part.states[0][0].as_py()) for part in (*parts, whole)} == {512}
     assert abs(results(accumulator, whole)[0] / 60_000 - 1) < 0.15
 
 
@@ -99,4 +99,4 @@ def test_an_error_that_no_sketch_has_is_refused(error: float) -> None:
 def test_the_bytes_that_are_stored_stay_the_same(many: int, digest: str) -> None:
     column = pa.array([None, *range(many)], pa.int64())
     part = gathered(made(pa.int64()), [column], None, [0] * (many + 1))
-    assert hashlib.sha256(part.kept[0][0].as_py()).hexdigest()[:16] == digest
+    assert hashlib.sha256(part.states[0][0].as_py()).hexdigest()[:16] == digest

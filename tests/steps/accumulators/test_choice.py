@@ -39,9 +39,9 @@ def test_the_extreme_value_is_the_first_of_its_rank_in_any_cut(name: str, data: 
     kind, values = VALUES[name]
     function = data.draw(st.sampled_from(["min", "max"]))
     case = data.draw(cases(values))
-    found = case.run(made(function, kind), [kind], [values[-1]], data)
+    chosen = case.run(made(function, kind), [kind], [values[-1]], data)
     expected = {key: extreme(rows, largest=function == "max") for key, rows in case.rows().items()}
-    assert exact(found) == exact(expected)
+    assert exact(chosen) == exact(expected)
 
 
 @pytest.mark.parametrize("function", ["min_by", "max_by"])
@@ -50,11 +50,11 @@ def test_the_extreme_value_is_the_first_of_its_rank_in_any_cut(name: str, data: 
 def test_the_value_beside_the_extreme_may_be_null_but_the_extreme_not(
     function: str, x: str, y: str, data: st.DataObject
 ) -> None:
-    (kind, values), (by, others) = VALUES[x], VALUES[y]
-    case = data.draw(cases(values, others))
-    found = case.run(made(function, kind, by), [kind, by], [values[-1], others[-1]], data)
+    (kind, values), (by, by_values) = VALUES[x], VALUES[y]
+    case = data.draw(cases(values, by_values))
+    chosen = case.run(made(function, kind, by), [kind, by], [values[-1], by_values[-1]], data)
     expected = {key: extreme(rows, largest=function == "max_by") for key, rows in case.rows().items()}
-    assert exact(found) == exact(expected)
+    assert exact(chosen) == exact(expected)
 
 
 @pytest.mark.parametrize("ignore_nulls", [False, True], ids=["nulls count", "nulls are passed over"])
@@ -63,12 +63,12 @@ def test_the_value_beside_the_extreme_may_be_null_but_the_extreme_not(
 def test_the_ends_are_those_of_the_rows_that_count(function: str, ignore_nulls: bool, data: st.DataObject) -> None:
     kind, values = data.draw(st.sampled_from(list(VALUES.values())))
     case = data.draw(cases(values))
-    found = case.run(made(function, kind, ignore_nulls=ignore_nulls), [kind], [values[-1]], data)
+    chosen = case.run(made(function, kind, ignore_nulls=ignore_nulls), [kind], [values[-1]], data)
     expected = {}
     for key, rows in case.rows().items():
-        there = [value for (value,) in rows if not (ignore_nulls and value is None)]
-        expected[key] = there[-1 if function == "last" else 0] if there else None
-    assert exact(found) == exact(expected)
+        candidates = [value for (value,) in rows if not (ignore_nulls and value is None)]
+        expected[key] = candidates[-1 if function == "last" else 0] if candidates else None
+    assert exact(chosen) == exact(expected)
 
 
 def test_a_map_can_be_chosen_but_not_compared() -> None:

@@ -16,7 +16,7 @@ from holdfast_runtime.steps.accumulators.collected import MAKERS, CollectedValue
 from tests.error_codes import has_code
 from tests.steps.accumulators.cuts import VALUES, cases, exact, gathered, merged, rank, results
 
-both = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+shared_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def made(function: str, *types: pa.DataType) -> Accumulator:
@@ -25,11 +25,11 @@ def made(function: str, *types: pa.DataType) -> Accumulator:
 
 def firsts(values: list[Any]) -> list[Any]:
     """The first of each set of equal values."""
-    found: list[Any] = []
+    distinct: list[Any] = []
     for value in values:
-        if not any(rank(value) == rank(other) for other in found):
-            found.append(value)
-    return found
+        if not any(rank(value) == rank(other) for other in distinct):
+            distinct.append(value)
+    return distinct
 
 
 @pytest.fixture(params=["their own hashes", "one hash for all"])
@@ -47,36 +47,36 @@ def hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_list_has_the_values_in_the_order_they_came(data: st.DataObject) -> None:
     kind, values = data.draw(st.sampled_from(list(VALUES.values())))
     case = data.draw(cases(values))
-    found = case.run(made("collect_list", kind), [kind], [values[-1]], data)
+    collected = case.run(made("collect_list", kind), [kind], [values[-1]], data)
     expected = {key: [value for (value,) in rows if value is not None] for key, rows in case.rows().items()}
-    assert exact(found) == exact(expected)
+    assert exact(collected) == exact(expected)
 
 
 @pytest.mark.usefixtures("hashes")
 @pytest.mark.parametrize("name", ["doubles", "decimals", "texts", "structs", "lists of structs", None])
-@both
+@shared_fixture
 @given(st.data())
 def test_a_set_has_the_first_of_each_value(name: str | None, data: st.DataObject) -> None:
     kind, values = VALUES[name or data.draw(st.sampled_from(list(VALUES)))]
     case = data.draw(cases(values))
-    found = case.run(made("collect_set", kind), [kind], [values[-1]], data)
+    collected = case.run(made("collect_set", kind), [kind], [values[-1]], data)
     expected = {key: firsts([value for (value,) in rows if value is not None]) for key, rows in case.rows().items()}
-    assert exact(found) == exact(expected)
+    assert exact(collected) == exact(expected)
 
 
 @pytest.mark.usefixtures("hashes")
 @pytest.mark.parametrize("names", [("doubles",), ("structs",), ("texts", "doubles"), ("lists", "bytes", "structs")])
-@both
+@shared_fixture
 @given(st.data())
 def test_rows_with_a_null_are_not_counted_and_equal_ones_once(names: tuple[str, ...], data: st.DataObject) -> None:
     types, values = [VALUES[name][0] for name in names], [VALUES[name][1] for name in names]
     case = data.draw(cases(*values))
-    found = case.run(made("count distinct", *types), types, [own[-1] for own in values], data)
+    collected = case.run(made("count distinct", *types), types, [own[-1] for own in values], data)
     expected = {
         key: len(firsts([list(row) for row in rows if None not in [None if v is None else 0 for v in row]]))
         for key, rows in case.rows().items()
     }
-    assert found == expected
+    assert collected == expected
 
 
 @pytest.mark.parametrize("distinct", [False, True])

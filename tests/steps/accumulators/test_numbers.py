@@ -66,10 +66,10 @@ def test_sums_are_exact_in_any_cut_and_null_where_try_can_not_give_them(name: st
         if not rows:
             return None
         scale = 10**kind.scale if pa.types.is_decimal(kind) else 1
-        found = sum(int(EXACT.multiply(Decimal(one), Decimal(scale))) for one in rows)
-        if not least <= found <= limit:
+        scaled = sum(int(EXACT.multiply(Decimal(one), Decimal(scale))) for one in rows)
+        if not least <= scaled <= limit:
             return None
-        return EXACT.divide(Decimal(found), Decimal(scale)) if pa.types.is_decimal(kind) else found
+        return EXACT.divide(Decimal(scaled), Decimal(scale)) if pa.types.is_decimal(kind) else scaled
 
     assert case.run(accumulator, [kind], [values[-1]], data) == expected(case, total)
 
@@ -80,7 +80,7 @@ def test_averages_are_rounded_half_up_and_those_of_integers_are_doubles(name: st
     kind, values = NUMBERS[name]
     case = data.draw(cases(values))
     accumulator = made("try_avg", kind)
-    found = case.run(accumulator, [kind], [values[-1]], data)
+    averages = case.run(accumulator, [kind], [values[-1]], data)
 
     def mean(rows: list[Any]) -> Any:
         if not rows:
@@ -94,7 +94,7 @@ def test_averages_are_rounded_half_up_and_those_of_integers_are_doubles(name: st
             beyond = abs(rounded) >= Decimal(10) ** (accumulator.result.precision - accumulator.result.scale)
             return None if beyond else rounded
 
-    assert found == expected(case, mean)
+    assert averages == expected(case, mean)
 
 
 @pytest.mark.parametrize("function", ["sum", "avg"])
@@ -107,8 +107,8 @@ def test_sums_of_floats_are_those_of_their_values(function: str, name: str, data
     def total(rows: list[Any]) -> Any:
         if not rows:
             return None
-        found = sum(rows) if function == "sum" else sum(rows) / len(rows)
-        return pytest.approx(found, rel=1e-9, nan_ok=True)
+        figure = sum(rows) if function == "sum" else sum(rows) / len(rows)
+        return pytest.approx(figure, rel=1e-9, nan_ok=True)
 
     assert case.run(made(function, kind), [kind], [values[-1]], data) == expected(case, total)
 
@@ -133,8 +133,8 @@ def test_spreads_are_those_of_exact_arithmetic(function: str, name: str, data: s
             return None
         exactly = [Fraction(one) for one in rows]
         mean = sum(exactly, Fraction(0)) / len(rows)
-        found = SPREADS[function](float(sum((one - mean) ** 2 for one in exactly)), len(rows))
-        return None if found is None else pytest.approx(found, rel=1e-9, abs=1e-12)
+        figure = SPREADS[function](float(sum((one - mean) ** 2 for one in exactly)), len(rows))
+        return None if figure is None else pytest.approx(figure, rel=1e-9, abs=1e-12)
 
     assert case.run(made(function, kind), [kind], [values[-1]], data) == expected(case, spread)
 
@@ -142,8 +142,8 @@ def test_spreads_are_those_of_exact_arithmetic(function: str, name: str, data: s
 @given(st.data())
 def test_counts_leave_out_rows_with_a_null_in_any_argument(data: st.DataObject) -> None:
     case = data.draw(cases((1, 2), ("a", "b")))
-    found = case.run(made("count", pa.int64(), pa.string()), [pa.int64(), pa.string()], [7, "j"], data)
-    assert found == {key: sum(None not in row for row in rows) for key, rows in case.rows().items()}
+    counts = case.run(made("count", pa.int64(), pa.string()), [pa.int64(), pa.string()], [7, "j"], data)
+    assert counts == {key: sum(None not in row for row in rows) for key, rows in case.rows().items()}
     everything = replace(case, columns=[])
     assert everything.run(made("count"), [], [], data) == {key: len(rows) for key, rows in case.rows().items()}
 
@@ -155,8 +155,8 @@ def test_counts_leave_out_rows_with_a_null_in_any_argument(data: st.DataObject) 
 @given(st.data())
 def test_booleans_agree(function: str, says: Callable[[list[bool]], Any], data: st.DataObject) -> None:
     case = data.draw(cases((True, False)))
-    found = case.run(made(function, pa.bool_()), [pa.bool_()], [True], data)
-    assert found == expected(case, lambda rows: says(rows) if rows or function == "count_if" else None)
+    answers = case.run(made(function, pa.bool_()), [pa.bool_()], [True], data)
+    assert answers == expected(case, lambda rows: says(rows) if rows or function == "count_if" else None)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_booleans_agree(function: str, says: Callable[[list[bool]], Any], data: 
 def test_a_sum_that_overflows_says_what_it_is_more_than(kind: pa.DataType, values: list[Any], why: str) -> None:
     accumulator = made("sum", kind)
     groups = RowGroups(np.arange(3), np.array([0, 2]))
-    kept = accumulator.gather([pa.array([*values, values[1]], kind)], None, groups)
-    found = accumulator.finish(kept)
-    assert found.failed is not None
-    assert found.failed.tolist() == [True, False]
-    assert found.values.to_pylist() == [None, values[1]]
-    assert re.match(why, found.why)
+    states = accumulator.gather([pa.array([*values, values[1]], kind)], None, groups)
+    finished = accumulator.finish(states)
+    assert finished.failed is not None
+    assert finished.failed.tolist() == [True, False]
+    assert finished.values.to_pylist() == [None, values[1]]
+    assert re.match(why, finished.why)
 
 
 def test_every_function_of_the_planner_has_an_accumulator() -> None:
