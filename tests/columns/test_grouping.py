@@ -11,26 +11,26 @@ from hypothesis import strategies as st
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.key_columns import KeyColumns
 
-both = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+shared_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 keys = st.lists(st.tuples(st.none() | st.sampled_from("abcd"), st.integers(0, 2)), max_size=40)
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("hashes", [1, 2, 2**64], ids=["one hash for all", "two hashes", "their own hashes"])
-@both
+@shared_fixture
 @given(keys)
 def test_groups_are_those_of_a_dict(hashes: int, rows: list[tuple[str | None, int]]) -> None:
     columns = KeyColumns.of(
         [pa.array([one for one, _ in rows], pa.string()), pa.array([two for _, two in rows], pa.int32())], len(rows)
     )
     forced = columns.hashes() % np.uint64(hashes) if hashes < 2**64 else columns.hashes()
-    found = group_rows(columns, forced)
+    grouped = group_rows(columns, forced)
     expected: dict[tuple[str | None, int], list[int]] = {}
     for row, key in enumerate(rows):
         expected.setdefault(key, []).append(row)
-    bounds = [*found.starts.tolist(), len(rows)]
-    parts = [found.order[start:end].tolist() for start, end in itertools.pairwise(bounds)]
+    bounds = [*grouped.starts.tolist(), len(rows)]
+    parts = [grouped.order[start:end].tolist() for start, end in itertools.pairwise(bounds)]
     assert sorted(parts) == sorted(expected.values())
-    assert found.groups.tolist() == [number for number, part in enumerate(parts) for _ in part]
-    assert (found.hashes == forced[found.order]).all()
-    assert (np.sort(found.hashes) == found.hashes).all()
+    assert grouped.groups.tolist() == [number for number, part in enumerate(parts) for _ in part]
+    assert (grouped.hashes == forced[grouped.order]).all()
+    assert (np.sort(grouped.hashes) == grouped.hashes).all()

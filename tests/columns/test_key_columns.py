@@ -16,7 +16,7 @@ from tests.columns.key_cases import GOLDEN_KEYS, TYPES, canonical, plain_hash
 from tests.error_codes import has_code
 
 GOLDEN = Path(__file__).with_name("golden_hashes.json")
-both = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+shared_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def keys(*columns: pa.Array) -> KeyColumns:
@@ -35,7 +35,7 @@ def test_stored_hashes_keep_their_bits(name: str) -> None:
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", TYPES)
-@both
+@shared_fixture
 @given(data=st.data())
 def test_a_hash_is_what_its_definition_says(name: str, data: st.DataObject) -> None:
     kind, values = TYPES[name]
@@ -44,7 +44,7 @@ def test_a_hash_is_what_its_definition_says(name: str, data: st.DataObject) -> N
 
 
 @pytest.mark.usefixtures("way")
-@both
+@shared_fixture
 @given(st.lists(st.tuples(st.none() | st.text(max_size=10), st.none() | st.integers(-5, 5)), max_size=30))
 def test_a_key_of_two_columns_is_hashed_in_their_order(rows: list[tuple[str | None, int | None]]) -> None:
     texts = pa.array([text for text, _ in rows], pa.string())
@@ -54,30 +54,30 @@ def test_a_key_of_two_columns_is_hashed_in_their_order(rows: list[tuple[str | No
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", TYPES)
-@both
+@shared_fixture
 @given(data=st.data())
 def test_keys_are_the_same_exactly_if_their_values_are(name: str, data: st.DataObject) -> None:
     kind, values = TYPES[name]
     few = data.draw(st.lists(st.none() | values, min_size=1, max_size=6))
     made = pa.array(data.draw(st.lists(st.sampled_from(few), min_size=1, max_size=30)), kind)
-    mine, theirs = np.divmod(np.arange(len(made) ** 2), len(made))
+    left, right = np.divmod(np.arange(len(made) ** 2), len(made))
     plain = [canonical(value) for value in made.to_pylist()]
-    expected = [plain[a] == plain[b] for a, b in zip(mine, theirs, strict=True)]
-    one = keys(made)
-    assert same_keys(one, mine, one, theirs).tolist() == expected
-    found = one.hashes()
-    assert all(found[a] == found[b] for a, b, same in zip(mine, theirs, expected, strict=True) if same)
+    expected = [plain[a] == plain[b] for a, b in zip(left, right, strict=True)]
+    columns = keys(made)
+    assert same_keys(columns, left, columns, right).tolist() == expected
+    hash_values = columns.hashes()
+    assert all(hash_values[a] == hash_values[b] for a, b, same in zip(left, right, expected, strict=True) if same)
 
 
 @pytest.mark.usefixtures("way")
 def test_zeros_are_one_key_and_all_nan_are_one_key() -> None:
     other_nan = np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0]
     column = pa.array(np.array([0.0, -0.0, np.nan, -np.nan, other_nan]))
-    found = hashes(column)
-    assert found[0] == found[1]
-    assert found[2] == found[3] == found[4]
-    one = keys(column)
-    assert same_keys(one, np.array([0, 2, 2]), one, np.array([1, 3, 4])).all()
+    hash_values = hashes(column)
+    assert hash_values[0] == hash_values[1]
+    assert hash_values[2] == hash_values[3] == hash_values[4]
+    columns = keys(column)
+    assert same_keys(columns, np.array([0, 2, 2]), columns, np.array([1, 3, 4])).all()
 
 
 @pytest.mark.usefixtures("way")
@@ -100,7 +100,7 @@ def test_columns_of_other_widths_give_the_same_keys(narrow: pa.Array, wide: pa.A
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", TYPES)
-@both
+@shared_fixture
 @given(data=st.data())
 def test_a_slice_has_the_keys_of_its_rows(name: str, data: st.DataObject) -> None:
     kind, values = TYPES[name]
@@ -113,18 +113,18 @@ def test_a_slice_has_the_keys_of_its_rows(name: str, data: st.DataObject) -> Non
 
 
 def test_rows_with_a_null_are_known() -> None:
-    one = keys(pa.array([1, None, 3]), pa.array(["a", "b", None]))
-    found = one.without_nulls()
-    assert found is not None
-    assert found.tolist() == [True, False, False]
+    columns = keys(pa.array([1, None, 3]), pa.array(["a", "b", None]))
+    mask = columns.without_nulls()
+    assert mask is not None
+    assert mask.tolist() == [True, False, False]
     assert keys(pa.array([1])).without_nulls() is None
 
 
 @pytest.mark.usefixtures("way")
 def test_without_columns_all_rows_have_one_key() -> None:
-    one = KeyColumns.of([], 3)
-    assert len(set(one.hashes().tolist())) == 1
-    assert same_keys(one, np.arange(3), one, np.array([2, 0, 1])).all()
+    columns = KeyColumns.of([], 3)
+    assert len(set(columns.hashes().tolist())) == 1
+    assert same_keys(columns, np.arange(3), columns, np.array([2, 0, 1])).all()
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.time32("s")])

@@ -9,35 +9,35 @@ from holdfast_runtime.columns.sorted_hashes import find_hashes, sort_hashes
 
 few = st.integers(0, 7).map(lambda number: number * 0x1111111111111111)
 hash_lists = st.lists(st.integers(0, 2**64 - 1) | few, max_size=60)
-both = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+shared_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.usefixtures("way")
-@both
+@shared_fixture
 @given(hash_lists)
 def test_rows_of_one_hash_keep_their_order(hashes: list[int]) -> None:
-    found = sort_hashes(np.array(hashes, np.uint64))
-    assert found.order.tolist() == sorted(range(len(hashes)), key=lambda row: hashes[row])
-    assert found.hashes.tolist() == sorted(hashes)
+    ordered = sort_hashes(np.array(hashes, np.uint64))
+    assert ordered.order.tolist() == sorted(range(len(hashes)), key=lambda row: hashes[row])
+    assert ordered.hashes.tolist() == sorted(hashes)
 
 
 @pytest.mark.usefixtures("way")
 def test_many_hashes_are_sorted_by_all_their_bits() -> None:
     hashes = np.random.default_rng(5).integers(0, 2**64, 100_000, np.uint64)
     for shift in (0, 20, 40, 60):
-        some = hashes >> np.uint64(shift)
-        assert (sort_hashes(some).order == np.argsort(some, kind="stable")).all()
+        shifted = hashes >> np.uint64(shift)
+        assert (sort_hashes(shifted).order == np.argsort(shifted, kind="stable")).all()
 
 
 @pytest.mark.usefixtures("way")
-@both
+@shared_fixture
 @given(hash_lists, hash_lists, st.integers(1, 9))
 def test_pairs_are_those_of_equal_hashes_in_chunks_of_the_asked_size(
-    held: list[int], wanted: list[int], most: int
+    held: list[int], sought: list[int], most: int
 ) -> None:
-    held, wanted = sorted(held), sorted(wanted)
-    matches = find_hashes(np.array(held, np.uint64), np.array(wanted, np.uint64))
-    expected = [(i, j) for i, one in enumerate(wanted) for j, other in enumerate(held) if one == other]
+    held, sought = sorted(held), sorted(sought)
+    matches = find_hashes(np.array(held, np.uint64), np.array(sought, np.uint64))
+    expected = [(i, j) for i, one in enumerate(sought) for j, other in enumerate(held) if one == other]
     chunks = list(matches.pairs(most))
     assert matches.count() == len(expected)
     assert [pair for one, other in chunks for pair in zip(one.tolist(), other.tolist(), strict=True)] == expected
@@ -49,7 +49,7 @@ def test_pairs_are_those_of_equal_hashes_in_chunks_of_the_asked_size(
 def test_few_and_many_wanted_hashes_are_found(many: int) -> None:
     random = np.random.default_rng(many)
     held = np.sort(random.integers(0, 200_000, 100_000, np.uint64))
-    wanted = np.sort(random.integers(0, 200_000, many, np.uint64))
-    found = find_hashes(held, wanted)
-    assert (found.begins == np.searchsorted(held, wanted, "left")).all()
-    assert (found.ends == np.searchsorted(held, wanted, "right")).all()
+    sought = np.sort(random.integers(0, 200_000, many, np.uint64))
+    matches = find_hashes(held, sought)
+    assert (matches.begins == np.searchsorted(held, sought, "left")).all()
+    assert (matches.ends == np.searchsorted(held, sought, "right")).all()

@@ -39,8 +39,8 @@ class SlowStorage(FolderStorage):
         return SlowStorage(self.folder.joinpath(*names), self.sync)
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
-        given = self._stopped(chunks) if name.startswith("snapshot-") else chunks
-        return FolderStorage.write(self, name, given, replace=replace)
+        content = self._stopped(chunks) if name.startswith("snapshot-") else chunks
+        return FolderStorage.write(self, name, content, replace=replace)
 
     def _stopped(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         gate = next(one for one in self.folder.parents if (one / "boot_id").exists())
@@ -199,13 +199,13 @@ def test_a_task_that_moved_to_another_location_meanwhile(disk: SlowDisk, tmp_pat
     with begun(disk):
         disk.run(3)
         (tmp_path / "elsewhere").mkdir()
-        there = Disk(tmp_path / "elsewhere")
-        there.durable = disk.durable
+        elsewhere = Disk(tmp_path / "elsewhere")
+        elsewhere.durable = disk.durable
         for batch in range(4, 8):
-            there.run(batch, epoch=2)
+            elsewhere.run(batch, epoch=2)
     # A newer attempt has begun to work: this one may not leave anything.
     assert disk.snapshots() == []
-    assert there.rows(7, epoch=2)[b"last"].startswith(b"7 computed")
+    assert elsewhere.rows(7, epoch=2)[b"last"].startswith(b"7 computed")
 
 
 def test_the_disk_of_the_checkpoint_is_full_and_the_next_batch_says_so(disk: SlowDisk) -> None:
@@ -323,16 +323,16 @@ def fill(disk: SlowDisk, batches: Iterable[int]) -> None:
 
 def reader(place: StorePlace) -> int:
     """A process that reads one commit and does not end."""
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
         env = lmdb.open(str(place.path), readonly=True)
         with env.begin():
-            os.write(tell, b".")
+            os.write(writing, b".")
             signal.pause()
-    os.read(told, 1)
-    os.close(told)
-    os.close(tell)
+    os.read(reading, 1)
+    os.close(reading)
+    os.close(writing)
     return process
 
 
@@ -344,5 +344,5 @@ def kill(process: int) -> None:
 def readers(place: StorePlace) -> set[int]:
     """The processes in the table of readers, as another process sees it."""
     code = "import lmdb, sys; print(lmdb.open(sys.argv[1], readonly=True).readers())"
-    told = subprocess.run([sys.executable, "-c", code, str(place.path)], capture_output=True, text=True, check=True)
-    return {int(line.split()[0]) for line in told.stdout.splitlines()[1:] if line.strip()}
+    listing = subprocess.run([sys.executable, "-c", code, str(place.path)], capture_output=True, text=True, check=True)
+    return {int(line.split()[0]) for line in listing.stdout.splitlines()[1:] if line.strip()}

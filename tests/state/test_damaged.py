@@ -151,8 +151,8 @@ NOW = FileStamp(1 << 20, 1_000)
 def test_a_file_is_trusted_only_as_it_was_left(
     left: LastUse | None, file: FileStamp | None, reason: DistrustReason | None
 ) -> None:
-    found = trust(TrustFacts(Sidecar(1, TASK, "boot"), use=StoreUse(left, file)), ExpectedStore(TASK, 5, 2, "boot"))
-    assert (None if found is None else found.reason) is reason
+    distrust = trust(TrustFacts(Sidecar(1, TASK, "boot"), use=StoreUse(left, file)), ExpectedStore(TASK, 5, 2, "boot"))
+    assert (None if distrust is None else distrust.reason) is reason
 
 
 def test_a_line_with_any_wrong_byte_says_nothing() -> None:

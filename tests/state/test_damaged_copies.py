@@ -57,8 +57,8 @@ def test_a_restore_does_not_read_outputs_and_a_replay_does(disk: Disk) -> None:
 
 def test_a_missing_delta_stops_the_restore(disk: Disk) -> None:
     history(disk)
-    (gone,) = disk.objects.glob("delta-*07-*")
-    gone.unlink()
+    (delta,) = disk.objects.glob("delta-*07-*")
+    delta.unlink()
     lose(disk)
     with pytest.raises(UserActionError, match="delta of batch 7 is missing", check=has_code("DeltaMissingError")):
         disk.open(10)

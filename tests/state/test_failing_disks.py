@@ -135,13 +135,13 @@ def test_any_error_of_the_data_directory_names_it_and_what_to_do(tmp_path: Path,
 
 
 def test_nobody_is_told_to_remove_a_data_directory(tmp_path: Path) -> None:
-    with pytest.raises(WorldChangeError, match="copy the directory") as told, disk_refusals(tmp_path):
+    with pytest.raises(WorldChangeError, match="copy the directory") as raised, disk_refusals(tmp_path):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(tmp_path / "apps"))
-    assert "remove this path" not in str(told.value)
+    assert "remove this path" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("number", "kind", "said"),
+    ("number", "kind", "cure"),
     [
         (errno.ENOSPC, StoreFullError, "free or add space"),
         (errno.EDQUOT, StoreFullError, "free or add space"),
@@ -152,10 +152,10 @@ def test_nobody_is_told_to_remove_a_data_directory(tmp_path: Path) -> None:
         (0, StoreDiskError, "the disk fails"),
     ],
 )
-def test_an_error_number_of_a_disk_has_its_cure(number: int, kind: type[HoldfastError], said: str) -> None:
+def test_an_error_number_of_a_disk_has_its_cure(number: int, kind: type[HoldfastError], cure: str) -> None:
     error = disk_error("the state", Path("/state"), number, os.strerror(number))
     assert type(error) is kind
-    assert said in str(error)
+    assert cure in str(error)
     assert "/state" in str(error)
 
 

@@ -33,25 +33,25 @@ def ended(directory: Path, *arguments: object) -> int:
 
 
 def state(directory: Path) -> dict[str, dict[bytes, bytes]]:
-    found: dict[str, dict[bytes, bytes]] = {}
+    rows_by_task: dict[str, dict[bytes, bytes]] = {}
     for task in worker.TASKS:
         with TaskStore.open(worker.place(directory, task)) as store:
             assert store.head.batch == worker.last_done(directory)
             assert store.offsets.get(b"clicks/0") == b"%d" % store.head.batch
-            found[task] = dict(store.table("counters").scan())
-    return found
+            rows_by_task[task] = dict(store.table("counters").scan())
+    return rows_by_task
 
 
 def restored(directory: Path) -> dict[str, dict[bytes, bytes]]:
     """What the durable copy alone gives."""
-    found: dict[str, dict[bytes, bytes]] = {}
+    rows_by_task: dict[str, dict[bytes, bytes]] = {}
     for task in worker.TASKS:
         shutil.rmtree(worker.place(directory, task).path)
         got = restore(worker.durable(directory, task), worker.place(directory, task), worker.last_done(directory))
         assert got is not None
         with got.store as store:
-            found[task] = dict(store.table("counters").scan())
-    return found
+            rows_by_task[task] = dict(store.table("counters").scan())
+    return rows_by_task
 
 
 def check(directory: Path, last: int) -> None:
@@ -177,16 +177,16 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
 
 def work_on(process: ForkedProcess, draw: random.Random) -> int:
     """Let a worker go on for as long as a snapshot takes, or less, and kill some of them; return how many it began."""
-    moment, seen = time.perf_counter() + draw.random() * 2, set[int]()
+    moment, pids = time.perf_counter() + draw.random() * 2, set[int]()
     while time.perf_counter() < moment:
         assert process.stdout.readline()
         time.sleep(0.003)
-        for pid in children(process.pid) - seen:
-            seen.add(pid)
+        for pid in children(process.pid) - pids:
+            pids.add(pid)
             if draw.random() < 0.2:
                 with suppress(ProcessLookupError):  # it has ended since
                     os.kill(pid, signal.SIGKILL)
-    return len(seen)
+    return len(pids)
 
 
 def wait_for_snapshots(directory: Path) -> None:

@@ -43,16 +43,16 @@ FOLDERS = st.builds(
 
 
 @given(STORES, FOLDERS)
-def test_whatever_lies_there_nothing_goes_that_anybody_may_open_again(found: FoundStore, where: StoreFolder) -> None:
-    assert leftover(found, where, committed=False) is None
-    why = leftover(found, where, committed=True)
+def test_whatever_lies_there_nothing_goes_that_anybody_may_open_again(store: FoundStore, where: StoreFolder) -> None:
+    assert leftover(store, where, committed=False) is None
+    why = leftover(store, where, committed=True)
     if why is not None:
-        assert found.folder not in where.folders
-        assert found.owner is None or found.owner.app == where.app
-        if found.owner is not None and where.current and found.owner.run == where.run:
-            assert found.copied, "the last copy of a task's state"
-        if found.owner is not None and not where.current:
-            assert found.owner.run == where.run
+        assert store.folder not in where.folders
+        assert store.owner is None or store.owner.app == where.app
+        if store.owner is not None and where.current and store.owner.run == where.run:
+            assert store.copied, "the last copy of a task's state"
+        if store.owner is not None and not where.current:
+            assert store.owner.run == where.run
 
 
 @given(NAMES, FOLDERS)
@@ -62,8 +62,8 @@ def test_what_nobody_will_open_goes_and_says_why(name: str, where: StoreFolder) 
         Leftover.GONE: FoundStore(name, TaskIdentity(APP, where.run, name), copied=True),
         Leftover.OTHER_RUN: FoundStore(name, TaskIdentity(APP, "9" if where.current else where.run, name)),
     }
-    for why, found in reasons.items():
-        decided = leftover(found, where, committed=True)
+    for why, store in reasons.items():
+        decided = leftover(store, where, committed=True)
         if name in where.folders:
             assert decided is None
         elif why is not Leftover.GONE or where.current:
@@ -80,13 +80,13 @@ def copied(store: TaskIdentity) -> bool:
 
 def filled(directory: Path) -> dict[TaskIdentity, dict[bytes, bytes]]:
     """One store of each kind, and what it holds."""
-    kept: dict[TaskIdentity, dict[bytes, bytes]] = {}
+    stored_rows: dict[TaskIdentity, dict[bytes, bytes]] = {}
     for identity in (HERE, GONE, LEFT, ANOTHERS, UNCOPIED):
         disk = Disk(directory, identity)
         for batch in range(3):
             disk.run(batch)
-        kept[identity] = disk.rows(2)
-    return kept
+        stored_rows[identity] = disk.rows(2)
+    return stored_rows
 
 
 def names(directory: Path) -> set[str]:
@@ -98,7 +98,7 @@ def of(*stores: TaskIdentity) -> set[str]:
 
 
 def test_stores_of_gone_tasks_and_of_other_runs_go_and_all_others_stay(tmp_path: Path) -> None:
-    kept = filled(tmp_path)
+    stored_rows = filled(tmp_path)
     assert remove_stores(folder(tmp_path), copied, committed=False) == Freed()
     freed = remove_stores(folder(tmp_path), copied, committed=True)
     assert freed.stores == 2
@@ -108,7 +108,7 @@ def test_stores_of_gone_tasks_and_of_other_runs_go_and_all_others_stay(tmp_path:
     for identity in (HERE, ANOTHERS, UNCOPIED):
         disk = Disk(tmp_path, identity)
         assert disk.open(3).distrust is None
-    assert {one: Disk(tmp_path, one).rows(2) for one in (GONE, LEFT)} == {one: kept[one] for one in (GONE, LEFT)}
+    assert {one: Disk(tmp_path, one).rows(2) for one in (GONE, LEFT)} == {one: stored_rows[one] for one in (GONE, LEFT)}
 
 
 def test_a_store_that_a_process_has_open_stays_until_it_is_closed(tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ def hold(directory: Path) -> None:
 def test_a_removal_killed_at_any_step_leaves_whole_stores_or_what_is_never_trusted(
     tmp_path: Path, step: str, occurrence: int
 ) -> None:
-    kept = filled(tmp_path)
+    stored_rows = filled(tmp_path)
     assert ForkedProcess(remove, tmp_path, step, occurrence).wait(patience(20)) == -signal.SIGKILL
     for identity in (GONE, LEFT):
         disk = Disk(tmp_path, identity)
         whole = read_sidecar(disk.place) is not None
         opened = disk.open(3)
         with opened.store as store:
-            assert dict(store.table("rows").scan()) == kept[identity]
+            assert dict(store.table("rows").scan()) == stored_rows[identity]
         assert (opened.distrust is None) == whole
     # Tasks that came back have made their stores again; the next attempt is without them once more.
     assert remove_stores(folder(tmp_path), copied, committed=True).stores == 2
@@ -151,20 +151,20 @@ def test_a_removal_killed_at_any_step_leaves_whole_stores_or_what_is_never_trust
 
 @pytest.mark.parametrize("step", REMOVAL_STEPS)
 def test_the_next_removal_ends_what_a_killed_one_began(tmp_path: Path, step: str) -> None:
-    kept = filled(tmp_path)
+    stored_rows = filled(tmp_path)
     assert ForkedProcess(remove, tmp_path, step, 1).wait(patience(20)) == -signal.SIGKILL
     remove_stores(folder(tmp_path), copied, committed=True)
     assert names(tmp_path) == of(HERE, ANOTHERS, UNCOPIED)
-    assert {one: Disk(tmp_path, one).rows(2) for one in kept} == kept
+    assert {one: Disk(tmp_path, one).rows(2) for one in stored_rows} == stored_rows
 
 
 def remove(directory: Path, fatal: str, occurrence: int) -> None:
-    seen = 0
+    hits = 0
 
     def at(step: str) -> None:
-        nonlocal seen
-        seen += step == fatal
-        if seen == occurrence:
+        nonlocal hits
+        hits += step == fatal
+        if hits == occurrence:
             os.kill(os.getpid(), signal.SIGKILL)
 
     remove_stores(folder(directory), copied, committed=True, at=at)
@@ -222,10 +222,10 @@ def table(path: Path, owner: TaskIdentity) -> SharedTable:
 def test_tables_that_the_app_has_no_longer_are_emptied(tmp_path: Path) -> None:
     owners = [TaskIdentity(APP, RUN, name) for name in ("prices", "dropped")] + [TaskIdentity("shop", RUN, "stock")]
     for owner in owners:
-        one = table(tmp_path, owner)
-        with one.changing():
-            one.put_many([b"large-1", b"small"], [bytes(5000), b"value"])
-            one.commit(1, 1, {})
+        shared_table = table(tmp_path, owner)
+        with shared_table.changing():
+            shared_table.put_many([b"large-1", b"small"], [bytes(5000), b"value"])
+            shared_table.commit(1, 1, {})
     where = StoreFolder(tmp_path, APP, RUN, current=True, folders=frozenset({"prices"}))
     assert remove_tables(where, committed=False) == Freed()
     freed = remove_tables(where, committed=True)

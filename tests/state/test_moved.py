@@ -27,36 +27,36 @@ def disks(tmp_path: Path) -> tuple[Disk, Disk]:
 def test_a_task_that_moves_is_restored_and_when_it_comes_back_its_old_store_is_not_trusted(
     disks: tuple[Disk, Disk],
 ) -> None:
-    here, there = disks
+    first, second = disks
     for batch in range(3):
-        here.run(batch)
-    moved = there.run(3)
+        first.run(batch)
+    moved = second.run(3)
     assert moved.distrust is not None
     assert moved.distrust.reason is DistrustReason.NO_STORE
     assert moved.restored is not None
-    there.run(4)
-    back = here.run(5)
+    second.run(4)
+    back = first.run(5)
     assert back.distrust is not None
     assert back.distrust.reason is DistrustReason.OTHER_BATCH
-    assert here.rows(5) == {b"last": b"5 computed as 4", **{b"row-%03d" % batch: b"x" * 100 for batch in (3, 4, 5)}}
+    assert first.rows(5) == {b"last": b"5 computed as 4", **{b"row-%03d" % batch: b"x" * 100 for batch in (3, 4, 5)}}
 
 
 def test_a_task_that_returns_before_it_ran_elsewhere_finds_its_store(disks: tuple[Disk, Disk]) -> None:
-    here, there = disks
-    here.run(0)
-    there.open(1).store.close()
-    assert here.run(1).distrust is None
+    first, second = disks
+    first.run(0)
+    second.open(1).store.close()
+    assert first.run(1).distrust is None
 
 
 def test_a_process_that_still_runs_a_batch_at_the_old_place_writes_nothing(disks: tuple[Disk, Disk]) -> None:
-    here, there = disks
+    first, second = disks
     for batch in range(3):
-        here.run(batch)
-    with here.open(3).store as old:
+        first.run(batch)
+    with first.open(3).store as old:
 
         def compute(_: object) -> dict[str, dict[str, bytes]]:
-            there.run(3)
-            there.run(4)
+            second.run(3)
+            second.run(4)
             old.table("rows").put(b"last", b"by nobody")
             return {old.task: {"out/0": b"by nobody"}}
 
@@ -64,10 +64,10 @@ def test_a_process_that_still_runs_a_batch_at_the_old_place_writes_nothing(disks
             pytest.fail("outputs of a batch that somebody else has written")
 
         with pytest.raises(RetrySoonError, check=has_code("DeltaExistsError")):
-            commit([TaskCommit(old, here.durable, 3)], 1, compute, publish)
-    state = there.rows(4)
+            commit([TaskCommit(old, first.durable, 3)], 1, compute, publish)
+    state = second.rows(4)
     assert state[b"last"] == b"4 computed as 2"
-    back = here.run(5)
+    back = first.run(5)
     assert back.distrust is not None
     assert back.distrust.reason is DistrustReason.OTHER_BATCH
-    assert here.rows(5).items() >= {b"row-004": state[b"row-004"]}.items()
+    assert first.rows(5).items() >= {b"row-004": state[b"row-004"]}.items()

@@ -89,9 +89,9 @@ class RunsAgainstLists(RuleBasedStateMachine):
     @rule(bucket=st.integers(-1, 1), hashes=st.lists(few_hashes, max_size=12))
     def append(self, bucket: int, hashes: list[int]) -> None:
         pairs = []
-        for one in hashes:
+        for hash_value in hashes:
             self.counter += 1
-            pairs.append((one, self.counter))
+            pairs.append((hash_value, self.counter))
         self.runs.append(bucket, hashed(pairs))
         self.model[bucket] += pairs
 
@@ -120,18 +120,18 @@ class RunsAgainstLists(RuleBasedStateMachine):
     @invariant()
     def every_row_of_a_hash_is_found_the_oldest_first(self) -> None:
         for bucket, rows in self.model.items():
-            wanted = sorted({one for one, _ in rows[::2]} | {7})
-            found = defaultdict(list)
-            for piece, matches in self.runs.find(bucket, np.array(wanted, np.uint64)):
+            sought = sorted({one for one, _ in rows[::2]} | {7})
+            numbers = defaultdict(list)
+            for piece, matches in self.runs.find(bucket, np.array(sought, np.uint64)):
                 values = piece.rows["n"].to_pylist()
-                for places, others in matches.pairs(5):
-                    for place, other in zip(places.tolist(), others.tolist(), strict=True):
-                        found[wanted[place]].append(values[other])
+                for places, matched_places in matches.pairs(5):
+                    for place, other in zip(places.tolist(), matched_places.tolist(), strict=True):
+                        numbers[sought[place]].append(values[other])
             expected = defaultdict(list)
-            for one, n in rows:
-                if one in wanted:
-                    expected[one].append(n)
-            assert found == expected
+            for hash_value, n in rows:
+                if hash_value in sought:
+                    expected[hash_value].append(n)
+            assert numbers == expected
 
     def teardown(self) -> None:
         for bucket, rows in self.model.items():
@@ -214,9 +214,9 @@ def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[i
         runs = Runs(table, SCHEMA, as_they_are, TINY, marked=True)
         runs.purge()
         for piece in runs.pieces(0):
-            here = [place for place, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
-            if here:
-                runs.mark(piece, np.array(here))
+            places = [place for place, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
+            if places:
+                runs.mark(piece, np.array(places))
         marked |= {n: True for n in chosen if n in marked}
         rows = hashed([(one, len(marked) + at) for at, one in enumerate(hashes)])
         numbers = rows.rows["n"].to_pylist()
@@ -224,9 +224,9 @@ def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[i
         marked |= {n: n % 5 == 0 for n in numbers}
         runs.append(0, HashedRows(rows.hashes, rows.rows.append_column(MARKED, born)))
         runs.tidy(0, budget)
-        found = [row for piece in runs.pieces(0) for row in piece.rows.to_pylist()]
-        assert {row["n"]: row["#marked"] for row in found} == marked
-        assert len(found) == len(marked)
+        merged = [row for piece in runs.pieces(0) for row in piece.rows.to_pylist()]
+        assert {row["n"]: row["#marked"] for row in merged} == marked
+        assert len(merged) == len(marked)
     if marked:
         runs.drop(0)
     Runs(table, SCHEMA, as_they_are, TINY, marked=True).purge()

@@ -51,13 +51,13 @@ def seen(view: RunsView | None, user: str | EllipsisType | None = ...) -> list[t
     """The start of the bucket, and the row."""
     assert view is not None
     key = None if user is ... else pa.RecordBatch.from_arrays([pa.array([user], pa.string())], schema=view.key)
-    found: list[tuple[int | None, Kept]] = []
+    rows_seen: list[tuple[int | None, Kept]] = []
     for start, rows in view.rows(key):
         times = rows.column(1).cast(pa.int64()).to_pylist()
-        found += [
+        rows_seen += [
             (start, row) for row in zip(rows.column(0).to_pylist(), times, rows.column(2).to_pylist(), strict=True)
         ]
-    return found
+    return rows_seen
 
 
 def moment(hours: int) -> datetime:
@@ -83,7 +83,7 @@ def test_what_was_appended_is_seen_however_it_was_merged(batches: list[tuple[int
     assert sorted(seen(view), key=str) == sorted(model, key=str)
     for user in ("a", "b", None):
         # Of one bucket the older rows first: as they were appended.
-        assert seen(view, user) == sorted((one for one in model if one[1][0] == user), key=lambda one: one[0])
+        assert seen(view, user) == sorted((one for one in model if one[1][0] == user), key=lambda pair: pair[0])
     starts = [start for start, _ in model]
     size = view.size()
     assert (size.oldest, size.newest) == (min(starts), max(starts))

@@ -29,26 +29,26 @@ def value(batch: int, key: int) -> bytes:
     return b"%d of %d " % (batch, key) * (500 if key % 2 else 1)
 
 
-def apply(found: SharedTable, target: int, keys: int = 6) -> None:
+def apply(shared: SharedTable, target: int, keys: int = 6) -> None:
     """Bring a table to a batch, each of which writes some keys and deletes one."""
-    if found.read(1, {"s/0": target}):
+    if shared.read(1, {"s/0": target}):
         return
-    with found.changing():
-        for batch in range(found.manifest.offsets.get("s/0", 0), target):
+    with shared.changing():
+        for batch in range(shared.manifest.offsets.get("s/0", 0), target):
             for key in range(keys):
-                found.put_many([b"p%d" % key if key % 2 else b"k%d" % key], [value(batch, key)])
-            found.purge([b"p%d" % (batch % keys)])
-        found.commit(target, 1, {"s/0": target})
+                shared.put_many([b"p%d" % key if key % 2 else b"k%d" % key], [value(batch, key)])
+            shared.purge([b"p%d" % (batch % keys)])
+        shared.commit(target, 1, {"s/0": target})
 
 
-def content(found: SharedTable) -> dict[bytes, bytes]:
-    return {key: bytes(one) for key, one in found.scan()}
+def content(shared: SharedTable) -> dict[bytes, bytes]:
+    return {key: bytes(one) for key, one in shared.scan()}
 
 
 def expected(folder: Path, target: int) -> dict[bytes, bytes]:
-    found = table(folder)
-    apply(found, target)
-    return content(found)
+    shared = table(folder)
+    apply(shared, target)
+    return content(shared)
 
 
 def race(folder: Path, target: int, fatal: str, occurrence: int) -> None:
@@ -60,14 +60,14 @@ def race(folder: Path, target: int, fatal: str, occurrence: int) -> None:
         if step == fatal and not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    found = table(folder, at)
+    shared = table(folder, at)
     for batch in range(1, target + 1):
         # Others may be further: then this process has nothing to do in that batch.
-        if int(found.manifest.offsets.get("s/0", 0)) < batch:
-            with found.changing():
-                there = int(found.manifest.offsets.get("s/0", 0))
-            if there < batch:
-                apply(found, batch)
+        if int(shared.manifest.offsets.get("s/0", 0)) < batch:
+            with shared.changing():
+                reached = int(shared.manifest.offsets.get("s/0", 0))
+            if reached < batch:
+                apply(shared, batch)
 
 
 def run_races(folder: Path, target: int, fates: list[tuple[str, int]]) -> list[int | None]:
@@ -81,9 +81,9 @@ def run_races(folder: Path, target: int, fates: list[tuple[str, int]]) -> list[i
 
 def test_processes_that_race_for_one_table_apply_each_batch_once(tmp_path: Path) -> None:
     assert run_races(tmp_path / "t", 8, [("", 0)] * 4) == [0] * 4
-    found = table(tmp_path / "t")
-    assert found.read(1, {"s/0": 8})
-    assert content(found) == expected(tmp_path / "other", 8)
+    shared = table(tmp_path / "t")
+    assert shared.read(1, {"s/0": 8})
+    assert content(shared) == expected(tmp_path / "other", 8)
 
 
 @pytest.mark.parametrize("step", SHARED_STEPS)
@@ -93,9 +93,9 @@ def test_a_process_killed_at_a_step_leaves_a_table_that_others_go_on_with(
 ) -> None:
     assert run_races(tmp_path / "t", 6, [(step, occurrence)]) == [-signal.SIGKILL]
     assert run_races(tmp_path / "t", 6, [("", 0)] * 2) == [0, 0]
-    found = table(tmp_path / "t")
-    assert found.read(1, {"s/0": 6})
-    assert content(found) == expected(tmp_path / "other", 6)
+    shared = table(tmp_path / "t")
+    assert shared.read(1, {"s/0": 6})
+    assert content(shared) == expected(tmp_path / "other", 6)
     names = {path.name for path in (tmp_path / "t").iterdir()}
     assert len([name for name in names if name.startswith("run-")]) <= 2 * 3, "what the dead left is removed"
 
@@ -105,9 +105,9 @@ def test_processes_killed_while_others_race_leave_nothing_half_done(tmp_path: Pa
     for round_ in range(6):
         fates = [(draw.choice(SHARED_STEPS), draw.randrange(1, 5)) for _ in range(3)]
         run_races(tmp_path / "t", 4 * (round_ + 1), [*fates, ("", 0)])
-    found = table(tmp_path / "t")
-    assert found.read(1, {"s/0": 24})
-    assert content(found) == expected(tmp_path / "other", 24)
+    shared = table(tmp_path / "t")
+    assert shared.read(1, {"s/0": 24})
+    assert content(shared) == expected(tmp_path / "other", 24)
 
 
 def test_who_has_read_a_version_keeps_it_while_others_go_on(tmp_path: Path) -> None:
@@ -140,11 +140,11 @@ def test_a_table_that_was_harmed_is_dropped(tmp_path: Path, harm: str) -> None:
             path.unlink() if what == "gone" else path.write_bytes(
                 text[:-9] if what == "cut" else text[:-9] + b"123456789"
             )
-    found = table(tmp_path)
-    with found.changing():
-        assert dict(found.manifest.offsets) == {}
-    apply(found, 3)
-    assert content(found) == expected(tmp_path / "other", 3)
+    shared = table(tmp_path)
+    with shared.changing():
+        assert dict(shared.manifest.offsets) == {}
+    apply(shared, 3)
+    assert content(shared) == expected(tmp_path / "other", 3)
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["at once", "beside batches"])
@@ -161,14 +161,14 @@ def test_another_location_has_the_newest_copy_that_is_not_ahead(
             pass
         if beside:
             copy.upload(first)  # takes note that it is done
-    for target, found in ((7, 6), (5, 4), (3, None)):
+    for target, restored_batch in ((7, 6), (5, 4), (3, None)):
         other = table(tmp_path / f"at-{target}")
         with other.changing():
-            there = TableCopy(table_storage(storage, IDENTITY), IDENTITY).restore(other, 1, {"s/0": target})
-            assert there == (found is not None)
-            assert other.manifest.offsets.get("s/0") == found
-            if found is not None:
-                assert content(other) == expected(tmp_path / f"as-{found}", found)
+            restored = TableCopy(table_storage(storage, IDENTITY), IDENTITY).restore(other, 1, {"s/0": target})
+            assert restored == (restored_batch is not None)
+            assert other.manifest.offsets.get("s/0") == restored_batch
+            if restored_batch is not None:
+                assert content(other) == expected(tmp_path / f"as-{restored_batch}", restored_batch)
             assert not TableCopy(table_storage(storage, IDENTITY), IDENTITY).restore(other, 2, {"s/0": target}), (
                 "of another generation"
             )
@@ -192,21 +192,21 @@ def test_a_copy_is_due_when_half_of_a_table_is_new_or_many_batches_have_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_copy, "_LEAST_BYTES", 1)
-    found = table(tmp_path / "t")
+    shared = table(tmp_path / "t")
     copy = TableCopy(table_storage(FolderStorage(tmp_path / "durable", sync=False), IDENTITY), IDENTITY)
-    apply(found, 1)
-    assert copy.due(found.manifest, {})
-    copy.upload(found)
-    assert not copy.due(found.manifest, {})
-    with found.changing():
-        found.put_many([b"k"], [b"small"])
-        found.commit(2, 1, {"s/0": 2})
-    assert not copy.due(found.manifest, {})
-    with found.changing():
-        found.commit(1 + table_copy._MANY_BATCHES, 1, {"s/0": 3})  # noqa: SLF001
-    assert copy.due(found.manifest, {})
-    copy.upload(found)
-    apply(found, 500)
-    assert copy.due(found.manifest, {})
-    copy.upload(found)
-    assert copy.due(found.manifest, {"s/0": 501}), "what lies before the start can be had from the copy alone"
+    apply(shared, 1)
+    assert copy.due(shared.manifest, {})
+    copy.upload(shared)
+    assert not copy.due(shared.manifest, {})
+    with shared.changing():
+        shared.put_many([b"k"], [b"small"])
+        shared.commit(2, 1, {"s/0": 2})
+    assert not copy.due(shared.manifest, {})
+    with shared.changing():
+        shared.commit(1 + table_copy._MANY_BATCHES, 1, {"s/0": 3})  # noqa: SLF001
+    assert copy.due(shared.manifest, {})
+    copy.upload(shared)
+    apply(shared, 500)
+    assert copy.due(shared.manifest, {})
+    copy.upload(shared)
+    assert copy.due(shared.manifest, {"s/0": 501}), "what lies before the start can be had from the copy alone"

@@ -209,9 +209,9 @@ def test_a_checkpoint_location_that_takes_nothing_says_so_and_the_batch_is_not_c
 def test_garbage_collection_keeps_two_snapshots_and_what_follows_the_older(disk: Disk) -> None:
     history(disk, snapshots=(1, 3, 6))
     disk.durable.collect()
-    found = disk.durable.listing()
-    assert [one.batch for one in found.snapshots] == [3, 6]
-    assert [one.batch for one in found.deltas] == [4, 5, 6, 7, 8, 9]
+    listing = disk.durable.listing()
+    assert [one.batch for one in listing.snapshots] == [3, 6]
+    assert [one.batch for one in listing.deltas] == [4, 5, 6, 7, 8, 9]
     assert disk.durable.collect() == 0
 
 
@@ -247,11 +247,11 @@ def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
         if batch == collected:
             disk.durable.collect()
         states[batch] = disk.rows(batch)
-    kept = disk.durable.listing().snapshots
-    if hurt and len(kept) > 1:
-        hurt_one = disk.objects / kept[-1].name
+    remaining = disk.durable.listing().snapshots
+    if hurt and len(remaining) > 1:
+        hurt_one = disk.objects / remaining[-1].name
         disk.spoil(hurt_one, damage(hurt_one.read_bytes()))
-    target = max(last - back, kept[0].batch if kept else 0)
+    target = max(last - back, remaining[0].batch if remaining else 0)
     lose(disk)
     got = restore(disk.durable, disk.place, target)
     assert got is not None

@@ -201,15 +201,15 @@ def test_a_store_has_one_user_in_a_process_and_among_processes(tmp_path: Path) -
             "from holdfast_runtime.state.store.task_store import TaskStore\n"
             "TaskStore.open(Disk(Path(sys.argv[1])).place)"
         )
-        asked = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", script, str(tmp_path)],
             capture_output=True,
             text=True,
             timeout=patience(60),
             check=False,
         )
-        assert "StoreBusyError" in asked.stderr
-        assert "open in another process" in asked.stderr
+        assert "StoreBusyError" in process.stderr
+        assert "open in another process" in process.stderr
     TaskStore.open(place).close()
 
 
@@ -280,15 +280,15 @@ with TaskStore.create(Disk(Path(sys.argv[1])).place, -1) as store:
 
 
 def test_a_disk_that_takes_no_more_says_so_and_loses_nothing(tmp_path: Path) -> None:
-    asked = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=patience(60),
         check=False,
     )
-    assert "has no space for the state of task partition-0" in asked.stdout, asked.stderr
-    assert asked.stdout.endswith("goes on 1\n")
+    assert "has no space for the state of task partition-0" in process.stdout, process.stderr
+    assert process.stdout.endswith("goes on 1\n")
 
 
 def test_what_is_purged_is_gone_and_going_back_does_not_read_it(store: TaskStore) -> None:

@@ -29,11 +29,11 @@ GOOD = Sidecar(1, TASK, "boot")
     ],
 )
 def test_a_store_is_trusted_only_if_everything_fits(facts: TrustFacts, reason: DistrustReason | None) -> None:
-    found = trust(facts, ExpectedStore(TASK, 5, 2, "boot"))
-    assert (None if found is None else found.reason) is reason
+    distrust = trust(facts, ExpectedStore(TASK, 5, 2, "boot"))
+    assert (None if distrust is None else distrust.reason) is reason
 
 
 def test_a_machine_that_tells_no_boot_id_is_never_the_same_machine() -> None:
-    found = trust(TrustFacts(Sidecar(1, TASK, ""), 4, 1), ExpectedStore(TASK, 5, 2, ""))
-    assert found is not None
-    assert found.reason is DistrustReason.MACHINE_RESTARTED
+    distrust = trust(TrustFacts(Sidecar(1, TASK, ""), 4, 1), ExpectedStore(TASK, 5, 2, ""))
+    assert distrust is not None
+    assert distrust.reason is DistrustReason.MACHINE_RESTARTED

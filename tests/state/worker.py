@@ -44,9 +44,9 @@ def place(directory: Path, task: str) -> StorePlace:
 
 
 def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: None) -> DurableCopy:
-    told = directory / "checkpoint.json"
-    if told.exists():
-        return DurableCopy(storage_at(**json.loads(told.read_text())), identity(task), at=at)
+    location = directory / "checkpoint.json"
+    if location.exists():
+        return DurableCopy(storage_at(**json.loads(location.read_text())), identity(task), at=at)
     return DurableCopy(FolderStorage(directory / "checkpoint", sync=False), identity(task), at=at)
 
 
@@ -87,9 +87,9 @@ def compute(batch: int, seed: str) -> Callable[[Sequence[TaskStore]], Mapping[st
                 value = (0 if old is None else int(old)) + draw.randrange(1, 1000)
                 table.put(key, b"%d" % value)
                 rows.append([batch, store.task, key.decode(), value])
-            gone = b"key-%02d" % (batch % 23)
-            table.delete(gone)
-            rows.append([batch, store.task, gone.decode(), None])
+            removed_key = b"key-%02d" % (batch % 23)
+            table.delete(removed_key)
+            rows.append([batch, store.task, removed_key.decode(), None])
             store.offsets.put(b"clicks/0", b"%d" % batch)
             results[store.task] = {f"out-{n}": json.dumps(rows[n::2]).encode() for n in range(2)}
         return results
@@ -140,12 +140,12 @@ def start(directory: Path, *arguments: object) -> ForkedProcess:
 
 
 def main(directory: Path, epoch: int, last: int, seed: str, fatal: str = "", occurrence: int = 0) -> None:
-    seen = 0
+    hits = 0
 
     def at(step: str) -> None:
-        nonlocal seen
-        seen += step == fatal
-        if step == fatal and seen == occurrence:
+        nonlocal hits
+        hits += step == fatal
+        if step == fatal and hits == occurrence:
             os.kill(os.getpid(), signal.SIGKILL)
         if not fatal:
             os.write(1, step.encode() + b"\n")
