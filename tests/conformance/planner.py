@@ -33,7 +33,7 @@ def run_planner_case(case: dict[str, Any]) -> None:
 
 def mismatches_of(result: Plan) -> list[dict[str, Any]]:
     """Every PartitionCountMismatch in the notation's words, by step."""
-    found = [
+    mismatches = [
         {
             "reason": problem.reason.value,
             "step": problem.step,
@@ -42,4 +42,4 @@ def mismatches_of(result: Plan) -> list[dict[str, Any]]:
         for problem in result.problems
         if problem.reason is Reason.PARTITION_COUNT_MISMATCH
     ]
-    return sorted(found, key=lambda problem: str(problem["step"]))
+    return sorted(mismatches, key=lambda problem: str(problem["step"]))

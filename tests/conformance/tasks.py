@@ -9,7 +9,7 @@ from holdfast.tasks.partitions import StreamPartition, parse_partition
 
 def run_tasks_case(case: dict[str, Any]) -> None:
     record = case.get("record")
-    given = GroupingInput(
+    grouping = GroupingInput(
         partitions=parsed(case["partitions"]),
         broadcast=frozenset(parsed(case["broadcast"])),
         by_stream_partition=case["grouping"] == "ByStreamPartition",
@@ -19,7 +19,7 @@ def run_tasks_case(case: dict[str, Any]) -> None:
     )
     expected = case["expect"]
     try:
-        tasks = group(given)
+        tasks = group(grouping)
     except ExpansionRefusedError as error:
         assert expected.get("problem") in [refusal.reason for refusal in error.refusals], str(error)
         return

@@ -17,12 +17,12 @@ def best_of_all(tasks: Iterable[str], processors: Names, places: Names, ran_on: 
     best = {(0,) * len(names): (0, 0)}
     for task in order:
         after: dict[tuple[int, ...], tuple[int, int]] = {}
-        for sizes, (there, same) in best.items():
+        for sizes, (at_place, same) in best.items():
             for i, name in enumerate(names):
                 if sizes[i] == most:
                     continue
                 grown = (*sizes[:i], sizes[i] + 1, *sizes[i + 1 :])
-                score = (there + (places.get(task) == processors[name]), same + (ran_on.get(task) == name))
+                score = (at_place + (places.get(task) == processors[name]), same + (ran_on.get(task) == name))
                 after[grown] = max(after.get(grown, score), score)
         best = after
     return max(score for sizes, score in best.items() if min(sizes) >= least)
@@ -46,8 +46,8 @@ def best_by_least_cost(tasks: Iterable[str], processors: Names, places: Names, r
         if task in places:
             graph.arc(("task", task), ("place", places[task]), 1, -weight)
         if task in ran_on and (previous := ran_on[task]) in processors:
-            there = places.get(task) == processors[previous]
-            graph.arc(("task", task), ("processor", previous), 1, -1 - weight * there)
+            at_place = places.get(task) == processors[previous]
+            graph.arc(("task", task), ("processor", previous), 1, -1 - weight * at_place)
     gain = -sum(graph.cheapest_path("source", "sink") for _ in order)
     return divmod(gain, weight)
 
@@ -66,8 +66,8 @@ class _Graph:
         return self.numbers[node]
 
     def arc(self, tail: object, head: object, capacity: int, cost: int) -> None:
-        one, other = self.number(tail), self.number(head)
-        for arc in ([one, other, capacity, cost], [other, one, 0, -cost]):
+        tail_number, head_number = self.number(tail), self.number(head)
+        for arc in ([tail_number, head_number, capacity, cost], [head_number, tail_number, 0, -cost]):
             self.leaving[arc[0]].append(len(self.arcs))
             self.arcs.append(arc)
 

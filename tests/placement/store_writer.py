@@ -77,8 +77,8 @@ def fill(directory: Path) -> None:
         store.put("a", bytes(1000), version)
     except WorldChangeError as error:
         say("refused", str(error).partition(";")[0])
-    found = store.get("a")
-    say("old value is there" if found is not None and found.value == b"first" else "old value is gone")
+    stored = store.get("a")
+    say("old value is there" if stored is not None and stored.value == b"first" else "old value is gone")
     store.put("a", b"third", version)
     say("written again")
 
@@ -109,10 +109,10 @@ def loop(directory: Path, seed: str) -> None:
     store = FileStore(directory)
     for n in count():
         key = draw.choice(KEYS)
-        found = store.get(key)
+        stored = store.get(key)
         value = f"{seed}.{n}." + "x" * draw.choice([0, 100, 20_000])
         say("putting", key, value)
-        say("put", key, store.put(key, value.encode(), None if found is None else found.version))
+        say("put", key, store.put(key, value.encode(), None if stored is None else stored.version))
 
 
 def add(directory: Path, times: str) -> None:
@@ -121,10 +121,10 @@ def add(directory: Path, times: str) -> None:
     say("begins")
     for _ in range(int(times)):
         while True:
-            found = store.get("number")
-            number = 0 if found is None else int(found.value)
+            stored = store.get("number")
+            number = 0 if stored is None else int(stored.value)
             try:
-                store.put("number", b"%d" % (number + 1), None if found is None else found.version)
+                store.put("number", b"%d" % (number + 1), None if stored is None else stored.version)
                 break
             except VersionConflictError:
                 continue

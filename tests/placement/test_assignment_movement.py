@@ -39,21 +39,21 @@ def test_when_a_processor_comes_only_the_tasks_it_must_take_move(run: Given, pla
 
 @given(first_runs(), st.data())
 def test_when_a_processor_is_replaced_where_it_was_the_new_one_takes_its_part(run: Given, data: st.DataObject) -> None:
-    gone = data.draw(st.sampled_from(sorted(run.processors)))
-    hosts = {"new" if name == gone else name: place for name, place in run.processors.items()}
+    replaced = data.draw(st.sampled_from(sorted(run.processors)))
+    hosts = {"new" if name == replaced else name: place for name, place in run.processors.items()}
     before, after = run.assigned(), run.then(hosts).assigned()
-    assert after.tasks_of["new"] == before.tasks_of[gone]
-    assert {name for name, change in processor_changes(before, after).items() if change} <= {gone, "new"}
+    assert after.tasks_of["new"] == before.tasks_of[replaced]
+    assert {name for name, change in processor_changes(before, after).items() if change} <= {replaced, "new"}
 
 
 @given(first_runs(), st.data())
 def test_when_a_processor_with_a_disk_of_its_own_is_replaced_only_its_tasks_move(
     run: Given, data: st.DataObject
 ) -> None:
-    gone = data.draw(st.sampled_from(sorted(run.processors)))
-    own = Given(run.tasks, {name: name for name in run.processors}, {}, {})
-    hosts = {name: name for name in run.processors if name != gone} | {"new": "new"}
-    assert set(moved(own, own.then(hosts))) == set(own.assigned().tasks_of[gone])
+    replaced = data.draw(st.sampled_from(sorted(run.processors)))
+    own_disks = Given(run.tasks, {name: name for name in run.processors}, {}, {})
+    hosts = {name: name for name in run.processors if name != replaced} | {"new": "new"}
+    assert set(moved(own_disks, own_disks.then(hosts))) == set(own_disks.assigned().tasks_of[replaced])
 
 
 def test_a_task_may_change_processors_on_one_disk_so_that_another_can_stay_on_its_own() -> None:
@@ -92,8 +92,8 @@ def test_a_diff_says_what_each_processor_gains_and_loses_and_nothing_for_the_oth
 
 
 @given(first_runs(), first_runs())
-def test_a_diff_leads_from_one_assignment_to_the_other(one: Given, other: Given) -> None:
-    old, new = one.assigned(), other.assigned()
+def test_a_diff_leads_from_one_assignment_to_the_other(first: Given, second: Given) -> None:
+    old, new = first.assigned(), second.assigned()
     parts = {name: set(part) for name, part in old.tasks_of.items()}
     for name, change in processor_changes(old, new).items():
         parts[name] = (parts.get(name, set()) - set(change.lost)) | set(change.gained)

@@ -48,8 +48,8 @@ def test_sizes_differ_by_at_most_one_and_each_task_has_one_processor(run: Given)
 
 @given(givens(tasks=20, processors=6, locations=4), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_never_changes_an_assignment(run: Given, pick: random.Random) -> None:
-    one, other = run.assigned(), run.shuffled(pick).assigned()
-    assert list(one.tasks_of.items()) == list(other.tasks_of.items())
+    assigned, shuffled = run.assigned(), run.shuffled(pick).assigned()
+    assert list(assigned.tasks_of.items()) == list(shuffled.tasks_of.items())
 
 
 @given(givens(tasks=20, processors=6, locations=4))

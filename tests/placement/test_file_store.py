@@ -24,24 +24,24 @@ def store(tmp_path: Path) -> FileStore:
 
 
 def test_of_processes_that_write_at_once_none_writes_over_what_it_has_not_read(tmp_path: Path) -> None:
-    with Writer(tmp_path, "add", "200") as one, Writer(tmp_path, "add", "200") as other:
-        assert (one.line(), other.line()) == ("begins", "begins")
+    with Writer(tmp_path, "add", "200") as first, Writer(tmp_path, "add", "200") as second:
+        assert (first.line(), second.line()) == ("begins", "begins")
         with Writer(tmp_path, "add", "1"):
             pass
-    found = FileStore(tmp_path).get("number")
-    assert found == Versioned(b"401", Version("401"))
+    stored = FileStore(tmp_path).get("number")
+    assert stored == Versioned(b"401", Version("401"))
 
 
 def test_threads_may_share_a_store(store: FileStore) -> None:
     def add(_: int) -> int:
         lost = 0
         while True:
-            found = store.get("a")
+            stored = store.get("a")
             try:
                 store.put(
                     "a",
-                    b"%d" % (1 if found is None else int(found.value) + 1),
-                    None if found is None else found.version,
+                    b"%d" % (1 if stored is None else int(stored.value) + 1),
+                    None if stored is None else stored.version,
                 )
             except VersionConflictError:
                 lost += 1
@@ -189,9 +189,9 @@ def calls_of(act: Callable[[], object]) -> list[str]:
 def test_a_write_that_fails_half_way_leaves_the_old_value_and_the_store_usable(tmp_path: Path) -> None:
     with Writer(tmp_path, "fill") as writer:
         assert writer.lines() == [f"refused {tmp_path}/a: File too large", "old value is there", "written again"]
-    found = FileStore(tmp_path).get("a")
-    assert found is not None
-    assert found.value == b"third"
+    stored = FileStore(tmp_path).get("a")
+    assert stored is not None
+    assert stored.value == b"third"
 
 
 def test_a_directory_that_is_a_file_is_said(tmp_path: Path) -> None:

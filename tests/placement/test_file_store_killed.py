@@ -38,10 +38,10 @@ def test_a_writer_killed_after_any_step_leaves_the_old_value_or_the_new(
     with Writer(tmp_path, "step", operation, step) as writer:
         assert writer.ended() == -signal.SIGKILL
     store = FileStore(tmp_path)
-    found = store.get("a")
-    assert (None if found is None else found.value) == expected
-    next_version = store.put("a", b"next", None if found is None else found.version)
-    assert int(next_version) == (1 if found is None else int(found.version) + 1)
+    stored = store.get("a")
+    assert (None if stored is None else stored.value) == expected
+    next_version = store.put("a", b"next", None if stored is None else stored.version)
+    assert int(next_version) == (1 if stored is None else int(stored.version) + 1)
     assert not (tmp_path / ".writing").exists()
 
 
@@ -52,10 +52,10 @@ def test_a_remover_killed_after_any_step_leaves_the_value_or_none_and_no_version
     with Writer(tmp_path, "step", "remove", step) as writer:
         assert writer.ended() == -signal.SIGKILL
     store = FileStore(tmp_path)
-    found = store.get("a")
-    assert (found is None) == (step in ("unlinked", "directory-synced"))
-    if found is not None:
-        store.remove("a", found.version)
+    stored = store.get("a")
+    assert (stored is None) == (step in ("unlinked", "directory-synced"))
+    if stored is not None:
+        store.remove("a", stored.version)
     assert store.put("a", b"next", None) == "2"
     assert not (tmp_path / ".writing").exists()
 
@@ -81,8 +81,8 @@ class Known:
     def compare(self, store: FileStore) -> None:
         """What is there now becomes what is known."""
         for key in KEYS:
-            found, before = store.get(key), self.acknowledged.get(key)
-            now = None if found is None else (found.value.decode(), found.version)
+            stored, before = store.get(key), self.acknowledged.get(key)
+            now = None if stored is None else (stored.value.decode(), stored.version)
             if key in self.pending and now is not None and now != before:
                 assert now[0] == self.pending[key]
                 assert before is None or int(now[1]) > int(before[1])
@@ -122,14 +122,14 @@ def test_a_saver_killed_at_any_moment_leaves_the_record_it_saved_last_or_the_one
     draw, last, middle = random.Random(7), "", 0  # noqa: S311
     for number in range(KILLS // 2):
         with Writer(tmp_path, "records", str(number)) as writer:
-            said = [writer.line() for _ in range(draw.randrange(1, 12))]
+            lines = [writer.line() for _ in range(draw.randrange(1, 12))]
             moment = time.perf_counter() + draw.random() * 0.004
             while time.perf_counter() < moment:
                 pass
             writer.kill()
-            said += writer.lines()
-        saving = [line.split(" ")[1] for line in said if line.startswith("saving")]
-        saved = [line.split(" ")[1] for line in said if line.startswith("saved")]
+            lines += writer.lines()
+        saving = [line.split(" ")[1] for line in lines if line.startswith("saving")]
+        saved = [line.split(" ")[1] for line in lines if line.startswith("saved")]
         record = RecordStore(FileStore(tmp_path), "app").load("1")
         allowed = {saved[-1] if saved else last, saving[-1]}
         names = {None if record is None else record.task_processor["partition-099"]}

@@ -39,9 +39,9 @@ def test_an_empty_store_has_nothing(store: MetadataStore) -> None:
 
 def test_what_was_put_is_read_again_with_its_version(store: MetadataStore) -> None:
     version = store.put("a/b", b"\x00one\xff", None)
-    found = store.get("a/b")
-    assert found is not None
-    assert (found.value, found.version) == (b"\x00one\xff", version)
+    stored = store.get("a/b")
+    assert stored is not None
+    assert (stored.value, stored.version) == (b"\x00one\xff", version)
 
 
 def test_a_new_key_must_not_exist(store: MetadataStore) -> None:
@@ -123,8 +123,8 @@ def test_a_key_is_the_name_of_its_object(store: MetadataStore, key: str) -> None
 
 
 def value(store: MetadataStore, key: str) -> bytes | None:
-    found = store.get(key)
-    return None if found is None else found.value
+    stored = store.get(key)
+    return None if stored is None else stored.value
 
 
 KEYS = st.sampled_from(["a", "a/b", "a/c", "b"])

@@ -232,14 +232,14 @@ def test_no_cut_goes_unnoticed() -> None:
 
 @given(st.binary(max_size=200) | st.text().map(str.encode))
 def test_any_bytes_in_place_of_a_record_are_refused_and_nothing_else_happens(value: bytes) -> None:
-    for found in (value, signed(value), stored(value)):
+    for content in (value, signed(value), stored(value)):
         with pytest.raises(UserActionError, check=has_code("ContentUnreadableError")):
-            read_record("app", "1", found)
+            read_record("app", "1", content)
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(max_size=3), some, max_size=2),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=3), children, max_size=2),
 )
 
 
@@ -261,8 +261,8 @@ def test_every_key_is_valid(app: str, run: str) -> None:
 
 @given(st.lists(st.tuples(RUN_IDS, RUN_IDS), min_size=2, max_size=2, unique=True))
 def test_two_runs_and_two_apps_share_no_key(runs: list[tuple[str, str]]) -> None:
-    one, other = (record_key(app, run) for app, run in runs)
-    assert one != other
+    first_key, second_key = (record_key(app, run) for app, run in runs)
+    assert first_key != second_key
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def saver(store: MetadataStore, app: str = "app") -> RecordStore:
 
 
 def version(store: MetadataStore) -> Version | None:
-    found = store.get(KEY)
-    return None if found is None else found.version
+    stored = store.get(KEY)
+    return None if stored is None else stored.version
 
 
 @given(records())
@@ -60,12 +60,12 @@ def test_a_record_is_one_object_and_a_save_replaces_it(store: ConfigMapStore, ma
 
 
 def test_a_record_too_large_leaves_the_one_before(store: ConfigMapStore) -> None:
-    mine = saver(store)
-    mine.save(some("one"))
+    record_store = saver(store)
+    record_store.save(some("one"))
     with pytest.raises(UserActionError, match="30001 tasks", check=has_code("ValueTooLargeError")):
-        mine.save(large(MOST_TASKS + 1, streams=1))
+        record_store.save(large(MOST_TASKS + 1, streams=1))
     assert saver(store).load("1") == some("one")
-    mine.save(some("two"))
+    record_store.save(some("two"))
 
 
 def test_another_run_never_sees_it_and_never_harms_it(store: ConfigMapStore) -> None:
@@ -105,36 +105,36 @@ def test_a_saver_that_was_overtaken_is_refused_until_it_has_loaded_the_newer_rec
 
 def test_of_savers_that_all_looked_before_one_wrote_exactly_one_succeeds(store: ConfigMapStore) -> None:
     savers = [saver(store) for _ in range(3)]
-    for mine in savers:
-        assert mine.load("1") is None
+    for record_store in savers:
+        assert record_store.load("1") is None
     savers[0].save(some("one"))
-    for mine in savers[1:]:
+    for record_store in savers[1:]:
         with pytest.raises(VersionConflictError, match=KEY):
-            mine.save(some("two"))
+            record_store.save(some("two"))
     assert saver(store).load("1") == some("one")
 
 
 def test_a_saver_of_a_record_that_was_removed_meanwhile_is_refused(store: ConfigMapStore, maps: ConfigMapsHere) -> None:
-    mine = saver(store)
-    mine.save(some("one"))
+    record_store = saver(store)
+    record_store.save(some("one"))
     del maps.trees["app.record.1.head"]
     with pytest.raises(VersionConflictError, match=KEY):
-        mine.save(some("two"))
+        record_store.save(some("two"))
     assert saver(store).load("1") is None
 
 
 def test_a_saver_that_was_overtaken_and_then_could_not_load_still_replaces_nothing(store: ConfigMapStore) -> None:
-    mine = saver(store)
-    mine.save(some("one"))
+    record_store = saver(store)
+    record_store.save(some("one"))
     saver(store).save(some("two"))
     stored = store.get(KEY)
     assert stored is not None
     damaged = store.put(KEY, b"damaged", stored.version)
     with pytest.raises(UserActionError, check=has_code("ContentUnreadableError")):
-        mine.load("1")
+        record_store.load("1")
     store.put(KEY, stored.value, damaged)
     with pytest.raises(VersionConflictError):
-        mine.save(some("three"))
+        record_store.save(some("three"))
     assert saver(store).load("1") == some("two")
 
 
@@ -142,7 +142,7 @@ def test_a_saver_that_was_overtaken_and_then_could_not_load_still_replaces_nothi
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("content", "why"),
     [
         (b"notes", "is no placement record"),
         (b'{"format":1,"app":"app","runId":"1","shards":[]}', "an earlier build of Holdfast"),
@@ -151,11 +151,11 @@ def test_a_saver_that_was_overtaken_and_then_could_not_load_still_replaces_nothi
     ],
 )
 def test_unreadable_older_and_newer_records_are_refused_and_never_written_over(
-    store: ConfigMapStore, found: bytes, why: str
+    store: ConfigMapStore, content: bytes, why: str
 ) -> None:
-    before = store.put(KEY, found, None)
-    mine = saver(store)
-    calls: list[Callable[[], object]] = [lambda: mine.load("1"), *[lambda: mine.save(some("one"))] * 2]
+    before = store.put(KEY, content, None)
+    record_store = saver(store)
+    calls: list[Callable[[], object]] = [lambda: record_store.load("1"), *[lambda: record_store.save(some("one"))] * 2]
     for call in calls:
         with pytest.raises(
             UserActionError, match=f"^{KEY} can't be used .*{why}", check=has_code("ContentUnreadableError")
@@ -186,32 +186,32 @@ def test_a_record_moved_under_the_key_of_another_is_refused_by_both_names(
 
 def test_a_save_that_dies_between_any_two_operations_leaves_the_old_record_or_the_new() -> None:
     for old in (None, some("old")):
-        found: list[PlacementRecord | None] = []
+        loaded: list[PlacementRecord | None] = []
         dies = True
         while dies:
             store, dies = store_here(), False
             if old is not None:
                 saver(store).save(old)
             try:
-                saver(Dying(store, len(found))).save(some("new"))
+                saver(Dying(store, len(loaded))).save(some("new"))
             except DiedError:
                 dies = True
-            found.append(saver(store).load("1"))
+            loaded.append(saver(store).load("1"))
             saver(store).save(some("third"))
             assert saver(store).load("1") == some("third")
-        assert found == [old, old, some("new")], "get, put"
+        assert loaded == [old, old, some("new")], "get, put"
 
 
 def test_a_save_whose_answer_was_lost_is_refused_until_the_saver_has_looked_again() -> None:
-    for lost, there in ((0, some("old")), (1, some("new"))):
+    for lost, expected in ((0, some("old")), (1, some("new"))):
         store = store_here()
         saver(store).save(some("old"))
-        mine = saver(LosingAnswer(store, lost))
+        record_store = saver(LosingAnswer(store, lost))
         with pytest.raises(RetrySoonError):
-            mine.save(some("new"))
-        assert saver(store).load("1") == there
-        assert mine.load("1") == there
-        mine.save(some("new"))
+            record_store.save(some("new"))
+        assert saver(store).load("1") == expected
+        assert record_store.load("1") == expected
+        record_store.save(some("new"))
         assert saver(store).load("1") == some("new")
 
 
@@ -223,17 +223,17 @@ def actor(acts: list[str]) -> Callable[[MetadataStore], list[PlacementRecord | N
     """One saver that does this, again from the start of an act where it lost a race."""
 
     def run(store: MetadataStore) -> list[PlacementRecord | None]:
-        mine, loaded = saver(store), []
+        record_store, loaded = saver(store), []
         for act in acts:
             for _ in range(20):
                 try:
                     if act.startswith("save"):
-                        mine.save(some(act.split()[1]))
+                        record_store.save(some(act.split()[1]))
                     else:
-                        loaded.append(mine.load("1"))
+                        loaded.append(record_store.load("1"))
                     break
                 except RetrySoonError:
-                    loaded.append(mine.load("1"))
+                    loaded.append(record_store.load("1"))
         return loaded
 
     return run

@@ -17,10 +17,10 @@ def test_what_is_written_is_read_again() -> None:
     report = DriverReport(
         2, 1000, batch=7, progressed=990, lag=5, tasks=4, partitions=8, placed=3, assignment=3, waiting=9, held_back="x"
     )
-    told = AttemptOrders("ads", "apps", "u-1", "1", 2, "ads-assignment", "ads-report", {"clicks": 4, "new": None})
+    orders = AttemptOrders("ads", "apps", "u-1", "1", 2, "ads-assignment", "ads-report", {"clicks": 4, "new": None})
     assert read_assignment(HANDED.text()) == HANDED
     assert read_report(report.text()) == report
-    assert read_orders(told.text()) == told
+    assert read_orders(orders.text()) == orders
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"version": 1}', '{"attempt": "x", "at": 1}'])

@@ -16,16 +16,16 @@ CONFORMANCE = Path(__file__).parent.parent / "conformance" / "cases" / "planner.
 HOSTILE = "<b>&\"'\\`|#%;{}[]()-->\u202e\u0007\n\u2603 日本 ]]> %%{init}%% <!-- "
 
 
-def drawn(spec: dict[str, Any], *, name: str = "app", given: dict[str, int] | None = None) -> Picture:
+def drawn(spec: dict[str, Any], *, name: str = "app", counts: dict[str, int] | None = None) -> Picture:
     tree = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": name}, "spec": spec}
     app = parse_app(tree)
-    return picture_of(plan(app, PlanningFacts(given=given or {})), app)
+    return picture_of(plan(app, PlanningFacts(given=counts or {})), app)
 
 
 def conformance_pictures() -> Iterator[tuple[str, Picture]]:
     for case in json.loads(CONFORMANCE.read_text(encoding="utf-8")):
         try:
-            yield case["name"], drawn(case["spec"], given=case["partitions"])
+            yield case["name"], drawn(case["spec"], counts=case["partitions"])
         except SpecInvalidError:
             continue  # there is no plan to draw
 
@@ -132,16 +132,16 @@ def hostile_specs(draw: st.DrawFn) -> dict[str, Any]:
     ends = list(sources)
     for name in rest:
         verb = draw(st.sampled_from(["filter", "select", "repartition", "broadcast", "join", "merge", "toTable"]))
-        one = draw(st.sampled_from(ends))
-        two = draw(st.sampled_from(ends))
+        first = draw(st.sampled_from(ends))
+        second = draw(st.sampled_from(ends))
         bodies: dict[str, dict[str, Any]] = {
-            "filter": {"from": [one], "filter": draw(_texts)},
-            "select": {"from": [one], "select": [draw(_texts), draw(_texts)]},
-            "repartition": {"from": [one], "repartition": {"by": [draw(_texts)]}},
-            "broadcast": {"from": [one], "broadcast": {}},
-            "join": {"from": [one, two], "join": {"by": [draw(_texts)], "within": "1m"}},
-            "merge": {"from": list(dict.fromkeys((one, two, sources[0], sources[1]))), "merge": {}},
-            "toTable": {"from": [one], "toTable": "t"},
+            "filter": {"from": [first], "filter": draw(_texts)},
+            "select": {"from": [first], "select": [draw(_texts), draw(_texts)]},
+            "repartition": {"from": [first], "repartition": {"by": [draw(_texts)]}},
+            "broadcast": {"from": [first], "broadcast": {}},
+            "join": {"from": [first, second], "join": {"by": [draw(_texts)], "within": "1m"}},
+            "merge": {"from": list(dict.fromkeys((first, second, sources[0], sources[1]))), "merge": {}},
+            "toTable": {"from": [first], "toTable": "t"},
         }
         steps.append({"name": name, **bodies[verb]})
         ends.append(name)

@@ -17,13 +17,13 @@ def reference_sets(spec: AppSpec) -> dict[str, set[str]]:
     starts = [stream.name for stream in spec.streams]
     starts += [step.name for step in spec.steps if step.repartition]
     for start in starts:
-        seen: set[str] = set()
+        visited: set[str] = set()
         todo = [step.name for step in spec.steps if start in step.inputs]
         while todo:
             name = todo.pop()
-            if name in seen:
+            if name in visited:
                 continue
-            seen.add(name)
+            visited.add(name)
             step = steps[name]
             if name in sets:
                 sets[name].add(start)
@@ -53,14 +53,14 @@ def reference_counts(spec: AppSpec, sets: dict[str, set[str]]) -> dict[str, int]
     counts |= {step.name: 1 for step in spec.steps if step.broadcast}
     unknown = {step.name for step in spec.steps if step.repartition}
     while True:
-        taken = {}
+        resolved = {}
         for name in unknown - counts.keys():
             near = [counts[other] for one in sets.values() if name in one for other in one if other in counts]
             if near:
-                taken[name] = min(near)
-        if not taken:
+                resolved[name] = min(near)
+        if not resolved:
             break
-        counts |= taken
+        counts |= resolved
     read = {name for step in spec.steps for name in step.inputs}
     written = {step.to for step in spec.steps if step.to}
     outer = [stream.partitions or 0 for stream in spec.streams if (stream.name in read) != (stream.name in written)]

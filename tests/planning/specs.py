@@ -71,7 +71,7 @@ def _step(
 ) -> dict[str, Any]:
     source, other = draw(st.sampled_from(heads)), draw(st.sampled_from(heads))
     by: list[str] = draw(st.sampled_from(KEYS)) if any_keys else ["k"]
-    kept = ["k", "left.j AS j", "left.v AS v", "left.ts AS ts"]
+    columns = ["k", "left.j AS j", "left.v AS v", "left.ts AS ts"]
     verbs: list[dict[str, Any]] = [
         {"from": [source], "filter": "v > 3"},
         {"from": [source], "select": ["k", "j", "v + 1 AS v", "ts"]},
@@ -86,7 +86,7 @@ def _step(
     if not any_keys:
         verbs.pop(2)
     for table in tables:
-        verbs.append({"from": [source], "lookup": {"table": table["name"], "by": ["k"], "select": kept}})
+        verbs.append({"from": [source], "lookup": {"table": table["name"], "by": ["k"], "select": columns}})
         if "sources" not in table:
             verbs.append({"from": [source], "toTable": table["name"]})
     return {"name": name, **draw(st.sampled_from(verbs))}

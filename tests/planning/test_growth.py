@@ -73,8 +73,8 @@ def test_growth_under_an_unknown_partitioner_needs_a_mapping_of_ones_own() -> No
     assert only(plan_of(streams, steps, known)).reason is Reason.PARTITIONER_UNKNOWN
     mapped = plan_of(streams, steps, known, expansion={"parent": "partition / (current / previous)"})
     assert mapped.valid
-    found = [[str(part) for part in task.inputs] for task in mapped.tasks]
-    assert found == [["a/0"], ["a/1"], ["a/2", "a/4", "a/5"], ["a/3", "a/6", "a/7"]], "what was there stays"
+    inputs = [[str(part) for part in task.inputs] for task in mapped.tasks]
+    assert inputs == [["a/0"], ["a/1"], ["a/2", "a/4", "a/5"], ["a/3", "a/6", "a/7"]], "what was there stays"
 
 
 REPARTITIONED = [step("p", "a", repartition={"by": ["k"]}), step("d", "p", deduplicate={"by": ["k"]})]

@@ -68,17 +68,17 @@ def test_a_star_is_the_columns_of_its_side() -> None:
 def test_names_in_expressions_become_columns_of_the_pairs(
     item: str, written: str, columns: list[tuple[str, str]]
 ) -> None:
-    found = parts(item)
-    assert found.after == (written,)
-    assert [(one.side, one.column) for one in found.columns] == columns
+    split = parts(item)
+    assert split.after == (written,)
+    assert [(one.side, one.column) for one in split.columns] == columns
 
 
 def test_beside_an_expression_columns_go_through_sql_too_each_once() -> None:
-    found = parts("id", "right.n AS n", "right.n * 2 AS twice")
-    assert found.after == ("`__c0` AS `id`", "`__c1` AS `n`", "`__c1` * 2 AS `twice`")
-    assert len(found.columns) == 2
+    split = parts("id", "right.n AS n", "right.n * 2 AS twice")
+    assert split.after == ("`__c0` AS `id`", "`__c1` AS `n`", "`__c1` * 2 AS `twice`")
+    assert len(split.columns) == 2
 
 
 def test_names_that_are_made_up_are_nobodys() -> None:
-    found = split_join(Join(by=("id",), within="1m", select=("id || __C0 AS x",)), ["id", "__c0"], ["id"])
-    assert found.after == ("`__c1` || `__c2` AS `x`",)
+    split = split_join(Join(by=("id",), within="1m", select=("id || __C0 AS x",)), ["id", "__c0"], ["id"])
+    assert split.after == ("`__c1` || `__c2` AS `x`",)

@@ -38,7 +38,7 @@ def test_the_key_goes_by_the_names_of_its_unchanged_copies(verb: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("kind", "select", "kept"),
+    ("kind", "select", "is_key"),
     [
         ("Inner", "left.k AS id", True),
         ("Inner", "right.k AS id", True),
@@ -50,10 +50,10 @@ def test_the_key_goes_by_the_names_of_its_unchanged_copies(verb: dict[str, Any],
         ("Full", "k AS id", True),
     ],
 )
-def test_a_column_that_is_null_without_a_partner_is_no_key(kind: str, select: str, kept: bool) -> None:
+def test_a_column_that_is_null_without_a_partner_is_no_key(kind: str, select: str, is_key: bool) -> None:
     verb = {"by": ["k"], "within": "1m", "type": kind, "select": [select]}
     result = plan_of([stream("a"), stream("b")], [step("j", "a", "b", join=verb)])
-    assert (key_at(result, "j") == "id") is kept
+    assert (key_at(result, "j") == "id") is is_key
 
 
 def test_sides_partitioned_by_different_columns_do_not_meet_though_each_fits_the_join() -> None:

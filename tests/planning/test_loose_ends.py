@@ -19,8 +19,8 @@ def test_dead_letters_that_every_location_would_write_are_refused(distribution: 
     side = stream("b", onDecodeError="DeadLetter", deadLetter="bad")
     letters = {"name": "bad", "system": "log", "partitions": 1}
     table = {"name": "t", "sources": ["b"], "key": ["k"], "distribution": distribution}
-    found = plan_of([stream("a"), side, letters], [lookup("l", "a", "t")], tables=[table])
-    assert (Reason.DEAD_LETTERS_REPEATED in reasons(found)) == refused
+    app_plan = plan_of([stream("a"), side, letters], [lookup("l", "a", "t")], tables=[table])
+    assert (Reason.DEAD_LETTERS_REPEATED in reasons(app_plan)) == refused
 
 
 def test_a_topic_that_is_an_intermediate_stream_is_refused() -> None:
@@ -127,13 +127,13 @@ def test_code_that_holds_its_function_is_accepted(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "detail"),
     [("def clean(:\n", "line 1"), ("def claen(batch): ...\n", "did you mean claen?"), ("x = '\x00'", "is not Python")],
 )
-def test_code_that_cannot_work_is_refused(text: str, said: str) -> None:
+def test_code_that_cannot_work_is_refused(text: str, detail: str) -> None:
     problem = only(with_code(text))
     assert problem.reason is Reason.CODE_INVALID
-    assert said in problem.message
+    assert detail in problem.message
 
 
 def test_a_location_template_that_names_nothing_is_refused_before_any_pod_is_made() -> None:

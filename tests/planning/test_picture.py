@@ -49,8 +49,8 @@ def texts(picture: Picture) -> list[str]:
     return ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
 
 
-def apart(one: BoxPlace, other: BoxPlace) -> bool:
-    return one.right <= other.x or other.right <= one.x or one.bottom <= other.y or other.bottom <= one.y
+def apart(first: BoxPlace, second: BoxPlace) -> bool:
+    return first.right <= second.x or second.right <= first.x or first.bottom <= second.y or second.bottom <= first.y
 
 
 # What the picture says
@@ -128,8 +128,12 @@ def test_an_agreement_is_shown_from_its_streams_to_the_step_that_needs_it() -> N
 
 
 def test_join_sets_with_the_same_streams_are_one_agreement() -> None:
-    (one,) = PICTURES["random-14"].agreements
-    assert (one.streams, [name for name, _ in one.steps], one.kept) == (("s2", "s3"), ["x0", "x5"], False)
+    (agreement,) = PICTURES["random-14"].agreements
+    assert (agreement.streams, [name for name, _ in agreement.steps], agreement.kept) == (
+        ("s2", "s3"),
+        ["x0", "x5"],
+        False,
+    )
 
 
 def test_a_stream_that_is_joined_with_itself_needs_no_agreement() -> None:
@@ -237,8 +241,8 @@ def assert_lines_are_beside_boxes(layout: PictureLayout) -> None:
 def test_links_enter_a_card_on_lanes_of_their_own_with_room_for_their_counts(picture: Picture) -> None:
     layout = layout_of(picture)
     ends = [(r.lanes[-1], e) for r, e in zip(layout.routes, picture.edges, strict=True) if not r.loop]
-    for (a, one), (b, other) in itertools.combinations(ends, 2):
-        labels = (cells(one.partitions) + cells(other.partitions)) * 7 / 2 + 10 if one.partitions else 16
+    for (a, first), (b, second) in itertools.combinations(ends, 2):
+        labels = (cells(first.partitions) + cells(second.partitions)) * 7 / 2 + 10 if first.partitions else 16
         assert abs(a.x - b.x) > labels or a.bottom != b.bottom
 
 

@@ -25,8 +25,8 @@ def test_the_order_of_streams_steps_and_tables_never_changes_the_plan(
     spec: dict[str, Any], pick: random.Random
 ) -> None:
     shuffled = {**spec, **{name: pick.sample(spec[name], len(spec[name])) for name in ("streams", "steps", "tables")}}
-    one, other = plan_json(plan(parsed(spec))), plan_json(plan(parsed(shuffled)))
-    assert without_yaml(one) == without_yaml(other)
+    ordered, reordered = plan_json(plan(parsed(spec))), plan_json(plan(parsed(shuffled)))
+    assert without_yaml(ordered) == without_yaml(reordered)
 
 
 def without_yaml(tree: dict[str, Any]) -> dict[str, Any]:
@@ -40,9 +40,11 @@ def without_yaml(tree: dict[str, Any]) -> dict[str, Any]:
 def test_an_accepted_plan_has_equal_counts_in_each_set(spec: dict[str, Any]) -> None:
     result = plan(parsed(spec))
     if result.valid:
-        for one in result.sets:
-            assert len({result.stream(name).count for name in one.streams} - {None}) <= 1 or result.partitions_of(one)
-            assert not one.streams or result.partitions_of(one) is not None
+        for join_set in result.sets:
+            assert len({result.stream(name).count for name in join_set.streams} - {None}) <= 1 or result.partitions_of(
+                join_set
+            )
+            assert not join_set.streams or result.partitions_of(join_set) is not None
 
 
 @given(specs())

@@ -19,21 +19,21 @@ def planned(**verb: Any) -> Plan:
 
 
 def warning(reason: Reason, **verb: Any) -> Problem:
-    (found,) = [one for one in planned(**verb).warnings if one.reason is reason]
-    assert found.step == "totals"
-    return found
+    (problem,) = [one for one in planned(**verb).warnings if one.reason is reason]
+    assert problem.step == "totals"
+    return problem
 
 
 def test_totals_without_a_window_are_kept_for_ever_with_the_size_of_a_key() -> None:
-    found = warning(Reason.KEPT_FOR_EVER, compute=["count(*) AS n", "sum(v) AS v", "max(ts) AS ts"])
-    assert found.message == (
+    problem = warning(Reason.KEPT_FOR_EVER, compute=["count(*) AS n", "sum(v) AS v", "max(ts) AS ts"])
+    assert problem.message == (
         "totals keeps the results of each k for ever, in the size of the key and about 44 bytes; set window, e.g. "
         "window: 1h, to forget them when its end has passed"
     )
 
 
 @pytest.mark.parametrize(
-    ("item", "said"),
+    ("item", "detail"),
     [
         ("max(k) AS x", "about 20 bytes, and results that have a size of their own;"),
         ("approx_count_distinct(v) AS x", "about 540 bytes;"),
@@ -42,8 +42,8 @@ def test_totals_without_a_window_are_kept_for_ever_with_the_size_of_a_key() -> N
         ("size(collect_set(v)) AS x", ". collect_set(v) keeps up to 10000 values of each key, and more stop the app"),
     ],
 )
-def test_what_a_key_takes_follows_from_what_is_computed(item: str, said: str) -> None:
-    assert said in warning(Reason.KEPT_FOR_EVER, compute=[item]).message
+def test_what_a_key_takes_follows_from_what_is_computed(item: str, detail: str) -> None:
+    assert detail in warning(Reason.KEPT_FOR_EVER, compute=[item]).message
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_what_is_forgotten_some_time_is_no_warning(verb: dict[str, Any]) -> None
 
 
 def test_a_window_of_very_many_panes_is_a_warning_with_a_cure() -> None:
-    found = warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="24h", slide="1s")
-    assert "a window of 24h every 1s has 86,400 panes of 1s" in found.message
-    assert "make slide longer, to at least 1m26s400ms" in found.message
+    problem = warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="24h", slide="1s")
+    assert "a window of 24h every 1s has 86,400 panes of 1s" in problem.message
+    assert "make slide longer, to at least 1m26s400ms" in problem.message
 
 
 @pytest.mark.parametrize(("window", "slide"), [("1000s", "1s"), ("24h", "2m"), ("24h", None)])
@@ -95,5 +95,5 @@ def test_a_table_that_is_named_otherwise_than_its_records_is_said_to_keep_what_i
     streams = [stream("in"), stream("changes", key=key), stream("out", schema=None, eventTime=None, key=None)]
     result = plan_of(streams, steps, tables=[fed])
     assert result.problems == ()
-    found = [one for one in result.warnings if one.reason is Reason.TABLE_KEY_DIFFERS]
-    assert [one.stream for one in found] == (["t"] if warned else [])
+    warnings = [one for one in result.warnings if one.reason is Reason.TABLE_KEY_DIFFERS]
+    assert [one.stream for one in warnings] == (["t"] if warned else [])

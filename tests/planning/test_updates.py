@@ -61,10 +61,10 @@ def test_updates_pass_through_steps_that_look_at_each_row_alone(verb: dict[str, 
 
 def test_a_look_up_passes_updates_on() -> None:
     tables = [{"name": "kept", "key": ["k"], "schema": "k STRING, name STRING"}]
-    found = step("found", "totals", lookup={"table": "kept", "by": ["k"], "select": ["k", "right.name AS name"]})
+    look_up = step("found", "totals", lookup={"table": "kept", "by": ["k"], "select": ["k", "right.name AS name"]})
     writes = step("writes", "in2", toTable="kept")
     streams = [stream("in"), stream("in2", schema="k STRING, name STRING", eventTime=None), OUT]
-    result = plan_of(streams, [step("totals", "in", aggregate=TOTALS), writes, found], tables=tables)
+    result = plan_of(streams, [step("totals", "in", aggregate=TOTALS), writes, look_up], tables=tables)
     assert updates(result)["found"] == ["k"]
 
 

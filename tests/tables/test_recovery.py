@@ -34,7 +34,7 @@ def later(local: LocalStore, *, bootstrap: bool, copy: bool = False, persistent:
 
 
 @pytest.mark.parametrize(
-    ("found", "decision"),
+    ("facts", "decision"),
     [
         (later(ABSENT, bootstrap=True), TableRecovery(CREATE, SourceStart.OLDEST, main_inputs_wait=True)),
         (later(INVALID, bootstrap=True), TableRecovery(RECREATE, SourceStart.OLDEST, main_inputs_wait=True)),
@@ -50,31 +50,31 @@ def later(local: LocalStore, *, bootstrap: bool, copy: bool = False, persistent:
         (later(VALID, bootstrap=False, copy=True), TableRecovery(KEEP, SourceStart.STORED)),
     ],
 )
-def test_the_table_of_the_design_cell_by_cell(found: TableFacts, decision: TableRecovery) -> None:
-    assert recover(found) == decision
+def test_the_table_of_the_design_cell_by_cell(facts: TableFacts, decision: TableRecovery) -> None:
+    assert recover(facts) == decision
 
 
-@pytest.mark.parametrize("found", EVERYTHING)
-def test_main_inputs_wait_exactly_for_bootstrap_tables(found: TableFacts) -> None:
-    assert recover(found).main_inputs_wait == found.bootstrap
+@pytest.mark.parametrize("facts", EVERYTHING)
+def test_main_inputs_wait_exactly_for_bootstrap_tables(facts: TableFacts) -> None:
+    assert recover(facts).main_inputs_wait == facts.bootstrap
 
 
-@pytest.mark.parametrize("found", EVERYTHING)
-def test_rows_are_given_up_only_where_no_copy_holds_them_and_it_is_said(found: TableFacts) -> None:
-    decision = recover(found)
+@pytest.mark.parametrize("facts", EVERYTHING)
+def test_rows_are_given_up_only_where_no_copy_holds_them_and_it_is_said(facts: TableFacts) -> None:
+    decision = recover(facts)
     if decision.start is SourceStart.RUN:
         assert decision.incomplete
-        assert not found.bootstrap
-        assert not (found.persistent and (found.copy_usable or found.local is VALID))
+        assert not facts.bootstrap
+        assert not (facts.persistent and (facts.copy_usable or facts.local is VALID))
     if decision.incomplete:
-        assert decision.start is SourceStart.RUN or found.lacking
+        assert decision.start is SourceStart.RUN or facts.lacking
 
 
-@pytest.mark.parametrize("found", [one for one in EVERYTHING if not one.persistent])
-def test_a_table_in_memory_begins_anew_whatever_is_found(found: TableFacts) -> None:
-    decision = recover(found)
+@pytest.mark.parametrize("facts", [one for one in EVERYTHING if not one.persistent])
+def test_a_table_in_memory_begins_anew_whatever_is_found(facts: TableFacts) -> None:
+    decision = recover(facts)
     assert (decision.store, decision.restore_copy) == (CREATE, False)
-    assert decision.start is (SourceStart.OLDEST if found.bootstrap or not found.read_before else SourceStart.RUN)
+    assert decision.start is (SourceStart.OLDEST if facts.bootstrap or not facts.read_before else SourceStart.RUN)
 
 
 @pytest.mark.parametrize("local", [ABSENT, INVALID])

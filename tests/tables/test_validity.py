@@ -15,7 +15,7 @@ def test_a_store_of_this_app_run_and_table_that_is_young_and_whole_is_valid() ->
 
 
 @pytest.mark.parametrize(
-    ("store", "wanted", "kind", "message"),
+    ("store", "requirement", "kind", "message"),
     [
         (replace(STORE, app="b"), WANTED, StoreFault.OTHER_APP, "it was written by app b, not ads"),
         (replace(STORE, run_id="0"), WANTED, StoreFault.OTHER_RUN, "it was written in run 0, this is run 1"),
@@ -48,9 +48,9 @@ def test_a_store_of_this_app_run_and_table_that_is_young_and_whole_is_valid() ->
     ],
 )
 def test_a_store_is_not_used_and_the_reason_is_given(
-    store: StoreFacts, wanted: StoreRequirement, kind: StoreFault, message: str
+    store: StoreFacts, requirement: StoreRequirement, kind: StoreFault, message: str
 ) -> None:
-    fault = store_fault(store, wanted)
+    fault = store_fault(store, requirement)
     assert fault is not None
     assert (fault.kind, fault.message) == (kind, message)
 

@@ -77,12 +77,12 @@ def test_sides_of_a_join_that_grow_on_their_own_still_meet(
 def test_the_order_of_partitions_and_of_the_record_never_matters(counts: dict[str, int], pick: random.Random) -> None:
     record = grouped(counts)
     grown = {stream: count * pick.randint(1, 3) for stream, count in counts.items()}
-    one = grouped(grown, record)
+    ordered = grouped(grown, record)
     partitions = partitions_of(grown)
     pick.shuffle(partitions)
     shuffled = dict(pick.sample(list(record.items()), len(record)))
-    other = group(GroupingInput(tuple(partitions), stateful=True, record=shuffled))
-    assert list(one.items()) == list(other.items())
+    reordered = group(GroupingInput(tuple(partitions), stateful=True, record=shuffled))
+    assert list(ordered.items()) == list(reordered.items())
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 8), min_size=1), FACTORS)
@@ -102,8 +102,8 @@ def test_without_growth_nothing_changes(counts: dict[str, int]) -> None:
 
 
 def test_a_stream_that_went_and_came_back_starts_with_the_base_grouping() -> None:
-    both = grouped({"a": 2, "b": 2})
-    grown = grouped({"a": 4, "b": 2}, both)
+    before = grouped({"a": 2, "b": 2})
+    grown = grouped({"a": 4, "b": 2}, before)
     without = grouped({"b": 2}, grown)
     assert without == {"partition-0": (StreamPartition("b", 0),), "partition-1": (StreamPartition("b", 1),)}
     assert len(grouped({"a": 4, "b": 2}, without)) == 4

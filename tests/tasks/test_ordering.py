@@ -82,11 +82,11 @@ def test_rows_of_every_key_are_processed_in_the_order_they_were_written(
         record = PlacementRecord("1", record_of({"s": count}, record).grouping, {}, {}, after)
         log |= {part: [] for part in partitions if part not in log}
     processed = dict.fromkeys(log, 0)
-    seen: dict[bytes, int] = {}
+    newest: dict[bytes, int] = {}
     while ready := [p for p in log if processed[p] < len(log[p]) and may_be_read(p, record.child_after, processed)]:
         part = pick.choice(ready)
         key, order = log[part][processed[part]]
         processed[part] += 1
-        assert seen.get(key, -1) < order
-        seen[key] = order
+        assert newest.get(key, -1) < order
+        newest[key] = order
     assert processed == {part: len(rows) for part, rows in log.items()}
