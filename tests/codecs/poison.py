@@ -230,14 +230,14 @@ def arrow_stream(draw: random.Random) -> bytes:
         columns = [pa.array([arrow_value(draw, field.type) for _ in range(rows)], field.type) for field in fields]
         batches.append((columns, rows))
     kinds = [other(draw, field.type) for field in fields]
-    found = pa.schema([pa.field(field.name, kind) for field, kind in zip(fields, kinds, strict=True)])
+    stream_schema = pa.schema([pa.field(field.name, kind) for field, kind in zip(fields, kinds, strict=True)])
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=draw.choice((None, None, "zstd", "lz4")))
-    with pa.ipc.new_stream(sink, found, options=options) as stream:
+    with pa.ipc.new_stream(sink, stream_schema, options=options) as stream:
         for columns, rows in batches:
             if columns:
                 cast = [_cast(one, kind, rows) for one, kind in zip(columns, kinds, strict=True)]
-                stream.write_batch(pa.RecordBatch.from_arrays(cast, schema=found))
+                stream.write_batch(pa.RecordBatch.from_arrays(cast, schema=stream_schema))
     return bytes(sink.getvalue())
 
 
@@ -287,45 +287,45 @@ KINDS = {
 }
 
 
-def fed(values: list[bytes | None], here: Codec, alone: Codec) -> Counter[str]:
+def fed(values: list[bytes | None], codec: Codec, single_codec: Codec) -> Counter[str]:
     """Decode these records together and one by one; what must hold is asserted."""
-    together = here.decode(binary(*values))
+    together = codec.decode(binary(*values))
     together.rows.validate(full=True)
-    assert together.rows.schema.equals(here.schema)
+    assert together.rows.schema.equals(codec.schema)
     rows = row_dicts(together.rows)
     bad = {one.index: one.reason for one in together.bad}
     outcome = Counter({"bad": len(bad), "null": len(together.nulls)})
     at = 0
     for index, raw in enumerate(values):
         began = time.monotonic()
-        single = alone.decode(binary(raw))
+        single = single_codec.decode(binary(raw))
         took = time.monotonic() - began
         assert took < LONGEST_ALONE, f"{took} s for {shown(raw)}"
         assert (index in bad) == bool(single.bad), f"alone {single.bad}, among others {bad.get(index)}: {shown(raw)}"
         assert (index in together.nulls) == (raw is None)
-        mine = rows[at : at + single.rows.num_rows]
+        record_rows = rows[at : at + single.rows.num_rows]
         at += single.rows.num_rows
         if single.rows.num_rows:
-            assert repr(row_dicts(single.rows)) == repr(mine), (
-                f"{row_dicts(single.rows)} alone, {mine} else: {shown(raw)}"
+            assert repr(row_dicts(single.rows)) == repr(record_rows), (
+                f"{row_dicts(single.rows)} alone, {record_rows} else: {shown(raw)}"
             )
             outcome["good"] += 1
-            if isinstance(here, JsonCodec):
-                numbers_are_as_python_reads_them(raw or b"", mine[0])
+            if isinstance(codec, JsonCodec):
+                numbers_are_as_python_reads_them(raw or b"", record_rows[0])
     assert at == len(rows)
-    taken_by_every_step(together.rows, rows, here)
+    taken_by_every_step(together.rows, rows, codec)
     return outcome
 
 
 def numbers_are_as_python_reads_them(raw: bytes, row: dict[str, Any]) -> None:
     """Python's `decimal` is the oracle: a good number is exactly what the record says."""
     try:
-        said = json.loads(raw, parse_float=str, parse_int=str)
+        document = json.loads(raw, parse_float=str, parse_int=str)
     except (ValueError, RecursionError):
         return
-    for name, found in row.items():
-        if isinstance(found, Decimal):
-            assert found == Decimal(said[name]), f"{name} came out as {found}: {shown(raw)}"
+    for name, cell in row.items():
+        if isinstance(cell, Decimal):
+            assert cell == Decimal(document[name]), f"{name} came out as {cell}: {shown(raw)}"
 
 
 def taken_by_every_step(rows: pa.RecordBatch, dicts: list[dict[str, Any]], codec: Codec) -> None:
@@ -352,13 +352,13 @@ def main(records: int, seed: int) -> None:
     """Feed so many; say what became of them."""
     draw = random.Random(seed)  # noqa: S311 - to be drawn again
     for name, kind in KINDS.items():
-        here, alone, outcome = kind.codec(), kind.codec(), Counter[str]()
+        codec, single_codec, outcome = kind.codec(), kind.codec(), Counter[str]()
         for _ in range(max(1, records * kind.share // 100 // BATCH)):
             values = [kind.make(draw) for _ in range(BATCH)]
             if draw.random() < 0.2:
                 # So many that the fast way reads blocks of good ones.
                 values += [b"{}"] * 200 if name.startswith("json") else []
-            outcome += fed(values, here, alone)
+            outcome += fed(values, codec, single_codec)
         sys.stdout.write(f"{name}: {dict(outcome)}\n")
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     assert used < MOST_MEMORY, f"{used >> 20} MiB"

@@ -54,10 +54,10 @@ def test_what_lies_at_the_ends_of_a_good_record_comes_back_from_spark_as_it_went
         "h": 1e-45,
     }
     rows = batch(columns, [low, high, dict.fromkeys(columns.names)])
-    given = ArrowCodec(columns).decode(ArrowCodec(columns).encode(rows)).rows
-    frame = spark.createDataFrame(pa.Table.from_batches([given])).selectExpr("*", "d IS NOT NULL AS e")
-    found = frame.toArrow().drop_columns(["e"])
-    assert repr(found.cast(columns).to_pylist()) == repr(rows.to_pylist())
+    decoded = ArrowCodec(columns).decode(ArrowCodec(columns).encode(rows)).rows
+    frame = spark.createDataFrame(pa.Table.from_batches([decoded])).selectExpr("*", "d IS NOT NULL AS e")
+    from_spark = frame.toArrow().drop_columns(["e"])
+    assert repr(from_spark.cast(columns).to_pylist()) == repr(rows.to_pylist())
 
 
 @pytest.mark.parametrize("ddl", ["a INTERVAL YEAR", "a VARIANT", "a STRUCT<b: ARRAY<INTERVAL>>"])

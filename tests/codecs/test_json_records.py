@@ -105,9 +105,9 @@ def test_a_good_record_gives_its_row_alone_and_in_company(
     assert decoded.bad == ()
     row = decoded.rows.slice(0, 1).to_pylist()[0]
     for name, value in row.items():
-        wanted = expected.get(name)
+        expected_value = expected.get(name)
         assert (str(value) if name in "dgh" and value is not None else repr(value)) == (
-            wanted if name in "dgh" and wanted is not None else repr(wanted)
+            expected_value if name in "dgh" and expected_value is not None else repr(expected_value)
         )
 
 

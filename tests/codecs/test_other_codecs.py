@@ -116,9 +116,9 @@ GROWING: dict[str, tuple[str, Callable[[], pa.Table], str]] = {
 def test_an_arrow_record_that_would_grow_without_bound_is_bad_before_it_does(name: str) -> None:
     ddl, made, reason = GROWING[name]
     record = compressed(made()) if name == "compressed" else ipc(made())
-    one = ipc(pa.RecordBatch.from_arrays([pa.nulls(1, schema(ddl).field(0).type)], schema=schema(ddl)))
+    good_record = ipc(pa.RecordBatch.from_arrays([pa.nulls(1, schema(ddl).field(0).type)], schema=schema(ddl)))
     before = pa.total_allocated_bytes()
-    decoded = ArrowCodec(schema(ddl)).decode(binary(one, record, one))
+    decoded = ArrowCodec(schema(ddl)).decode(binary(good_record, record, good_record))
     assert pa.total_allocated_bytes() - before < 1 << 20
     assert [bad.index for bad in decoded.bad] == [1]
     assert reason in decoded.bad[0].reason

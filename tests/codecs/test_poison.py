@@ -17,14 +17,14 @@ DEADLINE = patience(60 + RECORDS / 50)
 
 
 def test_mutated_records_are_good_or_bad_by_themselves_and_end_no_process() -> None:
-    told = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-m", "tests.codecs.poison", str(RECORDS), str(SEED)],
         capture_output=True,
         text=True,
         timeout=DEADLINE,
         check=False,
     )
-    assert told.returncode == 0, f"HOLDFAST_SEED={SEED}: {told.returncode}\n{told.stdout}{told.stderr[-4000:]}"
-    kinds = told.stdout.splitlines()
+    assert run.returncode == 0, f"HOLDFAST_SEED={SEED}: {run.returncode}\n{run.stdout}{run.stderr[-4000:]}"
+    kinds = run.stdout.splitlines()
     assert len(kinds) == 5
-    assert all("good" in kind and "bad" in kind for kind in kinds), told.stdout
+    assert all("good" in kind and "bad" in kind for kind in kinds), run.stdout

@@ -51,16 +51,16 @@ def histories(draw: st.DrawFn, *, ends: bool = True, anew: bool = True) -> list[
     foreign: tuple[WriterRun | None, ...] = draw(
         st.sampled_from([(None,), runs[:1], *([runs[:2], runs] if anew else [])])
     )
-    run, begun = 0, {0: 0}
+    run, starts = 0, {0: 0}
     for number in range(draw(st.integers(1, 8))):
         now += draw(st.sampled_from([0, 1, 40, 60, 100, 101, 500]))
-        said = []
+        delivered = []
         for sequence in range(draw(st.integers(0, 6))):
             run = draw(st.integers(run, len(foreign) - 1))
-            begun.setdefault(run, begun[0] if run == _RETURN else number)
-            heard = run if draw(st.integers(0, 5)) else min(begun)
-            said.append(draw(deliveries(number, sequence, ends, (foreign[heard], begun[heard]))))
-        history.append(Batch(now, tuple(said)))
+            starts.setdefault(run, starts[0] if run == _RETURN else number)
+            heard = run if draw(st.integers(0, 5)) else min(starts)
+            delivered.append(draw(deliveries(number, sequence, ends, (foreign[heard], starts[heard]))))
+        history.append(Batch(now, tuple(delivered)))
     return history
 
 
@@ -73,8 +73,8 @@ def deliveries(
     draw: st.DrawFn, batch: int, sequence: int, ends: bool, foreign: tuple[WriterRun | None, int]
 ) -> Delivery:
     partition = draw(st.sampled_from(PARTITIONS))
-    run, begun = foreign if partition == FOREIGN else (None, 0)
-    batch -= begun
+    run, start = foreign if partition == FOREIGN else (None, 0)
+    batch -= start
     named = partition.stream in ("mid", "foreign") and draw(st.integers(0, 7)) > 0
     task = draw(st.sampled_from(TASKS)) if named else None
     count = len(TASKS) if named else None

@@ -53,7 +53,7 @@ class Model:
 
     def nameless(self) -> list[int]:
         """All that the source or relay has said before its end."""
-        found: list[int] = []
+        watermarks: list[int] = []
         least, last, ended = EARLIEST, Position(-1, -1), False
         for _, message in self.heard:
             if message.task is not None or message.at <= last or ended:
@@ -62,8 +62,8 @@ class Model:
                 ended = True
             elif message.idle or message.timestamp >= least:
                 least, last = max(least, message.timestamp), message.at
-                found += [least] if least > EARLIEST else []
-        return found
+                watermarks += [least] if least > EARLIEST else []
+        return watermarks
 
     def producers(self) -> dict[str, tuple[int, int | None]]:
         """Task -> clock when it last said something new, its watermark (None: it has ended)."""

@@ -38,24 +38,24 @@ def written(store: Store, changes: dict[bytes, bytes | None]) -> Store:
 
 @given(histories(), any_inputs, st.data())
 def test_a_task_that_is_stored_and_restored_anywhere_lives_on_as_if_it_had_not_been(
-    history: list[Batch], given: ControlInputs, data: st.DataObject
+    history: list[Batch], control_inputs: ControlInputs, data: st.DataObject
 ) -> None:
-    whole = resumed = Bookkeeping.started(given, 0)
+    whole = resumed = Bookkeeping.started(control_inputs, 0)
     store = written({}, resumed.entries())
     for batch in history:
         whole = whole.batch(batch.deliveries, batch.now)
         after = resumed.batch(batch.deliveries, batch.now)
         store = written(store, after.entries(resumed))
         assert store == written({}, after.entries()), "what changed must be all that changed"
-        resumed = Bookkeeping.restored(store, given, batch.now) if data.draw(st.booleans()) else after
+        resumed = Bookkeeping.restored(store, control_inputs, batch.now) if data.draw(st.booleans()) else after
         assert resumed == whole
 
 
 @given(histories(), any_inputs, st.data())
 def test_replays_change_nothing_wherever_they_come(
-    history: list[Batch], given: ControlInputs, data: st.DataObject
+    history: list[Batch], control_inputs: ControlInputs, data: st.DataObject
 ) -> None:
-    clean = replayed = Bookkeeping.started(given, 0)
+    clean = replayed = Bookkeeping.started(control_inputs, 0)
     before: list[Delivery] = []
     for batch in history:
         clean = clean.batch(batch.deliveries, batch.now)
@@ -69,8 +69,8 @@ def test_replays_change_nothing_wherever_they_come(
 
 
 @given(histories(), any_inputs)
-def test_watermarks_and_ends_agree_on_what_has_ended(history: list[Batch], given: ControlInputs) -> None:
-    state = lived(history, Bookkeeping.started(given, 0))
+def test_watermarks_and_ends_agree_on_what_has_ended(history: list[Batch], control_inputs: ControlInputs) -> None:
+    state = lived(history, Bookkeeping.started(control_inputs, 0))
     for partition in PARTITIONS:
         watermark = state.watermarks.partitions[partition]
         assert watermark.ended(state.watermarks.rule(partition)) == state.ends.partitions[partition].ended, partition
@@ -83,8 +83,8 @@ def test_a_batch_without_any_message_looks_at_the_clock_too() -> None:
 
 
 def test_only_partitions_that_changed_are_written() -> None:
-    given = inputs(idle_after=None)
-    state = Bookkeeping.started(given, 0)
+    control_inputs = inputs(idle_after=None)
+    state = Bookkeeping.started(control_inputs, 0)
     assert state.batch([], 5).entries(state) == {}
     assert list(state.batch([said(5, "a", 0)], 5).entries(state)) == [key_of("watermark", MID[0])]
 

@@ -38,8 +38,8 @@ def test_all_inputs_end_in_every_interleaving_with_replays_and_not_a_message_ear
         heard.update(batch)
         assert state.all_ended == (heard == set(EVERY_END))
         for partition in (*MID, SOURCE):
-            wanted = {end for end in EVERY_END if end.partition == partition}
-            assert state.partitions[partition].ended == (wanted <= heard)
+            ends = {end for end in EVERY_END if end.partition == partition}
+            assert state.partitions[partition].ended == (ends <= heard)
     assert state.all_ended
 
 

@@ -89,8 +89,8 @@ def test_nothing_holds_back_what_has_ended() -> None:
 
 
 @given(histories(), any_inputs, st.integers(0, 5_000))
-def test_what_is_blamed_stands_at_the_minimum(history: list[Batch], given: ControlInputs, later: int) -> None:
-    state = lived(history, Bookkeeping(fresh(given), Bookkeeping.started(given, 0).ends))
+def test_what_is_blamed_stands_at_the_minimum(history: list[Batch], control_inputs: ControlInputs, later: int) -> None:
+    state = lived(history, Bookkeeping(fresh(control_inputs), Bookkeeping.started(control_inputs, 0).ends))
     now = history[-1].now + later
     held = held_back_by(state.watermarks, now)
     running = [

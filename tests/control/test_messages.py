@@ -138,11 +138,13 @@ def test_an_unknown_type_byte_names_the_place_and_the_likely_causes(value: bytes
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "description"),
     [(b"\x03", "not nothing"), (b"\x03\x01", "not 01"), (b"\x03\0\0{}", "not 00 00"), (b"\x03\x03\xe8", "not 03 e8")],
 )
-def test_microseconds_that_no_row_has_are_refused_with_the_place(value: bytes, said: str) -> None:
-    with pytest.raises(ControlRecordError, match=f"1 to 999 microseconds follow, and {said}; likely causes") as refused:
+def test_microseconds_that_no_row_has_are_refused_with_the_place(value: bytes, description: str) -> None:
+    with pytest.raises(
+        ControlRecordError, match=f"1 to 999 microseconds follow, and {description}; likely causes"
+    ) as refused:
         decode(value, "clicks/3 at offset 17")
     assert str(refused.value).startswith("clicks/3 at offset 17 starts with type byte 3")
 

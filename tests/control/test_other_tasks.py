@@ -98,11 +98,11 @@ def test_where_the_plan_names_the_tasks_messages_do_not_change_that() -> None:
 def test_a_sender_says_again_where_it_stands_if_it_is_among_other_tasks(tasks: str) -> None:
     sender = ControlSender("between", "t", None).among(tasks_named(tuple("tuv")), RUN)
     sender, _ = sender.follow(SenderProgress(5, ended=True), range(2), 0)
-    same, others = (sender.among(tasks_named(tuple(names)), NEXT) for names in ("tuv", tasks))
+    same, changed = (sender.among(tasks_named(tuple(names)), NEXT) for names in ("tuv", tasks))
     assert same.follow(SenderProgress(5, ended=True), range(2), 1)[1] == ()
-    said = [one.message for one in others.follow(SenderProgress(5, ended=True), range(2), 1)[1]]
+    messages = [one.message for one in changed.follow(SenderProgress(5, ended=True), range(2), 1)[1]]
     count, digest = tasks_named(tuple(tasks))
-    assert said == [
+    assert messages == [
         WatermarkMessage(5, Position(1, 0), "t", count, NEXT, task_digest=digest),
         EndOfStreamMessage("between", Position(1, 1), "t", count, NEXT, digest),
     ]
@@ -114,10 +114,10 @@ ATTEMPTS = ("tuv", "tu", "u", "uv", "tuv", "xyz")
 @st.composite
 def lives(draw: st.DrawFn) -> list[Delivery]:
     """What attempts with other tasks each say: each task where it stands at first, then further watermarks and ends."""
-    said, stands, ended, batch = [], dict.fromkeys("tuvxyz", 0), set[str](), 0
+    history, stands, ended, batch = [], dict.fromkeys("tuvxyz", 0), set[str](), 0
     for attempt, tasks in enumerate(draw(st.lists(st.sampled_from(ATTEMPTS), min_size=1, max_size=4))):
         run, batch = RUN._replace(attempt=attempt), batch + 1
-        said += [
+        history += [
             end(task, tasks, run, batch) if task in ended else mark(stands[task], task, tasks, run, batch)
             for task in draw(st.permutations(tasks))
         ]
@@ -127,29 +127,29 @@ def lives(draw: st.DrawFn) -> list[Delivery]:
                 continue
             if draw(st.integers(0, 5)) == 0:
                 ended.add(task)
-                said.append(end(task, tasks, run, batch))
+                history.append(end(task, tasks, run, batch))
             else:
                 stands[task] += draw(st.integers(1, 9))
-                said.append(mark(stands[task], task, tasks, run, batch))
+                history.append(mark(stands[task], task, tasks, run, batch))
         if len(ended & set(tasks)) == len(tasks):
             break
-    return said
+    return history
 
 
 @given(lives(), st.data())
 def test_a_reader_stands_where_the_last_attempt_stands_wherever_its_batches_are_cut(
-    said: list[Delivery], data: st.DataObject
+    history: list[Delivery], data: st.DataObject
 ) -> None:
-    whole, parts, now = reader().batch(said, 1), reader(), 1
-    for one in said:
-        parts = parts.batch([one], 1)
+    whole, parts, now = reader().batch(history, 1), reader(), 1
+    for delivery in history:
+        parts = parts.batch([delivery], 1)
         if data.draw(st.booleans()):
             stored = {key: value for key, value in parts.entries().items() if value is not None}
             parts = Bookkeeping.restored(stored, INPUTS, now)
     assert parts.ends == whole.ends
     assert whole.ends.all_ended or parts.watermarks.of(BETWEEN) == whole.watermarks.of(BETWEEN)
-    last, stands, over = said[-1].message, dict[str, int](), set[str]()
-    for _, message in said:
+    last, stands, over = history[-1].message, dict[str, int](), set[str]()
+    for _, message in history:
         if message.run != last.run:
             continue
         if isinstance(message, WatermarkMessage):

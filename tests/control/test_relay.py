@@ -128,10 +128,12 @@ def test_a_relay_looks_at_its_partition_alone_even_if_its_owner_reads_another_on
 
 
 @pytest.mark.parametrize(
-    ("producers", "partitions", "wanted"), [(64, 64, False), (65, 64, True), (10_000, 1, False), (5_000, 2, True)]
+    ("producers", "partitions", "relayed"), [(64, 64, False), (65, 64, True), (10_000, 1, False), (5_000, 2, True)]
 )
-def test_many_producers_of_many_partitions_speak_through_a_relay(producers: int, partitions: int, wanted: bool) -> None:
-    assert relays(producers, partitions) is wanted
+def test_many_producers_of_many_partitions_speak_through_a_relay(
+    producers: int, partitions: int, relayed: bool
+) -> None:
+    assert relays(producers, partitions) is relayed
 
 
 def test_the_aggregating_partition_is_the_same_everywhere_and_spread_by_name() -> None:

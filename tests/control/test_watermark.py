@@ -28,9 +28,9 @@ from tests.control.model import Model
 NEW = StreamPartition("mid", 2)
 
 
-def fresh(given: ControlInputs | None = None) -> Watermarks:
-    given = given or inputs()
-    return no_watermarks().tracking(given.partitions, given.producers, 0)
+def fresh(control_inputs: ControlInputs | None = None) -> Watermarks:
+    control_inputs = control_inputs or inputs()
+    return no_watermarks().tracking(control_inputs.partitions, control_inputs.producers, 0)
 
 
 def after(state: Watermarks, batch: Batch) -> Watermarks:
@@ -43,10 +43,10 @@ def at_least(now: int | None, before: int | None) -> bool:
 
 @given(histories(), any_inputs)
 def test_the_watermark_of_each_partition_is_what_the_rules_say_word_for_word(
-    history: list[Batch], given: ControlInputs
+    history: list[Batch], control_inputs: ControlInputs
 ) -> None:
-    state = fresh(given)
-    models = {partition: Model(given.producers.get(partition.stream, SOURCE_RULE)) for partition in PARTITIONS}
+    state = fresh(control_inputs)
+    models = {partition: Model(control_inputs.producers.get(partition.stream, SOURCE_RULE)) for partition in PARTITIONS}
     for batch in history:
         state = after(state, batch)
         for partition, model in models.items():
@@ -56,13 +56,15 @@ def test_the_watermark_of_each_partition_is_what_the_rules_say_word_for_word(
 
 @given(histories(), any_inputs, st.integers(0, 8), st.integers(0, 8))
 def test_no_watermark_ever_goes_back_through_growth_and_stops(
-    history: list[Batch], given: ControlInputs, growth: int, stop: int
+    history: list[Batch], control_inputs: ControlInputs, growth: int, stop: int
 ) -> None:
-    state, later = fresh(given), 0
+    state, later = fresh(control_inputs), 0
     for number, batch in enumerate(history):
         before = state
         if number == growth:
-            state = state.tracking([*PARTITIONS, NEW, StreamPartition("src", 1)], given.producers, batch.now + later)
+            state = state.tracking(
+                [*PARTITIONS, NEW, StreamPartition("src", 1)], control_inputs.producers, batch.now + later
+            )
         if number == stop:
             later = 10 * IDLE_AFTER
             state = state.resumed(batch.now + later)
@@ -73,9 +75,9 @@ def test_no_watermark_ever_goes_back_through_growth_and_stops(
 
 @given(histories(anew=False), any_inputs, st.randoms())
 def test_the_order_in_which_producers_are_heard_within_a_batch_does_not_matter(
-    history: list[Batch], given: ControlInputs, random: Random
+    history: list[Batch], control_inputs: ControlInputs, random: Random
 ) -> None:
-    in_order = shuffled = fresh(given)
+    in_order = shuffled = fresh(control_inputs)
     for batch in history:
         in_order = after(in_order, batch)
         shuffled = after(shuffled, Batch(batch.now, tuple(interleaved(batch.deliveries, random))))
@@ -84,8 +86,8 @@ def test_the_order_in_which_producers_are_heard_within_a_batch_does_not_matter(
 
 @given(histories(ends=False))
 def test_without_idleness_it_does_not_matter_where_batches_are_cut(history: list[Batch]) -> None:
-    given = inputs(idle_after=None)
-    by_batch = by_message = fresh(given)
+    control_inputs = inputs(idle_after=None)
+    by_batch = by_message = fresh(control_inputs)
     for batch in history:
         by_batch = after(by_batch, batch)
         for delivery in batch.deliveries:
@@ -98,13 +100,13 @@ def interleaved(deliveries: tuple[Delivery, ...], random: Random) -> list[Delive
     queues: dict[object, list[Delivery]] = {}
     for delivery in deliveries:
         queues.setdefault((delivery.partition, delivery.message.task), []).append(delivery)
-    found: list[Delivery] = []
+    merged: list[Delivery] = []
     while queues:
         key = random.choice(list(queues))
-        found.append(queues[key].pop(0))
+        merged.append(queues[key].pop(0))
         if not queues[key]:
             del queues[key]
-    return found
+    return merged
 
 
 def test_all_are_heard_before_any_is_weighed() -> None:

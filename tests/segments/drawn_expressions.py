@@ -115,12 +115,12 @@ def number(draw: random.Random, depth: int) -> str:
     """A number, mostly with digits behind the point."""
     if not depth:
         return draw.choice(("m", "m", *FRACTIONS, *SIZES, "7"))
-    one, other = number(draw, depth - 1), number(draw, depth - 1)
-    made = [f"({one}) {sign} ({other})" for sign in "+-*"]
-    made += [f"CAST({one} AS DECIMAL({draw.choice(('38,6', '30,4', '22, 3', '12,2'))}))", whole(draw, depth)]
-    made += [f"coalesce(m, {draw.choice(('m', '0.00'))})", f"CAST({one} AS {draw.choice(('BIGINT', 'INT'))})"]
-    made += [f"CASE WHEN {condition(draw, 0)} THEN m * {other} END"]
-    made += [f"CASE WHEN {condition(draw, 0)} THEN {one} ELSE NULL END", f"if({condition(draw, 0)}, NULL, {one})"]
+    left, right = number(draw, depth - 1), number(draw, depth - 1)
+    made = [f"({left}) {sign} ({right})" for sign in "+-*"]
+    made += [f"CAST({left} AS DECIMAL({draw.choice(('38,6', '30,4', '22, 3', '12,2'))}))", whole(draw, depth)]
+    made += [f"coalesce(m, {draw.choice(('m', '0.00'))})", f"CAST({left} AS {draw.choice(('BIGINT', 'INT'))})"]
+    made += [f"CASE WHEN {condition(draw, 0)} THEN m * {right} END"]
+    made += [f"CASE WHEN {condition(draw, 0)} THEN {left} ELSE NULL END", f"if({condition(draw, 0)}, NULL, {left})"]
     return draw.choice(made)
 
 
@@ -128,22 +128,22 @@ def words(draw: random.Random, depth: int) -> str:
     """A text, mostly computed."""
     if not depth:
         return draw.choice(("k", "url", "url", "'c'", "'channel_id'", "''"))
-    one, other = words(draw, depth - 1), words(draw, depth - 1)
+    left, right = words(draw, depth - 1), words(draw, depth - 1)
     made = [
-        f"replace({one}, '{draw.choice(('c', '/', 'channel', 'ä'))}', '{draw.choice(('', 'x', 'ää'))}')",
-        f"replace({one}, 'a')",
-        f"get(split({one}, '{draw.choice(('/', 'a', '//', '&'))}'), {draw.randrange(5)})",
-        f"regexp_extract({one}, '{draw.choice(PATTERNS)}', {draw.randrange(3)})",
-        f"regexp_extract({one}, '([a-z]+)')",
-        f"concat({one}, {other}, 'x')",
-        f"{one} || {other}",
-        f"coalesce({one}, {other})",
-        f"if({condition(draw, 1)}, {one}, {other})",
-        f"CASE WHEN {condition(draw, 1)} THEN {one} WHEN {condition(draw, 1)} THEN 'second' ELSE {other} END",
-        f"CASE lower({one}) WHEN 'apple' THEN '0' WHEN 'kelvin' THEN {other} END",
-        f"CASE WHEN {condition(draw, 0)} THEN NULL WHEN {condition(draw, 0)} THEN {one} ELSE {other} END",
-        f"if({condition(draw, 0)}, {one}, NULL)",
-        f"coalesce(NULL, {one}, {other})",
+        f"replace({left}, '{draw.choice(('c', '/', 'channel', 'ä'))}', '{draw.choice(('', 'x', 'ää'))}')",
+        f"replace({left}, 'a')",
+        f"get(split({left}, '{draw.choice(('/', 'a', '//', '&'))}'), {draw.randrange(5)})",
+        f"regexp_extract({left}, '{draw.choice(PATTERNS)}', {draw.randrange(3)})",
+        f"regexp_extract({left}, '([a-z]+)')",
+        f"concat({left}, {right}, 'x')",
+        f"{left} || {right}",
+        f"coalesce({left}, {right})",
+        f"if({condition(draw, 1)}, {left}, {right})",
+        f"CASE WHEN {condition(draw, 1)} THEN {left} WHEN {condition(draw, 1)} THEN 'second' ELSE {right} END",
+        f"CASE lower({left}) WHEN 'apple' THEN '0' WHEN 'kelvin' THEN {right} END",
+        f"CASE WHEN {condition(draw, 0)} THEN NULL WHEN {condition(draw, 0)} THEN {left} ELSE {right} END",
+        f"if({condition(draw, 0)}, {left}, NULL)",
+        f"coalesce(NULL, {left}, {right})",
         f"date_format(at, '{draw.choice(TIMES)}')",
         f"CAST({whole(draw, 1)} AS STRING)",
     ]
@@ -152,7 +152,7 @@ def words(draw: random.Random, depth: int) -> str:
 
 def computed(draw: random.Random) -> str:
     """A value of any kind."""
-    one, unit = words(draw, 2), draw.choice(("year", "month", "day", "hour", "minute", "second"))
+    phrase, unit = words(draw, 2), draw.choice(("year", "month", "day", "hour", "minute", "second"))
     made = [
         number(draw, 2),
         draw.choice((*NUMBERS, *WORDS, *FRACTIONS, "TRUE", "-7.25")),
@@ -160,18 +160,18 @@ def computed(draw: random.Random) -> str:
         f"CASE WHEN {condition(draw, 1)} THEN NULL WHEN f THEN struct(w, k).w END",
         draw.choice(("row.a", "ROW.A % 7", "row.`b c`", "row.in.d", "row.a + w % 5", "row IS NULL", "row.in IS NULL")),
         f"struct({', '.join(draw.sample(('w', 'V AS `x y`', 'k', 'm', 'at', 'row.a', 'f'), k=3))})",
-        one,
+        phrase,
         f"{number(draw, 1)} {draw.choice(('=', '<', '>=', '<>'))} {number(draw, 1)}",
         f"{number(draw, 1)} BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
-        f"length({one}) - length({words(draw, 1)})",
-        f"length({one}) * {unit}(at)",
-        f"CASE WHEN {unit}(at) BETWEEN 8 AND 18 THEN 'day' WHEN {unit}(at) <= 6 THEN 'night' ELSE {one} END",
-        f"{one} {draw.choice(('=', '<', '>'))} {words(draw, 1)}",
-        f"{one} {draw.choice(('', 'NOT '))}LIKE '{draw.choice(LIKE)}'",
-        f"lower({one}) IN ('apple', 'kelvin', 'i')",
-        f"lower({one}) {draw.choice(('=', '<>'))} 'kelvin'",
+        f"length({phrase}) - length({words(draw, 1)})",
+        f"length({phrase}) * {unit}(at)",
+        f"CASE WHEN {unit}(at) BETWEEN 8 AND 18 THEN 'day' WHEN {unit}(at) <= 6 THEN 'night' ELSE {phrase} END",
+        f"{phrase} {draw.choice(('=', '<', '>'))} {words(draw, 1)}",
+        f"{phrase} {draw.choice(('', 'NOT '))}LIKE '{draw.choice(LIKE)}'",
+        f"lower({phrase}) IN ('apple', 'kelvin', 'i')",
+        f"lower({phrase}) {draw.choice(('=', '<>'))} 'kelvin'",
         f"{number(draw, 1)} NOT BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
-        f"lower({one}) NOT IN ('apple', 'kelvin')",
+        f"lower({phrase}) NOT IN ('apple', 'kelvin')",
         f"coalesce(at, at) {draw.choice(('=', '<='))} at",
         f"unix_{draw.choice(('seconds', 'millis', 'micros'))}(at)",
         f"unix_seconds(at) - unix_seconds(at) % {draw.choice((1, 10, 86400))}",
@@ -185,7 +185,7 @@ def condition(draw: random.Random, depth: int) -> str:
         return f"({condition(draw, depth - 1)})"
 
     sign = draw.choice(("=", "<>", "!=", "<", "<=", ">", ">=", "=="))
-    some, words = ", ".join(draw.sample(NUMBERS, 3)), ", ".join(draw.sample(WORDS, 3))
+    numbers, words = ", ".join(draw.sample(NUMBERS, 3)), ", ".join(draw.sample(WORDS, 3))
     column, negated = draw.choice(["k", "v", "d", "f"]), draw.choice(("", "NOT "))
     made = [
         f"{whole(draw, 2)} {sign} {whole(draw, 2)}",
@@ -193,7 +193,7 @@ def condition(draw: random.Random, depth: int) -> str:
         draw.choice(("f", "g")),
         f"f {draw.choice(('=', '<>'))} g",
         f"{column} IS {negated}NULL",
-        f"{whole(draw, 1)} {negated}IN ({some})",
+        f"{whole(draw, 1)} {negated}IN ({numbers})",
         f"k {negated}IN ({words})",
         f"{whole(draw, 1)} {negated}BETWEEN {whole(draw, 1)} AND {whole(draw, 1)}",
     ]

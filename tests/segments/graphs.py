@@ -12,9 +12,9 @@ from holdfast_runtime.segments.graph import CompiledGraph
 from tests.planning.apps import app_of, step, stream
 
 
-def same(given: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:  # noqa: ARG001 - the protocol
+def same(columns: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:  # noqa: ARG001 - the protocol
     """A select that leaves the columns as they are, for tests that are about nothing but the graph."""
-    return given
+    return columns
 
 
 def read(name: str, schema: str = "k STRING, v BIGINT, ts TIMESTAMP", **fields: Any) -> dict[str, Any]:

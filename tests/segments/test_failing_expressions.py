@@ -65,8 +65,8 @@ def test_rows_that_a_select_cannot_compute_are_put_aside_with_the_column(spark: 
 def test_rows_that_a_filter_cannot_judge_are_put_aside_and_null_is_no_failure(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    kept = {"name": "kept", "from": ["given"], "filter": "a / b > 1 AND cast(text AS INT) > 0 AND a / b < 100"}
-    with TestDriver(app(kept | LETTERS, kept="out"), tmp_path, spark=spark) as driver:
+    filter_step = {"name": "kept", "from": ["given"], "filter": "a / b > 1 AND cast(text AS INT) > 0 AND a / b < 100"}
+    with TestDriver(app(filter_step | LETTERS, kept="out"), tmp_path, spark=spark) as driver:
         driver.feed("given", [*ROWS, {"k": "k", "a": None, "b": 1, "text": None, "numbers": None}])
         driver.run_until_idle()
         assert [one["text"] for one in driver.rows("out")] == ["1", "5"]
@@ -86,8 +86,8 @@ def test_a_row_fails_in_one_of_several_steps_and_goes_on_in_the_others(spark: Sp
         driver.run_until_idle()
         assert [one["n"] for one in driver.rows("out")] == [1, 3, 4]
         assert [one["text"] for one in driver.rows("other")] == ["1", "x", "4", "5"]
-        found = sorted((step, column) for step, column, _ in letters(driver))
-        assert found == [("numbers", "n"), ("ratios", "ratio"), ("small", None)]
+        failures = sorted((step, column) for step, column, _ in letters(driver))
+        assert failures == [("numbers", "n"), ("ratios", "ratio"), ("small", None)]
 
 
 def test_a_select_of_columns_alone_never_fails(spark: SparkSession, tmp_path: Path) -> None:
@@ -101,19 +101,19 @@ def test_a_select_of_columns_alone_never_fails(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("cast(text AS INT) AS number", r"step made: Spark SQL fails on a row in .*cast\(text AS INT\).*The value 'x'"),
         ("1 / (a - 1) AS ratio", r"step made: Spark SQL fails on a row in .*1 / \(a - 1\).*Division by zero"),
     ],
 )
 def test_without_dead_letters_the_message_names_step_expression_and_value(
-    spark: SparkSession, tmp_path: Path, text: str, said: str
+    spark: SparkSession, tmp_path: Path, text: str, message: str
 ) -> None:
     other = {"name": "whole", "from": ["given"], "select": ["a + b AS sum"]}
     steps = ({"name": "made", "from": ["given"], "select": ["k", text]}, other)
     with TestDriver(app(*steps, made="out", whole="other"), tmp_path, spark=spark) as driver:
         driver.feed("given", ROWS[:2])
-        with pytest.raises(UserActionError, match=said, check=has_code("ExpressionFailedError")) as raised:
+        with pytest.raises(UserActionError, match=message, check=has_code("ExpressionFailedError")) as raised:
             driver.run()
         assert "\n" not in str(raised.value)

@@ -23,8 +23,8 @@ APPS = sorted(EXAMPLES.glob("*/*.yaml"))
 @pytest.mark.parametrize("path", APPS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_what_is_foreseen_of_an_example_is_what_spark_finds(spark: SparkSession, path: Path) -> None:
     app = offline(app_of(path))
-    found = plan(app)
-    assert computes_in_spark(app.spec, found) == compile_graph(app.spec, found, select_schema(spark)).has_sql
+    app_plan = plan(app)
+    assert computes_in_spark(app.spec, app_plan) == compile_graph(app.spec, app_plan, select_schema(spark)).has_sql
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,20 @@ ITEMS = (
 @pytest.mark.parametrize("item", ITEMS)
 def test_no_select_of_a_valid_app_stops_it_before_there_is_a_jvm(spark: SparkSession, item: str) -> None:
     """Where the answer is that Spark computes nothing, Spark's own analysis must give the same."""
-    given = "k STRING, v BIGINT, ts TIMESTAMP, a ARRAY<STRUCT<x: INT>>, m MAP<STRING, INT>, i INTERVAL DAY TO SECOND, "
-    source = read("a", schema=f"{given}s STRUCT<p: INT, q: STRUCT<r: STRING>>", key=["k"])
+    columns = (
+        "k STRING, v BIGINT, ts TIMESTAMP, a ARRAY<STRUCT<x: INT>>, m MAP<STRING, INT>, i INTERVAL DAY TO SECOND, "
+    )
+    source = read("a", schema=f"{columns}s STRUCT<p: INT, q: STRUCT<r: STRING>>", key=["k"])
     steps = [
         step("x", "a", select=["k AS `the key`", "v AS amount", item]),
         step("y", "x", aggregate={"by": ["the key"], "compute": ["max(struct(amount, `the key`)) AS most"]}),
         step("z", "y", select=["most.amount AS amount", "`the key`"]),
     ]
     app = app_with([source, written()], [*steps, step("out-step", "z", to="out")])
-    found = plan(app)
-    assert found.valid, [problem.message for problem in found.problems]
-    foreseen = computes_in_spark(app.spec, found)
-    assert foreseen or not compile_graph(app.spec, found, select_schema(spark)).has_sql
+    app_plan = plan(app)
+    assert app_plan.valid, [problem.message for problem in app_plan.problems]
+    foreseen = computes_in_spark(app.spec, app_plan)
+    assert foreseen or not compile_graph(app.spec, app_plan, select_schema(spark)).has_sql
 
 
 GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP, g STRUCT<h: BIGINT>")

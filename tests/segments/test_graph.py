@@ -69,11 +69,11 @@ def test_a_select_of_columns_alone_takes_them_without_spark() -> None:
     (source, picked, _) = compiled([read("a"), written()], steps, ask).nodes
     assert picked.plain == tuple(map(PlainColumn, ("v", "k", "v", "ts")))
     assert picked.schema == pa.schema([source.schema.field("v").with_name("an odd name"), *source.schema])
-    given = pa.RecordBatch.from_pylist([{"k": "a", "v": 1}, {"k": "b", "v": None}], source.schema)
-    rows = TimedRows(given, pa.array([5, None], pa.int64()))
+    batch = pa.RecordBatch.from_pylist([{"k": "a", "v": 1}, {"k": "b", "v": None}], source.schema)
+    rows = TimedRows(batch, pa.array([5, None], pa.int64()))
     made = pick(rows, picked.plain, picked.schema)
     assert made.times == rows.times
-    assert made.rows.to_pylist() == [{"an odd name": row["v"], **row} for row in given.to_pylist()]
+    assert made.rows.to_pylist() == [{"an odd name": row["v"], **row} for row in batch.to_pylist()]
 
 
 def test_who_reads_a_written_step_reads_what_it_wrote() -> None:
@@ -92,16 +92,16 @@ def test_who_reads_a_repartition_starts_from_a_stream_of_its_name() -> None:
 
 
 def test_an_intermediate_stream_has_the_columns_that_really_flow_into_it() -> None:
-    told = pa.schema([("k", pa.string()), ("u", pa.int8())])
+    schema = pa.schema([("k", pa.string()), ("u", pa.int8())])
     steps = [
         step("s", "a", select=["k", "from_json(k, 'x INT') AS u"]),
         step("r", "s", repartition={"by": ["k"]}),
         step("x", "r", filter="u IS NOT NULL"),
         OUT,
     ]
-    graph = compiled([read("a"), written()], steps, lambda _, __: told)
+    graph = compiled([read("a"), written()], steps, lambda _, __: schema)
     assert {node.name: node.schema for node in graph.nodes if node.name != "a"} == dict.fromkeys(
-        ("s", "r", "x", "out-step"), told
+        ("s", "r", "x", "out-step"), schema
     )
 
 
@@ -183,24 +183,24 @@ def test_there_are_as_few_segments_as_possible(graph: CompiledGraph) -> None:
 
 @given(graphs())
 def test_what_travels_is_what_is_needed(graph: CompiledGraph) -> None:
-    here: set[int] = set()
+    available: set[int] = set()
     for level in range(graph.last + 1):
-        here |= {node.index for node in graph.sources if level == 0}
+        available |= {node.index for node in graph.sources if level == 0}
         used: set[int] = set()
         for node in graph.at(level):
-            assert here.issuperset(node.inputs)
+            assert available.issuperset(node.inputs)
             used |= set(node.inputs)
-            here.add(node.index)
+            available.add(node.index)
         crossing = {node.index for node in graph.crossing(level)}
-        assert crossing <= here
+        assert crossing <= available
         behind = {source for node in graph.nodes if node.level > level for source in node.inputs}
-        assert crossing == behind & here
+        assert crossing == behind & available
         sealed = {node.index for node in graph.sealed(level)}
         assert sealed == crossing - set(graph.layout(level).shape_of)
         if level % 2:
             assert all(node.index not in sealed and not sealed & set(node.inputs) for node in graph.at(level))
-        here = crossing
-    assert here == set()
+        available = crossing
+    assert available == set()
 
 
 @given(graphs())

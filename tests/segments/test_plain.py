@@ -38,13 +38,13 @@ def test_values_give_what_spark_gives_for_every_row(spark: SparkSession) -> None
 def check_like_spark(spark: SparkSession, rows: pa.RecordBatch, texts: list[str]) -> None:
     """Compare what expressions give, value by value, and their types."""
     frame = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1)
-    found = frame.select(*[expr(one).alias(f"c{at}") for at, one in enumerate(texts)]).toArrow()
+    from_spark = frame.select(*[expr(one).alias(f"c{at}") for at, one in enumerate(texts)]).toArrow()
     made = plain_select([f"{one} AS c{at}" for at, one in enumerate(texts)], plain_kinds(rows.schema))
     assert made is not None
-    assert keeps_kinds(made, found.schema)
-    mine = pick(TimedRows(rows, pa.nulls(ROWS, pa.int64())), made, found.schema).rows
-    for at, one in enumerate(texts):
-        assert mine.column(at).to_pylist() == found.column(at).to_pylist(), one
+    assert keeps_kinds(made, from_spark.schema)
+    picked = pick(TimedRows(rows, pa.nulls(ROWS, pa.int64())), made, from_spark.schema).rows
+    for at, text in enumerate(texts):
+        assert picked.column(at).to_pylist() == from_spark.column(at).to_pylist(), text
 
 
 def test_a_select_has_columns_as_they_are_and_computed_ones_in_the_types_of_spark(spark: SparkSession) -> None:
@@ -52,9 +52,9 @@ def test_a_select_has_columns_as_they_are_and_computed_ones_in_the_types_of_spar
     items = ["*", "w % 7 AS seventh", "v % 10000 AS key", "k = 'a' AS is_a", "d AS `half`"]
     made = plain_select(items, plain_kinds(rows.schema))
     assert made is not None
-    found = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1).selectExpr(*items).toArrow()
-    mine = pick(TimedRows(rows, pa.nulls(ROWS, pa.int64())), made, found.schema).rows
-    assert pa.Table.from_batches([mine]).equals(found.combine_chunks())
+    from_spark = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1).selectExpr(*items).toArrow()
+    picked = pick(TimedRows(rows, pa.nulls(ROWS, pa.int64())), made, from_spark.schema).rows
+    assert pa.Table.from_batches([picked]).equals(from_spark.combine_chunks())
 
 
 def test_times_beyond_the_years_that_arrow_knows_are_those_of_spark(spark: SparkSession) -> None:
@@ -69,9 +69,9 @@ def test_times_beyond_the_years_that_arrow_knows_are_those_of_spark(spark: Spark
     items += [f"date_format(at, '{text}') AS t{at}" for at, text in enumerate(TIMES)]
     made = plain_select(items, plain_kinds(rows.schema))
     assert made is not None
-    found = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1).selectExpr(*items).toArrow()
-    mine = pick(TimedRows(rows, pa.nulls(len(far), pa.int64())), made, found.schema).rows
-    assert pa.Table.from_batches([mine]).to_pydict() == found.to_pydict()
+    from_spark = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1).selectExpr(*items).toArrow()
+    picked = pick(TimedRows(rows, pa.nulls(len(far), pa.int64())), made, from_spark.schema).rows
+    assert pa.Table.from_batches([picked]).to_pydict() == from_spark.to_pydict()
 
 
 @pytest.mark.parametrize("item", ["NULL AS n", "1 + 1 AS n", "concat('a', 'b') AS n", "lower('A') AS n", "-(-1) AS n"])
@@ -84,9 +84,9 @@ def test_a_filter_keeps_times_and_origins_of_the_rows_that_stay() -> None:
     origin = RowOrigin(StreamPartition("a", 0), pa.array([10, 11, 12, 13]))
     condition = plain_filter("v % 2 = 0", plain_kinds(rows.schema))
     assert condition is not None
-    kept = sift(TimedRows(rows, pa.array([5, 6, 7, 8]), (origin,)), condition)
-    assert (kept.rows.to_pydict(), kept.times.to_pylist()) == ({"v": [2, 4]}, [6, 8])
-    assert [one.offsets.to_pylist() for one in kept.origins] == [[11, 13]]
+    sifted = sift(TimedRows(rows, pa.array([5, 6, 7, 8]), (origin,)), condition)
+    assert (sifted.rows.to_pydict(), sifted.times.to_pylist()) == ({"v": [2, 4]}, [6, 8])
+    assert [one.offsets.to_pylist() for one in sifted.origins] == [[11, 13]]
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,9 @@ def written(call: AggregateCall) -> str:
 
 def computed(rows: DataFrame, parts: Aggregation) -> DataFrame:
     """What the parts give one after the other, with Spark in the place of the step."""
-    given = rows.selectExpr(*parts.before) if parts.before else rows
+    frame = rows.selectExpr(*parts.before) if parts.before else rows
     calls = [f"{written(call)} AS `{name}`" for call, name in zip(parts.calls, parts.results, strict=True)]
-    results = rows.sparkSession.sql(f"SELECT k, {', '.join(calls)} FROM {{given}} GROUP BY k ORDER BY k", given=given)  # noqa: S608
+    results = rows.sparkSession.sql(f"SELECT k, {', '.join(calls)} FROM {{given}} GROUP BY k ORDER BY k", given=frame)  # noqa: S608
     return results.selectExpr(*parts.after) if parts.after else results
 
 

@@ -160,7 +160,7 @@ def test_an_expression_sees_only_rows_that_reached_its_step(
 ) -> None:
     chain = [step(f"x{at}", "in" if not at else f"x{at - 1}", **verb) for at, verb in enumerate(verbs)]
     end = f"x{len(verbs) - 1}"
-    others = {
+    beside = {
         "alone": [],
         "beside another node": [step("y", "other", filter="b IS NULL")],
         "beside a branch": [step("y", "in", filter="b = 0"), step("z", "x0", select=["1 AS one"])],
@@ -168,7 +168,7 @@ def test_an_expression_sees_only_rows_that_reached_its_step(
     }[shape]
     sources = ["in", "other"] if shape == "beside another node" else ["in"]
     rows = [row(b=0, arr=[8]), row(b=2, s="5", arr=[8, 9]), row(b=None, s="no", arr=None)]
-    out = run(spark, [*chain, *others], *rows, sources=sources)
+    out = run(spark, [*chain, *beside], *rows, sources=sources)
     if shape == "in a diamond":
         assert sorted(map(repr, values(out["y"]))) == sorted(map(repr, expected * 2))
     else:
@@ -315,13 +315,15 @@ def plainly(spark: SparkSession, graph: CompiledGraph, path: list[int], rows: Ca
     table = pa.Table.from_pylist([one | {"the time": time} for time, one in rows], columns)
     frame = spark.createDataFrame(table).coalesce(1)
     for at in path[1:]:
-        one = graph.nodes[at].step
-        assert one is not None
-        if one.filter is not None:
-            frame = frame.filter(one.filter)
-        elif one.select is not None:
-            frame = frame.selectExpr(*one.select, *([] if any("*" in text for text in one.select) else ["`the time`"]))
-        elif one.merge is not None:
+        app_step = graph.nodes[at].step
+        assert app_step is not None
+        if app_step.filter is not None:
+            frame = frame.filter(app_step.filter)
+        elif app_step.select is not None:
+            frame = frame.selectExpr(
+                *app_step.select, *([] if any("*" in text for text in app_step.select) else ["`the time`"])
+            )
+        elif app_step.merge is not None:
             frame = frame.selectExpr(*(f"`{name}`" for name in graph.nodes[at].schema.names), "`the time`")
         # Spark may not look through: each step gets what the one before it gave.
         frame = frame.localCheckpoint()
@@ -354,11 +356,11 @@ def test_a_segment_gives_what_plain_spark_gives_step_by_step(spark: SparkSession
         return  # a row the user's own expression fails on
     came = through(graph, union(spark, graph, tasks))
     for (task, name), came_by in expected.items():
-        found = came[task].get(name, [])
+        segment_rows = came[task].get(name, [])
         every = [one for way in came_by for one in way]
-        assert sorted(map(repr, found)) == sorted(map(repr, every))
+        assert sorted(map(repr, segment_rows)) == sorted(map(repr, every))
         if len(came_by) == 1:
-            assert found == every
+            assert segment_rows == every
         for way in came_by:
             times = [at for at, _ in way]
             assert times == sorted(times)

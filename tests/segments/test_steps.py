@@ -66,9 +66,9 @@ def test_a_table_is_as_good_as_a_batch(count: int) -> None:
 
 def test_a_time_that_no_step_can_use_is_refused_by_column() -> None:
     columns = schema("e STRUCT<at: TIMESTAMP>")
-    given = pa.array([{"at": 1_700_000_000_000_000_000}], columns.field("e").type)
+    column = pa.array([{"at": 1_700_000_000_000_000_000}], columns.field("e").type)
     with pytest.raises(FunctionResultError, match=r"gave a time outside of the years 1 to 9999 in column e.at"):
-        apply(step(lambda _: pa.record_batch({"e": given}), columns), rows(1))
+        apply(step(lambda _: pa.record_batch({"e": column}), columns), rows(1))
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_a_failing_function_is_told_with_the_lines_where() -> None:
 
 def test_rows_get_the_event_time_their_function_keeps_however_many_there_are() -> None:
     columns = schema("k STRING, ts TIMESTAMP")
-    given = pa.RecordBatch.from_pydict(
+    rows_in = pa.RecordBatch.from_pydict(
         {"k": ["a", "b", "c"], "ts": pa.array([3000, 1000, 2000], columns.field(1).type)}
     )
     function = UserFunction("x", "ads.demo:f", lambda batch: batch.take(pa.array([2, 0])), columns, event_time="ts")
-    assert apply(function, TimedRows(given, pa.array([3000, 1001, 2000]))).times.to_pylist() == [2000, 3000]
+    assert apply(function, TimedRows(rows_in, pa.array([3000, 1001, 2000]))).times.to_pylist() == [2000, 3000]
 
 
 def test_merged_rows_come_in_the_order_of_the_inputs() -> None:

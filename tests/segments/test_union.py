@@ -69,12 +69,12 @@ def test_nodes_with_equal_columns_share_one_column_of_the_union() -> None:
 def test_what_is_packed_comes_out_in_order() -> None:
     batches = [LAYOUT.pack(0, 3, narrow(1, None, 3)), LAYOUT.pack_note(0, b"x"), LAYOUT.pack(0, 4, wide(2))]
     out = [piece for batch in batches for piece in LAYOUT.unpack(batch)]
-    rows, note, others = out
+    rows, note, wide_rows = out
     assert isinstance(rows, NodeRows)
-    assert isinstance(others, NodeRows)
+    assert isinstance(wide_rows, NodeRows)
     assert (rows.task, rows.node, plain(rows.rows)) == (0, 3, plain(narrow(1, None, 3)))
     assert note == PackedNote(0, b"x")
-    assert (others.node, plain(others.rows)) == (4, plain(wide(2)))
+    assert (wide_rows.node, plain(wide_rows.rows)) == (4, plain(wide(2)))
 
 
 def test_rows_have_the_columns_of_their_node_exactly() -> None:
@@ -145,12 +145,12 @@ def packed(draw: st.DrawFn) -> tuple[list[pa.RecordBatch], dict[int, dict[int, l
                 batches.append(LAYOUT.pack_note(task, b"%d" % number))
                 notes[task].append(b"%d" % number)
                 continue
-            some = (
+            timed_rows = (
                 wide(draw(st.integers(0, 3))) if node == 4 else narrow(*draw(st.lists(st.integers(0, 9), max_size=4)))
             )
-            batches.append(LAYOUT.pack(task, node, some))
-            if some.count:
-                rows[task].setdefault(node, []).append(some)
+            batches.append(LAYOUT.pack(task, node, timed_rows))
+            if timed_rows.count:
+                rows[task].setdefault(node, []).append(timed_rows)
     return batches, rows, notes
 
 
@@ -189,8 +189,8 @@ def test_spark_hands_back_what_it_was_given(spark: SparkSession) -> None:
     def last(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pickle  # noqa: PLC0415 - travels to a worker
 
-        for told in layout.gathered(batches):
-            yield pa.RecordBatch.from_pydict({"told": [pickle.dumps(told)]})
+        for gathered in layout.gathered(batches):
+            yield pa.RecordBatch.from_pydict({"told": [pickle.dumps(gathered)]})
 
     frame = spark.range(1).coalesce(1).mapInArrow(first, layout.spark_schema).mapInArrow(last, "told BINARY")
     import pickle  # noqa: PLC0415 - as above

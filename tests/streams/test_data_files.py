@@ -23,13 +23,13 @@ def at(folder: Path, kind: str, schema: pa.Schema = SCHEMA) -> DataFiles:
 
 def rows(data: DataFiles) -> list[dict[str, Any]]:
     read: list[int] = []
-    found = [row for batch in data.rows(data.there(), read.append) for row in batch.to_pylist()]
-    assert not found or sum(read) > 0, "how much is read is told"
-    return found
+    rows_read = [row for batch in data.rows(data.there(), read.append) for row in batch.to_pylist()]
+    assert not rows_read or sum(read) > 0, "how much is read is told"
+    return rows_read
 
 
 def test_parquet_is_read_by_the_names_of_columns(tmp_path: Path) -> None:
-    given = pa.table(
+    table = pa.table(
         {
             "AT": pa.array([1, None], pa.timestamp("ns", "UTC")),
             "other": ["x", "y"],
@@ -37,20 +37,20 @@ def test_parquet_is_read_by_the_names_of_columns(tmp_path: Path) -> None:
             "sku": ["a", "b"],
         }
     )
-    pq.write_table(given, tmp_path / "a.parquet", row_group_size=1)
-    found = rows(at(tmp_path, "parquet"))
-    assert [(row["sku"], row["price"]) for row in found] == [("a", 1), ("b", 2)]
-    assert found[0]["at"] is not None
-    assert found[1]["at"] is None
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=1)
+    read_rows = rows(at(tmp_path, "parquet"))
+    assert [(row["sku"], row["price"]) for row in read_rows] == [("a", 1), ("b", 2)]
+    assert read_rows[0]["at"] is not None
+    assert read_rows[1]["at"] is None
 
 
 def test_csv_has_names_first_and_nulls_where_nothing_stands(tmp_path: Path) -> None:
     text = 'price,sku,at\n1,a,2026-01-01 00:00:00\n,"b,c",2026-01-01T01:00:00+01:00\n3,,\n'
     (tmp_path / "a.csv").write_text(text)
-    found = rows(at(tmp_path, "csv"))
-    assert [(row["sku"], row["price"]) for row in found] == [("a", 1), ("b,c", None), (None, 3)]
-    assert found[0]["at"] == found[1]["at"], "a time without a zone is in UTC"
-    assert found[2]["at"] is None
+    read_rows = rows(at(tmp_path, "csv"))
+    assert [(row["sku"], row["price"]) for row in read_rows] == [("a", 1), ("b,c", None), (None, 3)]
+    assert read_rows[0]["at"] == read_rows[1]["at"], "a time without a zone is in UTC"
+    assert read_rows[2]["at"] is None
 
 
 def test_json_has_an_object_a_line(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_long_file_keeps_its_lines_whole(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(
         "".join(f'{{"sku": "sku-{n}", "price": {n}, "note": "{"x" * 40}"}}\n' for n in range(many))
     )
-    found = rows(at(tmp_path, "json"))
-    assert [row["price"] for row in found] == list(range(many))
+    read_rows = rows(at(tmp_path, "json"))
+    assert [row["price"] for row in read_rows] == list(range(many))
 
 
 def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ NOON = datetime(2026, 1, 2, 12, 0, 0, 5000, tzinfo=UTC)
 
 
 def keys(columns: dict[str, pa.Array], *names: str) -> list[bytes | None]:
-    found: list[bytes | None] = key_bytes(pa.RecordBatch.from_pydict(columns), names).to_pylist()
-    return found
+    encoded: list[bytes | None] = key_bytes(pa.RecordBatch.from_pydict(columns), names).to_pylist()
+    return encoded
 
 
 @pytest.mark.parametrize(
@@ -95,16 +95,16 @@ def one_by_one(value: Any) -> Any:
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(kind) for kind, _ in KINDS])
 def test_keys_of_a_batch_are_the_bytes_of_each_value_alone(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
     @given(st.lists(st.none() | values, max_size=8), st.integers(0, 2))
-    def agrees(some: list[Any], start: int) -> None:
-        column = pa.array([None] * start + some, kind).slice(start)
+    def agrees(drawn: list[Any], start: int) -> None:
+        column = pa.array([None] * start + drawn, kind).slice(start)
         texts = [
             json.dumps([one_by_one(value), 1], separators=(",", ":"), ensure_ascii=False).encode()
             for value in column.to_pylist()
         ]
         assert keys({"k": column, "n": pa.array([1] * len(column), pa.int64())}, "k", "n") == texts
         if column.type not in (pa.string(), pa.large_string(), pa.binary()):
-            alone = [None if text == b"[null,1]" else text[1:-3] for text in texts]
-            assert keys({"k": column}, "k") == alone
+            single_keys = [None if text == b"[null,1]" else text[1:-3] for text in texts]
+            assert keys({"k": column}, "k") == single_keys
 
     agrees()
 

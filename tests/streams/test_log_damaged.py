@@ -66,9 +66,9 @@ def zeroed(draw: random.Random, content: bytes) -> bytes:
 
 
 def exchanged(draw: random.Random, content: bytes) -> bytes:
-    one, other = sorted(draw.sample(range(2, len(content) // 4096), 2))
+    first, second = sorted(draw.sample(range(2, len(content) // 4096), 2))
     pages = [content[at : at + 4096] for at in range(0, len(content), 4096)]
-    pages[one], pages[other] = pages[other], pages[one]
+    pages[first], pages[second] = pages[second], pages[first]
     return b"".join(pages)
 
 

@@ -28,8 +28,8 @@ PER_BATCH = 50
 def write_batches(folder: Path, task: str, until: int) -> None:
     """Go on behind the last batch found, as a restarted task does."""
     log = EmbeddedLog(folder, sync=False)
-    seen = log.written(HERE, "app/1", task)
-    for batch in range(0 if seen is None else seen.batch, until):  # the last one again, as after a crash
+    last = log.written(HERE, "app/1", task)
+    for batch in range(0 if last is None else last.batch, until):  # the last one again, as after a crash
         keys = [f"{task}:{batch}:{i}".encode() for i in range(PER_BATCH)]
         log.append(HERE, written_batch(keys, [b"x" * 100] * PER_BATCH, 0), marker(task, batch))
 
@@ -55,28 +55,28 @@ def batches_of(log: EmbeddedLog) -> dict[str, list[int]]:
     """Task -> the batches found, each of which must be whole, in one piece and in order."""
     end = log.bounds("s")[HERE].end
     keys = [key.decode().split(":") for key in log.fetch(OffsetRange(HERE, 0, end)).column("key").to_pylist()]
-    found: dict[str, list[int]] = {}
+    batches: dict[str, list[int]] = {}
     assert len(keys) % PER_BATCH == 0
     for at in range(0, len(keys), PER_BATCH):
         task, batch, _ = keys[at]
         assert keys[at : at + PER_BATCH] == [[task, batch, str(i)] for i in range(PER_BATCH)]
-        found.setdefault(task, []).append(int(batch))
-    return found
+        batches.setdefault(task, []).append(int(batch))
+    return batches
 
 
 def test_many_processes_append_and_read_at_once(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("s", 1, now=0)
     writers = [start(tmp_path / "log", task, 200) for task in "abc"]
-    seen = OffsetBounds(0, 0)
+    bounds = OffsetBounds(0, 0)
     end = time.monotonic() + DEADLINE
     while any(writer.is_alive() for writer in writers):
         assert time.monotonic() < end
         now = log.bounds("s")[HERE]
-        assert now >= seen
+        assert now >= bounds
         assert now.end % PER_BATCH == 0
-        fetched = log.fetch(OffsetRange(HERE, seen.end, now.end))
-        assert fetched.num_rows == now.end - seen.end
-        seen = now
+        fetched = log.fetch(OffsetRange(HERE, bounds.end, now.end))
+        assert fetched.num_rows == now.end - bounds.end
+        bounds = now
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
     assert batches_of(log) == {task: list(range(200)) for task in "abc"}
 
@@ -118,18 +118,18 @@ def test_a_writer_killed_before_it_told_the_others_of_its_commit_keeps_nobody_ou
 def _die_with_an_older_transaction_told(partition: Path) -> None:
     """Leave what a kill leaves between a commit's meta page and the lock file, from which readers take their number."""
     env = lmdb.open(str(partition), create=False)
-    told = env.info()["last_txnid"]
+    transaction = env.info()["last_txnid"]
     with (partition / "lock.mdb").open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
-        at = [at for at in range(0, 128, 8) if _NUMBER.unpack_from(content, at) == (told,)]
+        at = [at for at in range(0, 128, 8) if _NUMBER.unpack_from(content, at) == (transaction,)]
         held = env.begin(write=True)
         assert held
-        _NUMBER.pack_into(content, at[0], told - 1)
+        _NUMBER.pack_into(content, at[0], transaction - 1)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _last_written(folder: Path) -> int | None:
-    seen = EmbeddedLog(folder, sync=False).written(HERE, "app/1", "a")
-    return None if seen is None else seen.batch
+    last = EmbeddedLog(folder, sync=False).written(HERE, "app/1", "a")
+    return None if last is None else last.batch
 
 
 def test_processes_that_create_one_stream_at_once_agree(tmp_path: Path) -> None:

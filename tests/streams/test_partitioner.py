@@ -88,12 +88,12 @@ def test_every_key_has_its_place_and_nulls_take_turns(keys: list[bytes | None], 
 def test_split_keeps_every_record_in_order(keys: list[bytes | None], count: int) -> None:
     records = written_batch(keys, [b"%d" % i for i in range(len(keys))], 0)
     places = place(records.column("key"), count)
-    found = {partition: part.column("value").to_pylist() for partition, part in split(records, places)}
+    parts = {partition: part.column("value").to_pylist() for partition, part in split(records, places)}
     expected: dict[int, list[bytes]] = {}
     for i, partition in enumerate(places.tolist()):
         expected.setdefault(partition, []).append(b"%d" % i)
-    assert found == expected
-    assert list(found) == sorted(found)
+    assert parts == expected
+    assert list(parts) == sorted(parts)
 
 
 @given(some_keys, st.integers(1, 24), st.sampled_from(["murmur2", "crc32"]))

@@ -29,5 +29,5 @@ spec:
 def test_event_times_arrive_as_they_left_where_nothing_else_tells_them() -> None:
     app = app_of(APP)
     declared = {stream.name: stream for stream in app.spec.streams}
-    found = {one.name: is_timed(one, declared.get(one.name)) for one in plan(app, PlanningFacts()).streams}
-    assert found == {"orders": False, "kept": True, "dated": False, "moved": True, "shared": True, "out": False}
+    timed = {one.name: is_timed(one, declared.get(one.name)) for one in plan(app, PlanningFacts()).streams}
+    assert timed == {"orders": False, "kept": True, "dated": False, "moved": True, "shared": True, "out": False}

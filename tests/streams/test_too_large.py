@@ -27,8 +27,8 @@ def rows() -> pa.RecordBatch:
 
 
 def records() -> pa.RecordBatch:
-    one = pa.array([0], pa.int64())
-    return pa.RecordBatch.from_arrays([one, pa.nulls(1, pa.binary()), huge(pa.binary()), one], schema=FETCHED)
+    zero = pa.array([0], pa.int64())
+    return pa.RecordBatch.from_arrays([zero, pa.nulls(1, pa.binary()), huge(pa.binary()), zero], schema=FETCHED)
 
 
 def merged() -> object:
