@@ -25,10 +25,10 @@ def doubles(root: Path = ROOT) -> dict[str, list[str]]:
 
 def main() -> int:
     """Say which, and that one of them needs another name."""
-    found = doubles()
-    for name, places in found.items():
+    repeated = doubles()
+    for name, places in repeated.items():
         print(f"{name} is defined in {' and in '.join(places)}: give one a name of its own", file=sys.stderr)  # noqa: T201
-    return 1 if found else 0
+    return 1 if repeated else 0
 
 
 if __name__ == "__main__":

@@ -43,15 +43,15 @@ class ForkedProcess:
     """Runs a function to its end; what it writes to its standard output is read here."""
 
     def __init__(self, run: Callable[..., None], *arguments: Any, environment: Mapping[str, str] | None = None) -> None:
-        here, there = FORKS.Pipe(duplex=False)
-        fcntl.fcntl(there.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        reader, writer = FORKS.Pipe(duplex=False)
+        fcntl.fcntl(writer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
         self._process = FORKS.Process(
-            target=_speaking, args=(there, {**os.environ, **(environment or {})}, run, *arguments)
+            target=_speaking, args=(writer, {**os.environ, **(environment or {})}, run, *arguments)
         )
         self._process.start()
-        there.close()  # only the process can write, so its end is the end of what can be read
-        self.stdout = io.TextIOWrapper(os.fdopen(os.dup(here.fileno()), "rb"))
-        here.close()
+        writer.close()  # only the process can write, so its end is the end of what can be read
+        self.stdout = io.TextIOWrapper(os.fdopen(os.dup(reader.fileno()), "rb"))
+        reader.close()
 
     @property
     def pid(self) -> int:

@@ -39,8 +39,8 @@ class LaneScheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no typ
     def _assign_work_unit(self, node: WorkerController) -> None:
         waiting = Counter(map(lane_of, self.workqueue))
         if node not in self._lanes or not waiting[self._lanes[node]]:
-            taken = Counter(self._lanes.values())
-            self._lanes[node] = min(waiting, key=lambda lane: (taken[lane], -waiting[lane]))
+            nodes_in = Counter(self._lanes.values())
+            self._lanes[node] = min(waiting, key=lambda lane: (nodes_in[lane], -waiting[lane]))
         files = [file for file in self.workqueue if lane_of(file) == self._lanes[node]]
         self.workqueue.move_to_end(min(files, key=_rank), last=False)
         super()._assign_work_unit(node)

@@ -27,14 +27,14 @@ def why_real(item: pytest.Item) -> str | None:
     return None if path is None else " -> ".join(path)
 
 
-def _path_to_start(thing: object, seen: set[int]) -> list[str] | None:
+def _path_to_start(thing: object, visited: set[int]) -> list[str] | None:
     """Return the names that lead from a thing to what starts something."""
     if thing in _STARTERS or type(thing).__module__.startswith("multiprocessing"):
         return [_name(thing)]
-    if id(thing) in seen:
+    if id(thing) in visited:
         return None
-    seen.add(id(thing))
-    path = next(filter(None, (_path_to_start(one, seen) for one in _reached(thing))), None)
+    visited.add(id(thing))
+    path = next(filter(None, (_path_to_start(one, visited) for one in _reached(thing))), None)
     return None if path is None else [_name(thing), *path]
 
 
@@ -71,9 +71,9 @@ def _named(thing: object, code: types.CodeType) -> Iterator[object]:
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
     yield code
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
-            yield from _codes(one)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
 
 
 def _of_tests(thing: object) -> bool:

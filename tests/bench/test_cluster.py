@@ -35,9 +35,9 @@ def test_a_mark_has_a_key_that_belongs_into_its_partition(partition: int) -> Non
 @pytest.fixture
 def number() -> Any:
     """The function that runs on the cluster."""
-    there: dict[str, Any] = {}
-    exec(CODE, there)  # noqa: S102 - ours
-    return there["number"]
+    namespace: dict[str, Any] = {}
+    exec(CODE, namespace)  # noqa: S102 - ours
+    return namespace["number"]
 
 
 def test_rows_are_numbered_and_keys_that_fill_the_state_write_nothing(number: Any) -> None:
@@ -69,8 +69,8 @@ def test_the_driver_of_stock_spark_is_given_every_setting_and_is_replaced_before
     made = deployment("team", "runtime:1", {"rows": "a topic"})
     (container,) = made["spec"]["template"]["spec"]["containers"]
     words = container["args"]
-    given = [one for flag, one in pairwise(words) if flag == "--conf"]
-    assert given == [f"{name}={value}" for name, value in settings("team", "runtime:1").items()]
+    conf = [one for flag, one in pairwise(words) if flag == "--conf"]
+    assert conf == [f"{name}={value}" for name, value in settings("team", "runtime:1").items()]
     assert json.loads(words[-1]) == {"rows": "a topic"}
     # A StatefulSet would wait for a pod on a lost node for ever.
     assert made["kind"] == "Deployment"
@@ -79,8 +79,8 @@ def test_the_driver_of_stock_spark_is_given_every_setting_and_is_replaced_before
 
 
 def test_a_table_has_medians_all_runs_and_what_was_noted() -> None:
-    found = {"Holdfast": [Taken(9.0), Taken(12.04), Taken(10.0)], "stock Spark": [Taken(30, {"doubled": "5"})]}
-    lines = table("node", "power off", found, _ASKED).splitlines()
+    measurements = {"Holdfast": [Taken(9.0), Taken(12.04), Taken(10.0)], "stock Spark": [Taken(30, {"doubled": "5"})]}
+    lines = table("node", "power off", measurements, _ASKED).splitlines()
     assert f"after {LOST_AFTER} s" in lines[1]
     assert lines[3].split() == ["Holdfast", "10.0", "9.0", "12.0", "10.0"]
     assert lines[-1].strip() == "doubled: 5"
@@ -88,8 +88,8 @@ def test_a_table_has_medians_all_runs_and_what_was_noted() -> None:
 
 def test_locality_is_told_as_sums_over_all_restarts() -> None:
     kinds = ("driver", "executor", "driver")
-    taken = [Taken(5, {"killed": kind, "tasks": "5", "back": "5", "restored": "0"}) for kind in kinds]
-    text = table("locality", "restarts", {"Holdfast": taken}, _ASKED)
+    restarts = [Taken(5, {"killed": kind, "tasks": "5", "back": "5", "restored": "0"}) for kind in kinds]
+    text = table("locality", "restarts", {"Holdfast": restarts}, _ASKED)
     assert "15 of 15 tasks on the node they were on, 0 restored" in text
     assert "killed driver: 2 times, median 5.0 s" in text
 

@@ -34,14 +34,14 @@ def test_an_update_is_known_with_the_nth_bid_of_its_auction_and_day() -> None:
 def test_a_seller_is_known_when_both_the_person_and_the_first_auction_of_the_window_have_come() -> None:
     people = rows(id=[1, 2, 3], date_time=[at(1), at(9), at(12)])
     auctions = rows(seller=[1, 1, 2, 3], date_time=[at(5), at(6), at(2), at(25)])
-    found = pa.table({"id": [2, 1, 3], "starttime": [at(0), at(0), at(10)]})
+    answer = pa.table({"id": [2, 1, 3], "starttime": [at(0), at(0), at(10)]})
     # The third opened nothing in the window in which it came.
-    assert since("q8", found, {"person": people, "auction": auctions}).tolist() == [micros(9), micros(5), 0]
+    assert since("q8", answer, {"person": people, "auction": auctions}).tolist() == [micros(9), micros(5), 0]
 
 
 def test_a_bid_with_its_auction_is_known_when_the_later_of_both_has_come() -> None:
-    found = pa.table({"date_time": [at(3), at(4)], "auction_date_time": [at(1), at(8)]})
-    assert since("q20", found, {}).tolist() == [micros(3), micros(8)]
+    answer = pa.table({"date_time": [at(3), at(4)], "auction_date_time": [at(1), at(8)]})
+    assert since("q20", answer, {}).tolist() == [micros(3), micros(8)]
 
 
 def test_the_hottest_auction_is_known_when_its_window_ends() -> None:

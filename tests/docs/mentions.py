@@ -52,8 +52,8 @@ def pages() -> Iterator[Text]:
 def docstrings() -> Iterator[Text]:
     """Of all modules, classes, functions and fields."""
     for file in _sources():
-        for one in _docstrings(file):
-            yield Text(f"{file.relative_to(ROOT)}:{one.lineno}", str(one.value), file.parent, is_code=True)
+        for constant in _docstrings(file):
+            yield Text(f"{file.relative_to(ROOT)}:{constant.lineno}", str(constant.value), file.parent, is_code=True)
 
 
 @cache
@@ -67,12 +67,12 @@ def _docstrings(file: Path) -> tuple[ast.Constant, ...]:
 
 
 def _docstrings_in(body: Sequence[ast.stmt]) -> Iterator[ast.Constant]:
-    for one in body:
-        match one:
+    for statement in body:
+        match statement:
             case ast.Expr(value=ast.Constant(value=str()) as text):
                 yield text
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from _docstrings_in(one.body)
+                yield from _docstrings_in(statement.body)
 
 
 def mentioned_paths(text: str) -> Iterator[str]:
@@ -124,18 +124,20 @@ def missing_name(name: str) -> str | None:
 
 @cache
 def _names() -> frozenset[str]:
-    found = set(OF_OTHERS)
+    names = set(OF_OTHERS)
     for file in _sources():
-        found.update(file.relative_to(ROOT).with_suffix("").parts)
+        names.update(file.relative_to(ROOT).with_suffix("").parts)
         lines = file.read_text(encoding="utf-8").splitlines()
-        for one in _docstrings(file):
-            lines[one.lineno - 1 : one.end_lineno] = [""] * ((one.end_lineno or one.lineno) - one.lineno + 1)
-        found.update(*(_WORD.findall(line.partition("  # ")[0]) for line in lines if not line.lstrip().startswith("#")))
+        for docstring in _docstrings(file):
+            lines[docstring.lineno - 1 : docstring.end_lineno] = [""] * (
+                (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+            )
+        names.update(*(_WORD.findall(line.partition("  # ")[0]) for line in lines if not line.lstrip().startswith("#")))
     for file in (ROOT / "pyproject.toml", ROOT / "Makefile", *(ROOT / "charts").rglob("*.yaml")):
-        found.update(_WORD.findall(file.read_text(encoding="utf-8")))
+        names.update(_WORD.findall(file.read_text(encoding="utf-8")))
     for file in (ROOT / "tests").rglob("*.py"):
-        found.update(re.findall(r"environ\S+\"(HOLDFAST_\w+)", file.read_text(encoding="utf-8")))
-    return frozenset(found)
+        names.update(re.findall(r"environ\S+\"(HOLDFAST_\w+)", file.read_text(encoding="utf-8")))
+    return frozenset(names)
 
 
 OF_OTHERS = frozenset(
@@ -174,8 +176,8 @@ def missing_command(line: str) -> str | None:
     if not module.startswith(("tests", "holdfast", "bench")):
         return None
     path = module.replace(".", "/")
-    found = not _files().isdisjoint({f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"})
-    return None if found else f"there is no module {module}"
+    exists = not _files().isdisjoint({f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"})
+    return None if exists else f"there is no module {module}"
 
 
 @cache
@@ -184,16 +186,16 @@ def _targets() -> frozenset[str]:
 
 
 def _missing_option(words: list[str]) -> str | None:
-    parser, said = _commands(), "holdfast"
+    parser, command = _commands(), "holdfast"
     for word in words:
         name = word.strip("[]().,;:'\"").split("=")[0].split("|")[0]
         commands = _subcommands(parser)
         if name.startswith("-") and not any(name in one._option_string_actions for one in (parser, *commands.values())):  # noqa: SLF001
-            return f"{said} has no option {name}"
+            return f"{command} has no option {name}"
         if commands and re.fullmatch(r"[a-z]+", name):
             if name not in commands:
-                return f"{said} has no command {name}"
-            parser, said = commands[name], f"{said} {name}"
+                return f"{command} has no command {name}"
+            parser, command = commands[name], f"{command} {name}"
     return None
 
 

@@ -22,9 +22,9 @@ _PROMPT = "$ "
 def shown(page: Path) -> dict[Block, str]:
     """Each console block of a page with the text it should have."""
     with TemporaryDirectory() as folder:
-        here = Path(folder)
-        (here / "examples").symlink_to(ROOT / "examples")
-        return dict(_shown(page, here))
+        scratch = Path(folder)
+        (scratch / "examples").symlink_to(ROOT / "examples")
+        return dict(_shown(page, scratch))
 
 
 def _shown(page: Path, folder: Path) -> Iterator[tuple[Block, str]]:

@@ -21,8 +21,8 @@ COST = re.compile(r"^- `(Live|Restart|NewRun|Forbidden)`: (.*?)[.;]", re.MULTILI
 
 def said_on(page: Path) -> dict[str, set[str]]:
     """Class -> fields, from the list of a page."""
-    found = COST.findall(page.read_text(encoding="utf-8"))
-    return {label: set(re.findall(r"`([A-Za-z]+)`", fields)) for label, fields in found}
+    costs = COST.findall(page.read_text(encoding="utf-8"))
+    return {label: set(re.findall(r"`([A-Za-z]+)`", fields)) for label, fields in costs}
 
 
 def by_class(fields: dict[str, FieldInfo]) -> dict[str, set[str]]:

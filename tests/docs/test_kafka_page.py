@@ -14,12 +14,12 @@ PAGE = ROOT / "docs" / "kafka.md"
 
 def test_the_avro_function_reads_records_behind_the_id_of_their_schema() -> None:
     (block,) = [block for block in blocks_of(PAGE) if "import fastavro" in block.text]
-    found: dict[str, Any] = {}
-    exec(compile(block.text, block.where, "exec"), found)  # noqa: S102 - our own page
+    namespace: dict[str, Any] = {}
+    exec(compile(block.text, block.where, "exec"), namespace)  # noqa: S102 - our own page
     rows = [{"id": 1, "customer": "Ada"}, {"id": -(2**40), "customer": "Žofie"}]
-    values = pa.array([written(row, found["SCHEMA"]) for row in rows], pa.binary())
-    given = pa.RecordBatch.from_arrays([values], ["value"])
-    assert found["decode"](given).to_pylist() == rows
+    values = pa.array([written(row, namespace["SCHEMA"]) for row in rows], pa.binary())
+    batch = pa.RecordBatch.from_arrays([values], ["value"])
+    assert namespace["decode"](batch).to_pylist() == rows
 
 
 def written(row: dict[str, Any], schema: Any) -> bytes:

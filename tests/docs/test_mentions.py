@@ -29,10 +29,10 @@ of_each_kind = pytest.mark.parametrize("kind", KINDS)
 
 def stale(text: Text) -> list[str]:
     """Why what a text mentions does not exist."""
-    found = [missing_path(path, text.folder) for path in mentioned_paths(text.text)]
-    found += [missing_command(command) for command in mentioned_commands(text.text)]
-    found += [missing_name(name) for name in mentioned_names(text.text) if text.is_code or of_the_product(name)]
-    return [f"{text.where}: {why}" for why in found if why is not None]
+    complaints = [missing_path(path, text.folder) for path in mentioned_paths(text.text)]
+    complaints += [missing_command(command) for command in mentioned_commands(text.text)]
+    complaints += [missing_name(name) for name in mentioned_names(text.text) if text.is_code or of_the_product(name)]
+    return [f"{text.where}: {why}" for why in complaints if why is not None]
 
 
 @of_each_kind
@@ -53,19 +53,19 @@ def test_what_commands_print_is_run_where_it_is_shown() -> None:
 
 
 def test_nothing_is_said_not_to_run_yet() -> None:
-    said = re.compile(r"do(es)? not run yet|runs? .{0,60} without\s+joins", re.DOTALL)
-    assert [text.where for text in pages() if said.search(text.text)] == []
+    pattern = re.compile(r"do(es)? not run yet|runs? .{0,60} without\s+joins", re.DOTALL)
+    assert [text.where for text in pages() if pattern.search(text.text)] == []
 
 
 def test_dependencies_are_in_the_extras_that_the_page_says() -> None:
     rows = re.findall(
         r"^\| ([\w-]+)[^|]* \| ([^|]+) \|", (ROOT / "docs/dependencies.md").read_text(encoding="utf-8"), re.MULTILINE
     )
-    said = {package: re.findall(r"`(\w+)`", users) for package, users in rows if "extra" in users}
-    assert len(said) > 8
+    users_by_package = {package: re.findall(r"`(\w+)`", users) for package, users in rows if "extra" in users}
+    assert len(users_by_package) > 8
     extras = {name: packages for name, packages in extras_of_the_product().items() if name != "dev"}
-    assert {package: {*names} for package, names in said.items()} == {
-        package: {name for name in extras if package in extras[name]} for package in said
+    assert {package: {*names} for package, names in users_by_package.items()} == {
+        package: {name for name in extras if package in extras[name]} for package in users_by_package
     }
 
 
@@ -94,8 +94,8 @@ def test_what_does_not_exist_is_found(text: str, why: str) -> None:
 
 
 def test_a_docstring_that_names_what_is_gone_is_found() -> None:
-    gone = Text("module", "Must not start a driver: `without_driver` does.", ROOT, is_code=True)
-    assert stale(gone) == ["module: nothing is called without_driver"]
+    docstring = Text("module", "Must not start a driver: `without_driver` does.", ROOT, is_code=True)
+    assert stale(docstring) == ["module: nothing is called without_driver"]
 
 
 def test_what_exists_is_not() -> None:

@@ -17,11 +17,11 @@ PAGE = ROOT / "docs" / "testing.md"
 
 def names() -> dict[str, Any]:
     """What the Python blocks of the page define, one after the other."""
-    found: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     for block in blocks_of(PAGE):
         if block.language == "python":
-            exec(compile(block.text, block.where, "exec"), found)  # noqa: S102 - our own page
-    return found
+            exec(compile(block.text, block.where, "exec"), namespace)  # noqa: S102 - our own page
+    return namespace
 
 
 FOUND = names()
@@ -47,8 +47,8 @@ def test_a_test_on_the_page_passes(name: str, tmp_path: Path, request: pytest.Fi
     test = FOUND[name]
     with contextlib.chdir(tmp_path):
         for values in tables_of(test):
-            wanted = set(inspect.signature(test).parameters) - values.keys()
-            test(**values, **{one: request.getfixturevalue(one) for one in wanted})
+            fixtures = set(inspect.signature(test).parameters) - values.keys()
+            test(**values, **{one: request.getfixturevalue(one) for one in fixtures})
 
 
 def tables_of(test: Any) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ def test_each_reason_has_a_heading_in_the_order_of_the_list_and_no_other_has_one
 
 @pytest.mark.parametrize("reason", Reason)
 def test_a_reason_is_told_with_its_sentence_where_to_look_and_what_to_do(reason: Reason) -> None:
-    told = ENTRIES[reason.value]
-    assert " ".join(told.split("- **", 1)[0].split()) == reason.sentence
+    text = ENTRIES[reason.value]
+    assert " ".join(text.split("- **", 1)[0].split()) == reason.sentence
     for part in ("- **Look:** ", "- **Do:** "):
-        assert told.count(part) == 1
+        assert text.count(part) == 1

@@ -68,8 +68,8 @@ def plays() -> Mapping[str, Rows]:
             "started": at(minute),
         }
 
-    found = [play(1, "ann", 0), play(2, "ann", 10), play(2, "ann", 10), play(3, "ann", 12, 5), play(4, "ann", 40)]
-    return {"plays": [*found, play(5, "bob", 5), play(6, "bob", 24)]}
+    ann_plays = [play(1, "ann", 0), play(2, "ann", 10), play(2, "ann", 10), play(3, "ann", 12, 5), play(4, "ann", 40)]
+    return {"plays": [*ann_plays, play(5, "bob", 5), play(6, "bob", 24)]}
 
 
 def card_payments() -> Mapping[str, Rows]:

@@ -25,7 +25,7 @@ class Expected:
     tasks: int
     made: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Intermediate stream -> its count and who decided it."""
-    given: Mapping[str, int] = field(default_factory=dict)
+    topic_counts: Mapping[str, int] = field(default_factory=dict)
     """Counts of Kafka topics, which the file does not say."""
     stateful: bool = True
 
@@ -36,7 +36,7 @@ EXPECTED = {
     "card-fraud": Expected(tasks=10),
     "clean-logs": Expected(tasks=8, stateful=False),
     "cold-chain": Expected(
-        tasks=24, made={"limits-everywhere": (1, "broadcast")}, given={"readings": 24, "limits": 1, "alarms": 6}
+        tasks=24, made={"limits-everywhere": (1, "broadcast")}, topic_counts={"readings": 24, "limits": 1, "alarms": 6}
     ),
     "listening-sessions": Expected(tasks=8),
     "page-totals": Expected(tasks=4, made={"by-page": (4, "config")}),
@@ -75,14 +75,14 @@ def test_every_example_is_listed() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_plans_without_problems_or_warnings(name: str) -> None:
-    result = plan(app_of(name), PlanningFacts(given=EXPECTED[name].given))
+    result = plan(app_of(name), PlanningFacts(given=EXPECTED[name].topic_counts))
     assert result.problems == ()
     assert result.warnings == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_has_the_tasks_and_counts_it_speaks_of(name: str) -> None:
-    result, expected = plan(app_of(name), PlanningFacts(given=EXPECTED[name].given)), EXPECTED[name]
+    result, expected = plan(app_of(name), PlanningFacts(given=EXPECTED[name].topic_counts)), EXPECTED[name]
     counts = {stream.name: stream.count for stream in result.streams if stream.role == "intermediate"}
     made = {name: (count.partitions, count.decided_by) for name, count in counts.items() if count is not None}
     assert made == dict(expected.made)
@@ -103,13 +103,13 @@ def test_the_code_of_an_example_compiles_and_has_the_functions_it_names(name: st
     app = app_of(name)
     images = (FOLDER / name).rglob("*/*.py")
     brought = {".".join(path.relative_to(FOLDER / name).with_suffix("").parts): path.read_text() for path in images}
-    there = {
+    functions = {
         f"{module}:{node.name}"
         for module, text in {**brought, **app.spec.runtime.code}.items()
         for node in ast.parse(text, filename=f"{name}/{module}.py").body
         if isinstance(node, ast.FunctionDef)
     }
-    assert functions_of(app) <= there
+    assert functions_of(app) <= functions
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -19,8 +19,8 @@ def spark() -> Iterator[SparkSession]:
 
 
 def fed(driver: TestDriver, rows: Mapping[str, Rows]) -> None:
-    for stream, some in rows.items():
-        driver.feed(stream, some)
+    for stream, stream_rows in rows.items():
+        driver.feed(stream, stream_rows)
     driver.run_until_idle()
 
 

@@ -26,11 +26,11 @@ BATCHES, EVENTS = 3, 7_000
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as found:
+    with duckdb.connect() as connection:
         for kind in KINDS:
-            found.register(kind, local(NEXMARK.rows(kind, range(BATCHES * EVENTS))))
-        found.register("side_input", side_input())
-        yield found
+            connection.register(kind, local(NEXMARK.rows(kind, range(BATCHES * EVENTS))))
+        connection.register("side_input", side_input())
+        yield connection
 
 
 def local(rows: pa.RecordBatch) -> pa.Table:
@@ -79,9 +79,9 @@ def test_a_query_gives_what_sql_gives(name: str, database: duckdb.DuckDBPyConnec
         assert driver.completed
         assert driver.late == 0
         rows = driver.rows("results")
-    found = database.execute(expected.sql)
-    names = [str(column[0]) for column in found.description or ()]
-    assert compared(last(rows, expected.by), names) == sorted(map(str, found.fetchall()))
+    answer = database.execute(expected.sql)
+    names = [str(column[0]) for column in answer.description or ()]
+    assert compared(last(rows, expected.by), names) == sorted(map(str, answer.fetchall()))
 
 
 def given(stream: str, events: range) -> pa.RecordBatch:
@@ -102,10 +102,10 @@ def without_zone(value: object) -> object:
 
 
 def test_query_12_counts_each_bid_in_a_window_of_the_clock() -> None:
-    given = NEXMARK.rows("bid", range(2 * EVENTS))
-    half = given.num_rows // 2
+    bid_rows = NEXMARK.rows("bid", range(2 * EVENTS))
+    half = bid_rows.num_rows // 2
     with TestDriver(FOLDER / "q12.yaml") as driver:
-        for rows in (given.slice(0, half), given.slice(half)):
+        for rows in (bid_rows.slice(0, half), bid_rows.slice(half)):
             driver.feed("bid", rows)
             driver.run_until_idle()
             driver.advance(10)
@@ -115,5 +115,5 @@ def test_query_12_counts_each_bid_in_a_window_of_the_clock() -> None:
     for row in counted:
         bids[row["bidder"]] += row["bid_count"]
         assert (row["window_end"] - row["window_start"]).total_seconds() == 10
-    assert bids == Counter(given["bidder"].to_pylist())
+    assert bids == Counter(bid_rows["bidder"].to_pylist())
     assert len({row["window_end"] for row in counted}) == 2

@@ -54,5 +54,5 @@ def test_ad_clicks_counts_the_clicks_of_a_campaign_and_who_made_them() -> None:
         for stream, rows in clicks_of_campaigns().items():
             driver.feed(stream, rows)
         driver.run_until_idle()
-        found = [row for row in driver.rows("attributed") if row["campaign"] == "spring"]
-        assert [(row["n"], row["users"]) for row in found] == [(3, 2)]
+        spring = [row for row in driver.rows("attributed") if row["campaign"] == "spring"]
+        assert [(row["n"], row["users"]) for row in spring] == [(3, 2)]

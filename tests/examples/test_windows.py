@@ -40,11 +40,11 @@ def test_page_views_counts_each_page_of_a_minute(tmp_path: Path) -> None:
             run.until("progress")
         run.killed()
     first = [row for row in counted(tmp_path) if row["window_start"].startswith("2026-01-01T00:00")]
-    found = {row["page"]: row["views"] for row in first}
-    assert len(found) == len(first), "a window comes out once"
+    views = {row["page"]: row["views"] for row in first}
+    assert len(views) == len(first), "a window comes out once"
     expected = Counter(PAGES[(n * 31 + partition) % len(PAGES)] for partition in range(4) for n in range(30_000))
     del expected["/healthz"]
-    assert found == expected
+    assert views == expected
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,11 @@ def test_listening_sessions_counts_sittings_once() -> None:
         driver.end("plays")
         driver.run_until_idle()
         assert driver.completed
-        found = sorted(
+        sittings = sorted(
             (row["listener"], row["plays"], row["seconds"], row["artists"], row["first_track"])
             for row in driver.rows("sittings")
         )
-    assert found == [("ann", 1, 200, 1, "track-4"), ("ann", 2, 400, 2, "track-1"), ("bob", 2, 400, 2, "track-5")]
+    assert sittings == [("ann", 1, 200, 1, "track-4"), ("ann", 2, 400, 2, "track-1"), ("bob", 2, 400, 2, "track-5")]
 
 
 def test_card_fraud_tells_of_a_large_payment_abroad(spark: SparkSession) -> None:

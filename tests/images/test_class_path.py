@@ -24,9 +24,9 @@ def test_the_order_is_that_of_names_whatever_the_file_system_says(tmp_path: Path
     arrange(tmp_path)
     assert [one.name for one in tmp_path.glob("*.jar")] == ["spark.jar"]
     with zipfile.ZipFile(tmp_path / "spark.jar") as jar:
-        found = unfolded(jar.read("META-INF/MANIFEST.MF").decode())["Class-Path"].split()
-    assert found == ["all/slf4j-api-2.jar", "all/a.jar", "all/z.jar"]
-    assert all((tmp_path / name).exists() for name in found)
+        class_path = unfolded(jar.read("META-INF/MANIFEST.MF").decode())["Class-Path"].split()
+    assert class_path == ["all/slf4j-api-2.jar", "all/a.jar", "all/z.jar"]
+    assert all((tmp_path / name).exists() for name in class_path)
 
 
 def test_the_same_jars_make_the_same_file(tmp_path: Path) -> None:

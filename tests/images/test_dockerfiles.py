@@ -101,8 +101,8 @@ def test_packages_are_taken_from_the_lock_by_hash(name: str) -> None:
 @pytest.mark.parametrize("name", ["operator", "runtime"])
 def test_the_extras_of_an_image_exist(name: str) -> None:
     text = " ".join(words for word, words in steps_of(name) if word == "RUN")
-    (given,) = re.findall(rf"locked\.py ([a-z ]+) > /{name}\.txt", text)
-    assert set(given.split()) <= set(PROJECT["optional-dependencies"])
+    (extras,) = re.findall(rf"locked\.py ([a-z ]+) > /{name}\.txt", text)
+    assert set(extras.split()) <= set(PROJECT["optional-dependencies"])
 
 
 @pytest.mark.parametrize("name", ["operator", "runtime"])
@@ -114,9 +114,9 @@ def test_docker_is_shown_all_that_an_image_is_made_of_and_nothing_else(name: str
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_what_python_leaves_behind_does_not_make_another_image(name: str) -> None:
-    found = list(files(IMAGES[name]))
-    assert found
-    assert not [one for one in found if one.suffix in {".pyc", ".so"}]
+    sources = list(files(IMAGES[name]))
+    assert sources
+    assert not [one for one in sources if one.suffix in {".pyc", ".so"}]
 
 
 @pytest.mark.parametrize("path", DERIVED, ids=lambda path: path.parent.name)

@@ -47,19 +47,19 @@ def names_in(lines: str) -> set[str]:
 
 def closure(*extras: str) -> set[str]:
     """What the extras need, as the packages say that are installed here."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [*needs("holdfast", ""), *(one for extra in extras for one in needs("holdfast", extra))]
     while waiting:
-        name, asked = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [*needs(name, ""), *(one for extra in asked for one in needs(name, extra))]
-    return found
+        name, package_extras = waiting.pop()
+        if name not in names:
+            names.add(name)
+            waiting += [*needs(name, ""), *(one for extra in package_extras for one in needs(name, extra))]
+    return names
 
 
 def needs(name: str, extra: str) -> list[tuple[str, frozenset[str]]]:
-    given = map(Requirement, distribution(name).requires or [])
-    fit = [one for one in given if one.marker is None or one.marker.evaluate({"extra": extra})]
+    requirements = map(Requirement, distribution(name).requires or [])
+    fit = [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": extra})]
     return [(plain(one.name), frozenset(one.extras)) for one in fit]
 
 
@@ -77,9 +77,9 @@ def test_the_operators_image_has_no_spark() -> None:
 @pytest.mark.parametrize("extras", [("operator",), ("runtime", "kafka", "cluster"), ("hatchling",)])
 def test_every_package_keeps_its_version_and_all_its_hashes(extras: tuple[str, ...]) -> None:
     whole = {one.lines for one in entries(LOCK)}
-    for one in entries(lines_for(*extras)):
-        assert one.lines in whole
-        assert re.search(r"--hash=sha256:[0-9a-f]{64}$", one.lines[-1])
+    for package in entries(lines_for(*extras)):
+        assert package.lines in whole
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}$", package.lines[-1])
 
 
 def test_a_package_in_two_versions_for_two_pythons_comes_in_both() -> None:

@@ -107,7 +107,7 @@ def fields(model: type[BaseModel] = AppSpec, kind: str = "", inside: tuple[str, 
 class Edit(NamedTuple):
     """Another tree, and what was done."""
 
-    said: str
+    description: str
     cost: ChangeCost
     tree: Tree
     step: str | None
@@ -142,8 +142,8 @@ def edit_at(field: Field, place: Place, tree: Tree) -> Edit:
     if str(field) in {"steps.late", "steps.onError", "streams.onDecodeError", "streams.onUnwritable"}:
         item["deadLetter"] = DEAD
     timed = field.path[-1] in {"within", "before", "after"} and not _shorter(place.value, before)
-    said = f"{field} of {name}: {before} -> {place.value}"
-    return Edit(said, field.cost, edited, name if field.kind == "steps" else None, timed)
+    description = f"{field} of {name}: {before} -> {place.value}"
+    return Edit(description, field.cost, edited, name if field.kind == "steps" else None, timed)
 
 
 def _has(item: Tree, field: Field) -> bool:
@@ -157,10 +157,10 @@ def _has(item: Tree, field: Field) -> bool:
 
 
 def _value(item: Tree, field: Field) -> Any:
-    found: Any = item
+    field_value: Any = item
     for name in field.path:
-        found = None if found is None else found.get(name)
-    return found
+        field_value = None if field_value is None else field_value.get(name)
+    return field_value
 
 
 def _values(field: Field, tree: Tree, item: Tree) -> list[Any]:

@@ -73,11 +73,11 @@ class Life:
             self.driver.restart(tree)
         except UserActionError as error:
             self.driver.restart(self.app)
-            self.told.append(f"{edit.said}: {error}")
+            self.told.append(f"{edit.description}: {error}")
             return str(error)
-        self.told.append(edit.said)
+        self.told.append(edit.description)
         changes = diff(parse_app(self.app), parse_app(tree)).changes
-        assert edit.cost < ChangeCost.NEW_RUN or not changes, f"{edit.said} was taken"
+        assert edit.cost < ChangeCost.NEW_RUN or not changes, f"{edit.description} was taken"
         self.app = tree
         return ""
 
@@ -209,20 +209,22 @@ class Life:
                 if step["from"][0] in updating:
                     self._compare_updates(step["to"])
                     continue
-                found = Counter((row["k"], row["v"], row["n"]) for row in self.driver.rows(step["to"]))
-                found = Counter({row: count for row, count in found.items() if "x" not in f"{row[0]}{row[1]}"})
+                written = Counter((row["k"], row["v"], row["n"]) for row in self.driver.rows(step["to"]))
+                written = Counter({row: count for row, count in written.items() if "x" not in f"{row[0]}{row[1]}"})
                 due = Counter(row[:3] for row in self.oracle.written[stream.get("topic", stream["name"])])
-                assert found == due, f"{step['to']}: {due - found} missing, {found - due} too many"
+                assert written == due, f"{step['to']}: {due - written} missing, {written - due} too many"
 
     def _compare_updates(self, stream: str) -> None:
         """Whether the last result of each key and window holds; how many come before it is not promised."""
-        found = {
+        latest = {
             (row["k"], row["v"], (row["window_end"] - START) // MICROSECOND if "window_end" in row else 0): row["n"]
             for row in self.driver.rows(stream)
             if "x" not in f"{row['k']}{row['v']}"
         }
         due = {(row.k, row.v, row.at): row.n for row in self.oracle.written[stream]}
-        assert found == due, f"{stream}: {due.items() - found.items()} missing, {found.items() - due.items()} too many"
+        assert latest == due, (
+            f"{stream}: {due.items() - latest.items()} missing, {latest.items() - due.items()} too many"
+        )
 
     @property
     def _era_start(self) -> int:

@@ -32,8 +32,8 @@ def _length(duration: str) -> int:
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
-    there = [value for value in values if value is not None]
-    return sum(there) if there else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
 
 
 FILTERS: Mapping[str, Callable[[Row], bool | None]] = {
@@ -102,27 +102,27 @@ class Oracle:
             if any(name not in out and name not in topics for name in step["from"]):
                 waiting.append(step)
                 continue
-            given: list[Sequence[Row]] = [sorted(out.get(name, ()), key=lambda row: row.at) for name in step["from"]]
+            inputs: list[Sequence[Row]] = [sorted(out.get(name, ()), key=lambda row: row.at) for name in step["from"]]
             # Results over all rows come at the end, so that behind them no event time passes before.
             passed[step["name"]] = ended or (all(passed[name] for name in step["from"]) and not over_all_rows(step))
             if late and passed[step["name"]] and (_keeps_for_a_time(step) or "process" in step):
-                self.late += sum(map(len, given))
-                given = given if "process" in step else [() for _ in given]
-            out[step["name"]] = self._step(step, given, over=passed[step["name"]])
+                self.late += sum(map(len, inputs))
+                inputs = inputs if "process" in step else [() for _ in inputs]
+            out[step["name"]] = self._step(step, inputs, over=passed[step["name"]])
             if "toTable" in step:
                 (key,) = next(table["key"] for table in tree["tables"] if table["name"] == step["toTable"])
-                self._tables[step["toTable"]] |= {getattr(row, key): row for row in given[0]}
+                self._tables[step["toTable"]] |= {getattr(row, key): row for row in inputs[0]}
             if "to" in step:
-                self.written[topics[step["to"]]] += given[0]
+                self.written[topics[step["to"]]] += inputs[0]
 
-    def _step(self, step: Tree, given: Sequence[Sequence[Row]], *, over: bool) -> list[Row]:  # noqa: PLR0911
-        rows, state = given[0], self._state[step.get("was", step["name"])]
+    def _step(self, step: Tree, inputs: Sequence[Sequence[Row]], *, over: bool) -> list[Row]:  # noqa: PLR0911
+        rows, state = inputs[0], self._state[step.get("was", step["name"])]
         if "filter" in step:
             return [row for row in rows if FILTERS[step["filter"]](row)]
         if "select" in step:
             return [SELECTS[tuple(step["select"])](row) for row in rows]
         if "merge" in step:
-            return [row for some in given for row in some]
+            return [row for some in inputs for row in some]
         if "deduplicate" in step:
             return list(_firsts(step["deduplicate"], rows, state))
         if "process" in step:
@@ -134,7 +134,7 @@ class Oracle:
         if "aggregate" in step:
             return list(_aggregated(step["aggregate"], rows, state, over=over))
         if "join" in step:
-            return list(_joined(step["join"], given, state, over=over))
+            return list(_joined(step["join"], inputs, state, over=over))
         return list(rows)
 
 
@@ -169,9 +169,9 @@ def _quiet(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str], *, ove
 
 def _looked_up(settings: Tree, rows: Sequence[Row], table: Mapping[Any, Row]) -> Iterator[Row]:
     for row in rows:
-        found = table.get(getattr(row, settings["by"][0]))
-        if found is not None or settings.get("type", "Left") == "Left":
-            yield row._replace(n=None if found is None else found.n)
+        table_row = table.get(getattr(row, settings["by"][0]))
+        if table_row is not None or settings.get("type", "Left") == "Left":
+            yield row._replace(n=None if table_row is None else table_row.n)
 
 
 def over_all_rows(step: Tree) -> bool:
@@ -197,10 +197,10 @@ def _aggregated(settings: Tree, rows: Sequence[Row], state: dict[Any, Any], *, o
                 yield Row(k, v, compute([row.n for row in held]), window or 0)
         elif over:
             del state[k, v, window]
-            for some in _sessions(_length(settings["session"]), held) if "session" in settings else [held]:
-                latest = max(row.at for row in some)
+            for session in _sessions(_length(settings["session"]), held) if "session" in settings else [held]:
+                latest = max(row.at for row in session)
                 end = latest + _length(settings["session"]) if "session" in settings else window
-                yield Row(k, v, compute([row.n for row in some]), latest if end is None else end - 1)
+                yield Row(k, v, compute([row.n for row in session]), latest if end is None else end - 1)
 
 
 def _windows(settings: Tree, at: int) -> Iterator[int | None]:
@@ -217,13 +217,13 @@ def _windows(settings: Tree, at: int) -> Iterator[int | None]:
 
 
 def _sessions(gap: int, held: Sequence[Row]) -> Iterator[list[Row]]:
-    some: list[Row] = []
+    session: list[Row] = []
     for row in sorted(held, key=lambda row: row.at):
-        if some and row.at >= some[-1].at + gap:
-            yield some
-            some = []
-        some.append(row)
-    yield some
+        if session and row.at >= session[-1].at + gap:
+            yield session
+            session = []
+        session.append(row)
+    yield session
 
 
 class _Kept:
@@ -233,12 +233,12 @@ class _Kept:
         self.row, self.met = row, False
 
 
-def _joined(settings: Tree, given: Sequence[Sequence[Row]], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
+def _joined(settings: Tree, inputs: Sequence[Sequence[Row]], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
     (on,), kind = settings["by"], settings.get("type", "Inner")
     before = _length(settings.get("within") or settings.get("before") or "0s")
     after = _length(settings.get("within") or settings.get("after") or "0s")
     lefts, rights = (state.setdefault(side, []) for side in ("left", "right"))
-    new_lefts, new_rights = ([_Kept(row) for row in rows] for rows in given)
+    new_lefts, new_rights = ([_Kept(row) for row in rows] for rows in inputs)
     for left, right in chain(product(lefts, new_rights), product(new_lefts, chain(rights, new_rights))):
         near = -before <= right.row.at - left.row.at <= after
         if near and getattr(left.row, on) == getattr(right.row, on) is not None:

@@ -77,8 +77,8 @@ def _steps() -> list[dict[str, Any]]:
         for one in ({"name": f"{name}-of", **step}, {"name": name, "from": [f"{name}-of"], "select": ["k", "v", "n"]})
     ]
     written = [{"name": f"{name}-out", "from": [name], "to": f"{name}-written"} for name in _WRITTEN]
-    kept = {"name": "kept", "from": ["writing-rows"], "toTable": "last"}
-    return [*rows, *({"name": name, **step} for name, step in _RESULTS.items()), *windows, *written, kept]
+    table_writer = {"name": "kept", "from": ["writing-rows"], "toTable": "last"}
+    return [*rows, *({"name": name, **step} for name, step in _RESULTS.items()), *windows, *written, table_writer]
 
 
 WHOLE: dict[str, Any] = {

@@ -78,10 +78,10 @@ def test_renovate_finds_the_images_that_it_is_to_renew() -> None:
     (manager,) = settings["customManagers"]
     (pattern,) = manager["matchStrings"]
     files = [str(path.relative_to(ROOT)) for path in (*WORKFLOWS, ROOT / "tests/cluster/node_image.py")]
-    for wanted in manager["managerFilePatterns"]:
-        (file,) = [file for file in files if re.search(wanted.strip("/"), file)]
-        found = re.findall(pattern.replace("?<", "?P<"), (ROOT / file).read_text(encoding="utf-8"))
-        assert found != []
+    for file_pattern in manager["managerFilePatterns"]:
+        (file,) = [file for file in files if re.search(file_pattern.strip("/"), file)]
+        matches = re.findall(pattern.replace("?<", "?P<"), (ROOT / file).read_text(encoding="utf-8"))
+        assert matches != []
 
 
 def test_workflows_are_what_github_takes() -> None:

@@ -82,7 +82,7 @@ class Damaging:
     """The proxy; its `bucket` is reached through it."""
 
     behind: Bucket
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     """All requests, as method and path."""
     _orders: list[_Order] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -116,7 +116,7 @@ class Damaging:
     def order(self, method: str, path: str) -> _Order | None:
         """What is to become of a request."""
         with self._lock:
-            self.asked.append(f"{method} {path}")
+            self.requests.append(f"{method} {path}")
             for order in self._orders:
                 if order.left and order.method == method and order.part in path:
                     order.left -= 1
@@ -141,11 +141,11 @@ class _Forwarding(BaseHTTPRequestHandler):
                 if name.lower() != "expect":
                     behind.putheader(name, value)
             behind.endheaders(body)
-            said = behind.getresponse()
-            content = said.read()
-            length = int(said.headers.get("Content-Length") or len(content))
-            headers = {name: value for name, value in said.getheaders() if name.lower() not in _OF_A_CONNECTION}
-            answer = Answer(said.status, headers, content, length)
+            response = behind.getresponse()
+            content = response.read()
+            length = int(response.headers.get("Content-Length") or len(content))
+            headers = {name: value for name, value in response.getheaders() if name.lower() not in _OF_A_CONNECTION}
+            answer = Answer(response.status, headers, content, length)
         finally:
             behind.close()
         self._send(answer if order is None or order.spoil is None else order.spoil(answer))

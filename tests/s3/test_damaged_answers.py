@@ -79,9 +79,11 @@ def test_an_object_whose_answers_stay_damaged_is_named_and_credentials_are_not(
     storage = damaging.bucket.storage
     storage.write("one", [CONTENT])
     damaging.next("GET", "one", spoil, times=2 * (len(WAITS) + 1))
-    with pytest.raises(CheckpointUnavailableError, match=rf"about {storage.path('one')} is damaged, each time") as told:
+    with pytest.raises(
+        CheckpointUnavailableError, match=rf"about {storage.path('one')} is damaged, each time"
+    ) as raised:
         storage.read("one")
-    assert "credentials" not in str(told.value)
+    assert "credentials" not in str(raised.value)
 
 
 def test_a_delta_that_arrives_cut_off_does_not_stop_a_restore(damaging: Damaging, tmp_path: Path) -> None:
@@ -109,10 +111,10 @@ def test_without_the_right_to_delete_attempts_go_on_and_start_and_one_warning_na
             query.done()
     lose(disk)
     assert disk.rows(9) == before
-    said = [message for message in caplog.messages if disk.durable.storage.directory in message]
-    assert len(said) == 1
-    assert "may not delete" in said[0]
-    assert "s3:DeleteObject" in said[0]
+    warnings = [message for message in caplog.messages if disk.durable.storage.directory in message]
+    assert len(warnings) == 1
+    assert "may not delete" in warnings[0]
+    assert "s3:DeleteObject" in warnings[0]
 
 
 def test_what_would_count_if_it_stayed_is_not_left_there(damaging: Damaging) -> None:

@@ -106,9 +106,11 @@ def test_wrong_credentials_are_refused_with_what_to_look_at_and_are_not_told(
     # Not the service of other tests: their client would be used.
     conf = {**gateway.bucket().conf, "spark.hadoop.fs.s3a.endpoint.region": "us-east-1"}
     storage = storage_at(gateway.bucket().location, conf)
-    with pytest.raises(CheckpointUnavailableError, match=r"SIGNATURE_DOES_NOT_MATCH.* credentials of this pod") as told:
+    with pytest.raises(
+        CheckpointUnavailableError, match=r"SIGNATURE_DOES_NOT_MATCH.* credentials of this pod"
+    ) as raised:
         storage.names()
-    assert "wrong-and-secret" not in str(told.value)
+    assert "wrong-and-secret" not in str(raised.value)
 
 
 def test_a_bucket_that_is_not_there_is_named_by_the_first_write(gateway: Gateway) -> None:
@@ -120,21 +122,21 @@ def test_a_bucket_that_is_not_there_is_named_by_the_first_write(gateway: Gateway
 
 @pytest.mark.usefixtures("gateway")  # for the credentials
 def test_a_server_that_comes_back_within_seconds_is_waited_for(tmp_path: Path) -> None:
-    with Gateway(tmp_path) as own:
-        bucket = own.bucket()
+    with Gateway(tmp_path) as gateway:
+        bucket = gateway.bucket()
         bucket.storage.write("one", [b"1"])
-        own.restart()
+        gateway.restart()
         assert bucket.storage.read("one") == b"1"
 
 
 def test_one_object_costs_what_it_must(bucket: Bucket) -> None:
-    storage, asked = bucket.storage, bucket.gateway.asked
+    storage, requests = bucket.storage, bucket.gateway.asked
     storage.write("one", [b"1"], replace=True)
-    assert asked(bucket) == {"PutObject": 1}
+    assert requests(bucket) == {"PutObject": 1}
     storage.names()
-    assert asked(bucket) == {"PutObject": 1, "ListObjectsV2": 1}
+    assert requests(bucket) == {"PutObject": 1, "ListObjectsV2": 1}
     storage.write("two", [b"2"])
-    assert asked(bucket) == {"PutObject": 2, "ListObjectsV2": 1, "HeadObject": 1}
+    assert requests(bucket) == {"PutObject": 2, "ListObjectsV2": 1, "HeadObject": 1}
 
 
 def test_a_process_opens_one_client_for_each_bucket(bucket: Bucket) -> None:

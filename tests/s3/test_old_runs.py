@@ -38,13 +38,13 @@ class Site:
 
     def written(self, run: str) -> None:
         """What batches write."""
-        kept = self.app.below(run)
-        kept.write("jump.json", [b"{}"])
+        storage = self.app.below(run)
+        storage.write("jump.json", [b"{}"])
         for name in ("offsets", "commits"):
-            kept.below("query", name).write("0", [b"v1"])
+            storage.below("query", name).write("0", [b"v1"])
         for task in ("partition-0", "partition-1"):
             for batch in range(3):
-                kept.below("state", "ads", run, task).write(f"delta-{batch:020}-{1:010}", [b"delta"])
+                storage.below("state", "ads", run, task).write(f"delta-{batch:020}-{1:010}", [b"delta"])
 
     def look(self, run: str, claim: str, later: int = 0, retention: int | None = WEEK) -> None:
         """A round of the driver of this run, so many milliseconds from now."""
@@ -109,8 +109,8 @@ def test_a_run_goes_after_its_retention_and_its_id_is_refused_from_then_on(
         site.look("2", left.claim, WEEK + 2 * DAY)
     assert site.objects("1") == STAYS
     assert site.objects("2") == before
-    said, elsewhere, *_ = caplog.messages
-    assert f"run {site.app.below('1').directory} is collected, 11 objects: nothing was written" in said
+    collected, elsewhere, *_ = caplog.messages
+    assert f"run {site.app.below('1').directory} is collected, 11 objects: nothing was written" in collected
     assert elsewhere == f"run {site.app.below('1').directory} is collected: 2 ConfigMaps are removed"
     with pytest.raises(
         UserActionError,

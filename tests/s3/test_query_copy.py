@@ -33,13 +33,13 @@ class Driver:
     def began(self) -> Files:
         """Begin; what Spark finds."""
         self.copy.begin()
-        found = {
+        files = {
             str(path.relative_to(self.folder)): path.read_text() for path in self.folder.rglob("*") if path.is_file()
         }
         for log in ("offsets", "commits"):
             (self.folder / log).mkdir(exist_ok=True)
         (self.folder / "metadata").write_text("the query")
-        return found
+        return files
 
     def plan(self, batch: int) -> None:
         (self.folder / "offsets" / str(batch)).write_text(f"batch {batch} of {self.epoch}")

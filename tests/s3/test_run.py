@@ -52,9 +52,9 @@ class Driver:
     def until(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for an event, so many times."""
         while times:
-            found = self._next()
-            assert found is not None, "".join(self.said)[-4000:]
-            times -= found["event"] == event
+            latest = self._next()
+            assert latest is not None, "".join(self.said)[-4000:]
+            times -= latest["event"] == event
         return self.events[-1]
 
     def ended(self) -> dict[str, Any]:
@@ -111,13 +111,13 @@ def test_drivers_that_are_killed_with_their_disks_lose_and_double_nothing(tmp_pa
     assert_cheap(bucket.gateway.asked(bucket) - before, batches)
 
 
-def assert_cheap(asked: Counter[str], batches: int) -> None:
+def assert_cheap(requests: Counter[str], batches: int) -> None:
     """What docs/object-stores.md says of a batch, in an app of three tasks with Spark SQL steps; and of a start."""
     # On a slow machine a batch takes five seconds, and each is told to be done.
     most = {"ListObjectsV2": 3 * 3 + 1, "PutObject": 3 + 1 + 2, "HeadObject": 3 + 2, "DeleteObject": 2}
     start = {"ListObjectsV2": 30, "PutObject": 10, "HeadObject": 40, "GetObject": 40, "DeleteObject": 12}
-    for what, count in asked.items():
-        assert count <= most.get(what, 0) * batches + start.get(what, 0), (asked, batches)
+    for what, count in requests.items():
+        assert count <= most.get(what, 0) * batches + start.get(what, 0), (requests, batches)
 
 
 def test_a_driver_that_was_thought_dead_ends_when_it_comes_back(tmp_path: Path, bucket: Bucket) -> None:

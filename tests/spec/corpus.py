@@ -27,10 +27,10 @@ class Case:
 
 def cases() -> tuple[Case, ...]:
     """All of them; names are unique."""
-    found = (*_of_fields(), *_of_presence(), *_of_rules(), *_of_shapes())
-    names = [case.name for case in found]
+    all_cases = (*_of_fields(), *_of_presence(), *_of_rules(), *_of_shapes())
+    names = [case.name for case in all_cases]
     assert len(set(names)) == len(names), {name for name in names if names.count(name) > 1}
-    return found
+    return all_cases
 
 
 def _of_fields() -> Iterator[Case]:
@@ -254,8 +254,8 @@ def _no(field: str) -> dict[str, None]:
 
 def _without_tables(but: tuple[str, ...] = ()) -> dict[str, Any]:
     tree = drop("spec.tables")
-    gone = {"enriched", "keep"} - set(but)
-    tree["spec"]["steps"] = [step for step in tree["spec"]["steps"] if step["name"] not in gone]
+    removed = {"enriched", "keep"} - set(but)
+    tree["spec"]["steps"] = [step for step in tree["spec"]["steps"] if step["name"] not in removed]
     return tree
 
 

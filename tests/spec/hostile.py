@@ -52,15 +52,15 @@ _VALUES: tuple[Any, ...] = (
 
 def _mutated(chance: Random) -> tuple[str, Tree]:
     tree: Tree = deepcopy(chance.choice(_good()))
-    told = []
+    changes = []
     for _ in range(chance.choice((1, 2, 3, 8))):
         change = chance.choice((_replaced, _repeated, _moved, _renamed, _torn))
         holder, key = chance.choice(list(_places(tree)))
         change(chance, tree, holder, key)
-        told.append(f"{change.__name__.strip('_')} {str(key)[:20]!a}")
+        changes.append(f"{change.__name__.strip('_')} {str(key)[:20]!a}")
         if not tree:
             break
-    return f"mutated: {', '.join(told)}", tree
+    return f"mutated: {', '.join(changes)}", tree
 
 
 def _replaced(chance: Random, _: Tree, holder: Any, key: Any) -> None:
@@ -114,13 +114,13 @@ def hostile_apps(count: int, seed: int) -> list[Tree]:
     chance = Random(seed)  # noqa: S311 - the same apps at each run
     kinds: list[Kind | None] = [*KINDS.values(), *[None] * (len(KINDS) // 2)]
     chance.shuffle(kinds)
-    found: list[Tree] = []
+    apps: list[Tree] = []
     for kind in cycle(kinds):
-        tree = _sendable(_mutated(chance)[1] if kind is None else kind(chance), f"hostile-{seed}-{len(found)}")
-        found += [] if tree is None else [tree]
-        if len(found) == count:
+        tree = _sendable(_mutated(chance)[1] if kind is None else kind(chance), f"hostile-{seed}-{len(apps)}")
+        apps += [] if tree is None else [tree]
+        if len(apps) == count:
             break
-    return found
+    return apps
 
 
 def _sendable(tree: Tree, name: str) -> Tree | None:

@@ -26,8 +26,8 @@ def _shallow(opening: str, closing: str, levels: int, around: str = "{}", core: 
     """The same nest of bearable depth, again and again."""
 
     def many(length: int) -> str:
-        one = around.format(opening * levels + core + closing * levels)
-        return " + ".join([one] * max(length // (len(one) + 3), 1))
+        nest = around.format(opening * levels + core + closing * levels)
+        return " + ".join([nest] * max(length // (len(nest) + 3), 1))
 
     return many
 

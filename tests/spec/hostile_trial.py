@@ -35,28 +35,28 @@ class Outcome:
     """Of CPU."""
     megabytes: int
     """More than the parent had."""
-    told: int
+    longest: int
     """Bytes of the longest text that the operator would show."""
 
 
 def tried(tree: Any) -> Outcome:
     """What an operator makes of this tree."""
-    here, there = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=_try, args=(tree, there))
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_try, args=(tree, writer))
     # What other tests left behind must not be finalized in the child, where no thread of a Kafka client is.
     gc.disable()
     process.start()
     gc.enable()
-    there.close()
+    writer.close()
     try:
-        outcome = here.recv() if here.poll(DEADLINE) else None
+        outcome = reader.recv() if reader.poll(DEADLINE) else None
     except EOFError:
         outcome = None
     process.join(1)
     if process.is_alive():
         process.kill()
         process.join()
-    here.close()
+    reader.close()
     if isinstance(outcome, Outcome):
         return outcome
     return Outcome(f"no answer, exit code {process.exitcode}", float(CPU), ADDRESS_SPACE // MEGABYTE, 0)
@@ -69,14 +69,14 @@ def _try(tree: Any, answer: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (had + ADDRESS_SPACE, had + ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    verdict, told = "", 0
+    verdict, longest = "", 0
     try:
-        verdict, told = _judged(tree)
+        verdict, longest = _judged(tree)
     except BaseException:  # noqa: BLE001 - this is what is looked for
         verdict = traceback.format_exc(limit=-6)[-3_000:]
     seconds = time.process_time() - began
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
-    answer.send(Outcome(verdict, seconds, peak, told))
+    answer.send(Outcome(verdict, seconds, peak, longest))
     answer.close()
 
 
@@ -87,12 +87,12 @@ def _judged(tree: Any) -> tuple[str, int]:
     whole = tree if isinstance(tree, dict) else {}
     spec = read_spec({**whole, "metadata": {**(metadata if isinstance(metadata, dict) else {}), "uid": UID}})
     streams = () if spec.app is None else spec.app.spec.streams
-    seen = Snapshot(
+    snapshot = Snapshot(
         AppObject(str(name), "apps", UID, 1, whole, Status(), finalizer=True),
         counts={stream.name: stream.partitions or 4 for stream in streams},
     )
-    judged = judge(seen.grounds, spec, POLICY)
-    decision = decide(seen, judged, NOW, LIMITS)
+    judged = judge(snapshot.grounds, spec, POLICY)
+    decision = decide(snapshot, judged, NOW, LIMITS)
     texts = [condition.message for condition in decision.status.conditions]
     verdict = "invalid" if spec.app is None else "rejected" if judged.plan is None or judged.plan.problems else "valid"
     return verdict, max((len(text.encode(errors="surrogatepass")) for text in texts), default=0)

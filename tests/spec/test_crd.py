@@ -43,9 +43,9 @@ def test_rules_cost_a_third_of_what_they_may(definition: dict[str, Any]) -> None
 
 
 def test_every_rule_reaches_the_api_server(definition: dict[str, Any]) -> None:
-    there = {rule["message"] for rule in definition["rules"]}
+    messages = {rule["message"] for rule in definition["rules"]}
     rules = {rule.message for rule in RULES if rule.cel is not None}
-    assert rules | {rule.message for rule in transition_rules()} <= there
+    assert rules | {rule.message for rule in transition_rules()} <= messages
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,9 @@ def _nodes(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any
 
 
 def test_what_state_cannot_follow_is_refused_with_what_costs_less_where_objects_have_names() -> None:
-    said = {rule.field: rule.message.partition("state cannot follow")[2] for rule in transition_rules()}
-    assert said["spec.steps[].aggregate.window"] == "; or give the step another name, and it alone starts from nothing"
-    assert said["spec.tables[].select"] == "; or give the table another name, and it alone is filled anew"
-    assert said["spec.grouping"] == ""
+    messages = {rule.field: rule.message.partition("state cannot follow")[2] for rule in transition_rules()}
+    assert (
+        messages["spec.steps[].aggregate.window"] == "; or give the step another name, and it alone starts from nothing"
+    )
+    assert messages["spec.tables[].select"] == "; or give the table another name, and it alone is filled anew"
+    assert messages["spec.grouping"] == ""

@@ -39,14 +39,14 @@ def test_what_is_applied_while_the_app_runs_restarts_nothing() -> None:
 
 
 def test_what_needs_a_restart_is_told_apart() -> None:
-    others = [
+    variants = [
         spec(runtime={"executors": {"count": 3}}),
         spec(runtime={"sparkConf": {"a": "b"}}),
         spec(state={"size": "20Gi"}),
         spec(expansion={"enabled": False}),
         spec(systems=[{"name": one.name, "kafka": {"bootstrapServers": "other:9092"}} for one in spec().systems]),
     ]
-    assert len({fingerprint(one) for one in [spec(), *others]}) == len(others) + 1
+    assert len({fingerprint(one) for one in [spec(), *variants]}) == len(variants) + 1
 
 
 def test_an_operator_that_knows_more_fields_restarts_nothing_until_they_are_used() -> None:

@@ -104,10 +104,10 @@ def _parse(tree: Any) -> None:
         parse_app(tree)
     except SpecInvalidError as error:
         assert error.errors
-        for found in error.errors:
-            assert found.dotted
-            assert found.shown
-            assert found.message
+        for problem in error.errors:
+            assert problem.dotted
+            assert problem.shown
+            assert problem.message
 
 
 @settings(deadline=None)

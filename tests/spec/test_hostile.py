@@ -25,7 +25,7 @@ def test_any_app_is_answered_soon_and_briefly(share: int) -> None:
         outcome = tried(tree)
         verdicts.add(outcome.verdict)
         answered = outcome.verdict in ("valid", "rejected", "invalid")
-        if not answered or outcome.seconds > SECONDS or outcome.megabytes > MEGABYTES or outcome.told > TOLD:
+        if not answered or outcome.seconds > SECONDS or outcome.megabytes > MEGABYTES or outcome.longest > TOLD:
             wrong.append((seed, name, outcome))
     assert wrong == []
     assert {"rejected", "invalid"} <= verdicts

@@ -48,9 +48,11 @@ def _check(tree: dict[str, Any]) -> None:
         return  # left out, or with others than the base's: it can't be applied at all
     changes = diff(OLD, new).changes
     # Sources are compared by the names that the run has for streams, which `diff` alone does not know.
-    told = {one.path for one in changes if one.cost is ChangeCost.NEW_RUN or one.path.endswith("].sources")}
-    found = edits(MADE, made_by(new.spec))
+    costly = {one.path for one in changes if one.cost is ChangeCost.NEW_RUN or one.path.endswith("].sources")}
+    edited = edits(MADE, made_by(new.spec))
     refused = {
-        f"{path}.{field}".replace(*_TRACKED).replace(*_ATTRIBUTED) for path, fields in found.items() for field in fields
+        f"{path}.{field}".replace(*_TRACKED).replace(*_ATTRIBUTED)
+        for path, fields in edited.items()
+        for field in fields
     }
-    assert refused == told - _LEFT_OUT
+    assert refused == costly - _LEFT_OUT

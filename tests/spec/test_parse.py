@@ -63,8 +63,8 @@ def test_every_error_is_told_once_with_a_path_into_the_tree_and_a_sentence_for_p
             errors = _errors(case.tree)
             for error in errors:
                 _check(case, error)
-            told = [(error.path, error.message) for error in errors]
-            assert len(set(told)) == len(told), case.name
+            messages = [(error.path, error.message) for error in errors]
+            assert len(set(messages)) == len(messages), case.name
 
 
 def _check(case: Case, error: FieldError) -> None:

@@ -47,10 +47,10 @@ def test_beside_something_that_can_not_everything_else_is_what_it_was(trees: Any
     items.insert(at, hostile)
     made = json.loads(bounded_objects(f'{{"kind": "L", "items": [{",".join(items)}]}}'.encode(), ObjectDepth.LIST))
     place = min(at, len(trees))
-    found = made["items"].pop(place)
+    bounded = made["items"].pop(place)
     assert made["kind"] == "L"
-    assert found.pop("unread") == {"spec": "it is nested deeper than 64 levels"}
-    assert found == {"kind": "StreamApp", "metadata": {"name": "hostile", "uid": "u"}, "status": {"attempt": 3}}
+    assert bounded.pop("unread") == {"spec": "it is nested deeper than 64 levels"}
+    assert bounded == {"kind": "StreamApp", "metadata": {"name": "hostile", "uid": "u"}, "status": {"attempt": 3}}
     for tree in trees:
         tree["metadata"].pop("managedFields", None)
     assert made["items"] == trees
