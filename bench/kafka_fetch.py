@@ -69,7 +69,7 @@ def one(way: str, bootstrap: str, rows: int, spark: str) -> Measurement:
 
 def show(measurements: Mapping[str, Sequence[Measurement]]) -> None:
     """Print the table, if all read the same."""
-    digests = {one.digest for measured in measurements.values() for one in measured}
+    digests = {measurement.digest for measured in measurements.values() for measurement in measured}
     if len(digests) > 1:
         sys.exit(f"the ways read different records, so there is nothing to compare: {sorted(digests)}")
     print(f"{'way':<26} {'M rows/CPU-s':>14} {'min..max':>14} {'M rows/s':>10} {'min..max':>14} {'to fast':>8}")

@@ -233,7 +233,7 @@ def memory(folder: Path, table: SharedTable, rows: int) -> None:
     """What processes hold that have all looked up all of it."""
     spawned = get_context("spawn")
     pipes = [spawned.Pipe() for _ in range(PROCESSES)]
-    started = [spawned.Process(target=reader, args=(folder, rows, there)) for _, there in pipes]
+    started = [spawned.Process(target=reader, args=(folder, rows, child_end)) for _, child_end in pipes]
     for process in started:
         process.start()
     for pipe, _ in pipes:

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _chosen(what: What, only: str | None) -> What:
-    ways = {way: one for way, one in what.ways.items() if only is None or way.startswith(only)}
+    ways = {way: pair for way, pair in what.ways.items() if only is None or way.startswith(only)}
     return What(what.title, ways, what.once)
 
 
@@ -81,7 +81,7 @@ def _paired(site: Place, name: str, what: What, settings: Asked, runs: int) -> t
                 print(f"  {name}, {way}: {measurement.seconds:.1f} s {dict(measurement.notes) or ''}", flush=True)
             measurements[way] += measured
             failed += not measured
-    return {way: taken for way, taken in measurements.items() if taken}, failed
+    return {way: measured for way, measured in measurements.items() if measured}, failed
 
 
 def _run(site: Place, name: str, way: tuple[Make, Measure], settings: Asked) -> Sequence[Taken]:
@@ -130,11 +130,11 @@ def merged(before: Figures, name: str, measurements: Mapping[str, Sequence[Taken
     new = {
         way: {
             "command": command,
-            "median": statistics.median(one.seconds for one in taken),
-            "seconds": [round(one.seconds, 2) for one in taken],
-            "notes": [dict(one.notes) for one in taken],
+            "median": statistics.median(one.seconds for one in measured),
+            "seconds": [round(one.seconds, 2) for one in measured],
+            "notes": [dict(one.notes) for one in measured],
         }
-        for way, taken in measurements.items()
+        for way, measured in measurements.items()
     }
     return {**before, name: {**before.get(name, {}), **new}}
 

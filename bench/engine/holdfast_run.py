@@ -297,8 +297,8 @@ def median(values: list[float]) -> float:
 
 
 WAYS: dict[str, Callable[..., None]] = {
-    one.__name__: one
-    for one in (latency, stateless, stateful, deduplicate, lookup, aggregate, join, fill, fill_join, restart, touches)
+    way.__name__: way
+    for way in (latency, stateless, stateful, deduplicate, lookup, aggregate, join, fill, fill_join, restart, touches)
 }
 
 

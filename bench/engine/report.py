@@ -187,8 +187,8 @@ def growth() -> Mapping[str, Benchmark]:
             [partial(holdfast.restart, rows, lost=lost, parts=parts) for parts in counts for lost in (False, True)],
             RESTART,
         )
-    columns = {name: (*one.columns, *PHASES) for name, one in by_name.items()}
-    return {name: Benchmark(one.title, one.ways, columns[name]) for name, one in by_name.items()}
+    columns = {name: (*benchmark.columns, *PHASES) for name, benchmark in by_name.items()}
+    return {name: Benchmark(benchmark.title, benchmark.ways, columns[name]) for name, benchmark in by_name.items()}
 
 
 def paired(ways: Sequence[Way], runs: int) -> dict[str, list[Measurement]]:
@@ -204,7 +204,7 @@ def paired(ways: Sequence[Way], runs: int) -> dict[str, list[Measurement]]:
 def check(measurements: Mapping[str, Sequence[Measurement]]) -> None:
     """No figure for engines that did different things."""
     digests = {way: sorted({one.digest for one in measured}) for way, measured in measurements.items()}
-    if len({digest for some in digests.values() for digest in some}) > 1:
+    if len({digest for of_way in digests.values() for digest in of_way}) > 1:
         message = f"results differ, so there is nothing to compare: {digests}"
         raise SystemExit(message)
 

@@ -294,7 +294,8 @@ def _state(batch: dict[str, Any]) -> dict[str, float]:
 PARTS = ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
 """Of a trigger: their medians are in the notes, in milliseconds."""
 PEERS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, deduplicate, lookup, aggregate, join, fill, restart)
+    function.__name__: function
+    for function in (latency, stateless, stateful, deduplicate, lookup, aggregate, join, fill, restart)
 }
 
 

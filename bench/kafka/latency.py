@@ -74,7 +74,7 @@ class Reader(threading.Thread):
         """Until it is over."""
         while not self.over.is_set():
             messages = self._consumer.consume(10_000, 0) or [
-                one for one in [self._consumer.poll(0.1)] if one is not None
+                message for message in [self._consumer.poll(0.1)] if message is not None
             ]
             now = time.time()
             values = [value for one in messages if one.error() is None and (value := one.value())]

@@ -63,9 +63,10 @@ def app_tree(tree: Mapping[str, Any], market: Market, ahead: str, out: Path | No
         for name in inputs
     ]
     streams = [
-        {key: value for key, value in one.items() if key != "bounded"} | {"system": one["name"], "partitions": PARTS}
-        for one in spec["streams"]
-        if one["name"] in inputs
+        {key: value for key, value in stream.items() if key != "bounded"}
+        | {"system": stream["name"], "partitions": PARTS}
+        for stream in spec["streams"]
+        if stream["name"] in inputs
     ]
     maps = [f"{name.replace('-', '_')} = Mapped({str(folder_of(market, name, ahead))!r})" for name in inputs]
     sink = f"from bench.nexmark.holdfast_run import kept_in, nothing\nput = kept_in({str(out)!r})" if out else ""

@@ -75,7 +75,7 @@ def _write_stream(folder: Path, kind: str, batches: Iterable[pa.RecordBatch]) ->
             writers[part].write_batch(part_rows)
             counts[part] = part_rows.num_rows
         before = ends[-1] if ends else [0] * PARTS
-        ends.append([one + count for one, count in zip(before, counts, strict=True)])
+        ends.append([end + count for end, count in zip(before, counts, strict=True)])
     for writer, file in zip(writers, files, strict=True):
         writer.close()
         file.close()

@@ -105,7 +105,7 @@ def main() -> None:
         make_ways = partial(ways, name, market, chosen.stores, with_flink=not chosen.without_flink)
         answers = paired(make_ways(keep_rows=True), 1)
         check(answers)
-        (rows, *_) = (one.digest.partition(":")[0] for some in answers.values() for one in some)
+        (rows, *_) = (measurement.digest.partition(":")[0] for measured in answers.values() for measurement in measured)
         title = f"{name}: {market.batches} batches of {market.events:,} events, answers of {rows} rows compared"
         benchmark = Benchmark(title, make_ways(keep_rows=False), COLUMNS)
         show(benchmark, paired(benchmark.ways, runs), runs)

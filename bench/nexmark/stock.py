@@ -152,7 +152,7 @@ def q22(inputs: Given) -> DataFrame:
 
 
 ANSWERS: Mapping[str, Callable[[Given], DataFrame]] = {
-    one.__name__: one for one in (q0, q1, q2, q3, q5, q7, q8, q11, q13, q14, q17, q18, q20, q21, q22)
+    query.__name__: query for query in (q0, q1, q2, q3, q5, q7, q8, q11, q13, q14, q17, q18, q20, q21, q22)
 } | {"q20-join": q20}
 
 

@@ -27,13 +27,15 @@ def main(data: DataDir) -> int:
     app = load_app(str(Path(__file__).with_name("app.yaml"))).app
     assert app is not None
     after, log = last_offsets(data, app), EmbeddedLog(data.log)
-    expected = views_of_people(app, {one.partition: end for one, end in after.items() if one.stream == "views"})
+    expected = views_of_people(
+        app, {partition.partition: end for partition, end in after.items() if partition.stream == "views"}
+    )
     moved = rows_among(records(log, "page-totals-by-page")["value"])
     views = pa.array([json.loads(row)["view"] for row in moved], pa.string())
     once = sorted_(views).equals(sorted_(expected))
     print(f"{len(expected):,} views of people were read, {len(views):,} rows are with their pages: {said(once)}")
 
-    read = {one.partition: end for one, end in after.items() if one.stream == "by-page"}
+    read = {partition.partition: end for partition, end in after.items() if partition.stream == "by-page"}
     rows = len(rows_among(records(log, "page-totals-by-page", read)["value"]))
     totals: dict[str, dict[str, int]] = {}
     for value in records(log, "totals")["value"].to_pylist():

@@ -54,8 +54,8 @@ class Image:
 
 
 IMAGES = {
-    one.name: one
-    for one in (
+    image.name: image
+    for image in (
         Image("operator", ("images/operator", *_LOCKED, *_PACKAGE)),
         Image("runtime", ("images/runtime", *_LOCKED, *_PACKAGE)),
         Image("kafka", ("images/kafka", "tests/kafka/pom.xml"), jars=True),

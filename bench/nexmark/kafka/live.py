@@ -65,9 +65,9 @@ class Live:
     def parts(self) -> list[Part]:
         """The same as records."""
         return [
-            Part(name, partition, *encoded(name, some), _micros(some["date_time"]))
+            Part(name, partition, *encoded(name, part_rows), _micros(part_rows["date_time"]))
             for name, rows in self.events.items()
-            for partition, some in split(rows, place(key_bytes(rows, [KEYS[name]]), PARTS))
+            for partition, part_rows in split(rows, place(key_bytes(rows, [KEYS[name]]), PARTS))
         ]
 
     def send_before(self, bootstrap: str) -> None:

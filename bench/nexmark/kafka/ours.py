@@ -29,8 +29,8 @@ def app_tree(tree: Mapping[str, Any], bootstrap: str, out: str) -> dict[str, Any
     """The app of a file on topics."""
     spec = dict(tree["spec"])
     streams = [
-        {key: value for key, value in one.items() if key != "bounded"} | {"system": "kafka", "partitions": PARTS}
-        for one in spec["streams"]
+        {key: value for key, value in stream.items() if key != "bounded"} | {"system": "kafka", "partitions": PARTS}
+        for stream in spec["streams"]
     ]
     runtime = {
         "trigger": {"interval": "0s", "maxRecordsPerPartition": MOST},
@@ -54,7 +54,7 @@ def main() -> None:
     def come(system: KafkaCluster, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
         offsets: dict[str, dict[int, OffsetBounds]] = bounds(system, topics)
         for name in set(STREAMS) & set(offsets):
-            offsets[name] = {one.partition: end for one, end in release.bounds(name).items()}
+            offsets[name] = {partition.partition: end for partition, end in release.bounds(name).items()}
         return offsets
 
     app = app_tree(request["app"], request["bootstrap"], request["out"])
