@@ -20,7 +20,7 @@ def doubles(root: Path = ROOT) -> dict[str, list[str]]:
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     places[node.name].append(f"{path.relative_to(root)}:{node.lineno}")
-    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+    return {name: definitions for name, definitions in sorted(places.items()) if len(definitions) > 1}
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ def why_real(item: pytest.Item) -> str | None:
     """Return how a test comes to start a process or a Spark session, None if it can't: `spark -> SparkSession`."""
     assert isinstance(item, pytest.Function)
     fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way to what it will call
-    roots = [item.obj, *(one.func for several in fixtures.values() for one in several)]
+    roots = [item.obj, *(fixture.func for several in fixtures.values() for fixture in several)]
     path = next(filter(None, (_path_to_start(root, set()) for root in roots)), None)
     return None if path is None else " -> ".join(path)
 

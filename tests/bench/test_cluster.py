@@ -69,7 +69,7 @@ def test_the_driver_of_stock_spark_is_given_every_setting_and_is_replaced_before
     made = deployment("team", "runtime:1", {"rows": "a topic"})
     (container,) = made["spec"]["template"]["spec"]["containers"]
     words = container["args"]
-    conf = [one for flag, one in pairwise(words) if flag == "--conf"]
+    conf = [setting for flag, setting in pairwise(words) if flag == "--conf"]
     assert conf == [f"{name}={value}" for name, value in settings("team", "runtime:1").items()]
     assert json.loads(words[-1]) == {"rows": "a topic"}
     # A StatefulSet would wait for a pod on a lost node for ever.

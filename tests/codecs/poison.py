@@ -236,7 +236,7 @@ def arrow_stream(draw: random.Random) -> bytes:
     with pa.ipc.new_stream(sink, stream_schema, options=options) as stream:
         for columns, rows in batches:
             if columns:
-                cast = [_cast(one, kind, rows) for one, kind in zip(columns, kinds, strict=True)]
+                cast = [_cast(column, kind, rows) for column, kind in zip(columns, kinds, strict=True)]
                 stream.write_batch(pa.RecordBatch.from_arrays(cast, schema=stream_schema))
     return bytes(sink.getvalue())
 

@@ -180,8 +180,8 @@ def test_messages_of_an_arrow_stream_in_any_order_are_bad_or_good() -> None:
         for count in range(4)
         for order in permutations(range(3), count)
     }
-    assert [order for order, one in decoded.items() if one.rows.num_rows] == [(0, 1, 2)]
-    assert [order for order, one in decoded.items() if not one.bad] == [(0,), (0, 1), (0, 1, 2)]
+    assert [order for order, outcome in decoded.items() if outcome.rows.num_rows] == [(0, 1, 2)]
+    assert [order for order, outcome in decoded.items() if not outcome.bad] == [(0,), (0, 1), (0, 1, 2)]
 
 
 @given(st.lists(st.none() | st.binary(max_size=6) | st.text(max_size=6).map(str.encode), max_size=20))

@@ -21,7 +21,8 @@ keys = st.lists(st.tuples(st.none() | st.sampled_from("abcd"), st.integers(0, 2)
 @given(keys)
 def test_groups_are_those_of_a_dict(hashes: int, rows: list[tuple[str | None, int]]) -> None:
     columns = KeyColumns.of(
-        [pa.array([one for one, _ in rows], pa.string()), pa.array([two for _, two in rows], pa.int32())], len(rows)
+        [pa.array([text for text, _ in rows], pa.string()), pa.array([number for _, number in rows], pa.int32())],
+        len(rows),
     )
     forced = columns.hashes() % np.uint64(hashes) if hashes < 2**64 else columns.hashes()
     grouped = group_rows(columns, forced)

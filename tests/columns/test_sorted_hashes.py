@@ -37,11 +37,13 @@ def test_pairs_are_those_of_equal_hashes_in_chunks_of_the_asked_size(
 ) -> None:
     held, sought = sorted(held), sorted(sought)
     matches = find_hashes(np.array(held, np.uint64), np.array(sought, np.uint64))
-    expected = [(i, j) for i, one in enumerate(sought) for j, other in enumerate(held) if one == other]
+    expected = [(i, j) for i, hash_value in enumerate(sought) for j, stored in enumerate(held) if hash_value == stored]
     chunks = list(matches.pairs(most))
     assert matches.count() == len(expected)
-    assert [pair for one, other in chunks for pair in zip(one.tolist(), other.tolist(), strict=True)] == expected
-    assert [len(one) for one, _ in chunks[:-1]] == [most] * len(chunks[:-1])
+    assert [
+        pair for looked_up, stored in chunks for pair in zip(looked_up.tolist(), stored.tolist(), strict=True)
+    ] == expected
+    assert [len(looked_up) for looked_up, _ in chunks[:-1]] == [most] * len(chunks[:-1])
 
 
 @pytest.mark.usefixtures("way")

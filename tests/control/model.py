@@ -87,7 +87,7 @@ class Model:
     def waited_for(self) -> dict[str, tuple[int, int]]:
         """Producers that have not ended, without those that are idle; all of them if all are."""
         running = {task: (clock, mark) for task, (clock, mark) in self.producers().items() if mark is not None}
-        return {task: one for task, one in running.items() if task not in self.idle} or running
+        return {task: clock_mark for task, clock_mark in running.items() if task not in self.idle} or running
 
     def expected(self) -> int:
         counted = [message.task_count or 0 for _, message in self.heard if message.task is not None]

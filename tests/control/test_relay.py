@@ -47,7 +47,7 @@ def test_whoever_reads_behind_a_relay_knows_what_its_owner_knows(history: list[B
     marks = [(message.timestamp, message.idle) for message in sent if isinstance(message, WatermarkMessage)]
     times = [time for time, _ in marks]
     assert times == sorted(times)
-    assert all(one != other for one, other in pairwise(marks)), "each watermark is relayed when it has advanced"
+    assert all(earlier != later for earlier, later in pairwise(marks)), "each watermark is relayed when it has advanced"
     assert sum(isinstance(message, EndOfStreamMessage) for message in sent) == owner.ends.ended("mid")
     assert all(message.task is None for message in sent)
 

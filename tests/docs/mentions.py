@@ -96,7 +96,7 @@ def _files() -> frozenset[str]:
     tops = (top for top in ROOT.iterdir() if top.name not in skipped and not top.name.endswith("_cache"))
     files = (file for top in tops for file in ([top] if top.is_file() else top.rglob("*.*")))
     parts = (file.relative_to(ROOT).parts for file in files if not skipped & {*file.parts})
-    return frozenset("/".join(one[at:]) for one in parts for at in range(len(one)))
+    return frozenset("/".join(names[at:]) for names in parts for at in range(len(names)))
 
 
 def mentioned_names(text: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ def test_each_command_of_make_check_is_a_hook_and_no_hook_is_fetched_from_elsewh
     assert {hook["language"] for hook in hooks} == {"system"}
     # Of ruff, a hook is given the changed files, and formats what `make check` only looks at.
     without_sources = [
-        re.sub(r"( --check)? " + re.escape(sources), "", one) if "/ruff " in one else one for one in commands
+        re.sub(r"( --check)? " + re.escape(sources), "", command) if "/ruff " in command else command
+        for command in commands
     ]
     assert [hook["entry"] for hook in hooks] == without_sources

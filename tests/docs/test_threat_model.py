@@ -9,7 +9,7 @@ from tests.docs.proofs import check_proofs
 
 PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 CLAIMS = {
-    int(found[1]): found[0] for found in re.finditer(r"^### (\d+)\. .+?(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    int(claim[1]): claim[0] for claim in re.finditer(r"^### (\d+)\. .+?(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
 
 

@@ -38,9 +38,9 @@ def readings_and_limits() -> Mapping[str, Rows]:
         return {"lorry": lorry, "cargo": cargo, "celsius": celsius, "ts": at(minute)}
 
     readings = [
-        one
+        row
         for minute in range(6)
-        for one in (
+        for row in (
             reading("warm", "milk", 8.0 + minute, minute),
             reading("cold", "milk", 4.0, minute),
             reading("fine", "bread", 12.0, minute),
@@ -107,8 +107,8 @@ def transfers_and_accounts() -> Mapping[str, Rows]:
     """One within the limit of its account, one above it, and one of an account that does not exist."""
     account = {"account": "A1", "owner": "ann", "country": "AT", "daily_limit": Decimal(100), "opened": START.date()}
     transfers = [
-        {"transfer": name, "account": one, "amount": Decimal(amount), "ts": START}
-        for name, one, amount in (("small", "A1", 99), ("large", "A1", 101), ("lost", "A2", 1))
+        {"transfer": name, "account": account, "amount": Decimal(amount), "ts": START}
+        for name, account, amount in (("small", "A1", 99), ("large", "A1", 101), ("lost", "A2", 1))
     ]
     return {"account-changes": [account], "transfers": transfers}
 

@@ -27,7 +27,7 @@ def counted(data: Path) -> list[dict[str, Any]]:
     log = EmbeddedLog(data / "log")
     parts = log.bounds("views-per-minute").items()
     ranges = [OffsetRange(partition, oldest, end) for partition, (oldest, end, _) in parts]
-    return [json.loads(value) for one in ranges for value in log.fetch(one).column("value").to_pylist()]
+    return [json.loads(value) for offsets in ranges for value in log.fetch(offsets).column("value").to_pylist()]
 
 
 def test_page_views_counts_each_page_of_a_minute(tmp_path: Path) -> None:

@@ -48,12 +48,15 @@ def names_in(lines: str) -> set[str]:
 def closure(*extras: str) -> set[str]:
     """What the extras need, as the packages say that are installed here."""
     names: set[str] = set()
-    waiting = [*needs("holdfast", ""), *(one for extra in extras for one in needs("holdfast", extra))]
+    waiting = [*needs("holdfast", ""), *(requirement for extra in extras for requirement in needs("holdfast", extra))]
     while waiting:
         name, package_extras = waiting.pop()
         if name not in names:
             names.add(name)
-            waiting += [*needs(name, ""), *(one for extra in package_extras for one in needs(name, extra))]
+            waiting += [
+                *needs(name, ""),
+                *(requirement for extra in package_extras for requirement in needs(name, extra)),
+            ]
     return names
 
 

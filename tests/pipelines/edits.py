@@ -191,7 +191,7 @@ def _in_time(tree: Tree) -> list[str]:
     late = {step["name"] for step in tree["steps"] if over_all_rows(step)}
     for _ in tree["steps"]:
         late |= {step["name"] for step in tree["steps"] if late.intersection(step["from"])}
-    return [one["name"] for kind in ("streams", "steps") for one in tree[kind] if one["name"] not in late]
+    return [item["name"] for kind in ("streams", "steps") for item in tree[kind] if item["name"] not in late]
 
 
 def _shorter(new: object, old: object) -> bool:

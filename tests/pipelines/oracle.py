@@ -122,7 +122,7 @@ class Oracle:
         if "select" in step:
             return [SELECTS[tuple(step["select"])](row) for row in rows]
         if "merge" in step:
-            return [row for some in inputs for row in some]
+            return [row for side in inputs for row in side]
         if "deduplicate" in step:
             return list(_firsts(step["deduplicate"], rows, state))
         if "process" in step:

@@ -72,9 +72,12 @@ _WRITTEN = (*(name for name in _RESULTS if name != "everywhere"), *_WINDOWS)
 def _steps() -> list[dict[str, Any]]:
     rows = [{"name": f"{name}-rows", "from": [name], "select": ["k", "v", "n"]} for name in _INPUTS]
     windows = [
-        one
+        window_step
         for name, step in _WINDOWS.items()
-        for one in ({"name": f"{name}-of", **step}, {"name": name, "from": [f"{name}-of"], "select": ["k", "v", "n"]})
+        for window_step in (
+            {"name": f"{name}-of", **step},
+            {"name": name, "from": [f"{name}-of"], "select": ["k", "v", "n"]},
+        )
     ]
     written = [{"name": f"{name}-out", "from": [name], "to": f"{name}-written"} for name in _WRITTEN]
     table_writer = {"name": "kept", "from": ["writing-rows"], "toTable": "last"}

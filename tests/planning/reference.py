@@ -55,7 +55,9 @@ def reference_counts(spec: AppSpec, sets: dict[str, set[str]]) -> dict[str, int]
     while True:
         resolved = {}
         for name in unknown - counts.keys():
-            near = [counts[other] for one in sets.values() if name in one for other in one if other in counts]
+            near = [
+                counts[other] for streams in sets.values() if name in streams for other in streams if other in counts
+            ]
             if near:
                 resolved[name] = min(near)
         if not resolved:

@@ -190,7 +190,7 @@ def test_every_aggregate_of_spark_can_be_merged_or_says_what_to_use() -> None:
     sorts = [set(CANONICAL), set(functions.NOT_MERGEABLE), set(functions.ELSEWHERE) & aggregates]
     assert set.union(*sorts) == aggregates
     assert sum(map(len, sorts)) == len(aggregates)
-    assert all(name not in FUNCTIONS for others in FUNCTIONS.values() for name in others)
+    assert all(name not in FUNCTIONS for aliases in FUNCTIONS.values() for name in aliases)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_values_give_what_spark_gives_for_every_row(spark: SparkSession) -> None
 def check_like_spark(spark: SparkSession, rows: pa.RecordBatch, texts: list[str]) -> None:
     """Compare what expressions give, value by value, and their types."""
     frame = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1)
-    from_spark = frame.select(*[expr(one).alias(f"c{at}") for at, one in enumerate(texts)]).toArrow()
-    made = plain_select([f"{one} AS c{at}" for at, one in enumerate(texts)], plain_kinds(rows.schema))
+    from_spark = frame.select(*[expr(text).alias(f"c{at}") for at, text in enumerate(texts)]).toArrow()
+    made = plain_select([f"{text} AS c{at}" for at, text in enumerate(texts)], plain_kinds(rows.schema))
     assert made is not None
     assert keeps_kinds(made, from_spark.schema)
     picked = pick(TimedRows(rows, pa.nulls(ROWS, pa.int64())), made, from_spark.schema).rows

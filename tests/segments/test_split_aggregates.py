@@ -37,8 +37,8 @@ max(substring(k from 1 for 1)) | max(try_cast('x' AS INT)) | max(st.g::bigint) |
 
 def items_of(text: str) -> tuple[str, ...]:
     """The expressions of a text, each with a name."""
-    texts = (one for line in text.split("\n") if line for one in line.split(" | "))
-    return tuple(f"{one} AS c{at}" for at, one in enumerate(texts))
+    texts = (item for line in text.split("\n") if line for item in line.split(" | "))
+    return tuple(f"{item} AS c{at}" for at, item in enumerate(texts))
 
 
 def written(call: AggregateCall) -> str:

@@ -46,7 +46,7 @@ def row(**columns: Any) -> Row:
 def graph_of(spark: SparkSession, steps: Sequence[dict[str, Any]], sources: Sequence[str] = ("in",)) -> CompiledGraph:
     """All that nobody else reads is written."""
     streams = [*(read(name, COLUMNS, eventTime=None) for name in sources)]
-    used = {name for one in steps for name in one["from"]}
+    used = {name for app_step in steps for name in app_step["from"]}
     ends = [str(one["name"]) for one in steps if one["name"] not in used]
     sinks = [step(f"to-{name}", name, to=f"out-{name}") for name in ends]
     return compiled([*streams, *(written(f"out-{name}") for name in ends)], [*steps, *sinks], select_schema(spark))
@@ -74,8 +74,8 @@ def through(graph: CompiledGraph, frame: DataFrame) -> list[dict[str, Came]]:
 
         for task, by_node, notes in layout.gathered(batches):
             came = {
-                names[node]: list(zip(some.times.to_pylist(), some.rows.to_pylist(), strict=True))
-                for node, some in by_node.items()
+                names[node]: list(zip(timed_rows.times.to_pylist(), timed_rows.rows.to_pylist(), strict=True))
+                for node, timed_rows in by_node.items()
             }
             yield pa.RecordBatch.from_pydict({"told": [pickle.dumps((task, came, notes))]})
 
@@ -91,12 +91,12 @@ def run(
     """What comes out for rows that all sources bring."""
     graph = graph_of(spark, steps, sources)
     (came,) = through(graph, union(spark, graph, [{name: list(rows) for name in sources}]))
-    return {name: [one for _, one in some] for name, some in came.items()}
+    return {name: [row_values for _, row_values in timed_rows] for name, timed_rows in came.items()}
 
 
 def values(rows: list[Row]) -> list[Any]:
     """Of rows with one column."""
-    return [value for one in rows for value in one.values()]
+    return [value for row_values in rows for value in row_values.values()]
 
 
 SELECTED = [
@@ -210,7 +210,7 @@ def test_a_node_may_leave_as_it_came_and_through_steps(spark: SparkSession) -> N
         select_schema(spark),
     )
     (came,) = through(graph, union(spark, graph, [{"in": [row(a=1), row(a=2)]}]))
-    assert {name: [time for time, _ in some] for name, some in came.items()} == {"in": [0, 1], "x": [1]}
+    assert {name: [time for time, _ in timed_rows] for name, timed_rows in came.items()} == {"in": [0, 1], "x": [1]}
 
 
 def test_the_plan_moves_no_rows(spark: SparkSession) -> None:
@@ -312,7 +312,7 @@ def paths(graph: CompiledGraph, end: int) -> list[list[int]]:
 def plainly(spark: SparkSession, graph: CompiledGraph, path: list[int], rows: Came) -> Came:
     """What plain Spark gives when the steps of a path are applied one by one; raises what Spark raises."""
     columns = graph.nodes[path[0]].schema.append(pa.field("the time", pa.int64()))
-    table = pa.Table.from_pylist([one | {"the time": time} for time, one in rows], columns)
+    table = pa.Table.from_pylist([row_values | {"the time": time} for time, row_values in rows], columns)
     frame = spark.createDataFrame(table).coalesce(1)
     for at in path[1:]:
         app_step = graph.nodes[at].step
@@ -347,7 +347,7 @@ def test_a_segment_gives_what_plain_spark_gives_step_by_step(spark: SparkSession
         for task, rows in enumerate(tasks):
             timed: dict[int, Came] = {}
             for node in graph.crossing(0):
-                timed[node.index] = [(time + at, one) for at, one in enumerate(rows[node.name])]
+                timed[node.index] = [(time + at, row_values) for at, row_values in enumerate(rows[node.name])]
                 time += len(rows[node.name])
             for node in graph.crossing(1):
                 ways = paths(graph, node.index)
@@ -357,11 +357,11 @@ def test_a_segment_gives_what_plain_spark_gives_step_by_step(spark: SparkSession
     came = through(graph, union(spark, graph, tasks))
     for (task, name), came_by in expected.items():
         segment_rows = came[task].get(name, [])
-        every = [one for way in came_by for one in way]
+        every = [timed_row for way in came_by for timed_row in way]
         assert sorted(map(repr, segment_rows)) == sorted(map(repr, every))
         if len(came_by) == 1:
             assert segment_rows == every
         for way in came_by:
             times = [at for at, _ in way]
             assert times == sorted(times)
-    assert {(task, name) for task, one in enumerate(came) for name in one} <= set(expected)
+    assert {(task, name) for task, by_name in enumerate(came) for name in by_name} <= set(expected)

@@ -164,12 +164,12 @@ def test_however_batches_are_cut_and_joined_the_same_comes_out(
     cuts = sorted(data.draw(st.lists(st.integers(0, whole.num_rows), max_size=4)))
     edges = [0, *cuts, whole.num_rows]
     pieces = [whole.slice(start, end - start) for start, end in pairwise(edges)]
-    out = {task: (by_node, some) for task, by_node, some in LAYOUT.gathered(pieces)}
+    out = {task: (by_node, task_notes) for task, by_node, task_notes in LAYOUT.gathered(pieces)}
     expected = {task: rows[task] for task in rows if rows[task] or notes[task]}
     assert list(out) == list(expected)
     for task, by_node in expected.items():
         assert out[task][1] == notes[task]
-        assert {node: plain(some) for node, some in out[task][0].items()} == {
+        assert {node: plain(timed_rows) for node, timed_rows in out[task][0].items()} == {
             node: plain(TimedRows.joined(parts, LAYOUT.schemas[node])) for node, parts in by_node.items()
         }
 

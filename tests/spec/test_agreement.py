@@ -71,6 +71,6 @@ def _without_items(path: str) -> str:
     """`spec.steps.matched.join` -> `spec.steps[].join`."""
     parts = path.split(".")
     items = resolve(BASE, path)
-    return ".".join(part if isinstance(found, str) else "[]" for part, found in zip(parts, items, strict=True)).replace(
+    return ".".join(part if isinstance(key, str) else "[]" for part, key in zip(parts, items, strict=True)).replace(
         ".[]", "[]"
     )

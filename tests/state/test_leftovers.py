@@ -94,7 +94,7 @@ def names(directory: Path) -> set[str]:
 
 
 def of(*stores: TaskIdentity) -> set[str]:
-    return {name for one in stores for name in (one.task, f"{one.task}.lock")}
+    return {name for identity in stores for name in (identity.task, f"{identity.task}.lock")}
 
 
 def test_stores_of_gone_tasks_and_of_other_runs_go_and_all_others_stay(tmp_path: Path) -> None:

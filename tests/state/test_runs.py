@@ -67,7 +67,7 @@ def newest(rows: HashedRows) -> HashedRows:
 def hashed(pairs: Sequence[tuple[int, int]]) -> HashedRows:
     ordered = sorted(pairs, key=lambda pair: pair[0])
     return HashedRows(
-        np.array([one for one, _ in ordered], np.uint64),
+        np.array([hash_value for hash_value, _ in ordered], np.uint64),
         pa.RecordBatch.from_pydict({"n": [n for _, n in ordered]}, schema=SCHEMA),
     )
 
@@ -115,12 +115,12 @@ class RunsAgainstLists(RuleBasedStateMachine):
         for bucket, rows in self.model.items():
             chunks = [pairs_of(chunk) for chunk in self.runs.read([bucket])]
             assert [pair for chunk in chunks for pair in chunk] == sorted(rows, key=lambda pair: pair[0])
-            assert all(one[-1][0] < other[0][0] for one, other in itertools.pairwise(chunks))
+            assert all(earlier[-1][0] < later[0][0] for earlier, later in itertools.pairwise(chunks))
 
     @invariant()
     def every_row_of_a_hash_is_found_the_oldest_first(self) -> None:
         for bucket, rows in self.model.items():
-            sought = sorted({one for one, _ in rows[::2]} | {7})
+            sought = sorted({hash_value for hash_value, _ in rows[::2]} | {7})
             numbers = defaultdict(list)
             for piece, matches in self.runs.find(bucket, np.array(sought, np.uint64)):
                 values = piece.rows["n"].to_pylist()
@@ -218,7 +218,7 @@ def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[i
             if places:
                 runs.mark(piece, np.array(places))
         marked |= {n: True for n in chosen if n in marked}
-        rows = hashed([(one, len(marked) + at) for at, one in enumerate(hashes)])
+        rows = hashed([(hash_value, len(marked) + at) for at, hash_value in enumerate(hashes)])
         numbers = rows.rows["n"].to_pylist()
         born = pa.array([n % 5 == 0 for n in numbers], pa.bool_())
         marked |= {n: n % 5 == 0 for n in numbers}

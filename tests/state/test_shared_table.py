@@ -42,7 +42,7 @@ def apply(shared: SharedTable, target: int, keys: int = 6) -> None:
 
 
 def content(shared: SharedTable) -> dict[bytes, bytes]:
-    return {key: bytes(one) for key, one in shared.scan()}
+    return {key: bytes(stored) for key, stored in shared.scan()}
 
 
 def expected(folder: Path, target: int) -> dict[bytes, bytes]:

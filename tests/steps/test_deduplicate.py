@@ -56,7 +56,7 @@ def expected(batches: Sequence[tuple[int | None, Sequence[Row]]], within: int | 
         for user, number, time in rows:
             if within is not None and (time is None or (before is not None and time < before * MS)):
                 continue
-            near = [one for name, one in passed if name == user]
+            near = [passed_time for name, passed_time in passed if name == user]
             if any(within is None or abs((time or 0) - (one or 0)) <= within * MS for one in near):
                 continue
             passed.append((user, time))

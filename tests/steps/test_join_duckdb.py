@@ -116,7 +116,7 @@ def test_a_join_gives_what_duckdb_gives(  # noqa: PLR0913, PLR0917 - what is dra
     drawn = np.random.default_rng(seed)
     # Many at a whole millisecond, or at `fine` microseconds beside one: where bounds have their edges.
     times = [drawn.integers(0, span, count) * MS + drawn.integers(-1, 2, count) * fine for count in rows]
-    sides = [side(keys, np.sort(some), seed + at) for at, some in enumerate(times)]
+    sides = [side(keys, np.sort(side_times), seed + at) for at, side_times in enumerate(times)]
     schema = sides[0].schema.remove(3)
     plan = JoinPlan(("k", "j"), micros(bounds[0]), micros(bounds[1]), kind, COLUMNS, schema, schema)
     with pytest.MonkeyPatch.context() as patch:

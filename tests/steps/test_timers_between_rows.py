@@ -100,7 +100,7 @@ def test_rows_and_timers_come_as_the_naive_way_has_them(rows: list[Row], latenes
     rows = [(row | {"act": "count"} if row["act"] == "boom" else row, time) for row, time in rows]
     marks = marks_of(rows, lateness)
     naive = NaiveProcess(act, "key", None)
-    expected = naive.run([(given, micros(time)) for given, time in rows], StepClock(NOON, marks[-1]), marks[1:])
+    expected = naive.run([(drawn_row, micros(time)) for drawn_row, time in rows], StepClock(NOON, marks[-1]), marks[1:])
     assert by_key(in_batches(rows, lateness, [])[0]) == by_key(expected)
 
 

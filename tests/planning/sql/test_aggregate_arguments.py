@@ -18,9 +18,9 @@ SCOPE = Scope.of(
 
 def told(item: str, scope: Scope = SCOPE) -> list[tuple[Reason, str]]:
     return [
-        (one.reason, one.message)
+        (finding.reason, finding.message)
         for result in check_compute([f"{item} AS x"], scope, ("k",))
-        for one in result.findings
+        for finding in result.findings
     ]
 
 

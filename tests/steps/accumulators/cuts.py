@@ -194,7 +194,7 @@ def rank(value: Any) -> Any:
 def exact(value: Any) -> Any:
     """Values that are the same to the sign of a zero; all NaN are."""
     if isinstance(value, dict):
-        return {name: exact(one) for name, one in value.items()}
+        return {name: exact(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [exact(one) for one in value]
     return repr(value).replace("-nan", "nan") if isinstance(value, float) else value
