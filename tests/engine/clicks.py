@@ -72,8 +72,8 @@ def came(driver: TestDriver, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def counted(clicks: Iterable[Click], window: int = 60) -> list[tuple[Any, ...]]:
-    found = Counter((second // window * window, campaign) for campaign, second in clicks)
-    return sorted(((start, campaign, n) for (start, campaign), n in found.items()), key=str)
+    counts = Counter((second // window * window, campaign) for campaign, second in clicks)
+    return sorted(((start, campaign, n) for (start, campaign), n in counts.items()), key=str)
 
 
 def drawn(count: int, seed: str, start: float = 0, seconds: float = 300, *, null: bool = False) -> list[Click]:

@@ -46,19 +46,19 @@ def products(prices: dict[str, int]) -> list[dict[str, Any]]:
 
 def order(driver: TestDriver, *skus: str | None) -> None:
     """Feed orders, numbered on."""
-    given = len(driver.rows("orders"))
-    driver.feed("orders", [{"sku": sku, "n": given + at} for at, sku in enumerate(skus)])
+    first = len(driver.rows("orders"))
+    driver.feed("orders", [{"sku": sku, "n": first + at} for at, sku in enumerate(skus)])
 
 
 def priced(driver: TestDriver, *skus: str | None) -> list[int | None]:
     """The prices that orders for these get now."""
-    given = len(driver.rows("orders"))
+    first = len(driver.rows("orders"))
     order(driver, *skus)
     driver.run_until_idle()
-    return prices_of(driver, range(given, given + len(skus)))
+    return prices_of(driver, range(first, first + len(skus)))
 
 
 def prices_of(driver: TestDriver, orders: Sequence[int]) -> list[int | None]:
-    found = {row["n"]: row["price"] for row in driver.rows("out")}
-    assert len(found) == len(driver.rows("out")), "an order came out twice"
-    return [found[number] for number in orders]
+    price_of = {row["n"]: row["price"] for row in driver.rows("out")}
+    assert len(price_of) == len(driver.rows("out")), "an order came out twice"
+    return [price_of[number] for number in orders]

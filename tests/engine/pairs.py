@@ -87,10 +87,10 @@ def paired(
         for payment in payments
         if order["id"] is not None and order["id"] == payment["id"] and -before <= payment["ts"] - order["ts"] <= after
     ]
-    found = [(order["id"], order["n"], payment["n"]) for order, payment in pairs]
+    rows = [(order["id"], order["n"], payment["n"]) for order, payment in pairs]
     settled, settling = ({one["n"] for one in side} for side in zip(*pairs, strict=True)) if pairs else (set(), set())
     if kind in {"Left", "Full"}:
-        found += [(one["id"], one["n"], None) for one in orders if one["n"] not in settled]
+        rows += [(one["id"], one["n"], None) for one in orders if one["n"] not in settled]
     if kind in {"Right", "Full"}:
-        found += [(one["id"], None, one["n"]) for one in payments if one["n"] not in settling]
-    return sorted(found, key=str)
+        rows += [(one["id"], None, one["n"]) for one in payments if one["n"] not in settling]
+    return sorted(rows, key=str)

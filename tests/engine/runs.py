@@ -78,8 +78,8 @@ def feed(data: Path, count: int, first: int = 0) -> None:
     )
     records = written_batch(keys, values, 0)
     for partition, part in split(records, place(keys, 2)):
-        (one,) = [one for one in log.bounds("rows") if one.partition == partition]
-        log.append(one, part)
+        (stream_partition,) = [one for one in log.bounds("rows") if one.partition == partition]
+        log.append(stream_partition, part)
 
 
 def check(data: Path, count: int) -> None:
@@ -99,15 +99,15 @@ def written(data: Path) -> list[dict[str, Any]]:
 
 def check_rows(rows: list[dict[str, Any]], count: int) -> None:
     """The same of rows in the order of each partition."""
-    kept = [number for number in range(count) if number % 10 != 3]
-    assert sorted(row["id"] for row in rows) == kept
+    expected = [number for number in range(count) if number % 10 != 3]
+    assert sorted(row["id"] for row in rows) == expected
     assert len({row["stamp"] for row in rows}) == len(rows)
     for key in range(KEYS):
-        mine = [row for row in rows if row["k"] == f"key-{key}"]
-        ids = [row["id"] for row in mine]
+        key_rows = [row for row in rows if row["k"] == f"key-{key}"]
+        ids = [row["id"] for row in key_rows]
         assert ids == sorted(ids), f"key {key}: {[pair for pair in pairwise(ids) if pair[0] > pair[1]]}"
-        assert ids == [number for number in kept if number % KEYS == key]
-        assert [row["nth"] for row in mine] == list(range(1, len(mine) + 1))
+        assert ids == [number for number in expected if number % KEYS == key]
+        assert [row["nth"] for row in key_rows] == list(range(1, len(key_rows) + 1))
 
 
 class Run:
@@ -137,34 +137,34 @@ class Run:
         """Wait for an event of this kind, so many times; the last of them."""
         deadline = time.monotonic() + DEADLINE
         while True:
-            found = self.next(deadline, event)
-            times -= found["event"] == event
+            next_event = self.next(deadline, event)
+            times -= next_event["event"] == event
             if not times:
-                return found
+                return next_event
 
-    def next(self, deadline: float, wanted: str) -> dict[str, Any]:
-        """The next event, whatever it is; `wanted` is what is said to be missing where there is none."""
+    def next(self, deadline: float, awaited: str) -> dict[str, Any]:
+        """The next event, whatever it is; `awaited` is what is said to be missing where there is none."""
         try:
-            found = self._events.get(timeout=max(0.1, deadline - time.monotonic()))
+            event = self._events.get(timeout=max(0.1, deadline - time.monotonic()))
         except queue.Empty:
-            message = f"no {wanted} in time: {self.events[-3:]} {self.said()}"
+            message = f"no {awaited} in time: {self.events[-3:]} {self.said()}"
             raise TimeoutError(message) from None
-        if found is None:
-            message = f"ended with {self.exit_code()} before {wanted}: {self.events[-3:]} {self.said()}"
+        if event is None:
+            message = f"ended with {self.exit_code()} before {awaited}: {self.events[-3:]} {self.said()}"
             raise AssertionError(message)
-        self.events.append(found)
-        return found
+        self.events.append(event)
+        return event
 
     def arrived(self) -> list[dict[str, Any]]:
         """The events that have come since one was asked for."""
-        found = []
+        events = []
         while not self._events.empty():
-            if (one := self._events.get()) is None:
+            if (event := self._events.get()) is None:
                 self._events.put(None)  # for who asks next
                 break
-            found.append(one)
-        self.events += found
-        return found
+            events.append(event)
+        self.events += events
+        return events
 
     def ended(self) -> dict[str, Any]:
         """Wait until it ends well; its last event."""
@@ -238,8 +238,8 @@ def stopped(process: int) -> Iterator[None]:
     """
     held: list[int] = []
     try:
-        while found := sorted(set(children(process, "")) - set(held)):
-            for pid in found:
+        while pids := sorted(set(children(process, "")) - set(held)):
+            for pid in pids:
                 held.append(pid)
                 _signal(pid, signal.SIGSTOP)
         yield
@@ -261,8 +261,8 @@ def die(pid: int) -> None:
 def unfinished(data: Path, run_id: str = "1") -> bool:
     """Whether Spark's logs have a batch that was begun and is not done."""
     query = DataDir(data).app("counted").run(run_id).query
-    begun, done = (set(_numbers(query / name)) for name in ("offsets", "commits"))
-    return bool(begun - done)
+    planned, done = (set(_numbers(query / name)) for name in ("offsets", "commits"))
+    return bool(planned - done)
 
 
 def _numbers(folder: Path) -> Iterator[int]:

@@ -19,8 +19,8 @@ def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What a Python worker is; and it prints."""
     print("a step says hello")  # noqa: T201 - that is what is asked
     for _ in batches:
-        said = [sys.executable, pyspark.__file__, os.environ["PYTHONPATH"], str(os.getpgid(0))]
-        yield pa.RecordBatch.from_pydict({"said": said})
+        facts = [sys.executable, pyspark.__file__, os.environ["PYTHONPATH"], str(os.getpgid(0))]
+        yield pa.RecordBatch.from_pydict({"said": facts})
 
 
 def said_by_worker(spark: SparkSession) -> list[str]:
@@ -34,7 +34,7 @@ def main(data: Path, code: Path) -> None:
     spark = open_session(SessionRequest("first", "local[1]", ui=True, conf=conf), data)
     python, module, path, group = said_by_worker(spark)
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - the process itself
-    told: dict[str, object] = {
+    report: dict[str, object] = {
         "time_zone": spark.conf.get("spark.sql.session.timeZone"),
         "adaptive": spark.conf.get("spark.sql.adaptive.enabled"),
         "ui": spark.sparkContext.uiWebUrl,
@@ -48,9 +48,9 @@ def main(data: Path, code: Path) -> None:
     }
     spark.stop()
     again = open_session(SessionRequest("second", "local[1]", ui=False, conf={}), data)
-    told["second"] = [again.sparkContext.appName, again.sparkContext.uiWebUrl, said_by_worker(again)[0]]
+    report["second"] = [again.sparkContext.appName, again.sparkContext.uiWebUrl, said_by_worker(again)[0]]
     again.stop()
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def test_whatever_is_computed_travels_whole() -> None:
         }
         for row in fed(drawn(200, "whole", seconds=50))
     ]
-    found = []
+    outputs = []
     for repartitioned in (False, True):
         spec = app({"compute": compute}, repartitioned=repartitioned)
         spec["spec"]["streams"][0]["schema"] = (
@@ -88,13 +88,13 @@ def test_whatever_is_computed_travels_whole() -> None:
                 driver.run_until_idle()
             driver.end("clicks")
             driver.run_until_idle()
-            found.append(sorted(driver.rows("counted"), key=lambda row: (row["window_start"], row["campaign"])))
-    plain, travelled = found
-    for one, other in zip(plain, travelled, strict=True):
-        spread, other_spread = one.pop("spread"), other.pop("spread")
+            outputs.append(sorted(driver.rows("counted"), key=lambda row: (row["window_start"], row["campaign"])))
+    plain, travelled = outputs
+    for plain_row, travelled_row in zip(plain, travelled, strict=True):
+        spread, other_spread = plain_row.pop("spread"), travelled_row.pop("spread")
         assert str(spread) == str(other_spread) or spread == pytest.approx(other_spread)
-        assert sorted(one.pop("all_cents")) == sorted(other.pop("all_cents"))
-        assert str(one) == str(other)
+        assert sorted(plain_row.pop("all_cents")) == sorted(travelled_row.pop("all_cents"))
+        assert str(plain_row) == str(travelled_row)
 
 
 def test_a_repartition_that_others_read_too_carries_rows() -> None:
@@ -168,14 +168,16 @@ def test_arguments_conditions_and_results_may_be_expressions(small_spark: SparkS
         driver.end("clicks")
         driver.run_until_idle()
         rows = fed(clicks)
-        found = driver.rows("counted")
-        assert len(found) == 5
-        for row in found:
-            mine = [one for one in rows if one["campaign"] == row["campaign"]]
-            assert row["n"] == len(mine)
-            assert row["mean"] == pytest.approx(2 * sum(one["user"] != "u0" for one in mine) / len(mine))
-            assert row["last_user"] == max(mine, key=lambda one: one["ts"])["user"]
-            assert row["users"] == len({one["user"] for one in mine})
+        output = driver.rows("counted")
+        assert len(output) == 5
+        for row in output:
+            campaign_rows = [one for one in rows if one["campaign"] == row["campaign"]]
+            assert row["n"] == len(campaign_rows)
+            assert row["mean"] == pytest.approx(
+                2 * sum(one["user"] != "u0" for one in campaign_rows) / len(campaign_rows)
+            )
+            assert row["last_user"] == max(campaign_rows, key=lambda click: click["ts"])["user"]
+            assert row["users"] == len({one["user"] for one in campaign_rows})
 
 
 _TIMED = {

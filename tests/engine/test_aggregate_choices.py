@@ -54,21 +54,21 @@ def test_values_are_chosen_and_told_apart_as_by_spark(name: str, spark: SparkSes
     rows = list(zip(keys, range(len(keys)), halves, plain, strict=True))
     frame = spark.createDataFrame(rows, f"g INT, n BIGINT, h INT, x {TYPES[name]}")
     frame.createOrReplaceTempView("choices")
-    found = {row[0]: [_plain(value) for value in row[1:]] for row in spark.sql(QUERY).collect()}
+    spark_results = {row[0]: [_plain(value) for value in row[1:]] for row in spark.sql(QUERY).collect()}
 
     smallest, largest = ours("min", keys, column), ours("max", keys, column)
     first, last = ours("min_by", keys, numbers, column), ours("max_by", keys, numbers, column)
     sets, counts = ours("collect_set", keys, column), ours("count distinct", keys, column)
     pairs = ours("count distinct", keys, column, pa.array(halves, pa.int32()))
-    assert set(found) == set(smallest)
-    for key, (least, most, at_least, at_most, members, count, both) in found.items():
+    assert set(spark_results) == set(smallest)
+    for key, (least, most, at_least, at_most, members, count, pair_count) in spark_results.items():
         assert _rank(smallest[key]) == _rank(least)
         assert _rank(largest[key]) == _rank(most)
         assert [_rank(_at(drawn, place)) for place in (first[key], last[key])] == [
             _rank(_at(drawn, place)) for place in (at_least, at_most)
         ]
         assert sorted(map(rank, sets[key])) == sorted(map(rank, members)), exact(members)
-        assert (counts[key], pairs[key]) == (count, both)
+        assert (counts[key], pairs[key]) == (count, pair_count)
 
 
 def _plain(value: Any) -> Any:

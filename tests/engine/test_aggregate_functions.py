@@ -107,10 +107,10 @@ def of_spark(small: SparkSession) -> pa.Table:
 @pytest.mark.parametrize(("number", "case"), [*enumerate(CASES)], ids=[case.sql for case in CASES])
 def test_results_and_types_are_those_of_spark(of_spark: pa.Table, number: int, case: FunctionCase) -> None:
     kinds = [COLUMNS.field(column).type for column in case.call.arguments]
-    wanted = of_spark.column(f"c{number}")
-    assert accumulator_for(case.call, kinds).result == wanted.type
+    expected = of_spark.column(f"c{number}")
+    assert accumulator_for(case.call, kinds).result == expected.type
     for cut in range(4):
-        assert results(case.call, ORDINARY, cut) == [alike(one) for one in wanted.to_pylist()]
+        assert results(case.call, ORDINARY, cut) == [alike(one) for one in expected.to_pylist()]
 
 
 @pytest.mark.parametrize("function", ["sum", "avg"])
@@ -120,11 +120,11 @@ def test_a_result_that_does_not_fit_fails_where_spark_raises(small: SparkSession
     (lenient,) = small.sql(query.format(f"try_{function}", column, BEYOND)).toArrow().column(0).to_pylist()
     assert results(AggregateCall(f"try_{function}", (column,)), (BEYOND,), 0) == [alike(lenient)]
     try:
-        (wanted,) = small.sql(query.format(function, column, BEYOND)).toArrow().column(0).to_pylist()
+        (expected,) = small.sql(query.format(function, column, BEYOND)).toArrow().column(0).to_pylist()
     except ArithmeticException:
-        wanted = FAILED
-    assert (wanted == FAILED) == (lenient is None)
-    assert results(AggregateCall(function, (column,)), (BEYOND,), 0) == [alike(wanted)]
+        expected = FAILED
+    assert (expected == FAILED) == (lenient is None)
+    assert results(AggregateCall(function, (column,)), (BEYOND,), 0) == [alike(expected)]
 
 
 def alike(value: Any) -> Any:

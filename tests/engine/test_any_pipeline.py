@@ -170,9 +170,9 @@ def feed_unevenly(driver: TestDriver, draw: random.Random, fed: Mapping[str, Row
     waiting = {name: list(rows) for name, rows in fed.items()}
     while any(waiting.values()):
         name = draw.choice([name for name, rows in waiting.items() if rows])
-        some = draw.randint(1, ROWS)
-        driver.feed(name, waiting[name][:some])
-        del waiting[name][:some]
+        count = draw.randint(1, ROWS)
+        driver.feed(name, waiting[name][:count])
+        del waiting[name][:count]
         if draw.random() < 0.5:
             driver.run(draw.randint(1, 4))
         if draw.random() < RESTARTS:
@@ -207,9 +207,9 @@ def lived(driver: TestDriver, shape: Shape) -> None:
     if shape.untimed:
         assert sorted(row["n"] for row in driver.rows("said") if row["v"] == "note") == list(range(NOTES))
     assert driver.late == 0
-    found = counted(driver)
-    assert set(found.values()) == {1}, "no window comes out twice"
-    assert of_shops(found, later - timedelta(seconds=NEAR)) == of_shops(due, later)
+    window_counts = counted(driver)
+    assert set(window_counts.values()) == {1}, "no window comes out twice"
+    assert of_shops(window_counts, later - timedelta(seconds=NEAR)) == of_shops(due, later)
 
 
 def test_event_time_neither_stalls_nor_overtakes_rows_in_any_pipeline(tmp_path: Path) -> None:

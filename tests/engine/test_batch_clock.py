@@ -10,29 +10,29 @@ NOON, YEARS, HOUR = 1_767_268_800_000, 10 * 365 * 86_400_000, 3_600_000
 
 def test_time_passes_as_on_the_clock_that_nobody_sets_while_the_hosts_is_years_ahead_and_put_right() -> None:
     clock, time = BatchClock(), BatchTime(0)
-    time, said = clock.at(Instant(NOON, 5), time)
-    assert (time, said) == (BatchTime(NOON), None)
-    time, said = clock.at(Instant(NOON + YEARS + 1000, 1005), time)
+    time, warning = clock.at(Instant(NOON, 5), time)
+    assert (time, warning) == (BatchTime(NOON), None)
+    time, warning = clock.at(Instant(NOON + YEARS + 1000, 1005), time)
     assert time == BatchTime(NOON + 1000, -YEARS)
-    assert "the host's clock was put ahead by 3,650 d" in str(said)
-    time, said = clock.at(Instant(NOON + YEARS + 2000, 2005), time)
-    assert (time, said) == (BatchTime(NOON + 2000, -YEARS), None), "it is said once"
-    time, said = clock.at(Instant(NOON + 3000, 3005), time)
+    assert "the host's clock was put ahead by 3,650 d" in str(warning)
+    time, warning = clock.at(Instant(NOON + YEARS + 2000, 2005), time)
+    assert (time, warning) == (BatchTime(NOON + 2000, -YEARS), None), "it is said once"
+    time, warning = clock.at(Instant(NOON + 3000, 3005), time)
     assert time == BatchTime(NOON + 3000)
-    assert "put back by 3,650 d" in str(said)
+    assert "put back by 3,650 d" in str(warning)
 
 
 def test_a_clock_that_is_put_back_between_attempts_freezes_nothing() -> None:
     last = BatchTime(NOON + YEARS)
     clock = BatchClock()
-    time, said = clock.at(Instant(NOON, 5), last)
+    time, warning = clock.at(Instant(NOON, 5), last)
     assert time == BatchTime(NOON + YEARS, YEARS)
-    assert "3,650 d earlier than it was in the last batch" in str(said)
-    time, said = clock.at(Instant(NOON + HOUR, HOUR + 5), time)
-    assert (time, said) == (BatchTime(NOON + YEARS + HOUR, YEARS), None)
+    assert "3,650 d earlier than it was in the last batch" in str(warning)
+    time, warning = clock.at(Instant(NOON + HOUR, HOUR + 5), time)
+    assert (time, warning) == (BatchTime(NOON + YEARS + HOUR, YEARS), None)
     again = BatchClock()
-    time, said = again.at(Instant(NOON + 2 * HOUR, 7), time)
-    assert (time, said) == (BatchTime(NOON + YEARS + 2 * HOUR, YEARS), None), "the next attempt knows"
+    time, warning = again.at(Instant(NOON + 2 * HOUR, 7), time)
+    assert (time, warning) == (BatchTime(NOON + YEARS + 2 * HOUR, YEARS), None), "the next attempt knows"
 
 
 def test_a_jump_that_is_put_right_between_attempts_leaves_nothing_behind() -> None:
@@ -45,17 +45,17 @@ def test_a_jump_that_is_put_right_between_attempts_leaves_nothing_behind() -> No
 def test_small_corrections_are_followed_and_back_the_clock_waits() -> None:
     clock = BatchClock()
     time, _ = clock.at(Instant(NOON, 0), BatchTime(0))
-    ahead, said = clock.at(Instant(NOON + TOLERATED, 0), time)
-    assert (ahead, said) == (BatchTime(NOON + TOLERATED), None)
-    back, said = clock.at(Instant(NOON + 1000, 1000), ahead)
-    assert (back, said) == (BatchTime(NOON + TOLERATED), None)
+    ahead, warning = clock.at(Instant(NOON + TOLERATED, 0), time)
+    assert (ahead, warning) == (BatchTime(NOON + TOLERATED), None)
+    back, warning = clock.at(Instant(NOON + 1000, 1000), ahead)
+    assert (back, warning) == (BatchTime(NOON + TOLERATED), None)
     then, _ = clock.at(Instant(NOON + TOLERATED + 1, TOLERATED + 1), back)
     assert then == BatchTime(NOON + TOLERATED + 1)
 
 
 def test_a_stop_of_months_is_time_that_has_passed() -> None:
-    time, said = BatchClock().at(Instant(NOON + 90 * 24 * HOUR, 3), BatchTime(NOON))
-    assert (time, said) == (BatchTime(NOON + 90 * 24 * HOUR), None)
+    time, warning = BatchClock().at(Instant(NOON + 90 * 24 * HOUR, 3), BatchTime(NOON))
+    assert (time, warning) == (BatchTime(NOON + 90 * 24 * HOUR), None)
 
 
 @given(
@@ -77,8 +77,8 @@ def test_it_never_goes_back_and_never_jumps(moves: list[tuple[int, int, bool]]) 
         wall, passed, before = wall + later + jump, passed + later, time
         if restarts:
             clock = BatchClock()
-        time, said = clock.at(Instant(wall, passed), before)
+        time, warning = clock.at(Instant(wall, passed), before)
         assert time.now >= before.now
         if not restarts:
             assert time.now <= before.now + later + TOLERATED * (len(moves) + 1)
-            assert (said is not None) == (abs(jump) > TOLERATED)
+            assert (warning is not None) == (abs(jump) > TOLERATED)

@@ -118,8 +118,8 @@ def driver() -> Iterator[TestDriver]:
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_that_state_cannot_follow_is_refused_by_the_name_of_its_field(driver: TestDriver, edit: str) -> None:
     path, value = EDITS[edit]
-    wanted = rf"StateMisfit: {re.escape(field_of(path))} was .* and is .*: the state of this run .* can't follow"
-    with pytest.raises(UserActionError, match=wanted, check=has_code("PlanRejectedError")):
+    refusal = rf"StateMisfit: {re.escape(field_of(path))} was .* and is .*: the state of this run .* can't follow"
+    with pytest.raises(UserActionError, match=refusal, check=has_code("PlanRejectedError")):
         driver.restart(put(path, value, APP))
 
 
@@ -233,12 +233,15 @@ def test_rows_that_come_by_another_key_or_in_other_partitions_do_not_meet_the_st
     before = put("spec.steps.first.deduplicate.by", ["ad", "user"], before)
     moved = {"name": "moved", "from": ["clicks"], "repartition": {"by": [by]}}
     after = put("spec.steps.first.from", ["moved"], put("spec.steps", [*before["spec"]["steps"], moved], before))
-    for one, other, said in ((before, after, misfit), (after, before, r"spec.steps\[first\]: the .* of its rows")):
+    for app_before, app_after, refusal in (
+        (before, after, misfit),
+        (after, before, r"spec.steps\[first\]: the .* of its rows"),
+    ):
         with (
-            TestDriver(one) as driver,
-            pytest.raises(UserActionError, match=f"StateMisfit.*{said}.*give first another"),
+            TestDriver(app_before) as driver,
+            pytest.raises(UserActionError, match=f"StateMisfit.*{refusal}.*give first another"),
         ):
-            driver.restart(other)
+            driver.restart(app_after)
 
 
 def test_windows_are_kept_alike_whether_or_not_rows_are_counted_before_they_travel() -> None:
@@ -280,13 +283,13 @@ def renamed(tree: dict[str, Any], names: Mapping[str, str], was: Mapping[str, st
     text = json.dumps(tree)
     for former, name in names.items():
         text = text.replace(f'"{former}"', f'"{name}"')
-    found: dict[str, Any] = json.loads(text)
+    renamed_tree: dict[str, Any] = json.loads(text)
     former_of = {name: former for former, name in names.items()}
-    for stream in found["spec"]["streams"]:
+    for stream in renamed_tree["spec"]["streams"]:
         if stream["name"] in former_of:
             stream.setdefault("topic", former_of[stream["name"]])
             stream.update({"was": was[stream["name"]]} if stream["name"] in was else {})
-    return found
+    return renamed_tree
 
 
 NAMES = {"clicks": "a-hits", "shows": "z-shown", "owners": "people", "windowed": "per-minute", "looked-up": "names"}
@@ -337,8 +340,8 @@ def test_nothing_that_is_kept_on_disk_has_the_new_name_of_a_stream_and_dead_lett
         driver.feed("zz-owners", [{"ad": "a", "owner": "o"}])
         driver.feed("zz-clicks", [CLICK])
         driver.run_until_idle()
-        kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"zz-" in path.read_bytes()]
-        assert kept == []
+        files = [path for path in tmp_path.rglob("*") if path.is_file() and b"zz-" in path.read_bytes()]
+        assert files == []
         driver.feed_bytes("zz-clicks", [b"nothing"])
         driver.run_until_idle()
         assert [row["stream"] for row in driver.rows("zz-bad")] == ["zz-clicks"]

@@ -78,9 +78,9 @@ def renamed(*names: str) -> Edit:
     """These steps, and what reads them, under other names."""
 
     def rename(tree: Tree) -> None:
-        for one in tree["spec"]["steps"]:
-            one["name"] += "-2" if one["name"] in names else ""
-            one["from"] = [f"{name}-2" if name in names else name for name in one["from"]]
+        for app_step in tree["spec"]["steps"]:
+            app_step["name"] += "-2" if app_step["name"] in names else ""
+            app_step["from"] = [f"{name}-2" if name in names else name for name in app_step["from"]]
 
     return rename
 
@@ -88,12 +88,12 @@ def renamed(*names: str) -> Edit:
 def renamed_table(name: str, *writers: str) -> Edit:
     def rename(tree: Tree) -> None:
         table(tree, name)["name"] = f"{name}-2"
-        for one in tree["spec"]["steps"]:
-            one["name"] += "-2" if one["name"] in writers else ""
-            if one.get("toTable") == name:
-                one["toTable"] = f"{name}-2"
-            if one.get("lookup", {}).get("table") == name:
-                one["lookup"]["table"] = f"{name}-2"
+        for app_step in tree["spec"]["steps"]:
+            app_step["name"] += "-2" if app_step["name"] in writers else ""
+            if app_step.get("toTable") == name:
+                app_step["toTable"] = f"{name}-2"
+            if app_step.get("lookup", {}).get("table") == name:
+                app_step["lookup"]["table"] = f"{name}-2"
 
     return rename
 

@@ -47,24 +47,24 @@ def test_others_are_refused_with_what_is_there_and_the_cures(
 
 
 def test_an_id_is_made_once_and_goes_with_the_checkpoint(tmp_path: Path) -> None:
-    here = FolderStorage(tmp_path)
-    assert take_up(here, 1, [], {}, A) == A
-    assert take_up(here, 2, [], {}, B) == A
-    assert here.names() == [CheckpointLife(2, A).name]
+    storage = FolderStorage(tmp_path)
+    assert take_up(storage, 1, [], {}, A) == A
+    assert take_up(storage, 2, [], {}, B) == A
+    assert storage.names() == [CheckpointLife(2, A).name]
 
 
 def test_an_attempt_that_is_shut_out_takes_nothing_back(tmp_path: Path) -> None:
-    here = FolderStorage(tmp_path)
-    take_up(here, 3, [], {}, A)
-    assert take_up(here, 2, [], {}, B) == A
-    assert sorted(here.names()) == [CheckpointLife(2, A).name, CheckpointLife(3, A).name]
-    assert take_up(here, 4, [marker(epoch=3)], {"partition-0": 3}, B) == A
+    storage = FolderStorage(tmp_path)
+    take_up(storage, 3, [], {}, A)
+    assert take_up(storage, 2, [], {}, B) == A
+    assert sorted(storage.names()) == [CheckpointLife(2, A).name, CheckpointLife(3, A).name]
+    assert take_up(storage, 4, [marker(epoch=3)], {"partition-0": 3}, B) == A
 
 
 def test_an_attempt_that_is_refused_leaves_no_number_and_is_refused_again(tmp_path: Path) -> None:
-    here = FolderStorage(tmp_path)
-    take_up(here, 1, [], {}, A)
+    storage = FolderStorage(tmp_path)
+    take_up(storage, 1, [], {}, A)
     for attempt in (2, 3, 4):
         with pytest.raises(UserActionError, check=has_code("OutputsAheadError")):
-            take_up(here, attempt, [marker(epoch=2)], {"partition-0": 3}, B)
-    assert here.names() == [CheckpointLife(1, A).name]
+            take_up(storage, attempt, [marker(epoch=2)], {"partition-0": 3}, B)
+    assert storage.names() == [CheckpointLife(1, A).name]

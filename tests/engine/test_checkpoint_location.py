@@ -43,8 +43,8 @@ def test_an_address_names_a_storage(location: str, storage: object) -> None:
     ],
 )
 def test_settings_of_s3a_say_how_an_object_store_is_reached(conf: dict[str, str], service: S3Service) -> None:
-    found = storage_at("s3a://mine/apps", {S3A + name: value for name, value in conf.items()})
-    assert found == ObjectStorage(service, "mine", "apps")
+    storage = storage_at("s3a://mine/apps", {S3A + name: value for name, value in conf.items()})
+    assert storage == ObjectStorage(service, "mine", "apps")
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_an_address_that_names_none_is_refused_with_what_to_write(location: str,
 
 
 def test_credentials_in_an_address_are_refused_and_not_told() -> None:
-    with pytest.raises(UserActionError, match="has no bucket", check=has_code("CheckpointLocationError")) as told:
+    with pytest.raises(UserActionError, match="has no bucket", check=has_code("CheckpointLocationError")) as refused:
         storage_at("s3a://AKIA:hidden@bucket/apps", {})
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["access.key", "secret.key", "session.token", "bucket.mine.secret.key"])
@@ -75,9 +75,9 @@ def test_credentials_in_a_spec_are_refused_by_their_setting_and_not_told(name: s
         UserActionError,
         match=rf"{S3A}{name}.* into a Secret.* pod templates",
         check=has_code("CheckpointLocationError"),
-    ) as told:
+    ) as refused:
         storage_at("s3a://mine/apps", {S3A + name: "hidden"})
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(refused.value)
 
 
 def test_a_setting_that_is_neither_true_nor_false_is_named() -> None:

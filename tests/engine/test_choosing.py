@@ -35,8 +35,8 @@ def record(**places: tuple[str, str]) -> PlacementRecord:
 def test_an_assignment_is_applied_when_it_is_for_this_attempt_its_tasks_and_what_is_up(
     attempt: int, tasks: list[str], up: list[str], why: str | None
 ) -> None:
-    found = misfit(HANDED, attempt, tasks, up)
-    assert found is None if why is None else found is not None and why in found
+    refusal = misfit(HANDED, attempt, tasks, up)
+    assert refusal is None if why is None else refusal is not None and why in refusal
 
 
 def test_an_assignment_that_has_a_task_twice_is_not_applied() -> None:
@@ -45,21 +45,21 @@ def test_an_assignment_that_has_a_task_twice_is_not_applied() -> None:
 
 
 def test_a_driver_that_assigns_itself_without_a_record_takes_each_processor_for_a_place_of_its_own() -> None:
-    found = own_placement(TASKS, ["pod-1", "pod-0"], None)
-    assert found == Placement(0, {"pod-0": "pod-0", "pod-1": "pod-1"}, HANDED.assignment)
+    placement = own_placement(TASKS, ["pod-1", "pod-0"], None)
+    assert placement == Placement(0, {"pod-0": "pod-0", "pod-1": "pod-1"}, HANDED.assignment)
 
 
 def test_a_driver_that_assigns_itself_leaves_tasks_where_the_record_has_them() -> None:
     known = record(p_0=("pod-1", "claim-1"), p_1=("pod-0", "claim-0"))
-    found = own_placement(TASKS, ["pod-0", "pod-1"], known)
-    assert found.assignment.tasks_of == {"pod-0": ("p-1",), "pod-1": ("p-0",)}
-    assert found.locations == {"pod-0": "claim-0", "pod-1": "claim-1"}
+    placement = own_placement(TASKS, ["pod-0", "pod-1"], known)
+    assert placement.assignment.tasks_of == {"pod-0": ("p-1",), "pod-1": ("p-0",)}
+    assert placement.locations == {"pod-0": "claim-0", "pod-1": "claim-1"}
 
 
 def test_a_processor_the_record_does_not_know_is_a_place_of_its_own() -> None:
-    found = own_placement(TASKS, ["pod-0", "pod-9"], record(p_0=("pod-0", "claim-0"), p_1=("pod-1", "claim-1")))
-    assert found.locations == {"pod-0": "claim-0", "pod-9": "pod-9"}
-    assert found.assignment.processor_of() == {"p-0": "pod-0", "p-1": "pod-9"}
+    placement = own_placement(TASKS, ["pod-0", "pod-9"], record(p_0=("pod-0", "claim-0"), p_1=("pod-1", "claim-1")))
+    assert placement.locations == {"pod-0": "claim-0", "pod-9": "pod-9"}
+    assert placement.assignment.processor_of() == {"p-0": "pod-0", "p-1": "pod-9"}
 
 
 def test_tasks_are_placed_where_their_state_was_or_had_none() -> None:

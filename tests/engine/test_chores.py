@@ -13,21 +13,21 @@ CLICKS = StreamPartition("clicks", 0)
 
 
 def test_only_the_newest_positions_are_used_and_the_last_ones_always() -> None:
-    seen: list[Positions] = []
-    with PositionChore(seen.append, every=3600) as chores:
+    handled_positions: list[Positions] = []
+    with PositionChore(handled_positions.append, every=3600) as chores:
         for offset in range(5):
             chores.processed({CLICKS: offset})
-    assert seen == [{CLICKS: 4}]
+    assert handled_positions == [{CLICKS: 4}]
 
 
 def test_what_fails_is_tried_again_with_the_next_news() -> None:
-    seen: list[int] = []
+    offsets: list[int] = []
     first, second = threading.Event(), threading.Event()
 
     def act(positions: Positions) -> None:
-        seen.append(positions[CLICKS])
+        offsets.append(positions[CLICKS])
         first.set()
-        if len(seen) == 1:
+        if len(offsets) == 1:
             message = "no right to do it"
             raise WorldChangeError(message)
         second.set()
@@ -39,8 +39,8 @@ def test_what_fails_is_tried_again_with_the_next_news() -> None:
             if second.wait(0.01):
                 break
             chores.processed({CLICKS: offset})
-    assert seen[0] == 1
-    assert len(seen) > 1
+    assert offsets[0] == 1
+    assert len(offsets) > 1
 
 
 def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
@@ -57,9 +57,9 @@ def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplo
         chores.processed({CLICKS: 7})
         assert third.wait(patience(10)), "what failed is tried again though no news come"
     assert done[:3] == [7, 7, 7]
-    (said,) = caplog.records
-    assert "ZeroDivisionError: of a library" in said.getMessage()
-    assert said.exc_info is not None
+    (record,) = caplog.records
+    assert "ZeroDivisionError: of a library" in record.getMessage()
+    assert record.exc_info is not None
 
     rounds_done, again = list[int](), threading.Event()
 
@@ -86,10 +86,10 @@ def test_what_goes_on_failing_is_tried_less_and_less_often() -> None:
 
 
 def test_nothing_is_done_where_nothing_was_processed() -> None:
-    seen: list[Positions] = []
-    with PositionChore(seen.append, every=0.001):
+    handled_positions: list[Positions] = []
+    with PositionChore(handled_positions.append, every=0.001):
         pass
-    assert seen == []
+    assert handled_positions == []
 
 
 def test_rounds_go_on_after_one_that_fails_and_end_with_what_they_are_for() -> None:

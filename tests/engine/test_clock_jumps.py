@@ -32,8 +32,8 @@ def driver(tmp_path: Path) -> Iterator[TestDriver]:
         {"name": "out", "from": ["reminded"], "to": "said"},
     ]
     app = app_on_log("reminders", streams, steps, CODE)
-    with TestDriver(app, tmp_path / "data") as one:
-        yield one
+    with TestDriver(app, tmp_path / "data") as test_driver:
+        yield test_driver
 
 
 def call(driver: TestDriver) -> list[str]:

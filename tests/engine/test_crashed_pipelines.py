@@ -121,9 +121,11 @@ def check(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     assert found(driver, "users", "user", "shop") == expected(rows, 1, "user", "shop")
     assert found(driver, "shops", "shop") == expected(rows, 5, "shop")
     for stream in ("by-user", "by-shop"):
-        said = driver.control(stream)
-        assert len({(one.partition, one.message.task, one.message.at) for one in said}) == len(said)
-        ends = Counter((one.partition, one.message.task) for one in said if isinstance(one.message, EndOfStreamMessage))
+        records = driver.control(stream)
+        assert len({(one.partition, one.message.task, one.message.at) for one in records}) == len(records)
+        ends = Counter(
+            (one.partition, one.message.task) for one in records if isinstance(one.message, EndOfStreamMessage)
+        )
         assert (len(ends), set(ends.values())) == (PARTS * PARTS, {1})
 
 

@@ -84,9 +84,9 @@ def keeping_late_rows() -> dict[str, Any]:
 
 def letters(driver: TestDriver) -> list[tuple[str, str, int, int]]:
     """Step, payment, number and offset of each dead letter."""
-    found = [(row, json.loads(row["value"])) for row in driver.rows("latecomers")]
-    assert {row["stream"] for row, _ in found} <= {"payments"}
-    return sorted((row["step"], value["payment"], value["n"], row["offset"]) for row, value in found)
+    pairs = [(row, json.loads(row["value"])) for row in driver.rows("latecomers")]
+    assert {row["stream"] for row, _ in pairs} <= {"payments"}
+    return sorted((row["step"], value["payment"], value["n"], row["offset"]) for row, value in pairs)
 
 
 def test_a_late_row_becomes_a_dead_letter_that_says_why_and_counts_as_late_only() -> None:
@@ -137,10 +137,10 @@ def test_what_it_keeps_can_be_looked_at_also_after_the_local_store_is_lost(tmp_p
         driver.run_until_idle()
         driver.feed("payments", payments(4, first=200))
         driver.run_until_idle()
-        kept = [(row["payment"], row["time"]) for row in driver.kept_rows("once")]
+        payment_times = [(row["payment"], row["time"]) for row in driver.kept_rows("once")]
         minute = timedelta(minutes=1)
         everything = {("p1", START), ("p2", START + minute), (None, START), ("p4", START + 200 * minute)}
-        assert (len(kept), set(kept)) == (4, everything)
+        assert (len(payment_times), set(payment_times)) == (4, everything)
         driver.lose_local_state()
         assert driver.kept_rows("once", "p2") == [{"payment": "p2", "time": START + minute}]
         assert driver.kept_rows("once", None) == [{"payment": None, "time": START}]
@@ -148,7 +148,7 @@ def test_what_it_keeps_can_be_looked_at_also_after_the_local_store_is_lost(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("look", "said"),
+    ("look", "message"),
     [
         (lambda driver: driver.state("once", "p1"), r"step once keeps rows, .* kept_rows\('once', key\)"),
         (
@@ -160,11 +160,11 @@ def test_what_it_keeps_can_be_looked_at_also_after_the_local_store_is_lost(tmp_p
         (lambda driver: driver.kept_rows("once", ("p1", "c1")), "is no key of step once"),
     ],
 )
-def test_a_test_that_looks_at_the_wrong_thing_is_told(look: Callable[[TestDriver], object], said: str) -> None:
+def test_a_test_that_looks_at_the_wrong_thing_is_told(look: Callable[[TestDriver], object], message: str) -> None:
     with TestDriver(app()) as driver:
         driver.feed("payments", payments(1))
         driver.run_until_idle()
-        with pytest.raises(TestMisuseError, match=said):
+        with pytest.raises(TestMisuseError, match=message):
             look(driver)
 
 

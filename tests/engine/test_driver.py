@@ -35,7 +35,7 @@ SALES = {
 
 
 def app(*steps: dict[str, Any], **sales: Any) -> dict[str, Any]:
-    told = {"function": "told:tell", "by": ["shop", "item"], "schema": "shop STRING, item BIGINT, rows BIGINT"}
+    process = {"function": "told:tell", "by": ["shop", "item"], "schema": "shop STRING, item BIGINT, rows BIGINT"}
     return {
         "apiVersion": "holdfast.dev/v1alpha1",
         "kind": "StreamApp",
@@ -45,7 +45,7 @@ def app(*steps: dict[str, Any], **sales: Any) -> dict[str, Any]:
             "streams": [SALES | sales, {"name": "told", "system": "local", "partitions": 1, "key": ["shop"]}],
             "steps": [
                 *steps,
-                {"name": "tell", "from": ["sales"], "process": told | {"keeps": ["shop", "item"]}},
+                {"name": "tell", "from": ["sales"], "process": process | {"keeps": ["shop", "item"]}},
                 {"name": "out", "from": ["tell"], "to": "told"},
             ],
             "runtime": {"code": {"told": CODE}},
@@ -84,8 +84,8 @@ def test_an_app_comes_as_file_text_tree_or_itself(tmp_path: Path) -> None:
         "  steps: [{name: out, from: [a], to: b}]\n"
     )
     (tmp_path / "app.yaml").write_text(text)
-    for given in (tmp_path / "app.yaml", str(tmp_path / "app.yaml"), text, f"a: 1\n---\n{text}"):
-        with TestDriver(given) as driver:
+    for source in (tmp_path / "app.yaml", str(tmp_path / "app.yaml"), text, f"a: 1\n---\n{text}"):
+        with TestDriver(source) as driver:
             driver.feed("a", pa.RecordBatch.from_pylist([{"x": 1}], pa.schema([("x", pa.int64())])))
             driver.run()
             assert driver.rows("b") == [{"x": 1}]
@@ -100,16 +100,16 @@ def test_an_app_comes_as_file_text_tree_or_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ({"shop": "a", "itme": 1}, "row 1 fed into sales: column 'itme' is not in"),
         ({"shop": 1}, "row 1 fed into sales: column shop is 1"),
         ({"shop": "a", "ts": 5}, "row 1 fed into sales: column ts is 5"),
     ],
 )
-def test_rows_that_are_none_of_the_stream_are_refused_and_nothing_is_written(row: dict[str, Any], told: str) -> None:
+def test_rows_that_are_none_of_the_stream_are_refused_and_nothing_is_written(row: dict[str, Any], message: str) -> None:
     with TestDriver(app()) as driver:
-        with pytest.raises(FeedError, match=told):
+        with pytest.raises(FeedError, match=message):
             driver.feed("sales", [sale("a", 1, 0), row])
         with pytest.raises(FeedError, match="have the columns"):
             driver.feed("sales", pa.RecordBatch.from_pylist([{"x": 1}]))

@@ -84,15 +84,15 @@ def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["app.json", "attempt.json", "spark.json"])
 def test_a_file_that_is_missing_or_spoilt_is_named(tmp_path: Path, name: str) -> None:
-    there = folder(tmp_path)
-    (there / name).write_text("{")
+    directory = folder(tmp_path)
+    (directory / name).write_text("{")
     with pytest.raises(
         UserActionError, match="image of the release whose operator wrote", check=has_code("DriverFolderError")
     ):
-        read_folder(there)
-    (there / name).unlink()
+        read_folder(directory)
+    (directory / name).unlink()
     with pytest.raises(UserActionError, match=name, check=has_code("DriverFolderError")):
-        read_folder(there)
+        read_folder(directory)
 
 
 @pytest.mark.parametrize(("retention", "stays"), [({}, 3), ({"retention": "59s"}, 2), ({"retention": "Forever"}, 2)])

@@ -41,9 +41,9 @@ def test_what_was_restored_is_said_at_once_but_not_without_end(
     log: DriverLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.listen(progress(1, tuple(f"partition-{at}: there is no local store" for at in range(25))))
-    said = [line for line in caplog.messages if line.startswith("restored")]
-    assert said[0] == "restored partition-0: there is no local store"
-    assert (len(said), said[-1]) == (11, "restored 15 more tasks")
+    lines = [line for line in caplog.messages if line.startswith("restored")]
+    assert lines[0] == "restored partition-0: there is no local store"
+    assert (len(lines), lines[-1]) == (11, "restored 15 more tasks")
 
 
 def test_what_was_freed_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
@@ -60,8 +60,8 @@ def test_rows_from_the_future_are_counted_and_the_first_is_named(
     log.listen(replace(progress(3), ahead=2, first_ahead="clicks/1 at offset 1: ts is 2098-01-01"))
     clock[0] += 60_000
     log.listen(progress(4))
-    said = [line for line in caplog.messages if "future" in line]
-    assert said == ["5 rows from the future since the last line, for example clicks/0 at offset 7: ts is 2099-01-01"]
+    lines = [line for line in caplog.messages if "future" in line]
+    assert lines == ["5 rows from the future since the last line, for example clicks/0 at offset 7: ts is 2099-01-01"]
 
 
 def test_a_clock_that_was_set_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:

@@ -120,13 +120,13 @@ def test_a_value_that_its_column_cannot_hold_is_the_failure_of_its_row_and_names
         assert letters(driver) == [("made", "cents", {"customer": "a", "n": 5}, "orders", 2)]
 
 
-@pytest.mark.parametrize(("function", "said"), [("misnamed", "client"), ("starved", "MemoryError")])
+@pytest.mark.parametrize(("function", "message"), [("misnamed", "client"), ("starved", "MemoryError")])
 def test_what_is_wrong_with_any_row_or_with_the_host_is_no_dead_letter(
-    tmp_path: Path, function: str, said: str
+    tmp_path: Path, function: str, message: str
 ) -> None:
     with TestDriver(applied(function, **LETTERS), tmp_path) as driver:
         driver.feed("orders", orders(0, 1))
-        with pytest.raises(UserActionError, match=said):
+        with pytest.raises(UserActionError, match=message):
             driver.run()
         assert driver.rows("failed") == []
 
@@ -169,10 +169,12 @@ def test_offsets_in_dead_letters_of_process_are_those_of_their_records(tmp_path:
         for n in (1, 13, 2, 13):
             driver.feed("orders", orders(n, customer="b") + orders(n, customer="a"))
         driver.run_until_idle()
-        kept = {(row["customer"], row["n"], row_at) for row, row_at in _fed(driver)}
-        found = {(value["customer"], value["n"], (stream, offset)) for *_, value, stream, offset in letters(driver)}
-        assert len(found) == 4
-        assert {(customer, n, at[1]) for customer, n, at in found} <= {(c, n, at) for c, n, at in kept}
+        fed_rows = {(row["customer"], row["n"], row_at) for row, row_at in _fed(driver)}
+        letter_rows = {
+            (value["customer"], value["n"], (stream, offset)) for *_, value, stream, offset in letters(driver)
+        }
+        assert len(letter_rows) == 4
+        assert {(customer, n, at[1]) for customer, n, at in letter_rows} <= {(c, n, at) for c, n, at in fed_rows}
 
 
 def _fed(driver: TestDriver) -> list[tuple[dict[str, Any], int]]:

@@ -85,8 +85,8 @@ def test_an_event_from_2099_is_late_and_makes_no_other_late(tmp_path: Path, repa
         assert late(driver) == {1: False, 2: True, 3: False, -1: False, 4: False, 5: True}
         assert (driver.ahead, driver.late) == (1, 2)
         assert driver.watermark("clicks") == at(30)
-    (said,) = {task.first_ahead for result in results for task in result.tasks if task.first_ahead}
-    assert said == (
+    (first_ahead,) = {task.first_ahead for result in results for task in result.tasks if task.first_ahead}
+    assert first_ahead == (
         "clicks/0 at offset 1: ts is 2099-01-01T00:00:00.000Z, 26,663 d ahead of the clock, and eventTime.maxAhead is "
         "24h"
     )

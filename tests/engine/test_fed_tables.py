@@ -14,19 +14,19 @@ from tests.engine.fed_tables import BOTH, app, order, priced, prices_of, product
 HOUR: dict[str, Any] = {"maxAge": "1h"}
 LACKS: tuple[str, ...] = ("product",)
 NOTHING: tuple[str, ...] = ()
-both = pytest.mark.parametrize("kind", BOTH)
+each_kind = pytest.mark.parametrize("kind", BOTH)
 
 
 def read(batches: tuple[BatchResult, ...]) -> list[dict[str, int]]:
     """What each batch has read of each stream; what each location reads for itself counts once, as here is one."""
-    found = []
+    batch_sums = []
     for batch in batches:
         sums: dict[str, int] = {}
         for task in batch.tasks:
             for stream, records in task.read.items():
                 sums[stream] = sums.get(stream, 0) + records
-        found.append(sums)
-    return found
+        batch_sums.append(sums)
+    return batch_sums
 
 
 def started(kind: str, **table: Any) -> TestDriver:
@@ -44,7 +44,7 @@ def forget_products(driver: TestDriver) -> None:
         driver._log.trim(at, driver._log.bounds("products")[at].end)  # noqa: SLF001 - retention
 
 
-@both
+@each_kind
 def test_a_table_may_be_added_while_a_batch_is_planned_and_not_done(kind: str) -> None:
     with TestDriver(without_table(app(kind))) as driver:
         order(driver, "a")
@@ -57,7 +57,7 @@ def test_a_table_may_be_added_while_a_batch_is_planned_and_not_done(kind: str) -
         assert priced(driver, "a") == [1]
 
 
-@both
+@each_kind
 def test_bootstrap_without_a_store_inputs_wait_until_all_is_loaded_from_the_oldest(kind: str) -> None:
     with TestDriver(app(kind, bootstrap=True)) as driver:
         driver.feed("products", products({"a": 1, "b": 2, "c": 3}))
@@ -66,7 +66,7 @@ def test_bootstrap_without_a_store_inputs_wait_until_all_is_loaded_from_the_olde
         assert prices_of(driver, range(4)) == [1, 2, 3, None]
 
 
-@both
+@each_kind
 def test_bootstrap_with_a_store_too_old_inputs_wait_until_all_is_loaded_again(kind: str) -> None:
     with started(kind, **HOUR) as driver:
         forget_products(driver)
@@ -81,7 +81,7 @@ def test_bootstrap_with_a_store_too_old_inputs_wait_until_all_is_loaded_again(ki
         assert driver.incomplete == NOTHING
 
 
-@both
+@each_kind
 def test_bootstrap_with_a_valid_store_inputs_wait_until_the_rest_is_read(kind: str) -> None:
     with started(kind, **HOUR) as driver:
         forget_products(driver)
@@ -93,7 +93,7 @@ def test_bootstrap_with_a_valid_store_inputs_wait_until_the_rest_is_read(kind: s
         assert prices_of(driver, range(2)) == [1, 7]
 
 
-@both
+@each_kind
 def test_without_bootstrap_and_store_inputs_do_not_wait_and_nothing_is_left_out(kind: str) -> None:
     with TestDriver(app(kind, bootstrap=False)) as driver:
         driver.feed("products", products({"a": 1, "b": 2, "c": 3}))
@@ -102,7 +102,7 @@ def test_without_bootstrap_and_store_inputs_do_not_wait_and_nothing_is_left_out(
         assert prices_of(driver, range(4)) == [1, 2, 3, None]
 
 
-@both
+@each_kind
 def test_without_bootstrap_a_store_too_old_is_given_up_and_said_to_lack_rows(kind: str) -> None:
     with started(kind, bootstrap=False, **HOUR) as driver:
         driver.advance(timedelta(hours=1))
@@ -115,7 +115,7 @@ def test_without_bootstrap_a_store_too_old_is_given_up_and_said_to_lack_rows(kin
         assert driver.incomplete == LACKS, "what is missing is missing in later attempts too"
 
 
-@both
+@each_kind
 def test_without_bootstrap_a_valid_store_goes_on_where_it_was(kind: str) -> None:
     with started(kind, bootstrap=False) as driver:
         forget_products(driver)
@@ -126,7 +126,7 @@ def test_without_bootstrap_a_valid_store_goes_on_where_it_was(kind: str) -> None
         assert prices_of(driver, range(2)) == [1, 7]
 
 
-@both
+@each_kind
 def test_bootstrap_set_later_loads_a_table_that_lacks_rows_again(kind: str) -> None:
     with started(kind, bootstrap=False, **HOUR) as driver:
         driver.advance(timedelta(hours=1))
@@ -137,7 +137,7 @@ def test_bootstrap_set_later_loads_a_table_that_lacks_rows_again(kind: str) -> N
         assert driver.incomplete == NOTHING
 
 
-@both
+@each_kind
 def test_a_table_in_memory_is_loaded_by_each_attempt(kind: str) -> None:
     with started(kind, persistent=False) as driver:
         driver.restart()
@@ -146,7 +146,7 @@ def test_a_table_in_memory_is_loaded_by_each_attempt(kind: str) -> None:
         assert prices_of(driver, range(1)) == [1]
 
 
-@both
+@each_kind
 def test_a_table_in_memory_without_bootstrap_has_what_comes_while_the_app_runs(kind: str) -> None:
     with started(kind, persistent=False, bootstrap=False) as driver:
         assert priced(driver, "a") == [1]
@@ -156,7 +156,7 @@ def test_a_table_in_memory_without_bootstrap_has_what_comes_while_the_app_runs(k
         assert driver.incomplete == LACKS
 
 
-@both
+@each_kind
 def test_a_lost_disk_is_restored_from_the_durable_copy_and_the_tail_though_the_topic_has_forgotten(kind: str) -> None:
     with started(kind) as driver:
         forget_products(driver)
@@ -169,7 +169,7 @@ def test_a_lost_disk_is_restored_from_the_durable_copy_and_the_tail_though_the_t
         assert driver.incomplete == NOTHING
 
 
-@both
+@each_kind
 def test_later_arrivals_do_not_keep_inputs_waiting(kind: str) -> None:
     spec = app(kind)
     spec["spec"]["runtime"] = {"trigger": {"maxRecordsPerPartition": 2}}
@@ -183,7 +183,7 @@ def test_later_arrivals_do_not_keep_inputs_waiting(kind: str) -> None:
         assert prices_of(driver, range(1)) == [1]
 
 
-@both
+@each_kind
 def test_records_that_a_topic_has_lost_unread_are_left_out_and_it_is_said(kind: str) -> None:
     with started(kind) as driver:
         driver.feed("products", products({"a": 5}))
@@ -198,7 +198,7 @@ def test_records_that_a_topic_has_lost_unread_are_left_out_and_it_is_said(kind: 
         assert driver.incomplete == NOTHING
 
 
-@both
+@each_kind
 def test_a_table_under_a_new_name_is_loaded_from_the_oldest(kind: str) -> None:
     with started(kind) as driver:
         renamed = app(kind, name="item", lookup={"table": "item"})
@@ -206,7 +206,7 @@ def test_a_table_under_a_new_name_is_loaded_from_the_oldest(kind: str) -> None:
         assert priced(driver, "a", "b") == [1, 2]
 
 
-@both
+@each_kind
 def test_tables_that_share_a_side_input_start_anew_together(kind: str) -> None:
     with started(kind) as driver:
         driver.feed("products", products({"a": 5}))
@@ -221,7 +221,7 @@ def test_tables_that_share_a_side_input_start_anew_together(kind: str) -> None:
         assert [row["again"] for row in driver.rows("out")] == [5, 2]
 
 
-@both
+@each_kind
 def test_a_record_without_a_value_deletes_and_one_without_a_key_is_counted(kind: str) -> None:
     with started(kind) as driver:
         driver.feed_bytes("products", [None], key=b"a")
@@ -239,7 +239,7 @@ def test_a_record_without_a_value_deletes_and_one_without_a_key_is_counted(kind:
         assert priced(driver, "a") == [9]
 
 
-@both
+@each_kind
 def test_within_a_batch_a_key_is_deleted_and_written_in_the_order_of_its_records(kind: str) -> None:
     with started(kind) as driver:
         driver.feed("products", products({"a": 5}))
@@ -259,7 +259,7 @@ def typed(spec: dict[str, Any], schema: str, key: list[str]) -> dict[str, Any]:
     return spec
 
 
-@both
+@each_kind
 @pytest.mark.parametrize(
     ("schema", "key"),
     [
@@ -285,7 +285,7 @@ def test_keys_of_each_type_are_deleted(kind: str, schema: str, key: dict[str, An
         assert prices_of(driver, range(2)) == [4, None]
 
 
-@both
+@each_kind
 def test_a_bounded_app_completes_though_its_side_input_goes_on(kind: str) -> None:
     spec = app(kind)
     spec["spec"]["streams"][1]["bounded"] = True
@@ -298,7 +298,7 @@ def test_a_bounded_app_completes_though_its_side_input_goes_on(kind: str) -> Non
         assert prices_of(driver, range(1)) == [1]
 
 
-@both
+@each_kind
 def test_side_inputs_hold_no_watermark_back(kind: str) -> None:
     spec = app(kind)
     for stream in spec["spec"]["streams"][:2]:
@@ -312,7 +312,7 @@ def test_side_inputs_hold_no_watermark_back(kind: str) -> None:
         assert {driver.watermark(task) for task in driver.tasks} == {None, datetime(2026, 1, 1, tzinfo=UTC)}
 
 
-@both
+@each_kind
 def test_a_grown_side_input_keeps_what_is_there_and_each_key_its_order(kind: str) -> None:
     with TestDriver(app(kind)) as driver:
         driver.feed("products", products({f"p{at}": at for at in range(16)}))
@@ -366,7 +366,7 @@ def test_an_edit_that_would_grow_a_broadcast_side_input_so_is_refused_before_it_
         assert priced(driver, *(f"p{at}" for at in range(16))) == [*range(16)]
 
 
-@both
+@each_kind
 @pytest.mark.parametrize("slots", [1, 2])
 def test_two_sources_feed_one_table(kind: str, slots: int) -> None:
     spec = app(kind, sources=["products", "more"])
@@ -379,7 +379,7 @@ def test_two_sources_feed_one_table(kind: str, slots: int) -> None:
         assert priced(driver, "a", "b", "c") == [4, 2, 3]
 
 
-@both
+@each_kind
 def test_a_key_may_be_computed_of_a_sources_rows(kind: str) -> None:
     spec = app(kind, select=["after.id AS sku", "after.price AS price", "concat(after.id, '!') AS name"])
     spec["spec"]["streams"][0] |= {"key": ["id"], "schema": "id STRING, after STRUCT<id: STRING, price: BIGINT>"}
@@ -403,7 +403,7 @@ def test_a_key_that_only_spark_computes_is_refused_by_its_name_where_rows_come_w
         TestDriver(app("Broadcast", select=["lower(sku) AS sku", "price"]))
 
 
-@both
+@each_kind
 def test_a_table_keeps_what_its_select_says(kind: str) -> None:
     spec = app(kind, select=["sku", "price AS cost"], lookup={"select": ["sku", "n", "cost AS price"]})
     with TestDriver(spec) as driver:

@@ -50,8 +50,8 @@ def order(data: Path, version: int) -> None:
     values = [json.dumps({"sku": sku, "n": number}).encode() for sku, number in zip(skus, numbers, strict=True)]
     keys = pa.array([sku.encode() for sku in skus], pa.binary())
     for partition, part in split(written_batch(keys, pa.array(values, pa.binary()), 0), place(keys, 2)):
-        (one,) = [one for one in log.bounds("orders") if one.partition == partition]
-        log.append(one, part)
+        (stream_partition,) = [one for one in log.bounds("orders") if one.partition == partition]
+        log.append(stream_partition, part)
 
 
 def written(data: Path) -> list[dict[str, Any]]:

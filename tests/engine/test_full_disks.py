@@ -37,7 +37,7 @@ PLACES = {
 def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_there_is_space(
     tmp_path: Path, small_disk: Path, full: str, free: int
 ) -> None:
-    where, kind, told = PLACES[full]
+    where, kind, message = PLACES[full]
     path = tmp_path / "data" / where
     path.parent.mkdir(parents=True)
     path.symlink_to(small_disk)
@@ -46,9 +46,9 @@ def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_ther
         driver.run()
         driver.feed("orders", orders(*range(40, 2000)))
         fill(small_disk, free * 4096)
-        with pytest.raises(kind, match=told):
+        with pytest.raises(kind, match=message):
             driver.run()
-        with pytest.raises((kind, WorldChangeError), match=told):
+        with pytest.raises((kind, WorldChangeError), match=message):
             run_again(driver)
         (small_disk / "filler").unlink()
         driver.restart()

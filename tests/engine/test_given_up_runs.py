@@ -16,23 +16,23 @@ TOLD = AttemptOrders("ads", "team-a", "u-1", "2", 1, assignment_name("ads", "2")
 RUNS = ("1", "2", "Run.1")
 
 
-def written(maps: ConfigMapsHere, run: str, told: AttemptOrders = TOLD) -> None:
+def written(maps: ConfigMapsHere, run: str, orders: AttemptOrders = TOLD) -> None:
     """What driver and operator keep of a run."""
-    store = ConfigMapStore(maps, "ads", owner_reference(told))
+    store = ConfigMapStore(maps, "ads", owner_reference(orders))
     RecordStore(store, "ads").save(replace(some("x"), run_id=run))
     kept_paces(store, paces_key("ads", run), {"clock": 10}, 0)
     for name in (assignment_name("ads", run), report_name("ads", run)):
-        maps.create({"metadata": {"name": name, "ownerReferences": [owner_reference(told)]}, "data": {}})
+        maps.create({"metadata": {"name": name, "ownerReferences": [owner_reference(orders)]}, "data": {}})
 
 
 def test_all_that_is_kept_of_a_run_goes_and_nothing_of_others() -> None:
-    maps, others = ConfigMapsHere(), ConfigMapsHere()
+    maps, other_maps = ConfigMapsHere(), ConfigMapsHere()
     for run in RUNS:
         written(maps, run)
     for run in ("1", "2"):
-        written(others, run)
+        written(other_maps, run)
     assert GivenUpRuns(maps, TOLD).forget("Run.1") == 4
-    assert maps.trees.keys() == others.trees.keys()
+    assert maps.trees.keys() == other_maps.trees.keys()
     assert GivenUpRuns(maps, TOLD).forget("Run.1") == 0
 
 

@@ -87,18 +87,20 @@ def test_keys_are_counted_from_where_the_parent_ended_and_not_in_the_grace() -> 
     noticed = next_offsets(FIRST, AFTER, world(2_000, 12, 0, 5, 0, first=True))
     over = next_offsets(noticed, AFTER, world(2_500, 20, 0, 5, 0))
     after = next_offsets(over, AFTER, world(2_600, 25, 0, 6, 0))
-    found = [batch_to(one, AFTER.inputs, 1, first=False).turns["t-0"].settled for one in (FIRST, noticed, over, after)]
-    assert found == [{}, {}, {}, {P0: SettledPartition(20, 4)}]
+    settled_partitions = [
+        batch_to(one, AFTER.inputs, 1, first=False).turns["t-0"].settled for one in (FIRST, noticed, over, after)
+    ]
+    assert settled_partitions == [{}, {}, {}, {P0: SettledPartition(20, 4)}]
     plan = batch_to(after, AFTER.inputs, 1, first=False)
     assert BatchPlan.parse(plan.text()) == plan
 
 
 def test_a_partition_that_gave_keys_away_twice_is_settled_when_the_last_of_them_is() -> None:
     p4 = StreamPartition("s", 4)
-    one, waiting, other = NewPartition(P0, 0, 10), NewPartition(P0, 5), NewPartition(P0, 5, 30)
-    assert settled({P2: one}) == {P0: 10}
-    assert settled({P2: one, p4: waiting}) == {}
-    assert settled({P2: one, p4: other, P3: NewPartition(P1, 0, 0)}) == {P0: 30, P1: 0}
+    first, waiting, second = NewPartition(P0, 0, 10), NewPartition(P0, 5), NewPartition(P0, 5, 30)
+    assert settled({P2: first}) == {P0: 10}
+    assert settled({P2: first, p4: waiting}) == {}
+    assert settled({P2: first, p4: second, P3: NewPartition(P1, 0, 0)}) == {P0: 30, P1: 0}
 
 
 def steps() -> st.SearchStrategy[list[tuple[int, int, int]]]:
@@ -115,10 +117,10 @@ def test_whatever_comes_when_a_child_never_overtakes_what_its_parent_had_when_th
         known = world(now, 10 + parent, 0, child, 0, first=at == 0)
         after = next_offsets(offsets, reading, known)
         if P2 in after.starts and after is not offsets:
-            one = after.noticed[P2]
-            assert one.end is not None
-            assert offsets.positions[P0] >= one.end
-            assert now >= one.at + grace
+            child_start = after.noticed[P2]
+            assert child_start.end is not None
+            assert offsets.positions[P0] >= child_start.end
+            assert now >= child_start.at + grace
         offsets = Offsets.parse(after.text())
     # In the end, when all is quiet, all is read.
     late = known.now + grace
@@ -129,8 +131,8 @@ def test_whatever_comes_when_a_child_never_overtakes_what_its_parent_had_when_th
 
 def _added(came: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
     now, parent, child = 2_000, 0, 0
-    for later, more, others in came:
-        now, parent, child = now + later, parent + more, child + others
+    for later, parent_rows, child_rows in came:
+        now, parent, child = now + later, parent + parent_rows, child + child_rows
         yield now, parent, child
 
 

@@ -49,11 +49,11 @@ def clicks(count: int) -> list[StreamPartition]:
     return [StreamPartition("clicks", number) for number in range(count)]
 
 
-def watched(app: StreamApp, told: list[Event]) -> Growth:
+def watched(app: StreamApp, events: list[Event]) -> Growth:
     """Of an app that reads two partitions."""
     planned = plan(app, PlanningFacts(topics={"clicks": 2, "counted": 2}))
     record = PlacementRecord("1", {task.name: task.inputs for task in planned.tasks}, {}, {}, {})
-    return Growth(app, planned, lambda: record, told.append)
+    return Growth(app, planned, lambda: record, events.append)
 
 
 def policy(name: str) -> StreamApp:
@@ -62,19 +62,19 @@ def policy(name: str) -> StreamApp:
 
 
 def test_a_multiple_is_taken_and_the_same_number_is_nothing_new() -> None:
-    told: list[Event] = []
-    growth = watched(app_of(TREE), told)
+    events: list[Event] = []
+    growth = watched(app_of(TREE), events)
     assert not growth.taken(clicks(2))
     assert growth.taken(clicks(4))
-    assert told == []
+    assert events == []
 
 
 def test_what_is_no_multiple_is_said_once_and_what_becomes_one_is_taken() -> None:
-    told: list[Event] = []
-    growth = watched(app_of(TREE), told)
+    events: list[Event] = []
+    growth = watched(app_of(TREE), events)
     assert not growth.taken(clicks(3))
     assert not growth.taken(clicks(3))
-    (refused,) = told
+    (refused,) = events
     assert isinstance(refused, GrowthRefused)
     assert (
         "clicks has grown from 2 to 3 partitions, and the app continues with the partitions it had: NotAMultiple"
@@ -118,12 +118,12 @@ def test_a_source_that_only_feeds_a_repartition_grows_again_and_again_and_every_
 
 
 def test_a_source_that_only_feeds_a_repartition_is_read_on_by_the_next_attempt_whatever_its_count() -> None:
-    told: list[Event] = []
+    events: list[Event] = []
     app = app_of(repartitioned(2))
     planned = plan(app, PlanningFacts(topics={"clicks": 2, "counted": 2}))
     record = PlacementRecord("1", {task.name: task.inputs for task in planned.tasks}, {}, {}, {})
-    assert Growth(app, planned, lambda: record, told.append).taken(clicks(3))
-    assert told == []
+    assert Growth(app, planned, lambda: record, events.append).taken(clicks(3))
+    assert events == []
 
 
 def test_halt_stops_the_app_with_the_cure() -> None:

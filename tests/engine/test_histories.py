@@ -91,12 +91,12 @@ class World:
     def check(self) -> int:
         """Orders come out once each, without a gap and with the right totals; the number of the first."""
         with TestDriver(self.app, self.path(Path("data"))) as driver:
-            there = len(driver.rows("orders"))
-            found = sorted((row["n"], row["total"]) for row in driver.rows("totals"))
-            first = found[0][0] if found else there
-            assert found == [(n, n // 4 + 1) for n in range(first, there)]
+            count = len(driver.rows("orders"))
+            totals = sorted((row["n"], row["total"]) for row in driver.rows("totals"))
+            first = totals[0][0] if totals else count
+            assert totals == [(n, n // 4 + 1) for n in range(first, count)]
             for number in range(4):
-                total = len(range(number, there, 4))
+                total = len(range(number, count, 4))
                 assert driver.state("summed", f"customer-{number}") == ({"total": total} if total else None)
         return first
 
@@ -116,9 +116,9 @@ def forked(home: Path) -> World:
     return world
 
 
-def _copy(one: Path, other: Path) -> None:
-    if one.is_dir():
-        shutil.copytree(one, other)
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target)
 
 
 @pytest.fixture(scope="module")
@@ -242,16 +242,16 @@ def test_a_local_store_at_the_same_batch_of_another_history_is_restored(tmp_path
 def test_after_any_order_of_losing_and_putting_back_outputs_have_no_gap_and_nothing_twice(
     tmp_path: Path, seed: int
 ) -> None:
-    world, chance, kept = World(tmp_path), random.Random(seed), 0  # noqa: S311 - a seed, to see the same again
+    world, chance, copies = World(tmp_path), random.Random(seed), 0  # noqa: S311 - a seed, to see the same again
     world.runs()
     for _ in range(25):
         place = chance.choice([CHECKPOINT, CHECKPOINT, LOCAL])
         what = chance.choice(["run", "run", "cut off", "keep", "put back", "put back", "lose", "lose outputs"])
         if what == "keep":
-            world.keeps(str(kept), CHECKPOINT, LOCAL)
-            kept += 1
-        elif what == "put back" and kept:
-            world.puts_back(str(chance.randrange(kept)), place)
+            world.keeps(str(copies), CHECKPOINT, LOCAL)
+            copies += 1
+        elif what == "put back" and copies:
+            world.puts_back(str(chance.randrange(copies)), place)
         elif what in ("lose", "lose outputs"):
             world.loses(place if what == "lose" else OUTPUTS)
         else:

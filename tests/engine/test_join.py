@@ -100,16 +100,20 @@ def test_joins_in_a_row_and_an_aggregate_behind_them() -> None:
         assert late == 0
         assert driver.completed
         at = {one["n"]: one["ts"] for one in orders}, {one["n"]: one["ts"] for one in payments}
-        found: Counter[tuple[Any, ...]] = Counter()
-        for order, one, two in paired(orders, payments, "Left"):
-            time = max(at[0][one], START if two is None else at[1][two])
-            mine = [r for r in refunded if r["id"] == order and abs(r["ts"] - time) <= timedelta(seconds=20)]
-            for when in [max(time, refund["ts"]) for refund in mine] or [time]:
+        counts: Counter[tuple[Any, ...]] = Counter()
+        for order, order_n, payment_n in paired(orders, payments, "Left"):
+            time = max(at[0][order_n], START if payment_n is None else at[1][payment_n])
+            order_refunds = [r for r in refunded if r["id"] == order and abs(r["ts"] - time) <= timedelta(seconds=20)]
+            for when in [max(time, refund["ts"]) for refund in order_refunds] or [time]:
                 start = START + (when - START) // timedelta(minutes=1) * timedelta(minutes=1)
-                found.update(
-                    {(start, order, "n"): 1, (start, order, "o"): two is not None, (start, order, "p"): bool(mine)}
+                counts.update(
+                    {
+                        (start, order, "n"): 1,
+                        (start, order, "o"): payment_n is not None,
+                        (start, order, "p"): bool(order_refunds),
+                    }
                 )
-        expected = {key: count for key, count in found.items() if count}
+        expected = {key: count for key, count in counts.items() if count}
         assert expected == {
             (row["window_start"], row["id"], column): row[column]
             for row in driver.rows("paired")
@@ -256,10 +260,10 @@ def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
     steps = TASK_STEPS[life::4][::-1]  # those of restoring last: then there is a snapshot
     with TestDriver(app({"type": "Full"}, repartitioned=True), tmp_path, slots=2, lab=often) as driver:
         for batch, step in enumerate(steps):
-            for stream, there in (("orders", orders), ("payments", payments)):
-                rows = fed(drawn(20, f"{step}{stream}", batch * 40, 40, orders=12), since=len(there))
+            for stream, stream_rows in (("orders", orders), ("payments", payments)):
+                rows = fed(drawn(20, f"{step}{stream}", batch * 40, 40, orders=12), since=len(stream_rows))
                 driver.feed(stream, rows)
-                there.extend(rows)
+                stream_rows.extend(rows)
             died += outlived(driver, Death(step, disks_lost=True))
             driver.run_until_idle()
         driver.end("orders")

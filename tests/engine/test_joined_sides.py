@@ -57,25 +57,25 @@ def test_the_reason_names_the_join_and_both_sides() -> None:
 
 def test_a_task_with_rows_put_aside_reads_no_more_until_they_have_met() -> None:
     aside = JoinedTasks(unjoined={"t-0": {"pairs": 70}, "t-1": {}})
-    said = (
+    reason = (
         "step pairs: 70 rows wait to be joined, because rows of their keys make very many pairs; a, b wait until "
         "they are"
     )
-    assert held_partitions([JOIN], INPUTS, aside, {A0, B0, A1}) == {A0: said, B0: said}
+    assert held_partitions([JOIN], INPUTS, aside, {A0, B0, A1}) == {A0: reason, B0: reason}
 
 
 def test_a_join_of_a_stream_with_itself_is_never_ahead_of_itself() -> None:
-    own = replace(JOIN, sides=(JoinedSide(frozenset(), frozenset("a")),) * 2, reads=frozenset("a"))
-    assert held_partitions([own], INPUTS, JoinedTasks({"t-0": {"a": 10**9}}), {A0}) == {}
+    self_join = replace(JOIN, sides=(JoinedSide(frozenset(), frozenset("a")),) * 2, reads=frozenset("a"))
+    assert held_partitions([self_join], INPUTS, JoinedTasks({"t-0": {"a": 10**9}}), {A0}) == {}
 
 
 def test_a_side_does_not_wait_for_what_is_made_of_it() -> None:
     """`b` is `a` by another key: on the way to it `a` itself is unread, in this task alone, or others that are read."""
-    own = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("b"), frozenset("abc"))))
+    join = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("b"), frozenset("abc"))))
     far = JoinedTasks({"t-0": {"a": 301, "b": 200}})
-    assert held_partitions([own], INPUTS, far, {A0}) == {}
+    assert held_partitions([join], INPUTS, far, {A0}) == {}
     for other in (A1, C0):
-        assert set(held_partitions([own], INPUTS, far, {A0, other})) == {A0}
+        assert set(held_partitions([join], INPUTS, far, {A0, other})) == {A0}
 
 
 def test_sides_that_would_wait_for_each_other_do_not_but_those_of_a_chain_do() -> None:
@@ -96,10 +96,10 @@ def test_sides_that_would_wait_for_each_other_do_not_but_those_of_a_chain_do() -
 
 def test_a_batch_leaves_the_side_out_and_the_next_takes_it_up_again() -> None:
     reading = AttemptInputs(INPUTS, frozenset(), BatchLimits(10), joins=(JOIN,))
-    seen = LoopSnapshot(dict.fromkeys((A0, B0, A1, B1), OffsetBounds(0, 100)), 1000, first=False)
-    far = replace(seen, joined=JoinedTasks({"t-0": {"a": 301, "b": 200}, "t-1": {"a": 301, "b": 250}}))
+    snapshot = LoopSnapshot(dict.fromkeys((A0, B0, A1, B1), OffsetBounds(0, 100)), 1000, first=False)
+    far = replace(snapshot, joined=JoinedTasks({"t-0": {"a": 301, "b": 200}, "t-1": {"a": 301, "b": 250}}))
     first = next_offsets(Offsets(), reading, far)
     assert set(first.starts) == {B0, A1, B1}
     assert (first.positions[A0], first.positions[A1]) == (0, 10)
-    near = replace(seen, joined=JoinedTasks({"t-0": {"a": 301, "b": 201}}))
+    near = replace(snapshot, joined=JoinedTasks({"t-0": {"a": 301, "b": 201}}))
     assert set(next_offsets(first, reading, near).starts) == {A0, B0, A1, B1}

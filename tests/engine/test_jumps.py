@@ -37,8 +37,8 @@ DEATHS = [("offsets durable", 1), *((step, slot) for step in (*COMMIT_STEPS, *WR
 
 def seen(ids: Mapping[str, str] | None = None, **bounds: tuple[int, int]) -> LoopSnapshot:
     known = {A0: OffsetBounds(0, 10), A1: OffsetBounds(0, 20), B0: OffsetBounds(0, 30)}
-    given = {StreamPartition(name[0], int(name[1])): OffsetBounds(*one) for name, one in bounds.items()}
-    return LoopSnapshot({**known, **given}, 1000, first=True, ids=ids or {"a": "one"})
+    named_bounds = {StreamPartition(name[0], int(name[1])): OffsetBounds(*one) for name, one in bounds.items()}
+    return LoopSnapshot({**known, **named_bounds}, 1000, first=True, ids=ids or {"a": "one"})
 
 
 def jump(ids: Mapping[str, str] | None = None, **to: int) -> Jump:
@@ -140,12 +140,12 @@ def test_a_file_that_holds_no_jump_is_refused_with_the_cure(tmp_path: Path, text
 
 
 def test_a_jump_waits_in_its_file_until_its_batch_is_committed(tmp_path: Path) -> None:
-    file, asked = JumpFile.beside(tmp_path / "query"), jump({"a": "two"}, a0=4, a1=0)
+    file, next_jump = JumpFile.beside(tmp_path / "query"), jump({"a": "two"}, a0=4, a1=0)
     assert file.read() is None
     file.write(jump(a0=1))
-    file.write(asked)
+    file.write(next_jump)
     due = DueJump(file)
-    assert [due.after(STOOD), due.after(STOOD)] == [asked, asked]
+    assert [due.after(STOOD), due.after(STOOD)] == [next_jump, next_jump]
     assert due.after(replace(STOOD, jump="j1")) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -157,9 +157,9 @@ def stood(data: Path) -> tuple[dict[StreamPartition, int], Jump]:
         driver.run_until_idle()
         at = ends(driver)
         driver.feed("orders", orders(*range(20, 28)))
-        asked = Jump("j1", at, {O0: at[O0] - 2, O1: ends(driver)[O1] - 1})
-    JumpFile.beside(DataDir(data).app("totals").run("1").query).write(asked)
-    return at, asked
+        next_jump = Jump("j1", at, {O0: at[O0] - 2, O1: ends(driver)[O1] - 1})
+    JumpFile.beside(DataDir(data).app("totals").run("1").query).write(next_jump)
+    return at, next_jump
 
 
 def ends(driver: TestDriver) -> dict[StreamPartition, int]:
@@ -167,20 +167,20 @@ def ends(driver: TestDriver) -> dict[StreamPartition, int]:
     return {one: sum(record.partition == one.partition for record in records) for one in (O0, O1)}
 
 
-def check(driver: TestDriver, at: Mapping[StreamPartition, int], asked: Jump) -> None:
+def check(driver: TestDriver, at: Mapping[StreamPartition, int], next_jump: Jump) -> None:
     """What was read is what stands before the jump, and what follows it."""
     read: list[dict[str, Any]] = []
-    for one in (O0, O1):
-        both = zip(driver.records("orders"), driver.rows("orders"), strict=True)
-        rows = [row for record, row in both if record.partition == one.partition]
-        read += rows[: at[one]] + rows[asked.to[one] :]
+    for orders_partition in (O0, O1):
+        pairs = zip(driver.records("orders"), driver.rows("orders"), strict=True)
+        rows = [row for record, row in pairs if record.partition == orders_partition.partition]
+        read += rows[: at[orders_partition]] + rows[next_jump.to[orders_partition] :]
     for customer in {row["customer"] for row in read}:
-        found = [(row["n"], row["total"]) for row in driver.rows("totals") if row["customer"] == customer]
+        totals = [(row["n"], row["total"]) for row in driver.rows("totals") if row["customer"] == customer]
         numbers = [row["n"] for row in read if row["customer"] == customer]
-        assert found == [(n, nth) for nth, n in enumerate(numbers, start=1)]
+        assert totals == [(n, nth) for nth, n in enumerate(numbers, start=1)]
         assert driver.state("summed", customer) == {"total": len(numbers)}
-    kept = {key: int(end) for task in driver.tasks for key, end in driver.tables(task)[OFFSETS].items()}
-    assert kept == {str(one).encode(): end for one, end in ends(driver).items()}
+    offsets = {key: int(end) for task in driver.tasks for key, end in driver.tables(task)[OFFSETS].items()}
+    assert offsets == {str(one).encode(): end for one, end in ends(driver).items()}
 
 
 @pytest.mark.parametrize(("step", "after"), DEATHS)
@@ -188,44 +188,44 @@ def check(driver: TestDriver, at: Mapping[StreamPartition, int], asked: Jump) ->
 def test_a_jump_is_made_once_at_whatever_step_its_batch_dies(
     tmp_path: Path, step: str, after: int, disk_is_lost: bool
 ) -> None:
-    at, asked = stood(tmp_path)
-    assert min(at[O0] - 2, asked.to[O1] - at[O1]) > 0, "some are read again, some skipped"
+    at, next_jump = stood(tmp_path)
+    assert min(at[O0] - 2, next_jump.to[O1] - at[O1]) > 0, "some are read again, some skipped"
     with TestDriver(app(), tmp_path, slots=2) as driver:
         driver.crash_at(step, after)
         with pytest.raises(Crashed):
             driver.run_until_idle()
     file = JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query)
-    assert file.read() == asked, "until its batch is committed"
+    assert file.read() == next_jump, "until its batch is committed"
     with TestDriver(app(), tmp_path, slots=2) as driver:
         if disk_is_lost:
             driver.lose_local_state()
         driver.run_until_idle()
-        check(driver, at, asked)
+        check(driver, at, next_jump)
         driver.feed("orders", orders(*range(28, 40)))
         driver.run_until_idle()
-        check(driver, at, asked)
+        check(driver, at, next_jump)
     assert file.read() is None
 
 
 def test_a_jump_whose_file_comes_back_is_not_made_again(tmp_path: Path) -> None:
-    at, asked = stood(tmp_path)
+    at, next_jump = stood(tmp_path)
     for _ in range(2):
         with TestDriver(app(), tmp_path) as driver:
             driver.run_until_idle()
-            check(driver, at, asked)
-        JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(asked)
+            check(driver, at, next_jump)
+        JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(next_jump)
 
 
 def test_a_jump_forward_to_the_ends_is_remembered_by_state_though_no_record_is_read(tmp_path: Path) -> None:
-    at, asked = stood(tmp_path)
+    at, next_jump = stood(tmp_path)
     with TestDriver(app(), tmp_path) as driver:
-        asked = replace(asked, to=ends(driver))
-        JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(asked)
+        next_jump = replace(next_jump, to=ends(driver))
+        JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(next_jump)
         assert [(batch.rows_in, batch.rows_out) for batch in driver.run_until_idle()] == [(0, 0)]
-        check(driver, at, asked)
+        check(driver, at, next_jump)
         driver.feed("orders", orders(*range(28, 40)))
         driver.run_until_idle()
-        check(driver, at, asked)
+        check(driver, at, next_jump)
 
 
 @pytest.mark.parametrize("back", [0, 3, None], ids=["nowhere", "a little", "to the oldest"])

@@ -89,18 +89,18 @@ def batches_done(directory: Path) -> int:
 
 def lived(directory: Path, fate: child.Fate | None, delay: float) -> bool:
     """Whether a process came to the end of the app. Without a fate it is killed after so many seconds."""
-    here, there = FORKS.Pipe(duplex=False)
-    process = FORKS.Process(target=child.run, args=(directory, fate or child.Fate(), there))
+    receiver, sender = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=child.run, args=(directory, fate or child.Fate(), sender))
     with ONE_AT_A_TIME:
         process.start()
-    there.close()
+    sender.close()
     try:
-        if fate is None and here.poll(DEADLINE):
+        if fate is None and receiver.poll(DEADLINE):
             wait([process.sentinel], delay)
             process.kill()
         wait([process.sentinel], DEADLINE)
     finally:
-        here.close()
+        receiver.close()
         process.kill()
         with ONE_AT_A_TIME:
             process.join()
@@ -148,8 +148,8 @@ def test_processes_killed_at_any_step_and_any_moment_lose_and_double_nothing(tmp
     kills = Kills(random.Random(SEED), KILLS)  # noqa: S311
     with ThreadPoolExecutor(AT_ONCE) as threads:
         stories = [threads.submit(story, tmp_path / str(at), SEED + at, kills) for at in range(AT_ONCE)]
-        for one in stories:
-            one.result()
+        for outcome in stories:
+            outcome.result()
     print(f"seed {SEED}: {kills.done.total()} kills: {dict(kills.done)}")  # noqa: T201 - shown when it fails
     assert kills.done.total() >= KILLS
     assert set(kills.done) == {*ALL_STEPS, ANY_MOMENT}
@@ -159,11 +159,11 @@ def check(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     """Everything that must be true of a completed app."""
     stamps = {row["n"]: row["stamp"] for row in driver.rows("stamps")}
     moved, totals = driver.rows("moved"), driver.rows("totals")
-    seen = [row for row in totals if row["kind"] == "row"]
-    for found in (driver.rows("stamps"), moved, seen):
-        assert sorted(row["n"] for row in found) == [row["n"] for row in rows], "each row once"
-        assert {row["n"]: row["stamp"] for row in found} == stamps, "each row with the stamp it got first"
-    check_totals(driver, rows, seen)
+    row_totals = [row for row in totals if row["kind"] == "row"]
+    for output in (driver.rows("stamps"), moved, row_totals):
+        assert sorted(row["n"] for row in output) == [row["n"] for row in rows], "each row once"
+        assert {row["n"]: row["stamp"] for row in output} == stamps, "each row with the stamp it got first"
+    check_totals(driver, rows, row_totals)
     check_timers(rows, totals)
     check_windows(driver, rows)
     described = sorted((row["n"], row["note"], row["name"]) for row in driver.rows("described"))
@@ -172,11 +172,11 @@ def check(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     check_state(driver, rows)
 
 
-def check_totals(driver: TestDriver, rows: list[dict[str, Any]], seen: list[dict[str, Any]]) -> None:
+def check_totals(driver: TestDriver, rows: list[dict[str, Any]], row_totals: list[dict[str, Any]]) -> None:
     amounts = {row["n"]: row["amount"] for row in rows}
     came_from = {row["n"]: at for at, row in origins(driver)}
     by_customer: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in seen:
+    for row in row_totals:
         by_customer[row["customer"]].append(row)
     for customer, its in by_customer.items():
         assert [row["count"] for row in its] == list(range(1, len(its) + 1))
@@ -197,8 +197,8 @@ def check_timers(rows: list[dict[str, Any]], totals: list[dict[str, Any]]) -> No
     for row in rows:
         windows[row["customer"], int(row["ts"].timestamp()) // child.WINDOW] += row["amount"]
     # A watermark that overtook its rows would close a window too early, and there would be a second one.
-    found = [((row["customer"], row["n"]), row["total"]) for row in totals if row["kind"] == "window"]
-    assert sorted(found) == sorted(windows.items())
+    window_totals = [((row["customer"], row["n"]), row["total"]) for row in totals if row["kind"] == "window"]
+    assert sorted(window_totals) == sorted(windows.items())
     bells = sorted(row["customer"] for row in totals if row["kind"] == "bell")
     assert bells == sorted({row["customer"] for row in rows})
 
@@ -214,8 +214,10 @@ def check_windows(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
             its[-1].append(row)
         else:
             its.append([row])
-    found = [((row["customer"], int(row["window_start"].timestamp())), row["amount"]) for row in driver.rows("windows")]
-    assert sorted(found) == sorted(windows.items())
+    amounts = [
+        ((row["customer"], int(row["window_start"].timestamp())), row["amount"]) for row in driver.rows("windows")
+    ]
+    assert sorted(amounts) == sorted(windows.items())
     expected = [
         (name, one[0]["ts"], len(one), sum(row["amount"] for row in one)) for name in sessions for one in sessions[name]
     ]
@@ -238,9 +240,9 @@ def check_control(driver: TestDriver) -> None:
     task_of = {row["n"]: f"partition-{at}" for at, row in origins(driver)}
     times = {row["n"]: int(row["ts"].timestamp() * 1000) for _, row in origins(driver)}
     stamps = {row["stamp"]: row["n"] for row in driver.rows("stamps")}
-    said = driver.control("moved")
-    assert len({(one.partition, one.message.task, one.message.at) for one in said}) == len(said)
-    messages = {(one.partition, one.offset): one.message for one in said}
+    records = driver.control("moved")
+    assert len({(one.partition, one.message.task, one.message.at) for one in records}) == len(records)
+    messages = {(one.partition, one.offset): one.message for one in records}
     promised: dict[tuple[int, str | None], int] = {}
     positions: dict[tuple[int, str | None], Any] = {}
     rows = iter(driver.rows("moved"))
@@ -265,12 +267,12 @@ def check_state(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     ends = Counter(
         f"{name}/{one.partition}" for name in ("orders", "notes", "moved", "carried") for one in driver.records(name)
     )
-    kept = {task: driver.tables(task) for task in driver.tasks}
-    offsets = {key.decode(): int(at) for tables in kept.values() for key, at in tables[".offsets"].items()}
+    task_tables = {task: driver.tables(task) for task in driver.tasks}
+    offsets = {key.decode(): int(at) for tables in task_tables.values() for key, at in tables[".offsets"].items()}
     assert offsets == dict(ends)
     assert ends["orders/0"] + ends["orders/1"] == len(rows)
     driver.lose_local_state()
-    assert {task: driver.tables(task) for task in driver.tasks} == kept
+    assert {task: driver.tables(task) for task in driver.tasks} == task_tables
 
 
 def origins(driver: TestDriver) -> list[tuple[int, dict[str, Any]]]:

@@ -41,11 +41,11 @@ class Partition:
     def log(self) -> list[tuple[int, int]]:
         return self.replicas[self.leader]
 
-    def write(self, count: int, *, both: bool) -> None:
+    def write(self, count: int, *, in_sync: bool) -> None:
         """Write to the leader, and to the other one if it keeps up."""
-        if both:
+        if in_sync:
             self.replicas[1 - self.leader] = list(self.log)
-        for log in self.replicas if both else [self.log]:
+        for log in self.replicas if in_sync else [self.log]:
             log += [(self.epoch, self.written + one) for one in range(count)]
         self.written += count
 
@@ -58,10 +58,10 @@ class Partition:
     def bounds(self) -> OffsetBounds:
         return OffsetBounds(0, len(self.log), self.epoch)
 
-    def cut(self, asked: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
+    def cut(self, positions: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
         """What librdkafka makes of a broker's answer: where the records of later epochs begin."""
-        end = sum(epoch <= asked[A].epoch for epoch, _ in self.log)
-        return {A: LogCut(end, "cut")} if end < asked[A].offset else {}
+        end = sum(epoch <= positions[A].epoch for epoch, _ in self.log)
+        return {A: LogCut(end, "cut")} if end < positions[A].offset else {}
 
 
 STEPS = st.one_of(
@@ -82,7 +82,7 @@ def test_whatever_happens_to_a_log_what_is_read_on_is_what_was_read_or_of_an_old
     reading = AttemptInputs({"partition-0": (A,)}, frozenset(), BatchLimits(4))
     for step in steps:
         if step[0] == "write":
-            partition.write(step[1], both=step[2])
+            partition.write(step[1], in_sync=step[2])
         elif step[0] == "elect":
             partition.elect(lost=bool(step[1]), other=step[2])
         else:
@@ -117,17 +117,17 @@ def test_an_epoch_stays_with_a_position_that_stays_and_is_the_leaders_where_it_m
 def test_a_position_without_an_epoch_is_not_asked_for_and_gets_one() -> None:
     old = replace(next_offsets(Offsets(), READING, seen(first=True, a=OffsetBounds(0, 9))), epochs={})
     assert "epochs" not in old.text()
-    asked: list[Mapping[StreamPartition, EpochPosition]] = []
-    checks = PositionChecks(lambda due: asked.append(due) or {})  # type: ignore[func-returns-value]
+    queries: list[Mapping[StreamPartition, EpochPosition]] = []
+    checks = PositionChecks(lambda due: queries.append(due) or {})  # type: ignore[func-returns-value]
     bounds = {A: OffsetBounds(0, 9, 3), B: OffsetBounds(0, 0, 5)}
     assert checks.cut(old, bounds) == {}
     after = next_offsets(old, READING, LoopSnapshot(bounds, 1000, first=True))
     assert after.epochs == {A: 3, B: 5}
     checks.cut(after, bounds)
     checks.cut(after, bounds)
-    assert asked == [{A: EpochPosition(8, 3)}], "asked once, and for nothing where nothing was read"
+    assert queries == [{A: EpochPosition(8, 3)}], "asked once, and for nothing where nothing was read"
     checks.cut(after, {**bounds, A: OffsetBounds(0, 9, 4)})
-    assert len(asked) == 2, "asked again of the next leader"
+    assert len(queries) == 2, "asked again of the next leader"
 
 
 def test_a_position_that_brokers_no_longer_have_is_refused_with_all_that_is_known() -> None:
@@ -135,10 +135,10 @@ def test_a_position_that_brokers_no_longer_have_is_refused_with_all_that_is_know
     world = seen(a=OffsetBounds(0, 9, 6), cut={A: LogCut(1, "the broker's words")})
     with pytest.raises(PositionLostError) as stopped:
         next_offsets(first, READING, world)
-    said = str(stopped.value)
-    assert "of a/0 is 4, of leader epoch 3, but its leader of epoch 6 has other records from offset 1 on" in said
-    assert "the broker's words" in said
-    assert "3 records that were read are gone" in said
+    message = str(stopped.value)
+    assert "of a/0 is 4, of leader epoch 3, but its leader of epoch 6 has other records from offset 1 on" in message
+    assert "the broker's words" in message
+    assert "3 records that were read are gone" in message
     assert stopped.value.settings == ("a/0=1",)
     with pytest.raises(PositionLostError, match="Batch 1 was planned to read up to there"):
         check_replay(first, world)

@@ -17,8 +17,8 @@ from tests.error_codes import has_code
 def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Says for each slot what it was told and on which executor: each has a working folder named by its id."""
     for batch in batches:
-        told = [json.dumps([slot, batch_plan_text(), Path.cwd().name]) for slot in batch.column(0).to_pylist()]
-        yield pa.RecordBatch.from_pydict({"told": told})
+        locations = [json.dumps([slot, batch_plan_text(), Path.cwd().name]) for slot in batch.column(0).to_pylist()]
+        yield pa.RecordBatch.from_pydict({"told": locations})
 
 
 def through_sql(frame: DataFrame) -> DataFrame:
@@ -30,8 +30,8 @@ def test_slots_run_on_the_executors_they_name_in_any_arrangement(spark: SparkSes
     for arrangement in itertools.permutations(sorted(names)):
         slots = [SlotLocation(f"slot-{i}", names[executor]) for i, executor in enumerate(arrangement)]
         job = LocatedJob(spark, slots, through_sql)
-        told = [json.loads(row) for row in job.run("plan")]
-        assert told == [[f"slot-{i}", "plan", executor] for i, executor in enumerate(arrangement)]
+        locations = [json.loads(row) for row in job.run("plan")]
+        assert locations == [[f"slot-{i}", "plan", executor] for i, executor in enumerate(arrangement)]
 
 
 def test_a_prepared_job_is_told_a_new_plan_in_each_batch(spark: SparkSession) -> None:

@@ -50,8 +50,8 @@ def driven(
         "bounded": bounded,
     }
     remind = {"function": "f:remind", "by": ["k"], "schema": "k STRING, `from` STRING, ts TIMESTAMP", "keeps": ["k"]}
-    seen = "k STRING, `from` STRING, late BOOLEAN, ended BOOLEAN"
-    watch = {"function": f"f:{function}", "by": ["k"], "schema": seen, "keeps": ["k"]}
+    schema = "k STRING, `from` STRING, late BOOLEAN, ended BOOLEAN"
+    watch = {"function": f"f:{function}", "by": ["k"], "schema": schema, "keeps": ["k"]}
     between: list[dict[str, Any]] = [{"name": "spread", "from": ["reminded"], "repartition": {"by": ["k"]}}]
     steps = [
         {"name": "reminded", "from": ["ticks"], "process": remind},
@@ -87,9 +87,9 @@ def test_due_timers_of_event_time_fire_batch_by_batch_and_nothing_behind_them_is
         keys = fed(driver)
         driver.feed("ticks", [tick("end", 100)])
         results = driver.run_until_idle()
-        seen = driver.rows("seen")
-        assert [row["from"] for row in seen] == keys, "the earliest first"
-        assert not any(row["late"] for row in seen)
+        timers = driver.rows("seen")
+        assert [row["from"] for row in timers] == keys, "the earliest first"
+        assert not any(row["late"] for row in timers)
         assert len(results) >= KEYS / MOST
         assert "timers, windows or rows are due" in str(results[0].tasks[0].held_back)
         assert driver.watermark(driver.tasks[0]) == START + timedelta(seconds=100), "and then it goes on"
@@ -113,9 +113,9 @@ def test_the_end_of_the_inputs_waits_for_all_timers(tmp_path: Path, repartitione
         while not driver.completed:
             assert driver.run(), "an app that has not ended has something to do"
             batches += 1
-        seen = driver.rows("seen")
-        assert [row["from"] for row in seen] == keys
-        assert not any(row["late"] for row in seen)
+        timers = driver.rows("seen")
+        assert [row["from"] for row in timers] == keys
+        assert not any(row["late"] for row in timers)
         assert batches >= KEYS / MOST
         assert driver.run_until_idle() == ()
 
@@ -125,10 +125,10 @@ def test_what_is_told_to_others_never_overtakes_a_timer_that_has_not_fired(tmp_p
         fed(driver)
         driver.end("ticks")
         driver.run_until_idle()
-        said = [record.message for record in driver.control("spread")]
-        marks = [int(one.timestamp) for one in said if isinstance(one, WatermarkMessage)]
+        messages = [record.message for record in driver.control("spread")]
+        marks = [int(one.timestamp) for one in messages if isinstance(one, WatermarkMessage)]
         assert marks == sorted(marks)
-        assert isinstance(said[-1], EndOfStreamMessage)
+        assert isinstance(messages[-1], EndOfStreamMessage)
         times = [record.offset for record in driver.control("spread")]
         last = max(record.offset for record in driver.records("spread"))
         assert times[-1] == last, "the end is behind all rows"

@@ -58,21 +58,21 @@ def test_the_clock_of_batches_never_goes_back() -> None:
 
 
 def test_a_run_begins_behind_what_an_earlier_one_left_in_streams_the_app_writes_for_itself() -> None:
-    own = replace(READING, intermediate=frozenset({"b"}))
+    reading = replace(READING, intermediate=frozenset({"b"}))
     left = seen(first=True, a_0=(2, 5), b_0=(3, 9))
-    first = next_offsets(Offsets(), own, left)
+    first = next_offsets(Offsets(), reading, left)
     assert (first.starts, first.positions[B0]) == ({A0: 2}, 9)
     assert Offsets.parse(first.text()) == first
-    then = next_offsets(first, own, seen(a_0=(2, 5), b_0=(3, 11)))
+    then = next_offsets(first, reading, seen(a_0=(2, 5), b_0=(3, 11)))
     assert (then.starts, then.positions[B0]) == ({B0: 9}, 11)
 
 
 def test_a_partition_of_its_own_that_comes_later_is_read_from_its_beginning() -> None:
-    own = replace(READING, intermediate=frozenset({"b"}))
+    reading = replace(READING, intermediate=frozenset({"b"}))
     before = next_offsets(
         Offsets(), AttemptInputs({"partition-0": (A0,)}, frozenset(), BatchLimits(100)), seen(first=True)
     )
-    after = next_offsets(before, own, seen(first=True, b_0=(0, 2)))
+    after = next_offsets(before, reading, seen(first=True, b_0=(0, 2)))
     assert after.starts == {B0: 0}
 
 
@@ -161,11 +161,11 @@ def test_batches_read_every_record_once_and_in_order(worlds: list[Mapping[Stream
         assert plan == batch_to(Offsets.parse(after.text()), READING.inputs, 3, first=at == 0), "as a replay sees it"
         for task, turn in plan.turns.items():
             assert turn.number == offsets.turns.get(task, 0) + 1
-            for wanted in turn.ranges:
-                assert wanted.partition in READING.inputs[task]
-                assert wanted.start == position[wanted.partition]
-                assert 0 < wanted.end - wanted.start <= 100
-                position[wanted.partition] = wanted.end
+            for offset_range in turn.ranges:
+                assert offset_range.partition in READING.inputs[task]
+                assert offset_range.start == position[offset_range.partition]
+                assert 0 < offset_range.end - offset_range.start <= 100
+                position[offset_range.partition] = offset_range.end
         offsets = after
     assert all(position[one] <= grown[one] for one in position)
 

@@ -14,9 +14,9 @@ OWN = OldRun(ADS, {"claim-2": BEGAN}, BEGAN)
 LEFT = OldRun(ADS, {"claim-1": BEGAN - 9 * DAY}, newest=BEGAN, noted=True)
 
 
-def decided(run: OldRun, after: int, retention: int | None = WEEK, own: OldRun = OWN) -> CleanupStep:
+def decided(run: OldRun, after: int, retention: int | None = WEEK, current: OldRun = OWN) -> CleanupStep:
     """What is done with a run so long after the current one began; KEEP also where nothing is."""
-    return cleanup_steps(own, {"1": run}, retention, BEGAN + after).get("1", CleanupStep.KEEP)
+    return cleanup_steps(current, {"1": run}, retention, BEGAN + after).get("1", CleanupStep.KEEP)
 
 
 def test_the_retention_counts_from_when_the_run_was_seen_left_however_long_it_was_idle() -> None:
@@ -45,23 +45,25 @@ def test_an_interrupted_collection_is_taken_up_again_however_young_what_is_left(
 
 
 def test_a_run_that_was_taken_up_just_before_its_mark_is_kept() -> None:
-    taken = replace(LEFT, claims={"claim-1": BEGAN - 9 * DAY, "claim-3": BEGAN - 1}, collected=frozenset({"claim-1"}))
-    assert decided(taken, 1000 * DAY) is CleanupStep.KEEP
-    assert not may_clear(taken)
+    claimed_run = replace(
+        LEFT, claims={"claim-1": BEGAN - 9 * DAY, "claim-3": BEGAN - 1}, collected=frozenset({"claim-1"})
+    )
+    assert decided(claimed_run, 1000 * DAY) is CleanupStep.KEEP
+    assert not may_clear(claimed_run)
 
 
 def test_runs_of_other_app_objects_and_of_nobody_are_not_touched() -> None:
     for owner in (None, ANEW, replace(ADS, namespace="team-b"), replace(ADS, app="ad")):
         for run in (LEFT, replace(LEFT, noted=False), replace(LEFT, collected=frozenset({"claim-1"}))):
             assert decided(replace(run, owner=owner), 1000 * DAY) is CleanupStep.KEEP
-    assert decided(replace(LEFT, owner=None), 1000 * DAY, own=replace(OWN, owner=None)) is CleanupStep.KEEP
+    assert decided(replace(LEFT, owner=None), 1000 * DAY, current=replace(OWN, owner=None)) is CleanupStep.KEEP
 
 
 def test_a_driver_that_the_app_has_left_behind_judges_no_run() -> None:
     later = replace(LEFT, claims={"claim-9": BEGAN + 1}, newest=BEGAN + 1)
     assert cleanup_steps(OWN, {"0": LEFT, "1": later}, WEEK, BEGAN + 1000 * DAY) == {}
-    others = replace(later, owner=ANEW)
-    assert cleanup_steps(OWN, {"0": LEFT, "1": others}, WEEK, BEGAN + 1000 * DAY) == {"0": CleanupStep.MARK}
+    foreign_run = replace(later, owner=ANEW)
+    assert cleanup_steps(OWN, {"0": LEFT, "1": foreign_run}, WEEK, BEGAN + 1000 * DAY) == {"0": CleanupStep.MARK}
     assert cleanup_steps(replace(OWN, claims={}), {"0": LEFT}, WEEK, BEGAN + 1000 * DAY) == {}
 
 
@@ -78,11 +80,11 @@ _RUNS = st.builds(
 
 @given(_RUNS, st.dictionaries(st.sampled_from("xyz"), _RUNS), st.none() | _TIMES, _TIMES)
 def test_whatever_there_is_nothing_goes_that_is_young_claimed_or_anothers(
-    own: OldRun, others: dict[str, OldRun], retention: int | None, now: int
+    current: OldRun, runs: dict[str, OldRun], retention: int | None, now: int
 ) -> None:
-    for name, step in cleanup_steps(own, others, retention, now).items():
-        run = others[name]
-        assert run.owner == own.owner is not None
+    for name, step in cleanup_steps(current, runs, retention, now).items():
+        run = runs[name]
+        assert run.owner == current.owner is not None
         if step is CleanupStep.MARK:
             assert retention is not None
             assert run.noted

@@ -52,8 +52,8 @@ def decided(planned: Offsets, *states: TurnState) -> Replan:
 
 @pytest.mark.parametrize("states", [(OPEN, OPEN), (DECIDED, OPEN), (DECIDED, DECIDED)])
 def test_a_batch_that_nobody_has_seen_is_planned_anew_as_a_whole(states: tuple[TurnState, ...]) -> None:
-    found = decided(PLANNED, *states)
-    assert (found.instead, found.taken_back) == (None, ("partition-0", "partition-1"))
+    decision = decided(PLANNED, *states)
+    assert (decision.instead, decision.taken_back) == (None, ("partition-0", "partition-1"))
 
 
 def test_of_a_batch_that_is_written_in_part_that_part_stays() -> None:
@@ -83,11 +83,11 @@ def test_a_batch_that_is_written_needs_no_plan() -> None:
 def test_what_can_be_neither_kept_nor_taken_back_is_refused() -> None:
     with pytest.raises(ReplanRefusedError, match="positions that were set"):
         decided(replace(PLANNED, jump="j2"), SEEN, OPEN)
-    both = {"partition-0": (A0, B0), "partition-1": (A1, B0)}
+    inputs = {"partition-0": (A0, B0), "partition-1": (A1, B0)}
     shared = replace(PLANNED, starts={**PLANNED.starts, B0: 3})
     with pytest.raises(ReplanRefusedError, match="reads b/0 for tasks that have written"):
-        replan(DONE, shared, dict(zip(both, (SEEN, OPEN), strict=True)), both)
-    assert replan(DONE, shared, dict(zip(both, (OPEN, OPEN), strict=True)), both).instead is None
+        replan(DONE, shared, dict(zip(inputs, (SEEN, OPEN), strict=True)), inputs)
+    assert replan(DONE, shared, dict(zip(inputs, (OPEN, OPEN), strict=True)), inputs).instead is None
     with pytest.raises(ReplanRefusedError, match="planned for partition-1, which the app does not have"):
         replan(DONE, PLANNED, dict.fromkeys(INPUTS, OPEN), {"partition-0": (A0,)})
 
@@ -118,9 +118,9 @@ def taken_back(data: Path, spec: dict[str, Any], at: Callable[[str], None] = lam
             return None
         number = attempt.shut_out(len(attempt.tasks))
         attempt.take_up(number, OffsetLogState(history.done(), planned))
-        found = BatchRollback(attempt, number, places, ("totals", "1"), at)
-        what = found.decide(history.done(), planned)
-        found.do(planned, what, PlanFiles(run.query))
+        rollback = BatchRollback(attempt, number, places, ("totals", "1"), at)
+        what = rollback.decide(history.done(), planned)
+        rollback.do(planned, what, PlanFiles(run.query))
     return what
 
 
@@ -143,16 +143,16 @@ def test_whatever_a_batch_died_of_it_is_planned_anew_with_other_limits_and_each_
     dead(tmp_path, step, after)
     narrow = app(most=3)
     try:
-        found = taken_back(tmp_path, narrow)
+        decision = taken_back(tmp_path, narrow)
     except ReplanRefusedError as error:
         assert (step, after) in {("outputs committed", 2), ("state committed", 2), ("partition written", 2)}
         assert "is written already" in str(error)
-        found = None
+        decision = None
     with TestDriver(narrow, tmp_path, slots=2) as driver:
         if disk_is_lost:
             driver.lose_local_state()
         first = driver.run()[0]
-        if found is not None and found.instead is None:
+        if decision is not None and decision.instead is None:
             assert (first.replay, first.rows_in) == (False, 6)
         driver.feed("orders", orders(*range(40, 60)))
         settled(driver, 60)

@@ -33,8 +33,8 @@ def test_what_changes_the_picture_is_written_but_not_twice_in_a_second(change: d
 
 
 def test_the_first_batch_is_news_and_the_next_ones_are_progress() -> None:
-    begun = replace(SAID, batch=6, progressed=None)
-    assert due(begun, replace(SAID, at=SAID.at + APART))
+    first_report = replace(SAID, batch=6, progressed=None)
+    assert due(first_report, replace(SAID, at=SAID.at + APART))
     later = replace(SAID, batch=8, progressed=101_000, lag=0)
     assert not due(SAID, replace(later, at=SAID.at + EVERY - 1))
     assert due(SAID, replace(later, at=SAID.at + EVERY))

@@ -32,9 +32,9 @@ def marks(
     rows: TimedRows, source: ClockSource, book: Bookkeeping, placed: list[tuple[int, ControlMessage]]
 ) -> list[int | None]:
     brought = ClockInput(attempt=1, turn=1, now=NOW, first=False, deliveries=(), latest={}, ended=(), rows=rows.count)
-    found = marked_rows(rows, source, book.watermarks, placed, brought)
-    assert found.marks is not None
-    listed: list[int | None] = found.marks.to_pylist()
+    marked = marked_rows(rows, source, book.watermarks, placed, brought)
+    assert marked.marks is not None
+    listed: list[int | None] = marked.marks.to_pylist()
     return listed
 
 
@@ -80,21 +80,21 @@ def test_an_intermediate_stream_moves_its_marks_with_the_messages_between_rows(
             if one is not None and start <= offset < end
         ]
         rows = [offset for offset in range(start, end) if drawn[offset] is None]
-        found = marks(rows_at(rows, [None] * len(rows)), source, book, placed) if rows else []
-        return found, book.batch([Delivery(HERE, message) for _, message in placed], NOW)
+        row_marks = marks(rows_at(rows, [None] * len(rows)), source, book, placed) if rows else []
+        return row_marks, book.batch([Delivery(HERE, message) for _, message in placed], NOW)
 
     began = Bookkeeping.started(inputs, NOW)
     whole, _ = read(0, len(drawn), began)
     book, piecewise = began, list[int | None]()
     for start, end in pairwise(sorted({0, *(min(cut, len(drawn)) for cut in at), len(drawn)})):
-        some, book = read(start, end, book)
-        piecewise += some
+        piece, book = read(start, end, book)
+        piecewise += piece
     assert piecewise == whole
     reached: dict[str, int] = {}
     expected = list[int | None]()
-    for one in drawn:
-        if one is not None:
-            reached[one[0]] = max(one[1], reached.get(one[0], one[1]))
+    for record in drawn:
+        if record is not None:
+            reached[record[0]] = max(record[1], reached.get(record[0], record[1]))
         else:
             expected.append(min(reached.values()) if len(reached) == len(TASKS) else None)
     assert whole == expected

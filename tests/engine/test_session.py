@@ -32,9 +32,9 @@ def test_a_session_is_ours_and_prints_nothing(tmp_path: Path) -> None:
     (data / "spark.log").write_text("of the start before\n", encoding="utf-8")
     ran = probed(data, code)
     assert (ran.returncode, ran.stderr) == (0, "")
-    told = json.loads(ran.stdout)
-    assert told.pop("ui").startswith("http://127.0.0.1:")
-    assert told == {
+    report = json.loads(ran.stdout)
+    assert report.pop("ui").startswith("http://127.0.0.1:")
+    assert report == {
         "time_zone": "UTC",
         "adaptive": "false",
         "python": sys.executable,

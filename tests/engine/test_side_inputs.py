@@ -36,8 +36,8 @@ class OneRange:
         ]
         self.batch = pa.RecordBatch.from_arrays(columns, schema=FETCHED)
         if any(headers for _, _, headers in records):
-            told = [None if one is None else [{"key": k, "value": v} for k, v in one] for _, _, one in records]
-            self.batch = self.batch.append_column(HEADERS, pa.array(told, HEADERS.type))
+            header_lists = [None if one is None else [{"key": k, "value": v} for k, v in one] for _, _, one in records]
+            self.batch = self.batch.append_column(HEADERS, pa.array(header_lists, HEADERS.type))
 
     def rows(self, _: OffsetRange) -> None:
         return None
@@ -59,8 +59,8 @@ def read(
 ) -> tuple[list[tuple[Any, ...]], list[DatasetEnd], TaskReport]:
     report, streams = TaskReport("t"), OneRange(records)
     stream = Stream(name="products", system="s", **{"key": ("sku",), **declared})
-    wanted = OffsetRange(AT, 10, 10 + 2 * len(records))
-    arrived = SideInputReader(stream, schema, typed=typed).read(wanted, streams, 0, report)
+    offset_range = OffsetRange(AT, 10, 10 + 2 * len(records))
+    arrived = SideInputReader(stream, schema, typed=typed).read(offset_range, streams, 0, report)
     rows = list(zip(*(column.to_pylist() for column in arrived.rows.rows.columns), strict=True))
     return rows, dataset_ends(arrived), report
 
@@ -105,18 +105,18 @@ def test_in_a_table_without_versions_a_marked_record_is_like_others() -> None:
 
 
 def test_ends_of_streams_end_data_sets_by_producer() -> None:
-    one, two = (EndOfStreamMessage("products", Position(1, 0), task, 2) for task in ("one", "two"))
+    first_end, second_end = (EndOfStreamMessage("products", Position(1, 0), task, 2) for task in ("one", "two"))
     everyone = EndOfStreamMessage("products", Position(1, 0))
     records = [
         (b"a", encode(UserRecord(value("a", 1))), None),
-        (None, encode(one), None),
-        (None, encode(two), None),
+        (None, encode(first_end), None),
+        (None, encode(second_end), None),
         (b"a", encode(UserRecord(value("a", 2))), None),
         (None, encode(everyone), None),
     ]
     rows, ends, _ = read(records, VERSIONED, typed=True, control=True)
     assert [(row[1], row[3] & 0xFFFF) for row in rows] == [(1, 0), (2, 2)]
-    assert ends == [DatasetEnd(12, one), DatasetEnd(14, two), DatasetEnd(18, everyone)]
+    assert ends == [DatasetEnd(12, first_end), DatasetEnd(14, second_end), DatasetEnd(18, everyone)]
 
 
 def test_event_times_of_a_side_input_say_nothing() -> None:

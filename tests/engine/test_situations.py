@@ -16,8 +16,8 @@ from tests.error_codes import has_code
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[TestDriver]:
-    with TestDriver(app(), tmp_path / "data", slots=2, lab=Lab(snapshots=SNAPSHOTS)) as one:
-        yield one
+    with TestDriver(app(), tmp_path / "data", slots=2, lab=Lab(snapshots=SNAPSHOTS)) as test_driver:
+        yield test_driver
 
 
 def history(driver: TestDriver, batches: int = 9) -> None:
@@ -72,10 +72,10 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before_it_and_is_reported(drive
     driver.lose_local_state("partition-0")
     driver.feed("orders", orders(36, 37, 38, 39))
     (batch,) = driver.run()
-    told = next(task.restored for task in batch.tasks if task.task == "partition-0")
-    assert told is not None
-    assert told.startswith("there is no local store; snapshot ")
-    assert str(snapshots[-1]) in told
+    restored = next(task.restored for task in batch.tasks if task.task == "partition-0")
+    assert restored is not None
+    assert restored.startswith("there is no local store; snapshot ")
+    assert str(snapshots[-1]) in restored
     settled(driver, 40)
 
 

@@ -33,18 +33,18 @@ def tables(store: TaskStore) -> dict[str, dict[bytes, bytes]]:
 @contextmanager
 def notes_of(state: Path) -> Iterator[set[str]]:
     """Collect all notes of snapshots below this folder; it has to look often, as the next batch takes them away."""
-    seen, over = set[str](), threading.Event()
+    notes, over = set[str](), threading.Event()
 
     def look() -> None:
         while not over.wait(0.005):
             for path in state.glob("*/snapshot.json"):
                 with suppress(FileNotFoundError):
-                    seen.add(path.read_text())
+                    notes.add(path.read_text())
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        yield seen
+        yield notes
     finally:
         over.set()
         looking.join()
@@ -69,11 +69,11 @@ def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> Non
         place, durable = StorePlace(path, identity), DurableCopy(places.durable, identity)
         assert not at_work(place)
         store = TaskStore.open(place)
-        batch, kept = store.head.batch, tables(store)
+        batch, contents = store.head.batch, tables(store)
         got = restore(durable, replace(place, path=tmp_path / "restored" / path.name), batch)
         assert got is not None
         snapshots.append(got.snapshot)
-        assert tables(got.store) == kept
+        assert tables(got.store) == contents
     # One at a time per location: in a short run some tasks may have got none.
     assert any(one is not None for one in snapshots)
     shutil.rmtree(places.state)

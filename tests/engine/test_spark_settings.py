@@ -24,8 +24,8 @@ def settings(master: str = "local[2]", **conf: str) -> dict[str, str]:
 
 
 def test_what_the_engine_stands_on_is_set() -> None:
-    found = settings()
-    wanted = {
+    spark_conf = settings()
+    expected = {
         "spark.master": "local[2]",
         "spark.app.name": "ad-clicks",
         "spark.ui.enabled": "false",
@@ -36,8 +36,10 @@ def test_what_the_engine_stands_on_is_set() -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
     }
-    assert {name: found.get(name) for name in wanted} == wanted
-    assert found["spark.sql.streaming.checkpointFileManagerClass"].endswith(".FileSystemBasedCheckpointFileManager")
+    assert {name: spark_conf.get(name) for name in expected} == expected
+    assert spark_conf["spark.sql.streaming.checkpointFileManagerClass"].endswith(
+        ".FileSystemBasedCheckpointFileManager"
+    )
 
 
 def test_on_a_cluster_the_driver_is_reachable() -> None:
@@ -51,35 +53,35 @@ def test_the_logging_file_is_part_of_the_package(who: str) -> None:
 
 
 def test_users_settings_are_kept_and_added_to() -> None:
-    found = settings(
+    spark_conf = settings(
         spark__task__maxFailures="7",
         spark__driver__extraJavaOptions="-Xss4m",
         spark__executorEnv__PYTHONPATH="/lib",
     )
-    assert found["spark.task.maxFailures"] == "7"
-    assert found["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
-    assert found["spark.executorEnv.PYTHONPATH"] == "/lib"
+    assert spark_conf["spark.task.maxFailures"] == "7"
+    assert spark_conf["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
+    assert spark_conf["spark.executorEnv.PYTHONPATH"] == "/lib"
 
 
 def test_an_app_whose_rows_stay_in_python_needs_one_compiler_of_java_unless_users_say_otherwise() -> None:
-    both = "-XX:TieredStopAtLevel=4"
-    conf = {"spark.executor.extraJavaOptions": both}
-    found = session_settings(SessionRequest("ad-clicks", "local[2]", ui=False, conf=conf, rows_in_spark=False))
-    assert found["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
-    assert found["spark.executor.extraJavaOptions"] == f"{LOGGING} -XX:TieredStopAtLevel=1 {both}"
+    option = "-XX:TieredStopAtLevel=4"
+    conf = {"spark.executor.extraJavaOptions": option}
+    spark_conf = session_settings(SessionRequest("ad-clicks", "local[2]", ui=False, conf=conf, rows_in_spark=False))
+    assert spark_conf["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
+    assert spark_conf["spark.executor.extraJavaOptions"] == f"{LOGGING} -XX:TieredStopAtLevel=1 {option}"
     assert "TieredStopAtLevel" not in settings()["spark.driver.extraJavaOptions"]
     assert settings()["spark.executor.extraJavaOptions"] == LOGGING
 
 
 def test_a_driver_beside_its_executors_needs_one_compiler_of_java_whatever_they_run() -> None:
-    found = settings("k8s://https://kubernetes.default.svc")
-    assert found["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
-    assert found["spark.executor.extraJavaOptions"] == LOGGING
+    spark_conf = settings("k8s://https://kubernetes.default.svc")
+    assert spark_conf["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
+    assert spark_conf["spark.executor.extraJavaOptions"] == LOGGING
 
 
 def test_memory_is_written_as_spark_knows_it() -> None:
-    found = session_settings(SessionRequest("a", "local", ui=True, conf={}, memory="2Gi"))
-    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("2g", "true")
+    spark_conf = session_settings(SessionRequest("a", "local", ui=True, conf={}, memory="2Gi"))
+    assert (spark_conf["spark.driver.memory"], spark_conf["spark.ui.enabled"]) == ("2g", "true")
 
 
 @pytest.mark.parametrize("fixed", FIXED_SETTINGS, ids=lambda fixed: fixed.name)
@@ -104,16 +106,18 @@ def test_the_value_that_does_no_harm_is_accepted(fixed: FixedSetting) -> None:
 
 
 def test_what_comes_with_the_cluster_needs_nobodys_leave_and_counts() -> None:
-    given = {"spark.executor.instances": "3", "spark.app.id": "ads-1", "spark.driver.host": "10.0.0.1"}
-    found = session_settings(SessionRequest("ads", "k8s://here", ui=True, conf={"spark.app.id": "ads-1"}, given=given))
-    assert found.items() >= given.items()
+    cluster_conf = {"spark.executor.instances": "3", "spark.app.id": "ads-1", "spark.driver.host": "10.0.0.1"}
+    spark_conf = session_settings(
+        SessionRequest("ads", "k8s://here", ui=True, conf={"spark.app.id": "ads-1"}, given=cluster_conf)
+    )
+    assert spark_conf.items() >= cluster_conf.items()
 
 
 def test_a_setting_that_comes_with_the_cluster_is_not_the_users_to_choose() -> None:
-    given = {"spark.executor.instances": "3", "spark.app.id": "ads-1"}
+    cluster_conf = {"spark.executor.instances": "3", "spark.app.id": "ads-1"}
     conf = {"spark.app.id": "mine", "spark.executor.instances": "9"}
     with pytest.raises(SparkSettingRefusedError) as refused:
-        session_settings(SessionRequest("ads", "k8s://here", ui=True, conf=conf, given=given))
+        session_settings(SessionRequest("ads", "k8s://here", ui=True, conf=conf, given=cluster_conf))
     named = [line.strip() for line in str(refused.value).splitlines()[1:]]
     assert named == [
         "spark.executor.instances: is given by spec.runtime.executors.count",

@@ -39,7 +39,7 @@ def test_orders_find_what_a_dictionary_holds(
     spec, model, expected = app(kind), dict[str, int](), list[int | None]()
     spec["spec"]["runtime"] = {"trigger": {"maxRecordsPerPartition": 2 if few else 1000}}
     with TestDriver(spec, slots=slots) as driver:
-        for changed, then, death, wanted in played:
+        for changed, then, death, skus in played:
             for key, price in changed:
                 if price is None:
                     driver.feed_bytes("products", [None], key=key.encode())
@@ -52,8 +52,8 @@ def test_orders_find_what_a_dictionary_holds(
                 if then == "lose disk":
                     driver.lose_local_state()
                 driver.restart()
-            driver.feed("orders", [{"sku": key, "n": len(expected) + at} for at, key in enumerate(wanted)])
-            expected += [model.get(key) for key in wanted]
+            driver.feed("orders", [{"sku": key, "n": len(expected) + at} for at, key in enumerate(skus)])
+            expected += [model.get(key) for key in skus]
             run(driver, None)
         assert prices_of(driver, range(len(expected))) == expected
         if kind == "Partitioned":

@@ -10,7 +10,7 @@ from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver
 from tests.engine.fed_tables import BOTH, app, priced, products
 
-both = pytest.mark.parametrize("kind", BOTH)
+each_kind = pytest.mark.parametrize("kind", BOTH)
 
 
 def versioned(kind: str, **table: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def versioned(kind: str, **table: Any) -> dict[str, Any]:
     return spec
 
 
-@both
+@each_kind
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_version_serves_while_the_next_one_loads(kind: str, slots: int) -> None:
     with TestDriver(versioned(kind), slots=slots) as driver:
@@ -34,7 +34,7 @@ def test_a_version_serves_while_the_next_one_loads(kind: str, slots: int) -> Non
         assert priced(driver, "a", "b", "c") == [None, 3, 4]
 
 
-@both
+@each_kind
 def test_of_versions_that_end_in_one_batch_the_newest_is_served_and_others_leave_nothing(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         for price in range(5):
@@ -46,7 +46,7 @@ def test_of_versions_that_end_in_one_batch_the_newest_is_served_and_others_leave
             assert sorted(row["sku"] for row in driver.kept_rows("product")) == ["a", "only-4"]
 
 
-@both
+@each_kind
 @pytest.mark.parametrize("lose", [False, True], ids=["disk kept", "disk lost"])
 def test_a_load_that_dies_half_way_leaves_the_version_before(kind: str, lose: bool) -> None:
     spec = versioned(kind)
@@ -86,7 +86,7 @@ def test_a_version_switches_once_wherever_the_load_dies(step: str, lose: bool, a
             assert priced(driver, "p1", "p7") == [price + 1, price + 7]
 
 
-@both
+@each_kind
 def test_a_data_set_of_several_producers_ends_when_all_have_ended(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         driver.feed("products", products({"a": 1}))
@@ -97,7 +97,7 @@ def test_a_data_set_of_several_producers_ends_when_all_have_ended(kind: str) -> 
         assert priced(driver, "a") == [1]
 
 
-@both
+@each_kind
 def test_a_producer_that_is_run_anew_half_way_ends_the_data_set_with_all_its_tasks(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         driver.feed("products", products({"a": 1}))
@@ -109,7 +109,7 @@ def test_a_producer_that_is_run_anew_half_way_ends_the_data_set_with_all_its_tas
         assert priced(driver, "a") == [1]
 
 
-@both
+@each_kind
 def test_a_producer_that_goes_on_with_other_tasks_ends_the_data_set_with_all_of_them_and_once(kind: str) -> None:
     first = WriterRun("p/1/x", 1)
     then = first._replace(attempt=2)
@@ -125,7 +125,7 @@ def test_a_producer_that_goes_on_with_other_tasks_ends_the_data_set_with_all_of_
             assert priced(driver, "a") == [1], "what is said again is not the end of an empty data set"
 
 
-@both
+@each_kind
 def test_a_versioned_table_starts_anew_with_no_version(kind: str) -> None:
     with TestDriver(versioned(kind, persistent=False)) as driver:
         driver.feed("products", products({"a": 1}))

@@ -115,8 +115,8 @@ def test_a_table_that_is_written_before_spark_sql_is_merged_batch_by_batch(spark
             driver.feed("calls", calls("ann", since=batch))
             driver.run_until_idle()
         assert came(driver) == [(batch, "ann", batch) for batch in range(20)]
-        kept = [driver.tables(task).get("last-position.table", {}) for task in ("partition-0", "partition-1")]
-        assert 0 < sum(key.startswith(b"p") for table in kept for key in table) < 12
+        task_tables = [driver.tables(task).get("last-position.table", {}) for task in ("partition-0", "partition-1")]
+        assert 0 < sum(key.startswith(b"p") for table in task_tables for key in table) < 12
 
 
 def test_several_steps_may_write_one_table() -> None:
@@ -138,8 +138,8 @@ def test_a_table_under_another_name_would_start_from_nothing_and_is_refused(tmp_
         driver.run_until_idle()
     spec = app({"table": "position"}, table={"name": "position"})
     spec["spec"]["steps"][0]["toTable"] = "position"
-    said = "table last-position is gone, and remember writes one of another name"
-    with pytest.raises(HoldfastError, match=said):
+    message = "table last-position is gone, and remember writes one of another name"
+    with pytest.raises(HoldfastError, match=message):
         TestDriver(spec, tmp_path).close()
 
 
@@ -166,11 +166,11 @@ IN_MEMORY, HOUR = {"persistent": False}, {"maxAge": "1h"}
 def test_a_table_that_steps_write_keeps_its_rows_where_how_long_it_is_kept_is_edited(
     tables: tuple[dict[str, Any], ...],
 ) -> None:
-    first, *others = tables
+    first, *edited_tables = tables
     with TestDriver(app(table=first)) as driver:
         driver.feed("positions", positions(ann=1))
         driver.run_until_idle()
-        for table in others:
+        for table in edited_tables:
             driver.restart(app(table=table))
         driver.feed("calls", calls("ann"))
         driver.run_until_idle()

@@ -80,10 +80,10 @@ class Task:
 
 def messages(after: Batch) -> list[tuple[str, tuple[int, ...], object]]:
     """What a task says, without the digest of the tasks that write the stream."""
-    said = [(stream, partitions, decode(message)) for stream, partitions, message in after.says]
+    decoded = [(stream, partitions, decode(message)) for stream, partitions, message in after.says]
     return [
         (stream, partitions, message if isinstance(message, UserRecord) else replace(message, task_digest=""))
-        for stream, partitions, message in said
+        for stream, partitions, message in decoded
     ]
 
 
@@ -192,10 +192,12 @@ def test_the_end_of_all_partitions_is_the_end_of_what_follows() -> None:
 def test_an_intermediate_stream_moves_when_all_its_producers_have_spoken() -> None:
     plan = ClockPlan("t", (M0,), {"m": ClockSource(producers=Producers.of(["t", "u"]))}, {"sum": frozenset("m")}, {})
     task = Task(plan)
-    said = [Delivery(M0, WatermarkMessage(time, Position(1, 0), name, 2)) for name, time in (("t", 50), ("u", 40))]
-    assert task.batch(0, deliveries=(said[0],)).watermarks == {"sum": None}
-    assert task.batch(1, deliveries=(said[1],)).watermarks == {"sum": 40}
-    assert task.batch(2, deliveries=tuple(said)).steps.control == {}, "a replay changes nothing"
+    deliveries = [
+        Delivery(M0, WatermarkMessage(time, Position(1, 0), name, 2)) for name, time in (("t", 50), ("u", 40))
+    ]
+    assert task.batch(0, deliveries=(deliveries[0],)).watermarks == {"sum": None}
+    assert task.batch(1, deliveries=(deliveries[1],)).watermarks == {"sum": 40}
+    assert task.batch(2, deliveries=tuple(deliveries)).steps.control == {}, "a replay changes nothing"
 
 
 def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -> None:
@@ -222,11 +224,11 @@ def test_a_partition_that_is_new_in_an_attempt_is_waited_for_however_long_it_is_
 
 
 def test_what_comes_out_depends_on_what_is_stored_alone() -> None:
-    one, other = Task(), Task()
+    task, twin = Task(), Task()
     for now, latest in enumerate([{A0: 10}, {A1: 90}, {A0: 55, A1: 91}]):
-        before = Task(PLAN, one.turn, stored={name: dict(rows) for name, rows in one.stored.items()})
-        after = one.batch(now, latest)
-        assert before.batch(now, latest) == after == other.batch(now, latest)
+        before = Task(PLAN, task.turn, stored={name: dict(rows) for name, rows in task.stored.items()})
+        after = task.batch(now, latest)
+        assert before.batch(now, latest) == after == twin.batch(now, latest)
 
 
 def test_event_time_does_not_pass_timers_that_have_not_fired_for_whoever_reads_what_they_write() -> None:
@@ -266,8 +268,8 @@ def test_a_message_that_can_not_be_true_is_not_heard_and_is_named_and_its_produc
     task = Task(ClockPlan("t", (M0,), {"m": source}, {"sum": frozenset("m")}, {}, max_ahead=4000))
 
     def say(turn: int, **times: int) -> Batch:
-        said = [Delivery(M0, WatermarkMessage(at, Position(turn, 0), name, 2)) for name, at in times.items()]
-        return task.batch(1000 + turn, deliveries=tuple(said))
+        deliveries = [Delivery(M0, WatermarkMessage(at, Position(turn, 0), name, 2)) for name, at in times.items()]
+        return task.batch(1000 + turn, deliveries=tuple(deliveries))
 
     after = say(1, t=5002, u=40)
     assert (after.watermarks, list(after.steps.disbelieved)) == (

@@ -58,8 +58,8 @@ def told(data: Path, at_once: int, *before: dict[str, Any], spark: SparkSession 
     with TestDriver(app, data / str(at_once), spark=spark) as driver:
         driver.feed("readings", readings())
         driver.run_until_idle()
-        seen = driver.rows("seen")
-    return {key: [row["what"] for row in seen if row["k"] == key] for key in sorted({row["k"] for row in seen})}
+        rows = driver.rows("seen")
+    return {key: [row["what"] for row in rows if row["k"] == key] for key in sorted({row["k"] for row in rows})}
 
 
 def test_batches_of_ten_rows_and_of_all_rows_give_the_same(tmp_path: Path) -> None:

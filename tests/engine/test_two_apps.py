@@ -70,66 +70,66 @@ def counted(driver: TestDriver) -> list[tuple[str, str, int]]:
 
 
 def test_windows_of_the_second_close_by_the_event_time_of_the_first_and_both_complete(tmp_path: Path) -> None:
-    with TestDriver(first(), tmp_path) as one, TestDriver(second(), tmp_path) as two:
-        feed(one, 0, 1, 2)
-        ran(one, two)
-        assert len(counted(two)) == 2 * len(KEYS), "the third minute may get more rows"
-        one.end("raw")
-        ran(one, two)
-        assert (one.completed, two.completed) == (True, True)
-        assert [n for *_, n in counted(two)] == [1] * 3 * len(KEYS)
+    with TestDriver(first(), tmp_path) as producer, TestDriver(second(), tmp_path) as reader:
+        feed(producer, 0, 1, 2)
+        ran(producer, reader)
+        assert len(counted(reader)) == 2 * len(KEYS), "the third minute may get more rows"
+        producer.end("raw")
+        ran(producer, reader)
+        assert (producer.completed, reader.completed) == (True, True)
+        assert [n for *_, n in counted(reader)] == [1] * 3 * len(KEYS)
 
 
 def test_a_restart_of_the_first_changes_nothing_for_the_second(tmp_path: Path) -> None:
-    with TestDriver(first(), tmp_path) as one, TestDriver(second(), tmp_path) as two:
-        feed(one, 0, 1)
-        ran(one, two)
-        one.restart()
-        one.lose_local_state()
-        feed(one, 2)
-        ran(one, two)
-        assert len(counted(two)) == 2 * len(KEYS)
-        one.restart()
-        one.end("raw")
-        ran(one, two)
-        assert two.completed
-        assert [n for *_, n in counted(two)] == [1] * 3 * len(KEYS)
+    with TestDriver(first(), tmp_path) as producer, TestDriver(second(), tmp_path) as reader:
+        feed(producer, 0, 1)
+        ran(producer, reader)
+        producer.restart()
+        producer.lose_local_state()
+        feed(producer, 2)
+        ran(producer, reader)
+        assert len(counted(reader)) == 2 * len(KEYS)
+        producer.restart()
+        producer.end("raw")
+        ran(producer, reader)
+        assert reader.completed
+        assert [n for *_, n in counted(reader)] == [1] * 3 * len(KEYS)
 
 
 def test_the_first_may_grow_while_the_second_runs(tmp_path: Path) -> None:
-    with TestDriver(first(), tmp_path) as one, TestDriver(second(), tmp_path) as two:
-        feed(one, 0, 1)
-        ran(one, two)
-        one.grow("raw", 8)
-        one.restart()
-        one.advance(3600)
-        feed(one, 2)
-        one.end("raw")
-        ran(one, two)
-        assert (one.completed, two.completed) == (True, True)
-        assert [n for *_, n in counted(two)] == [1] * 3 * len(KEYS)
+    with TestDriver(first(), tmp_path) as producer, TestDriver(second(), tmp_path) as reader:
+        feed(producer, 0, 1)
+        ran(producer, reader)
+        producer.grow("raw", 8)
+        producer.restart()
+        producer.advance(3600)
+        feed(producer, 2)
+        producer.end("raw")
+        ran(producer, reader)
+        assert (producer.completed, reader.completed) == (True, True)
+        assert [n for *_, n in counted(reader)] == [1] * 3 * len(KEYS)
 
 
 def test_the_first_may_be_run_anew_and_its_event_time_is_heard_at_once(tmp_path: Path) -> None:
     anew = first()
     anew["spec"]["runId"] = "2"
-    with TestDriver(second(), tmp_path) as two:
-        with TestDriver(first(), tmp_path) as one:
+    with TestDriver(second(), tmp_path) as reader:
+        with TestDriver(first(), tmp_path) as producer:
             for minute in range(6):
-                feed(one, minute)
-                ran(one, two)
-            assert len(counted(two)) == 5 * len(KEYS)
-        with TestDriver(anew, tmp_path) as one:
-            feed(one, 6, 7)
-            ran(one, two)
-            assert len(counted(two)) == 7 * len(KEYS), "its first batch closes windows, although the old run had six"
-            assert two.late == 5 * len(KEYS), "it reads all there is, and the windows of five minutes had left"
-            one.end("raw")
-            ran(one, two)
-            assert (one.completed, two.completed) == (True, True)
-        found = counted(two)
-    assert {start[14:16]: n for _, start, n in found} == {f"{minute:02}": 1 + (minute == 5) for minute in range(8)}
-    assert len(found) == 8 * len(KEYS)
+                feed(producer, minute)
+                ran(producer, reader)
+            assert len(counted(reader)) == 5 * len(KEYS)
+        with TestDriver(anew, tmp_path) as producer:
+            feed(producer, 6, 7)
+            ran(producer, reader)
+            assert len(counted(reader)) == 7 * len(KEYS), "its first batch closes windows, although the old run had six"
+            assert reader.late == 5 * len(KEYS), "it reads all there is, and the windows of five minutes had left"
+            producer.end("raw")
+            ran(producer, reader)
+            assert (producer.completed, reader.completed) == (True, True)
+        counts = counted(reader)
+    assert {start[14:16]: n for _, start, n in counts} == {f"{minute:02}": 1 + (minute == 5) for minute in range(8)}
+    assert len(counts) == 8 * len(KEYS)
 
 
 def tasks_ended(driver: TestDriver) -> set[str | None]:
@@ -141,24 +141,24 @@ def tasks_ended(driver: TestDriver) -> set[str | None]:
 def test_a_run_that_stops_when_half_of_its_tasks_have_ended_may_be_run_anew(tmp_path: Path) -> None:
     anew = first()
     anew["spec"]["runId"] = "2"
-    with TestDriver(second(), tmp_path) as two:
-        with TestDriver(first(), tmp_path, slots=2) as one:
-            feed(one, 0, 1)
-            one.end("raw")
-            while not tasks_ended(two):
-                one.crash_at("outputs committed")
+    with TestDriver(second(), tmp_path) as reader:
+        with TestDriver(first(), tmp_path, slots=2) as producer:
+            feed(producer, 0, 1)
+            producer.end("raw")
+            while not tasks_ended(reader):
+                producer.crash_at("outputs committed")
                 with pytest.raises(Crashed):
-                    one.run()
-                one.restart()
-                if not tasks_ended(two):
-                    one.run()
-        assert 0 < len(tasks_ended(two)) < 3
-        ran(two)
-        assert not two.completed
-        with TestDriver(anew, tmp_path) as one:
-            one.end("raw")
-            ran(one, two)
-            assert (one.completed, two.completed) == (True, True)
+                    producer.run()
+                producer.restart()
+                if not tasks_ended(reader):
+                    producer.run()
+        assert 0 < len(tasks_ended(reader)) < 3
+        ran(reader)
+        assert not reader.completed
+        with TestDriver(anew, tmp_path) as producer:
+            producer.end("raw")
+            ran(producer, reader)
+            assert (producer.completed, reader.completed) == (True, True)
 
 
 def fed_by(*inputs: tuple[str, int], grouping: str = "ByPartition") -> dict[str, Any]:
@@ -179,84 +179,86 @@ def test_fewer_tasks_of_the_first_do_not_leave_its_readers_waiting(tmp_path: Pat
     late_reader["metadata"]["name"] = "third"
     late_reader["spec"]["streams"][1] |= {"name": "counted-late"}
     late_reader["spec"]["steps"][1]["to"] = "counted-late"
-    with TestDriver(wide, tmp_path) as one, TestDriver(second(), tmp_path) as two:
-        feed(one, 0, 1)
-        one.feed("more", [{"k": key, "ts": datetime(2026, 1, 1, tzinfo=UTC)} for key in KEYS])
-        ran(one, two)
-        assert counted(two) == [], "the tasks of `more` are at the first minute"
-        one.restart(narrow)
-        feed(one, 2)
-        ran(one, two)
-        assert len(counted(two)) == 2 * len(KEYS)
-        with TestDriver(late_reader, tmp_path) as three:
-            ran(three)
-            assert {str(row["window_start"]) for row in three.rows("counted-late")} == {at for _, at, _ in counted(two)}
-            one.restart(wide)
-            feed(one, 3)
-            ran(one, two, three)
-            assert len(counted(two)) == 2 * len(KEYS), "tasks that are back are waited for"
-            one.end("raw")
-            one.restart(narrow)
-            ran(one, two, three)
-            assert (one.completed, two.completed, three.completed) == (True, True, True)
-            assert len(counted(two)) == len(three.rows("counted-late")) == 4 * len(KEYS)
+    with TestDriver(wide, tmp_path) as producer, TestDriver(second(), tmp_path) as reader:
+        feed(producer, 0, 1)
+        producer.feed("more", [{"k": key, "ts": datetime(2026, 1, 1, tzinfo=UTC)} for key in KEYS])
+        ran(producer, reader)
+        assert counted(reader) == [], "the tasks of `more` are at the first minute"
+        producer.restart(narrow)
+        feed(producer, 2)
+        ran(producer, reader)
+        assert len(counted(reader)) == 2 * len(KEYS)
+        with TestDriver(late_reader, tmp_path) as latecomer:
+            ran(latecomer)
+            assert {str(row["window_start"]) for row in latecomer.rows("counted-late")} == {
+                at for _, at, _ in counted(reader)
+            }
+            producer.restart(wide)
+            feed(producer, 3)
+            ran(producer, reader, latecomer)
+            assert len(counted(reader)) == 2 * len(KEYS), "tasks that are back are waited for"
+            producer.end("raw")
+            producer.restart(narrow)
+            ran(producer, reader, latecomer)
+            assert (producer.completed, reader.completed, latecomer.completed) == (True, True, True)
+            assert len(counted(reader)) == len(latecomer.rows("counted-late")) == 4 * len(KEYS)
 
 
 def test_tasks_of_another_name_take_the_place_of_those_that_are_gone(tmp_path: Path) -> None:
     """With a task for each stream partition, an app that reads another stream has as many tasks, of other names."""
     before, after = (fed_by((name, 2), grouping="ByStreamPartition") for name in ("raw", "newer"))
-    with TestDriver(before, tmp_path) as one, TestDriver(second(), tmp_path) as two:
-        feed(one, 0, 1)
-        ran(one, two)
-        one.restart(after)
-        one.feed("newer", [{"k": key, "ts": datetime(2026, 1, 1, 0, 2, tzinfo=UTC)} for key in KEYS])
-        ran(one, two)
-        assert len(counted(two)) == 2 * len(KEYS)
-        one.end("newer")
-        ran(one, two)
-        assert (one.completed, two.completed) == (True, True)
-        assert [n for *_, n in counted(two)] == [1] * 3 * len(KEYS)
+    with TestDriver(before, tmp_path) as producer, TestDriver(second(), tmp_path) as reader:
+        feed(producer, 0, 1)
+        ran(producer, reader)
+        producer.restart(after)
+        producer.feed("newer", [{"k": key, "ts": datetime(2026, 1, 1, 0, 2, tzinfo=UTC)} for key in KEYS])
+        ran(producer, reader)
+        assert len(counted(reader)) == 2 * len(KEYS)
+        producer.end("newer")
+        ran(producer, reader)
+        assert (producer.completed, reader.completed) == (True, True)
+        assert [n for *_, n in counted(reader)] == [1] * 3 * len(KEYS)
 
 
 def direct(partitions: int, between: int, **timed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The first app hands its rows on in the task that reads them, so each of its tasks speaks of one partition."""
-    one, two = first(), second()
-    raw, joint = one["spec"]["streams"]
+    producer, reader = first(), second()
+    raw, joint = producer["spec"]["streams"]
     raw |= {"partitions": partitions, "eventTime": {"column": "ts", **timed}}
     joint["partitions"] = between
-    one["spec"]["steps"] = [{"name": "out", "from": ["raw"], "to": "between"}]
-    two["spec"]["streams"][0] |= joint | {"eventTime": {"column": "ts", **timed}}
-    return one, two
+    producer["spec"]["steps"] = [{"name": "out", "from": ["raw"], "to": "between"}]
+    reader["spec"]["streams"][0] |= joint | {"eventTime": {"column": "ts", **timed}}
+    return producer, reader
 
 
 def test_a_producer_without_a_record_is_named_and_left_out_when_it_is_idle(tmp_path: Path) -> None:
     silent, patient = direct(9, 2), direct(9, 2, idleAfter="10s")
-    with TestDriver(silent[0], tmp_path) as one, TestDriver(silent[1], tmp_path) as two:
-        feed(one, 0, 1)
-        one.run_until_idle()
-        (told,) = two.run()
-        held = [(task.held_by, str(task.held_back)) for task in told.tasks]
+    with TestDriver(silent[0], tmp_path) as producer, TestDriver(silent[1], tmp_path) as reader:
+        feed(producer, 0, 1)
+        producer.run_until_idle()
+        (batch,) = reader.run()
+        held = [(task.held_by, str(task.held_back)) for task in batch.tasks]
         assert held
         assert all(by == "first" and "of 9 producers of app first, never heard" in why for by, why in held), held
-        ran(one, two)
-        assert counted(two) == []
-        for driver, app in zip((one, two), patient, strict=True):
+        ran(producer, reader)
+        assert counted(reader) == []
+        for driver, app in zip((producer, reader), patient, strict=True):
             driver.restart(app)
-        feed(one, 2)
-        ran(one, two)
-        for driver in (one, two):
+        feed(producer, 2)
+        ran(producer, reader)
+        for driver in (producer, reader):
             driver.advance(11)
-        feed(one, 3)
-        ran(one, two)
-        assert len(counted(two)) == 3 * len(KEYS)
+        feed(producer, 3)
+        ran(producer, reader)
+        assert len(counted(reader)) == 3 * len(KEYS)
 
 
 def test_many_producers_tell_every_partition_of_a_stream_that_another_app_reads(tmp_path: Path) -> None:
     """So many speak through a relay, but only in a stream that their own app reads: nobody else would relay."""
     apps = direct(65, 64)
-    with TestDriver(apps[0], tmp_path) as one, TestDriver(apps[1], tmp_path) as two:
-        feed(one, 0, 1)
-        one.end("raw")
-        ran(one, two)
-        assert (one.completed, two.completed) == (True, True)
-        assert [n for *_, n in counted(two)] == [1] * 2 * len(KEYS)
+    with TestDriver(apps[0], tmp_path) as producer, TestDriver(apps[1], tmp_path) as reader:
+        feed(producer, 0, 1)
+        producer.end("raw")
+        ran(producer, reader)
+        assert (producer.completed, reader.completed) == (True, True)
+        assert [n for *_, n in counted(reader)] == [1] * 2 * len(KEYS)

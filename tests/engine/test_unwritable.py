@@ -40,20 +40,20 @@ def rows_of(rows: list[dict[str, Any]]) -> TimedRows:
 
 def sent(outbox: Outbox, stream: str) -> list[dict[str, Any]]:
     schema = {"out": SCHEMA, "broken": DEAD_LETTER_SCHEMA}[stream]
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for name, content in outbox.packed().items():
         if name.startswith(f"{stream}/"):
             with pa.ipc.open_stream(pa.py_buffer(content)) as read:
                 values = pa.concat_arrays([pa.array([], pa.binary()), *(one.column("value") for one in read)])
-            found += codec_for("json", schema).decode(values).rows.to_pylist()
-    return found
+            rows += codec_for("json", schema).decode(values).rows.to_pylist()
+    return rows
 
 
 def test_a_record_that_is_too_large_is_named_with_step_partition_size_limit_and_where_it_came_from() -> None:
     with pytest.raises(UserActionError, check=has_code("RecordTooLargeError")) as failed:
         Outbox(1, 7, READ).add(out(None), rows_of(ROWS))
-    told = str(failed.value)
-    assert told.startswith("step said: a row for out/")
+    message = str(failed.value)
+    assert message.startswith("step said: a row for out/")
     for part in (
         "with key b'b'",
         "record of 2020 bytes",
@@ -62,7 +62,7 @@ def test_a_record_that_is_too_large_is_named_with_step_partition_size_limit_and_
         "rows/0 [5, 8)",
         "onUnwritable",
     ):
-        assert part in told
+        assert part in message
 
 
 def test_a_row_too_large_becomes_a_dead_letter_and_its_neighbours_go_out() -> None:
@@ -139,5 +139,5 @@ def test_any_dead_letter_fits_or_the_limit_is_said(
         (records,) = read
     assert records.schema == WRITTEN
     assert len(records.column("value")[0].as_py()) <= most
-    (found,) = codec.decode(records.column("value")).rows.to_pylist()
-    assert value.startswith(found["value"])
+    (dead_letter,) = codec.decode(records.column("value")).rows.to_pylist()
+    assert value.startswith(dead_letter["value"])

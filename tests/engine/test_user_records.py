@@ -27,33 +27,33 @@ def written(rows: list[Row]) -> pa.RecordBatch:
 
 def came(records: pa.RecordBatch) -> tuple[list[Row], int]:
     """The rows, and how many control messages there were."""
-    found = split_records(records, AT)
-    values = found.users.column("value").to_pylist()
-    times = found.times(pa.array(range(len(values)), pa.int64()).to_numpy())
-    return list(zip(values, times.to_pylist(), strict=True)), len(found.deliveries)
+    split = split_records(records, AT)
+    values = split.users.column("value").to_pylist()
+    times = split.times(pa.array(range(len(values)), pa.int64()).to_numpy())
+    return list(zip(values, times.to_pylist(), strict=True)), len(split.deliveries)
 
 
 rows = st.lists(st.tuples(st.binary(max_size=4), st.none() | moments(-4, 4) | st.integers(-FARTHEST, FARTHEST)))
 
 
 @given(st.lists(rows, max_size=4), st.integers(0, 9), st.integers(0, 9))
-def test_rows_come_as_they_were_written_between_messages(some: list[list[Row]], start: int, end: int) -> None:
+def test_rows_come_as_they_were_written_between_messages(batches: list[list[Row]], start: int, end: int) -> None:
     message = written_batch([None], [encode(MESSAGE)], 7)
-    parts = [part for batch in some for part in (written(batch), message)]
+    parts = [part for batch in batches for part in (written(batch), message)]
     records = with_offsets(pa.concat_batches([written([]), *parts]), 100)
-    assert came(records) == ([row for batch in some for row in batch], len(some))
+    assert came(records) == ([row for batch in batches for row in batch], len(batches))
     cut = records.slice(start, end)
     kinds = [decode(value) for value in cut.column("value").to_pylist()]
-    found, messages = came(cut)
-    assert [value for value, _ in found] == [one.payload for one in kinds if isinstance(one, UserRecord)]
-    assert messages == len(kinds) - len(found)
+    users, messages = came(cut)
+    assert [value for value, _ in users] == [one.payload for one in kinds if isinstance(one, UserRecord)]
+    assert messages == len(kinds) - len(users)
 
 
 @given(st.binary(max_size=4), moments(-4, 4))
 def test_one_record_is_what_the_format_of_messages_says(value: bytes, time: int) -> None:
-    (found,) = written([(value, time)]).column("value").to_pylist()
-    assert decode(found) == UserRecord(value, time % 1000)
-    assert payload_of(found) == value
+    (written_value,) = written([(value, time)]).column("value").to_pylist()
+    assert decode(written_value) == UserRecord(value, time % 1000)
+    assert payload_of(written_value) == value
 
 
 def test_a_time_goes_as_its_millisecond_which_is_never_behind_it() -> None:

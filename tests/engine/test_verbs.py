@@ -99,13 +99,13 @@ def test_repartitioned_rows_meet_by_their_new_key_and_keep_the_order_of_their_ta
             row["id"]: record.partition for record, row in zip(driver.records("a"), driver.rows("a"), strict=True)
         }
         driver.run_until_idle()
-        found = driver.rows("numbered")
-    assert sorted(row["id"] for row in found) == list(range(60))
+        numbered = driver.rows("numbered")
+    assert sorted(row["id"] for row in numbered) == list(range(60))
     for key in ("k0", "k1", "k2"):
-        mine = [row for row in found if row["k"] == key]
-        assert [row["n"] for row in mine] == list(range(1, 21))
+        key_rows = [row for row in numbered if row["k"] == key]
+        assert [row["n"] for row in key_rows] == list(range(1, 21))
         for partition in range(4):
-            of_one = [row["id"] for row in mine if origin[row["id"]] == partition]
+            of_one = [row["id"] for row in key_rows if origin[row["id"]] == partition]
             assert of_one == sorted(of_one)
 
 
@@ -127,9 +127,9 @@ def seen(batch):
     with TestDriver(spec, slots=2) as driver:
         driver.feed("rules", rows(7, 8, 9))
         driver.run_until_idle()
-        tasks, found = driver.tasks, driver.rows("numbered")
+        tasks, numbered = driver.tasks, driver.rows("numbered")
     assert len(tasks) == 2
-    assert sorted(row["id"] for row in found) == [7, 7, 8, 8, 9, 9]
+    assert sorted(row["id"] for row in numbered) == [7, 7, 8, 8, 9, 9]
 
 
 def test_event_time_passes_on_through_a_repartition_and_fires_timers_behind_it() -> None:
@@ -180,11 +180,11 @@ def test_a_new_run_does_not_read_what_the_last_one_left_between_its_steps(tmp_pa
         driver.restart()
         driver.run_until_idle()
         assert driver.completed
-        found = driver.rows("numbered")[before:]
-    assert sorted(row["id"] for row in found) == list(range(10))
+        numbered = driver.rows("numbered")[before:]
+    assert sorted(row["id"] for row in numbered) == list(range(10))
     for key in ("k0", "k1", "k2"):
-        mine = [row["n"] for row in found if row["k"] == key]
-        assert mine == list(range(1, len(mine) + 1))
+        numbers = [row["n"] for row in numbered if row["k"] == key]
+        assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_a_stream_with_control_messages_carries_event_time_and_end_to_another_app(tmp_path: Path) -> None:

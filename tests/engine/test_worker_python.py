@@ -19,13 +19,13 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", None)  # other tests of this process may have started one
 
 
-@pytest.mark.parametrize("own", ["", "/code", "/my code:/lib/functions.zip", "/a*"])
-def test_what_spark_puts_before_the_users_path_is_left_out_and_nothing_else(own: str) -> None:
-    path = f"{_SPARK}:{own}" if own else _SPARK
+@pytest.mark.parametrize("users_path", ["", "/code", "/my code:/lib/functions.zip", "/a*"])
+def test_what_spark_puts_before_the_users_path_is_left_out_and_nothing_else(users_path: str) -> None:
+    path = f"{_SPARK}:{users_path}" if users_path else _SPARK
     ours = worker_python(local=True)
     environment = {**os.environ, **ours, "PYTHONPATH": path}
-    said = subprocess.run([ours["PYSPARK_PYTHON"], "-c", _ASKED], env=environment, capture_output=True, check=True)
-    assert said.stdout.decode() == own
+    ran = subprocess.run([ours["PYSPARK_PYTHON"], "-c", _ASKED], env=environment, capture_output=True, check=True)
+    assert ran.stdout.decode() == users_path
 
 
 def test_workers_on_other_hosts_run_what_is_at_the_same_place_there() -> None:

@@ -56,10 +56,10 @@ def orders(*numbers: int, amount: int = 1) -> list[dict[str, Any]]:
 def settled(driver: TestDriver, count: int) -> None:
     """Each of so many orders has had its effect once, in order."""
     driver.run_until_idle()
-    found = [row for row in driver.rows("totals") if row["n"] >= 0]
-    assert sorted(row["n"] for row in found) == list(range(count))
-    for customer in {row["customer"] for row in found}:
-        its = [row for row in found if row["customer"] == customer]
+    totals = [row for row in driver.rows("totals") if row["n"] >= 0]
+    assert sorted(row["n"] for row in totals) == list(range(count))
+    for customer in {row["customer"] for row in totals}:
+        its = [row for row in totals if row["customer"] == customer]
         assert [row["n"] for row in its] == sorted(row["n"] for row in its)
         assert [row["total"] for row in its] == list(range(1, len(its) + 1))
         assert driver.state("summed", customer) == {"total": len(its)}
