@@ -29,7 +29,7 @@ class Job:
 class World:
     """What is wanted, and what was done about it, in order."""
 
-    wanted: Arrangement = FIRST
+    target: Arrangement = FIRST
     trouble: Exception | None = None
     done: list[str] = field(default_factory=list)
     looks: int = 0
@@ -41,7 +41,7 @@ class World:
         self.looks += 1
         if self.trouble is not None:
             raise self.trouble
-        return self.wanted
+        return self.target
 
     def build(self, arrangement: Arrangement) -> Job:
         self.done.append(f"built {arrangement.placement.version}")
@@ -79,7 +79,7 @@ def test_tasks_that_stay_keep_their_job(world: World, job: MovingJob) -> None:
 
 
 def test_a_move_is_remembered_first_and_applied_when_no_batch_is_at_work(world: World, job: MovingJob) -> None:
-    world.wanted = SECOND
+    world.target = SECOND
     world.seen()
     assert world.done == ["built 2", "remembered 2"]
     assert job.between() == Job(SECOND)
@@ -87,19 +87,19 @@ def test_a_move_is_remembered_first_and_applied_when_no_batch_is_at_work(world: 
 
 
 def test_a_processor_that_is_elsewhere_gets_a_new_job_and_nothing_is_written(world: World, job: MovingJob) -> None:
-    world.wanted = SECOND
+    world.target = SECOND
     world.seen()
     job.between()
-    world.wanted = ELSEWHERE
+    world.target = ELSEWHERE
     world.seen()
     assert job.between() == Job(ELSEWHERE)
     assert world.done == ["built 2", "remembered 2", "applied 2", "built 2"]
 
 
 def test_a_move_that_is_overtaken_before_it_was_applied_is_still_told(world: World, job: MovingJob) -> None:
-    world.wanted = SECOND
+    world.target = SECOND
     world.seen()
-    world.wanted = ELSEWHERE
+    world.target = ELSEWHERE
     world.seen()
     assert job.between() == Job(ELSEWHERE)
     assert world.done[-1] == "applied 2"
@@ -110,7 +110,7 @@ def test_what_cannot_be_looked_at_now_is_looked_at_again(world: World, job: Movi
     world.seen()
     assert job.between() == Job(FIRST)
     world.trouble = None
-    world.wanted = SECOND
+    world.target = SECOND
     world.seen()
     assert job.between() == Job(SECOND)
 
