@@ -38,16 +38,16 @@ class _Admin:
         self._answer, self._timeouts = answer, timeouts
 
     def list_offsets(
-        self, asked: Mapping[TopicPartition, object], *, request_timeout: float, **_: object
+        self, offsets: Mapping[TopicPartition, object], *, request_timeout: float, **_: object
     ) -> dict[TopicPartition, Future[Any]]:
         self._timeouts.append(request_timeout)
-        return {place: self._answered() for place in asked}
+        return {place: self._answered() for place in offsets}
 
-    def describe_topics(self, asked: TopicCollection, **_: object) -> dict[str, Future[Any]]:
-        return {name: self._answered() for name in asked.topic_names}
+    def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[Any]]:
+        return {name: self._answered() for name in topics.topic_names}
 
-    def describe_configs(self, asked: Sequence[ConfigResource], **_: object) -> dict[ConfigResource, Future[Any]]:
-        return {resource: self._answered() for resource in asked}
+    def describe_configs(self, resources: Sequence[ConfigResource], **_: object) -> dict[ConfigResource, Future[Any]]:
+        return {resource: self._answered() for resource in resources}
 
     def _answered(self) -> Future[Any]:
         answer: Future[Any] = Future()

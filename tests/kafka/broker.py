@@ -101,11 +101,11 @@ def kafka_jars() -> Path:
 
 def kafka_version() -> str:
     """Return the version pom.xml names, which is the only place that names one."""
-    found = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", POM.read_text())
-    if found is None:
+    version = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", POM.read_text())
+    if version is None:
         msg = f"{POM} has no property kafka.version"
         raise BrokerFailedError(msg)
-    return found[1]
+    return version[1]
 
 
 def free_ports(count: int) -> list[int]:
@@ -151,8 +151,8 @@ class Reached:
     @staticmethod
     def _wait_for_count(admin: AdminClient, topic: str, partitions: int) -> None:
         def shown() -> bool:
-            found = admin.list_topics(timeout=ANSWER_TIMEOUT).topics.get(topic)
-            return found is not None and len(found.partitions) == partitions
+            metadata = admin.list_topics(timeout=ANSWER_TIMEOUT).topics.get(topic)
+            return metadata is not None and len(metadata.partitions) == partitions
 
         wait_until(shown, ANSWER_TIMEOUT, f"topic {topic} shows {partitions} partitions")
 
@@ -375,11 +375,11 @@ def _digest(text: str) -> str:
 
 def _tool(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
-    found = f"{home}/bin/java" if home and name == "java" else shutil.which(name)
-    if found is None:
+    program = f"{home}/bin/java" if home and name == "java" else shutil.which(name)
+    if program is None:
         msg = f"{name} is not on the PATH; Kafka tests need a JDK 17 and Maven"
         raise BrokerFailedError(msg)
-    return found
+    return program
 
 
 def _run(command: list[str], timeout: float) -> None:

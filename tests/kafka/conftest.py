@@ -33,5 +33,5 @@ def opened() -> Iterator[Callable[..., RangeFetcher]]:
         return made[-1]
 
     yield open_one
-    for one in made:
-        one.close()
+    for fetcher in made:
+        fetcher.close()

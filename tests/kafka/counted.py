@@ -66,8 +66,8 @@ class Counted:
         """
         place = ANY if partition is None else partition
         # Idempotent, or a request that is sent again because its topic is so new comes behind the next one.
-        own = {"partitioner": "murmur2_random", "enable.idempotence": True}
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap, **own}, logger=QUIET)
+        settings = {"partitioner": "murmur2_random", "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap, **settings}, logger=QUIET)
         for n in range(first, first + count):
             produce(producer, self.rows, n, place)
         assert producer.flush(60) == 0

@@ -77,13 +77,13 @@ class Disturbed:
 
     def works(self, batches: int) -> None:
         """Wait for so many batches more, which a next attempt does where this one has ended of its faults."""
-        for found in self.run.arrived():
-            self._hear(found)
+        for event in self.run.arrived():
+            self._hear(event)
         deadline = time.monotonic() + _DEADLINE
         while batches:
-            found = self.run.next(deadline, "progress")
-            batches -= found["event"] == "progress"
-            if self._hear(found):
+            event = self.run.next(deadline, "progress")
+            batches -= event["event"] == "progress"
+            if self._hear(event):
                 deadline = time.monotonic() + _DEADLINE
 
     def befall(self, kind: str) -> None:
@@ -118,8 +118,8 @@ class Disturbed:
         self._batch, self._lag = event.get("seconds", self._batch), event.get("lag", self._lag)
         if event["event"] != "failed":
             return False
-        both = event["error"] == _BOTH_ENDED_IT and "zombie" in self.done[-2:]
-        assert event["error"] == _TWO_IN_A_BATCH or both, event
+        both_ended = event["error"] == _BOTH_ENDED_IT and "zombie" in self.done[-2:]
+        assert event["error"] == _TWO_IN_A_BATCH or both_ended, event
         assert self.run.exit_code() != 0
         self._note("attempt ended")
         self._start_again()
@@ -160,10 +160,10 @@ class Disturbed:
 
     def _absence(self) -> bool:
         self._node.kill()
-        gone = time.monotonic()
+        absent_since = time.monotonic()
         try:
             assert "Kafka system here" in self.run.until("waiting")["why"]
-            wait_until(lambda: time.monotonic() - gone > _A_MINUTE, 2 * _A_MINUTE, "a minute is over")
+            wait_until(lambda: time.monotonic() - absent_since > _A_MINUTE, 2 * _A_MINUTE, "a minute is over")
             assert self.run.process.poll() is None, "the app waits for the broker"
         finally:
             self._node.restart()
@@ -190,22 +190,24 @@ class Disturbed:
     def _daemons(self) -> list[int]:
         """Those that fork Python workers, each the first of its group; Spark's driver has one as well, for planning."""
         executors = self.run.children("CoarseGrainedExecutorBackend")
-        found = {pid for executor in executors for pid in children(executor, "-m holdfast_runtime.spark.worker_daemon")}
-        return sorted(pid for pid in found if _group(pid) == pid)
+        daemons = {
+            pid for executor in executors for pid in children(executor, "-m holdfast_runtime.spark.worker_daemon")
+        }
+        return sorted(pid for pid in daemons if _group(pid) == pid)
 
-    def _one_dies(self, found: list[int]) -> bool:
+    def _one_dies(self, daemons: list[int]) -> bool:
         """One of them; none is there while an executor comes up."""
         with suppress(ProcessLookupError):
-            if found:
-                die(self._chance.choice(found))
+            if daemons:
+                die(self._chance.choice(daemons))
                 return True
         return False
 
 
 def _below(daemon: int, *, in_its_group: bool) -> list[int]:
     """Workers are in the group of their daemon; the process that writes was forked before it had one."""
-    found = [pid for pid in children(daemon, "") if pid != daemon]
-    return [pid for pid in found if (group := _group(pid)) is not None and (group == daemon) == in_its_group]
+    processes = [pid for pid in children(daemon, "") if pid != daemon]
+    return [pid for pid in processes if (group := _group(pid)) is not None and (group == daemon) == in_its_group]
 
 
 def _group(pid: int) -> int | None:

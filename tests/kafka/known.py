@@ -60,8 +60,8 @@ class Known:
 
     def producer(self, **config: str) -> Producer:
         """One that sends to the partition's broker."""
-        own = {name.replace("_", "."): value for name, value in config.items()}
-        return Producer({"bootstrap.servers": self.broker.bootstrap, "linger.ms": "5", **own}, logger=QUIET)
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        return Producer({"bootstrap.servers": self.broker.bootstrap, "linger.ms": "5", **settings}, logger=QUIET)
 
     def sent(self, producer: Producer, records: Iterable[Mapping[str, Any]]) -> dict[int, Row]:
         """Send, and return what is there now by offset; the caller knows whether it is committed."""
@@ -92,10 +92,10 @@ class Known:
 
     def expected(self, start: int, end: int) -> list[Row]:
         """The records of a range; without headers in any of them, they have none."""
-        found = [row for offset, row in sorted(self.rows.items()) if start <= offset < end]
-        if any(row["headers"] for row in found):
-            return found
-        return [{name: value for name, value in row.items() if name != "headers"} for row in found]
+        rows = [row for offset, row in sorted(self.rows.items()) if start <= offset < end]
+        if any(row["headers"] for row in rows):
+            return rows
+        return [{name: value for name, value in row.items() if name != "headers"} for row in rows]
 
     def end(self) -> int:
         """The last stable offset."""
@@ -106,8 +106,10 @@ def filled(broker: Broker, topic: str, partitions: int = 1, rows: int = 100) -> 
     """A topic, and what is in each of its partitions."""
     create(broker, topic, partitions)
     known = [Known(broker, topic, partition) for partition in range(partitions)]
-    for one in known:
-        one.write([{"value": b"%s/%d: %d" % (topic.encode(), one.partition, i)} for i in range(rows)])
+    for topic_partition in known:
+        topic_partition.write(
+            [{"value": b"%s/%d: %d" % (topic.encode(), topic_partition.partition, i)} for i in range(rows)]
+        )
     return known
 
 

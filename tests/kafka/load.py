@@ -54,9 +54,9 @@ class Load:
 
     def _feed(self) -> None:
         try:
-            own = {"enable.idempotence": True, "message.timeout.ms": _PATIENCE, "reconnect.backoff.max.ms": 500}
+            settings = {"enable.idempotence": True, "message.timeout.ms": _PATIENCE, "reconnect.backoff.max.ms": 500}
             bootstrap = {"bootstrap.servers": self._counted.broker.bootstrap, "partitioner": "murmur2_random"}
-            producer = Producer({**bootstrap, **own}, logger=QUIET)
+            producer = Producer({**bootstrap, **settings}, logger=QUIET)
             while not self._over.wait(_TICK):
                 for _ in range(int(_PER_SECOND * _TICK)):
                     produce(producer, self._counted.rows, self.count)
@@ -81,8 +81,10 @@ class Reader:
 
     def catch_up(self) -> int:
         """Read what there is now, or can be had while a broker is away; how many rows there were so far."""
-        own = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True}
-        consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, **own, "isolation.level": "read_committed"})
+        settings = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer(
+            {"bootstrap.servers": self._broker.bootstrap, **settings, "isolation.level": "read_committed"}
+        )
         try:
             open_ = set(consumer.list_topics(self._topic, timeout=30).topics[self._topic].partitions)
             consumer.assign([TopicPartition(self._topic, one, self._positions.get(one, 0)) for one in open_])

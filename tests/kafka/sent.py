@@ -75,15 +75,15 @@ class Worker:
 
 def writes(attempt: Attempt, batch: int, tasks: str, rows: int) -> Writes:
     """Each task's rows, half of them to each partition."""
-    found: dict[StreamPartition, list[tuple[object, Marker]]] = {}
+    by_partition: dict[StreamPartition, list[tuple[object, Marker]]] = {}
     for task in tasks:
         marker = Marker(attempt.who.owner, task, batch, attempt.number, attempt.life, f"{attempt.content}-{batch}")
         for partition in (0, 1):
             values = [b"%s-%d-%d" % (task.encode(), batch, row) for row in range(partition, rows, 2)]
             if values:
                 records = written_batch([task.encode()] * len(values), values, 1_000)
-                found.setdefault(StreamPartition(f"{attempt.app}-out", partition), []).append((records, marker))
-    return found
+                by_partition.setdefault(StreamPartition(f"{attempt.app}-out", partition), []).append((records, marker))
+    return by_partition
 
 
 def rows_of(tasks: str, batches: range, rows: int = 3) -> list[str]:
@@ -98,27 +98,27 @@ def seen(broker: Reached, topic: str) -> list[str]:
 
 def seen_by_partition(broker: Reached, topic: str) -> dict[int, list[str]]:
     """Partition -> the values a reader of committed records sees, in order."""
-    own = {
+    settings = {
         "group.id": "seen",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
     }
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, **own, "isolation.level": "read_committed"})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, **settings, "isolation.level": "read_committed"})
     try:
         known = consumer.list_topics(topic, timeout=30).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in known])
-        found: dict[int, list[str]] = {number: [] for number in known}
+        values_of: dict[int, list[str]] = {number: [] for number in known}
         open_ = set(known)
         while open_:
             message = consumer.poll(30)
             assert message is not None, "the broker is silent"
             error, number = message.error(), message.partition() or 0
             if error is None:
-                found[number].append((message.value() or b"").decode())
+                values_of[number].append((message.value() or b"").decode())
             else:
                 assert error.code() == END_OF_PARTITION, error
                 open_.discard(number)
-        return found
+        return values_of
     finally:
         consumer.close()

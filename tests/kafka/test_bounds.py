@@ -100,9 +100,9 @@ def test_a_topic_that_is_not_there_is_missing(broker: Broker, asked: TopicBounds
 
 
 def test_asking_creates_no_topic(creating: Broker) -> None:
-    asked = TopicBounds(settings_of(creating.bootstrap))
+    topic_bounds = TopicBounds(settings_of(creating.bootstrap))
     with pytest.raises(StreamMissingError):
-        asked.bounds(["asked-for"])
+        topic_bounds.bounds(["asked-for"])
     with creating.admin() as admin:
         admin.list_topics("named", timeout=ANSWER_TIMEOUT)
         wait_until(lambda: "named" in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "naming a topic creates it")
@@ -140,26 +140,26 @@ def test_a_broker_that_is_away_is_a_matter_of_soon(capfd: pytest.CaptureFixture[
 def test_a_killed_broker_is_waited_for() -> None:
     with Broker() as broker:
         create(broker, "killed", 2)
-        asked = TopicBounds(settings_of(broker.bootstrap), timeout=ANSWER_TIMEOUT)
-        before = asked.bounds(["killed"])
+        topic_bounds = TopicBounds(settings_of(broker.bootstrap), timeout=ANSWER_TIMEOUT)
+        before = topic_bounds.bounds(["killed"])
         broker.kill()
-        found: list[dict[str, dict[int, OffsetBounds]]] = []
-        waiting = threading.Thread(target=lambda: found.append(asked.bounds(["killed"])))
+        answers: list[dict[str, dict[int, OffsetBounds]]] = []
+        waiting = threading.Thread(target=lambda: answers.append(topic_bounds.bounds(["killed"])))
         waiting.start()
         broker.restart()
         waiting.join(ANSWER_TIMEOUT)
-        assert len(found) == 1
-        assert {number: one[:2] for number, one in found[0]["killed"].items()} == dict.fromkeys(
+        assert len(answers) == 1
+        assert {number: one[:2] for number, one in answers[0]["killed"].items()} == dict.fromkeys(
             before["killed"], (0, 0)
         )
 
 
 def test_a_wrong_login_is_for_the_user_at_once(creating: Broker, capfd: pytest.CaptureFixture[str]) -> None:
     config = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": USER}
-    asked = TopicBounds(settings_of(creating.sasl_bootstrap, **config, sasl_password="not-the-pass.word"))  # noqa: S106
+    topic_bounds = TopicBounds(settings_of(creating.sasl_bootstrap, **config, sasl_password="not-the-pass.word"))  # noqa: S106
     started = time.monotonic()
     with pytest.raises(UserActionError, match="refused the login", check=has_code("KafkaLoginError")) as raised:
-        asked.bounds(["clicks"])
+        topic_bounds.bounds(["clicks"])
     assert time.monotonic() - started < 5
     assert "not-the-pass.word" not in str(raised.value)
     assert capfd.readouterr() == ("", "")
@@ -167,9 +167,9 @@ def test_a_wrong_login_is_for_the_user_at_once(creating: Broker, capfd: pytest.C
 
 def test_a_topic_the_login_may_not_see_is_forbidden(creating: Broker) -> None:
     config = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": USER}
-    asked = TopicBounds(settings_of(creating.sasl_bootstrap, **config, sasl_password="a right password"))  # noqa: S106
+    topic_bounds = TopicBounds(settings_of(creating.sasl_bootstrap, **config, sasl_password="a right password"))  # noqa: S106
     with pytest.raises(KafkaForbiddenError, match="no answer about hidden"):
-        asked.bounds(["hidden"])
+        topic_bounds.bounds(["hidden"])
 
 
 def test_a_config_the_client_rejects_names_the_key_and_no_value() -> None:

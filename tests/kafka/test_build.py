@@ -38,11 +38,11 @@ def test_with_a_compiler_the_wheel_is_of_this_platform(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
 def test_without_one_it_is_made_without_the_loops_and_says_so(tmp_path: Path, compiler: str) -> None:
-    name, files, said = built(tmp_path, compiler)
+    name, files, output = built(tmp_path, compiler)
     assert name.endswith("-py3-none-any.whl")
     assert not set(files) & LOOPS
     sources = {loops.replace(".so", ".c") for loops in LOOPS}
     assert set(files) >= sources
     for source in sources:
-        (warning,) = (line for line in said.splitlines() if source in line)
+        (warning,) = (line for line in output.splitlines() if source in line)
         assert compiler in warning

@@ -24,9 +24,9 @@ def secret(folder: Path) -> Path:
 def test_entries_are_settings_and_variables_count_over_them(tmp_path: Path) -> None:
     files = kafka_settings(SYSTEM, secret(tmp_path), {})
     assert files.given == {"sasl.username": "reader", "sasl.password": "of a file"}
-    both = kafka_settings(SYSTEM, tmp_path, VARIABLES)
-    assert both.given == {"sasl.username": "reader", "sasl.password": "of a variable"}
-    assert "of a" not in repr(both)
+    settings = kafka_settings(SYSTEM, tmp_path, VARIABLES)
+    assert settings.given == {"sasl.username": "reader", "sasl.password": "of a variable"}
+    assert "of a" not in repr(settings)
 
 
 def test_a_secret_that_is_not_there_is_said_with_both_cures_unless_variables_say_it_all(tmp_path: Path) -> None:

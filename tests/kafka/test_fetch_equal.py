@@ -40,8 +40,8 @@ ODD: list[dict[str, Any]] = [
 def readers(broker: Broker) -> Iterator[Readers]:
     made = {kind: reader(kind, settings_of(broker.bootstrap)) for kind in READERS}
     yield made
-    for one in made.values():
-        one.close()
+    for fetcher in made.values():
+        fetcher.close()
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +69,12 @@ def interleave(known: Known, ends: list[bool]) -> None:
         for producer in pair:
             producer.begin_transaction()
         for _ in range(3):
-            for one, producer in enumerate(pair):
-                opened[one] |= known.sent(producer, ODD[: 3 + turn])
-        for one, producer in enumerate(pair):
-            if commit is (one == 0):
+            for index, producer in enumerate(pair):
+                opened[index] |= known.sent(producer, ODD[: 3 + turn])
+        for index, producer in enumerate(pair):
+            if commit is (index == 0):
                 producer.commit_transaction(ANSWER_TIMEOUT)
-                known.rows |= opened[one]
+                known.rows |= opened[index]
             else:
                 producer.abort_transaction(ANSWER_TIMEOUT)
 
@@ -126,10 +126,10 @@ def test_a_range_of_nothing_but_aborted_and_control_records_is_empty(readers: Re
 
 
 def test_an_empty_range_has_the_columns_and_asks_nobody(readers: Readers) -> None:
-    for one in readers.values():
-        found = one.fetch("no-such-topic", 7, 5, 5)
-        assert found.num_rows == 0
-        assert found.schema == FETCHED
+    for fetcher in readers.values():
+        records = fetcher.fetch("no-such-topic", 7, 5, 5)
+        assert records.num_rows == 0
+        assert records.schema == FETCHED
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -141,10 +141,10 @@ def test_what_is_no_range_is_refused(readers: Readers, kind: str, start: int, en
 
 def test_headers_are_a_column_only_where_a_record_has_some(readers: Readers, odd: Known) -> None:
     assert same(readers, odd, 0, 5).schema == FETCHED
-    found = same(readers, odd, 0, len(ODD))
-    assert found.schema.names == [*FETCHED.names, "headers"]
-    assert found.column("headers")[10].as_py()[2] == {"key": "null", "value": None}
-    assert not found.column("headers")[0].is_valid
+    records = same(readers, odd, 0, len(ODD))
+    assert records.schema.names == [*FETCHED.names, "headers"]
+    assert records.column("headers")[10].as_py()[2] == {"key": "null", "value": None}
+    assert not records.column("headers")[0].is_valid
 
 
 def test_times_are_the_producers_or_the_brokers(broker: Broker, readers: Readers, odd: Known) -> None:
@@ -181,8 +181,8 @@ def test_a_compacted_topic_has_holes() -> None:
         def cleaned() -> bool:
             # Segments are closed by the times of what follows, and only closed ones are cleaned.
             known.write([{"key": b"%d" % (i % 3), "value": b"%d" % i, "timestamp": next(times)} for i in range(20)])
-            found: int = ours["plain"].fetch("compacted", 0, 0, known.end()).num_rows
-            return found < known.written - 20
+            count: int = ours["plain"].fetch("compacted", 0, 0, known.end()).num_rows
+            return count < known.written - 20
 
         wait_until(cleaned, ANSWER_TIMEOUT, "the broker has cleaned a segment")
         end, chance = known.end(), random.Random(17)
@@ -195,5 +195,5 @@ def test_a_compacted_topic_has_holes() -> None:
             assert all(row in fast for row in after)
             assert all(row in known.expected(start, end) for row in before)
         assert len(ours["fast"].fetch("compacted", 0, 0, end)) >= 3
-        for one in ours.values():
-            one.close()
+        for fetcher in ours.values():
+            fetcher.close()

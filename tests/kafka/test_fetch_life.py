@@ -29,15 +29,15 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     """Where the fast fetcher has begun anew."""
-    found: list[tuple[str, int, int]] = []
+    calls: list[tuple[str, int, int]] = []
     real = PartitionConsumer.start
 
     def start(self: PartitionConsumer, topic: str, partition: int, offset: int) -> Any:
-        found.append((topic, partition, offset))
+        calls.append((topic, partition, offset))
         return real(self, topic, partition, offset)
 
     monkeypatch.setattr(PartitionConsumer, "start", start)
-    return found
+    return calls
 
 
 def test_ranges_that_follow_each_other_begin_once(
@@ -86,8 +86,8 @@ def test_partitions_by_turns_keep_what_was_fetched_ahead(
     fetcher = opened(kind, broker.bootstrap)
     fetcher.begin(OffsetRange(StreamPartition(one.topic, one.partition), 0, 20) for one in known)
     for at in range(0, 100, 20):
-        for one in known:
-            check(fetcher, one, at, at + 20)
+        for topic_partition in known:
+            check(fetcher, topic_partition, at, at + 20)
     if kind == "fast":
         assert starts == [(one.topic, one.partition, 0) for one in known]
 
@@ -98,15 +98,15 @@ def test_a_partition_that_nobody_asks_for_is_fetched_no_more(
     starts: list[tuple[str, int, int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one, other = filled(broker, "idle", partitions=2)
+    read_partition, idle_partition = filled(broker, "idle", partitions=2)
     fetcher = opened("fast", broker.bootstrap)
-    check(fetcher, one, 0, 10)
-    check(fetcher, other, 0, 10)
-    check(fetcher, one, 10, 20)
+    check(fetcher, read_partition, 0, 10)
+    check(fetcher, idle_partition, 0, 10)
+    check(fetcher, read_partition, 10, 20)
     assert len(starts) == 2
     monkeypatch.setattr(fast_module, "_IDLE", 0.0)
-    check(fetcher, one, 20, 30)
-    check(fetcher, other, 10, 20)
+    check(fetcher, read_partition, 20, 30)
+    check(fetcher, idle_partition, 10, 20)
     assert starts[2:] == [("idle", 1, 10)]
 
 
@@ -116,12 +116,12 @@ def test_a_killed_broker_is_waited_for(opened: Callable[..., RangeFetcher], kind
         fetcher = opened(kind, broker.bootstrap, FetchPatience())  # it does not know its topics at once
         check(fetcher, known, 0, 10)
         broker.kill()
-        found: list[Any] = []
-        waiting = threading.Thread(target=lambda: found.append(fetcher.fetch("killed", 0, 5, 100)))
+        answers: list[Any] = []
+        waiting = threading.Thread(target=lambda: answers.append(fetcher.fetch("killed", 0, 5, 100)))
         waiting.start()
         broker.restart()
         waiting.join(ANSWER_TIMEOUT)
-        assert found[0].to_pylist() == known.expected(5, 100)
+        assert answers[0].to_pylist() == known.expected(5, 100)
         known.write([{"value": b"after"}] * 20)
         check(fetcher, known, 100, 120)
         fetcher.close()
@@ -132,19 +132,19 @@ def test_an_end_that_comes_late_is_waited_for(broker: Broker, opened: Callable[.
     (known,) = filled(broker, topic)
     fetcher = opened(kind, broker.bootstrap, FetchPatience(silence=ANSWER_TIMEOUT, doubt=ANSWER_TIMEOUT))
     for start in (95, 101):
-        asked = threading.Event()
-        found: list[Any] = []
+        fetching = threading.Event()
+        answers: list[Any] = []
 
-        def fetch(start: int = start, asked: threading.Event = asked, found: list[Any] = found) -> None:
-            asked.set()
-            found.append(fetcher.fetch(topic, 0, start, start + 10))
+        def fetch(start: int = start, fetching: threading.Event = fetching, answers: list[Any] = answers) -> None:
+            fetching.set()
+            answers.append(fetcher.fetch(topic, 0, start, start + 10))
 
         waiting = threading.Thread(target=fetch)
         waiting.start()
-        asked.wait()
+        fetching.wait()
         known.write([{"value": b"late"}] * (start + 10 - known.end()))
         waiting.join(ANSWER_TIMEOUT)
-        assert found[0].to_pylist() == known.expected(start, start + 10)
+        assert answers[0].to_pylist() == known.expected(start, start + 10)
 
 
 def test_a_broker_that_is_away_is_no_missing_partition(opened: Callable[..., RangeFetcher], kind: str) -> None:
@@ -201,18 +201,18 @@ def test_a_forked_process_reads_with_a_client_of_its_own(
     fetcher = opened(kind, broker.bootstrap)
     check(fetcher, known, 0, 10)
     context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
+    receiver, sender = context.Pipe()
 
     def child() -> None:
         rows = fetcher.fetch(known.topic, 0, 10, 20).to_pylist()
         more = fetcher.fetch(known.topic, 0, 0, 5).to_pylist()
         fetcher.close()
-        theirs.send((rows, more, os.getpid()))
+        sender.send((rows, more, os.getpid()))
 
     process = context.Process(target=child)
     process.start()
-    assert ours.poll(ANSWER_TIMEOUT)
-    rows, more, pid = ours.recv()
+    assert receiver.poll(ANSWER_TIMEOUT)
+    rows, more, pid = receiver.recv()
     process.join(ANSWER_TIMEOUT)
     assert process.exitcode == 0
     assert (rows, more, pid) == (known.expected(10, 20), known.expected(0, 5), process.pid)
@@ -270,7 +270,7 @@ def test_what_was_fetched_ahead_under_another_leader_epoch_is_not_used(
     (known,) = filled(broker, topic)
     fetcher = opened(kind, broker.bootstrap)
     for start, epoch in ((0, 0), (10, 0), (20, 1), (30, 1)):
-        found = fetcher.fetch(topic, 0, start, start + 10, epoch)
-        assert found.to_pylist() == known.expected(start, start + 10)
+        records = fetcher.fetch(topic, 0, start, start + 10, epoch)
+        assert records.to_pylist() == known.expected(start, start + 10)
     if kind == "fast":
         assert starts == [(topic, 0, 0), (topic, 0, 20)]

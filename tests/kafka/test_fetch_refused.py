@@ -121,7 +121,7 @@ def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "reason"),
     [
         ({"sasl_pasword": "hunter2"}, '"sasl.pasword" is no setting that can be given; did you mean sasl.password?'),
         ({"security_protocol": "hunter2"}, 'Invalid value "***" for configuration property "security.protocol"'),
@@ -129,11 +129,15 @@ def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
     ],
 )
 def test_a_config_the_client_rejects_names_the_key_and_no_value(
-    kind: str, opened: Callable[..., RangeFetcher], config: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
+    kind: str,
+    opened: Callable[..., RangeFetcher],
+    config: dict[str, str],
+    reason: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(UserActionError, check=has_code("KafkaConfigError")) as raised:
         opened(kind, "127.0.0.1:1", **config).fetch("clicks", 0, 0, 1)
-    assert said in str(raised.value)
+    assert reason in str(raised.value)
     assert "hunter2" not in str(raised.value)
     assert raised.value.__context__ is None
     assert capfd.readouterr() == ("", "")
@@ -194,16 +198,16 @@ def test_a_wrong_login_is_for_the_user_at_once(
 
 
 @pytest.mark.parametrize(
-    ("topic", "error", "said"),
+    ("topic", "error", "reason"),
     [
         ("described", KafkaForbiddenError, "Grant it to the login"),
         ("hidden", KafkaForbiddenError, "Grant it to the login"),
     ],
 )
 def test_a_topic_the_login_may_not_read_waits_for_a_right(
-    guarded: tuple[Broker, Known], opened: Callable[..., RangeFetcher], kind: str, topic: str, error: type, said: str
+    guarded: tuple[Broker, Known], opened: Callable[..., RangeFetcher], kind: str, topic: str, error: type, reason: str
 ) -> None:
     fetcher = opened(kind, guarded[0].sasl_bootstrap, **login())
-    with pytest.raises(error, match=said) as raised:
+    with pytest.raises(error, match=reason) as raised:
         fetcher.fetch(topic, 0, 0, 10)
     assert f"{topic}/0" in str(raised.value)

@@ -55,8 +55,8 @@ class Totals:
 
     def loses_topics(self, *names: str, between: str = "-") -> None:
         with self.broker.admin() as admin:
-            asked = admin.delete_topics([f"{self.name}{between}{name}" for name in names], operation_timeout=30)
-            for deleted in asked.values():
+            deletions = admin.delete_topics([f"{self.name}{between}{name}" for name in names], operation_timeout=30)
+            for deleted in deletions.values():
                 deleted.result(30)
 
     def written(self) -> list[int]:
@@ -82,9 +82,9 @@ def test_a_checkpoint_that_is_one_batch_older_than_the_topics_is_refused_until_t
     app.checkpoint.rename(app.home / "newer")
     shutil.copytree(app.home / "older", app.checkpoint)
     shutil.rmtree(app.checkpoint.parent / "state")
-    told = r"holds batch 2 of .* has come to batch 1: it is an older copy\..*Bring back the checkpoint"
+    message = r"holds batch 2 of .* has come to batch 1: it is an older copy\..*Bring back the checkpoint"
     for fed in (range(20, 30), ()):
-        with pytest.raises(UserActionError, match=told, check=has_code("OutputsAheadError")):
+        with pytest.raises(UserActionError, match=message, check=has_code("OutputsAheadError")):
             app.runs(*fed)
     shutil.rmtree(app.checkpoint)
     (app.home / "newer").rename(app.checkpoint)

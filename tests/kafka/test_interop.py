@@ -62,10 +62,10 @@ def topic_of(broker: Broker, partitions: int) -> str:
 
 def java(broker: Broker, topic: str, records: Sequence[Record]) -> list[Answer]:
     """Written by the Java client, as it comes."""
-    found = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
-    assert found is not None
+    program = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
+    assert program is not None
     lines = "".join(f"{_hex(key)}\t{_hex(value)}\n" for key, value in records)
-    command = [found, *JVM, "-cp", f"{kafka_jars()}/*", str(PRODUCER), broker.bootstrap, topic]
+    command = [program, *JVM, "-cp", f"{kafka_jars()}/*", str(PRODUCER), broker.bootstrap, topic]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=patience(120), check=False)
     assert done.returncode == 0, done.stderr
     answers = [Answer(*map(int, line.split("\t"))) for line in done.stdout.splitlines()]
@@ -115,18 +115,20 @@ def fetched(broker: Broker, topic: str, count: int) -> dict[int, list[Record]]:
     """Partition -> what Holdfast reads there, in order, once `count` records are there."""
     settings = settings_of(broker.bootstrap)
     bounds, fetcher = TopicBounds(settings), make_fetcher(settings)
-    found: dict[int, list[Record]] = {}
+    records_of: dict[int, list[Record]] = {}
 
     def all_are_there() -> bool:
         for number, (oldest, end, _) in bounds.bounds([topic])[topic].items():
             records = fetcher.fetch(topic, number, oldest, end)
-            found[number] = list(zip(*(records.column(name).to_pylist() for name in ("key", "value")), strict=True))
-        return sum(map(len, found.values())) >= count
+            records_of[number] = list(
+                zip(*(records.column(name).to_pylist() for name in ("key", "value")), strict=True)
+            )
+        return sum(map(len, records_of.values())) >= count
 
     try:
         # The broker answers a commit first, and shows what was committed a moment later.
         wait_until(all_are_there, 30, f"{topic} holds {count} records")
-        return found
+        return records_of
     finally:
         fetcher.close()
 
@@ -134,8 +136,8 @@ def fetched(broker: Broker, topic: str, count: int) -> dict[int, list[Record]]:
 def assert_are_in(places: Sequence[int], answers: Sequence[Answer], broker: Broker, topic: str) -> None:
     """The client says so, and a consumer finds each record there; the value of each is its number."""
     assert [answer.partition for answer in answers] == list(places)
-    seen = seen_by_partition(broker, topic)
-    assert [seen[partition][offset] for partition, offset in answers] == [str(n) for n in range(len(places))]
+    values_of = seen_by_partition(broker, topic)
+    assert [values_of[partition][offset] for partition, offset in answers] == [str(n) for n in range(len(places))]
 
 
 def numbered(keys: Sequence[bytes | None]) -> list[Record]:
@@ -190,8 +192,8 @@ def test_the_golden_places_are_what_the_clients_say(broker: Broker) -> None:
     keys = [key for key, _, _ in PLACES]
     by_java = java(broker, topic_of(broker, 12), numbered(keys))
     by_librdkafka = librdkafka(broker, topic_of(broker, 12), numbered(keys), partitioner="consistent")
-    said = zip(keys, by_java, by_librdkafka, strict=True)
-    assert [(key, one.partition, other.partition) for key, one, other in said] == PLACES
+    placements = zip(keys, by_java, by_librdkafka, strict=True)
+    assert [(key, one.partition, other.partition) for key, one, other in placements] == PLACES
 
 
 @pytest.mark.parametrize("reader", ["fast", "plain"])
@@ -216,9 +218,9 @@ def test_records_and_tombstones_of_a_key_are_in_one_partition_whoever_wrote_them
         librdkafka(broker, topic, then_deleted(b"by librdkafka"))
     holdfast(broker, topic, then_deleted(b"by holdfast"), [*places, *places])
 
-    found = fetched(broker, topic, len(keys) * len(history))
+    records_of = fetched(broker, topic, len(keys) * len(history))
     histories: dict[int, dict[bytes | None, list[bytes | None]]] = {number: {} for number in range(7)}
-    for number, records in found.items():
+    for number, records in records_of.items():
         for key, value in records:
             histories[number].setdefault(key, []).append(value)
     expected: dict[int, dict[bytes | None, list[bytes | None]]] = {number: {} for number in range(7)}
@@ -226,7 +228,7 @@ def test_records_and_tombstones_of_a_key_are_in_one_partition_whoever_wrote_them
         expected[number][key] = history
     assert histories == expected
     assert seen_by_partition(broker, topic) == {
-        number: [(value or b"").decode() for _, value in records] for number, records in found.items()
+        number: [(value or b"").decode() for _, value in records] for number, records in records_of.items()
     }
 
 
@@ -235,9 +237,9 @@ def test_records_without_a_key_arrive_wherever_their_client_put_them(broker: Bro
     topic = topic_of(broker, 3)
     records: list[Record] = [*numbered([None] * 30), (None, None), (None, b"")]
     answers = write(broker, topic, records)
-    found = fetched(broker, topic, len(records))
-    assert [found[partition][offset] for partition, offset in answers] == records
-    assert sum(len(part) for part in found.values()) == len(records)
+    records_of = fetched(broker, topic, len(records))
+    assert [records_of[partition][offset] for partition, offset in answers] == records
+    assert sum(len(part) for part in records_of.values()) == len(records)
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -65,7 +65,7 @@ def test_nothing_that_loads_or_runs_is_for_the_pods_of_an_app() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "reason"),
     [
         ("sasl.pasword", "is no setting that can be given; did you mean sasl.password?"),
         ("test.mock.num.brokers", "is no setting that can be given"),  # hidden: the client's own list lacks it
@@ -74,10 +74,10 @@ def test_nothing_that_loads_or_runs_is_for_the_pods_of_an_app() -> None:
         ("stats_cb", "takes a function"),
     ],
 )
-def test_what_is_on_no_list_is_refused_by_name_with_what_was_meant(key: str, said: str) -> None:
+def test_what_is_on_no_list_is_refused_by_name_with_what_was_meant(key: str, reason: str) -> None:
     for fault in (unacceptable({key: "hunter2"}), unacceptable_when_asking({key: "hunter2"})):
         assert fault is not None
-        assert fault.startswith(f'"{key}" {said}')
+        assert fault.startswith(f'"{key}" {reason}')
         assert "hunter2" not in fault
 
 
@@ -135,7 +135,7 @@ def test_who_asks_takes_the_login_and_leaves_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "reason"),
     [
         # The client's default would be Kerberos, which runs kinit.
         ({"security.protocol": "SASL_SSL"}, "needs sasl.mechanism, sasl.password, sasl.username"),
@@ -145,8 +145,8 @@ def test_who_asks_takes_the_login_and_leaves_the_rest() -> None:
         ({"enable.ssl.certificate.verification": "perhaps"}, "is one of TRUE, FALSE"),
     ],
 )
-def test_a_login_that_who_asks_can_not_make_is_refused_with_those_it_can(config: dict[str, str], said: str) -> None:
+def test_a_login_that_who_asks_can_not_make_is_refused_with_those_it_can(config: dict[str, str], reason: str) -> None:
     fault = unacceptable_when_asking(config)
     assert fault is not None
-    assert said in fault
+    assert reason in fault
     assert "hunter2" not in fault

@@ -32,15 +32,17 @@ def test_whatever_kills_writers_each_record_is_there_once_and_in_order(broker: B
     broker.create_topic(f"{app}-out", 2)
     while True:
         number += 1
-        some = f"{dice.choice(STEPS)}:{dice.randint(1, 6)}"
-        die = "" if kills >= KILLS else some if number % 3 else f"{dice.uniform(0.05, 1.5):.3f}"
+        crash_point = f"{dice.choice(STEPS)}:{dice.randint(1, 6)}"
+        die = "" if kills >= KILLS else crash_point if number % 3 else f"{dice.uniform(0.05, 1.5):.3f}"
         if run(broker, app, number, tmp_path, die) == 0:
             break
         kills += 1
     assert kills == KILLS
-    found = seen_by_partition(broker, f"{app}-out")
-    assert sorted(value for values in found.values() for value in values) == rows_of("abcd", range(1, BATCHES + 1), 20)
-    for values in found.values():
+    values_of = seen_by_partition(broker, f"{app}-out")
+    assert sorted(value for values in values_of.values() for value in values) == rows_of(
+        "abcd", range(1, BATCHES + 1), 20
+    )
+    for values in values_of.values():
         for task in "abcd":
-            mine = [tuple(map(int, value.split("-")[1:])) for value in values if value.startswith(task)]
-            assert mine == sorted(mine)
+            task_values = [tuple(map(int, value.split("-")[1:])) for value in values if value.startswith(task)]
+            assert task_values == sorted(task_values)

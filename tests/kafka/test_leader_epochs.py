@@ -48,8 +48,8 @@ def whole(three: ThreeBrokers) -> Iterator[ThreeBrokers]:
 def cut(three: ThreeBrokers, topic: str, offset: int, epoch: int) -> list[int]:
     """Where the log is another one than that of a position, as the brokers say; nothing if it is the same."""
     place = StreamPartition(topic, 0)
-    found = PositionCheck(settings_of(three.first.bootstrap)).cut({place: EpochPosition(offset, epoch)})
-    return [one.since for one in found.values()]
+    cuts = PositionCheck(settings_of(three.first.bootstrap)).cut({place: EpochPosition(offset, epoch)})
+    return [one.since for one in cuts.values()]
 
 
 def test_a_log_that_was_lost_and_filled_again_is_noticed(whole: ThreeBrokers) -> None:
@@ -114,16 +114,16 @@ def test_an_app_ends_when_the_records_it_has_read_are_others_now_and_goes_on_whe
         counted.feed(480, 240)
         os.kill(run.process.pid, signal.SIGCONT)
         assert run.exit_code() == 3
-        said = run.said()
+        output = run.said()
     assert re.search(
-        r"the next offset to read of rows/\d is \d+, of leader epoch \d+, but its leader of epoch \d+", said
+        r"the next offset to read of rows/\d is \d+, of leader epoch \d+, but its leader of epoch \d+", output
     )
-    assert "Also lost: rows/1" in said
+    assert "Also lost: rows/1" in output
 
     with Run(app, data, "--until-idle") as again:
         assert again.exit_code() == 3
         assert "its log was lost and filled again" in again.said()
-    command = re.search(r"holdfast (offsets [^(\n]*) \(docs", said)
+    command = re.search(r"holdfast (offsets [^(\n]*) \(docs", output)
     assert command is not None
     assert main(["offsets", str(app), "--data", str(data)]) == 1
     assert main([*shlex.split(command[1]), "--yes"]) == 0

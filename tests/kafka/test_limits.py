@@ -17,8 +17,8 @@ Y1950, Y2099 = -631_152_000_000, 4_070_908_800_000
 
 
 def sent(limits: TopicLimits, *times: int, now: int = NOW) -> list[int]:
-    found: list[int] = limits.timestamps(pa.array(times, pa.int64()), now).to_pylist()
-    return found
+    timestamps: list[int] = limits.timestamps(pa.array(times, pa.int64()), now).to_pylist()
+    return timestamps
 
 
 def test_an_event_time_that_brokers_refuse_travels_as_the_nearest_they_take() -> None:

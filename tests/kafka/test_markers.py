@@ -43,11 +43,11 @@ def test_the_newest_attempt_is_the_highest_of_the_run_that_began_last() -> None:
 
 
 def test_the_name_is_whose_note_is_first_and_stands() -> None:
-    one, other = owner_note("namespace a"), owner_note("holdfast run")
+    first, second = owner_note("namespace a"), owner_note("holdfast run")
     assert Notes("app").add([attempt_note(ONE, 3)]).owner is None
-    assert Notes("app").add([one, attempt_note(ONE, 3), other, one]).owner == "namespace a"
-    assert Notes("app").add([one, other, taken_back(one[0])]).owner == "holdfast run"
-    assert Notes("app").add([one, other, attempt_note(ONE, 3)]).newest == ONE
+    assert Notes("app").add([first, attempt_note(ONE, 3), second, first]).owner == "namespace a"
+    assert Notes("app").add([first, second, taken_back(first[0])]).owner == "holdfast run"
+    assert Notes("app").add([first, second, attempt_note(ONE, 3)]).newest == ONE
 
 
 def test_what_a_run_has_written_is_the_highest_turn_of_each_task() -> None:

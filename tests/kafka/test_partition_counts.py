@@ -199,7 +199,7 @@ def test_topics_the_login_may_not_see_are_forbidden_and_not_missing(guarded_brok
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "reason"),
     [
         ({"sasl.pasword": "hunter2"}, '"sasl.pasword" is no setting that can be given; did you mean sasl.password?'),
         ({"security.protocol": "hunter2"}, '"security.protocol" is one of'),
@@ -211,13 +211,13 @@ def test_topics_the_login_may_not_see_are_forbidden_and_not_missing(guarded_brok
     ],
 )
 def test_a_config_that_no_login_can_be_made_of_names_the_key_and_no_value(
-    config: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
+    config: dict[str, str], reason: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UserActionError, check=has_code("BrokerConfigInvalidError")) as raised:
         read_counts("events", "127.0.0.1:9092", config, ["clicks"], timeout=SILENCE)
     message = str(raised.value)
     assert message.startswith("Kafka system events: its config can't be used to ask brokers: ")
-    assert said in message
+    assert reason in message
     assert "hunter2" not in message
     assert raised.value.__context__ is None  # or a traceback would show what the message leaves out
     assert capfd.readouterr() == ("", "")
@@ -238,8 +238,11 @@ def test_a_login_by_scram_sees_the_topic_and_a_wrong_password_does_not(mechanism
         with broker.admin() as admin:
             made = UserScramCredentialUpsertion("a,b=c", ScramCredentialInfo(kind, 8192), b"a right password")
             admin.alter_user_scram_credentials([made])["a,b=c"].result(ANSWER)
-        own = {**login(), "sasl.mechanism": mechanism, "sasl.username": "a,b=c"}
-        right, wrong = {**own, "sasl.password": "a right password"}, {**own, "sasl.password": "a wrong one"}
+        login_settings = {**login(), "sasl.mechanism": mechanism, "sasl.username": "a,b=c"}
+        right, wrong = (
+            {**login_settings, "sasl.password": "a right password"},
+            {**login_settings, "sasl.password": "a wrong one"},
+        )
         ask = functools.partial(read_counts, "events", broker.sasl_bootstrap, topics=["guarded"], timeout=ANSWER)
         wait_until(lambda: is_let_in(functools.partial(ask, config=right)), ANSWER, "the login is known")
         assert ask(config=right) == {"guarded": 3}

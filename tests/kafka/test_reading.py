@@ -36,11 +36,11 @@ class World:
     now: float = 0.0
     bounds: OffsetBounds | HoldfastError = HERE
     looks: list[float] = field(default_factory=list)
-    said: ConnectionState = field(default_factory=lambda: ConnectionState(SETTINGS))
+    connection: ConnectionState = field(default_factory=lambda: ConnectionState(SETTINGS))
 
     def reading(self, start: int, end: int) -> RangeRead:
-        wanted = OffsetRange(StreamPartition("clicks", 0), start, end)
-        return RangeRead(SETTINGS, wanted, FetchPatience(30, 5), self.said, self.look, lambda: self.now)
+        offset_range = OffsetRange(StreamPartition("clicks", 0), start, end)
+        return RangeRead(SETTINGS, offset_range, FetchPatience(30, 5), self.connection, self.look, lambda: self.now)
 
     def look(self) -> OffsetBounds:
         self.looks.append(self.now)
@@ -90,8 +90,8 @@ def test_silence_ends_hope_after_its_time_since_the_last_progress() -> None:
 def test_silence_names_what_the_client_said_without_values() -> None:
     world = World()
     reading = world.reading(0, 10)
-    world.said.heard(int(KafkaError._TRANSPORT), "refused hunter2")
-    world.said.heard(int(KafkaError._ALL_BROKERS_DOWN), "2/2 brokers are down")
+    world.connection.heard(int(KafkaError._TRANSPORT), "refused hunter2")
+    world.connection.heard(int(KafkaError._ALL_BROKERS_DOWN), "2/2 brokers are down")
     world.now = 30
     with pytest.raises(KafkaBusyError, match=r"last said: refused \*\*\*\."):
         reading.check()
@@ -167,7 +167,7 @@ def test_nobody_is_asked_while_there_is_no_doubt_and_not_too_often_then() -> Non
 def test_a_login_refused_from_the_start_is_not_waited_for() -> None:
     world = World()
     reading = world.reading(0, 10)
-    world.said.heard(REFUSED, "bad hunter2")
+    world.connection.heard(REFUSED, "bad hunter2")
     with pytest.raises(
         UserActionError,
         match=r"refused the login: bad \*\*\*\. Correct sasl.password",
@@ -180,7 +180,7 @@ def test_a_login_refused_later_is_waited_for() -> None:
     world = World()
     reading = world.reading(0, 10)
     reading.add(rows(0, 5))
-    world.said.heard(REFUSED, "coming up")
+    world.connection.heard(REFUSED, "coming up")
     reading.check()
     world.now = 30
     with pytest.raises(UserActionError, check=has_code("KafkaLoginError")):

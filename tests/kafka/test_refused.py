@@ -60,7 +60,7 @@ def made(broker: Broker, config: Mapping[str, str] | None = None) -> str:
 @pytest.mark.kafka
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize(
-    ("config", "records", "told"),
+    ("config", "records", "message"),
     [
         ({"max.message.bytes": "5000"}, ("fine", "large"), r"with key b'large' .*\(6005 bytes.*size too large"),
         ({"cleanup.policy": "compact"}, ("fine", None), r"without a key for .*\(4 bytes"),
@@ -68,7 +68,7 @@ def made(broker: Broker, config: Mapping[str, str] | None = None) -> str:
     ],
 )  # fmt: skip
 def test_a_record_that_is_refused_for_good_is_named_and_not_tried_for_ever(
-    broker: Broker, config: Mapping[str, str], records: tuple[str | None, ...], told: str, *, fast: bool
+    broker: Broker, config: Mapping[str, str], records: tuple[str | None, ...], message: str, *, fast: bool
 ) -> None:
     topic, sizes = made(broker, config), {"large": 6_000, "huge": 1_100_000}
     batch = written_batch(
@@ -79,7 +79,7 @@ def test_a_record_that_is_refused_for_good_is_named_and_not_tried_for_ever(
     producer = TransactionalProducer(settings_of(broker.bootstrap), f"t-{topic}", fast=fast)
     producer.open()
     try:
-        with pytest.raises(UserActionError, match=told, check=has_code("RecordRefusedError")):
+        with pytest.raises(UserActionError, match=message, check=has_code("RecordRefusedError")):
             _written(producer, topic, batch)
     finally:
         producer.close()
@@ -87,20 +87,20 @@ def test_a_record_that_is_refused_for_good_is_named_and_not_tried_for_ever(
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(
-    ("fast", "told"),
+    ("fast", "message"),
     [
         (True, r"with key b'bad' for .*/0 \(7 bytes\): .*INVALID_TIMESTAMP"),
         (False, r"with key b'fine' for .*/0 \(8 bytes\), or another of the 3 sent with it: .*INVALID_TIMESTAMP"),
     ],
 )
 def test_a_time_that_is_refused_is_blamed_on_its_record_where_the_client_tells(
-    broker: Broker, told: str, *, fast: bool
+    broker: Broker, message: str, *, fast: bool
 ) -> None:
     topic, now = made(broker), int(time.time() * 1000)
     producer = TransactionalProducer(settings_of(broker.bootstrap), f"t-{topic}", fast=fast)
     producer.open()
     try:
-        with pytest.raises(UserActionError, match=told, check=has_code("RecordRefusedError")):
+        with pytest.raises(UserActionError, match=message, check=has_code("RecordRefusedError")):
             _written(
                 producer, topic, written_batch([b"fine", b"bad", b"too"], [b"four"] * 3, [now, now + 2 * HOUR, now])
             )

@@ -17,5 +17,5 @@ TAKEN, REFUSED = FirstAnswer(accepted=True, offset=5), FirstAnswer(accepted=Fals
 def test_a_position_is_refused_for_its_epoch_if_it_is_taken_without(
     with_epoch: FirstAnswer, without: FirstAnswer | None, refused: bool
 ) -> None:
-    found = refused_epochs({A: with_epoch}, {} if without is None else {A: without})
-    assert found == ({A} if refused else set())
+    partitions = refused_epochs({A: with_epoch}, {} if without is None else {A: without})
+    assert partitions == ({A} if refused else set())

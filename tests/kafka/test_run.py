@@ -58,8 +58,8 @@ def test_what_was_read_is_published_for_lag_tools_and_deleted_where_it_is_the_ap
         run.ended()
     moved = f"{counted.name}-moved"
     with broker.admin() as admin:
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(counted.name)])[counted.name].result(30)
-        offsets = {(one.topic, one.partition): one.offset for one in asked.topic_partitions or ()}
+        group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(counted.name)])[counted.name].result(30)
+        offsets = {(one.topic, one.partition): one.offset for one in group.topic_partitions or ()}
         for topic, partitions in ((counted.rows, 2), (moved, 3)):
             for number in range(partitions):
                 place = TopicPartition(topic, number)
@@ -105,8 +105,8 @@ def test_topics_are_made_as_the_spec_says_and_refused_if_they_are_otherwise(brok
     counted.check(100)
     with broker.admin() as admin:
         resources = [ConfigResource(ResourceType.TOPIC, f"{counted.name}-{one}") for one in ("numbered", "moved")]
-        kept = [one.result(30)["retention.ms"].value for one in admin.describe_configs(resources).values()]
-    assert sorted(kept) == ["-1", "129600000"]
+        retentions = [one.result(30)["retention.ms"].value for one in admin.describe_configs(resources).values()]
+    assert sorted(retentions) == ["-1", "129600000"]
     said(2, "48h")
     with Run(app, tmp_path / "data", "--until-idle") as run:
         message = run.until("failed")["message"]
@@ -131,11 +131,11 @@ def test_a_topic_that_was_made_anew_or_lost_records_stops_the_app_with_the_choic
     broker.create_topic(counted.rows, 2)
     counted.feed(2_000)
     with Run(app, tmp_path / "data", "--until-idle") as run:
-        said = run.until("failed")["message"]
-    assert "the topic of stream rows was deleted and created again" in said
-    assert "spec.runId" in said
+        message = run.until("failed")["message"]
+    assert "the topic of stream rows was deleted and created again" in message
+    assert "spec.runId" in message
     assert troubles(app, tmp_path) == {"rows/0": "recreated", "rows/1": "recreated"}
-    go_on(said)
+    go_on(message)
     with Run(app, tmp_path / "data", "--until-idle") as run:
         run.ended()
     ids = [*range(500), *range(2_000)]
@@ -150,10 +150,10 @@ def test_a_topic_that_was_made_anew_or_lost_records_stops_the_app_with_the_choic
     left = [json.loads(value)["id"] for value in values[1]]
     assert len(left) == 20
     with Run(app, tmp_path / "data", "--until-idle") as run:
-        said = run.until("failed")["message"]
-    assert "records are gone unread" in said
+        message = run.until("failed")["message"]
+    assert "records are gone unread" in message
     assert troubles(app, tmp_path) == {"rows/1": "gone"}
-    go_on(said)
+    go_on(message)
     with Run(app, tmp_path / "data", "--until-idle") as run:
         run.ended()
     unread = [json.loads(value)["id"] for value in values[0]]
@@ -169,27 +169,27 @@ def holdfast(*arguments: str) -> subprocess.CompletedProcess[str]:
 def troubles(app: Path, folder: Path) -> dict[str, str]:
     """What `holdfast offsets` says is wrong."""
     ran = holdfast("offsets", str(app), "--data", str(folder / "data"), "-o", "json")
-    found = {one["partition"]: one["trouble"] for one in json.loads(ran.stdout)["partitions"] if one["trouble"]}
-    assert ran.returncode == (1 if found else 0), ran.stderr
-    return found
+    trouble_of = {one["partition"]: one["trouble"] for one in json.loads(ran.stdout)["partitions"] if one["trouble"]}
+    assert ran.returncode == (1 if trouble_of else 0), ran.stderr
+    return trouble_of
 
 
-def go_on(said: str) -> None:
+def go_on(message: str) -> None:
     """Run the very command that the message names."""
-    command = re.search(r"holdfast (offsets .*) \(docs", said)
-    assert command is not None, said
+    command = re.search(r"holdfast (offsets .*) \(docs", message)
+    assert command is not None, message
     ran = holdfast(*shlex.split(command[1]), "--yes")
     assert ran.returncode == 0, ran.stderr
 
 
 def check_ids(counted: Counted, ids: Sequence[int]) -> None:
     """Each row that was read has its effect as often as it was, numbered on by the state that stayed."""
-    rows, kept = counted.written(), [one for one in ids if one % 10 != 3]
-    assert Counter(row["id"] for row in rows) == Counter(kept)
+    rows, expected = counted.written(), [one for one in ids if one % 10 != 3]
+    assert Counter(row["id"] for row in rows) == Counter(expected)
     for key in range(KEYS):
-        mine = [row for row in rows if row["k"] == f"key-{key}"]
-        assert [row["id"] for row in mine] == [one for one in kept if one % KEYS == key]
-        assert [row["nth"] for row in mine] == list(range(1, len(mine) + 1))
+        key_rows = [row for row in rows if row["k"] == f"key-{key}"]
+        assert [row["id"] for row in key_rows] == [one for one in expected if one % KEYS == key]
+        assert [row["nth"] for row in key_rows] == list(range(1, len(key_rows) + 1))
 
 
 def test_partitions_that_are_added_under_load_are_read_by_the_run_that_is_there(broker: Broker, tmp_path: Path) -> None:
@@ -229,12 +229,12 @@ def test_a_producer_that_does_not_know_of_a_growth_is_waited_for_and_then_counte
         assert not any(event.get("misplaced") for event in run.events)
         counted.feed(300, 1_500, partition=0)
         expected = misplaced(pa.array([b"%d" % (n % KEYS) for n in range(1_500, 1_800)]), 0, 2, "murmur2")
-        found = 0
-        while found < expected:
-            found += run.until("progress")["misplaced"].get("rows", 0)
+        count = 0
+        while count < expected:
+            count += run.until("progress")["misplaced"].get("rows", 0)
         run.process.send_signal(signal.SIGTERM)
         run.ended()
-    assert 0 < found == expected
+    assert 0 < count == expected
 
 
 def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Broker, tmp_path: Path) -> None:
@@ -243,12 +243,12 @@ def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Bro
     with Run(counted.file(tmp_path, keeping=True), tmp_path / "data") as run:
         run.until("progress")
         broker.grow_topic(counted.rows, 3)
-        said = run.until("growthRefused")["why"]
+        message = run.until("growthRefused")["why"]
         wait_until(lambda: len(counted.written()) == 450, 60, "it goes on until all rows are written")
         run.process.send_signal(signal.SIGTERM)
         run.ended()
-    assert "rows has grown from 2 to 3 partitions" in said
-    assert "NotAMultiple" in said
+    assert "rows has grown from 2 to 3 partitions" in message
+    assert "NotAMultiple" in message
     counted.check(500)
 
 
@@ -262,7 +262,7 @@ def test_a_run_may_move_with_its_data_and_is_refused_without_them_with_the_cure(
     with Run(app, tmp_path / "moved", "--until-idle") as run:
         run.ended()
     with Run(app, tmp_path / "elsewhere", "--until-idle") as run:
-        said = run.until("failed")["message"]
-    assert "attempt 2 of run 1 does" in said
-    assert "start under a new spec.runId" in said
+        message = run.until("failed")["message"]
+    assert "attempt 2 of run 1 does" in message
+    assert "start under a new spec.runId" in message
     counted.check(300)

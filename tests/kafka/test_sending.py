@@ -53,9 +53,9 @@ def rows(count: int) -> pa.RecordBatch:
 
 def seen(broker: Broker, topic: str, count: int) -> Any:
     fetcher = reader("plain", settings_of(broker.bootstrap))
-    found = fetcher.fetch(topic, 0, 0, count)
+    records = fetcher.fetch(topic, 0, 0, count)
     fetcher.close()
-    return found.select(["key", "value", "timestamp"])
+    return records.select(["key", "value", "timestamp"])
 
 
 def test_what_is_sent_is_there(broker: Broker) -> None:

@@ -13,15 +13,15 @@ def system(**config: str) -> System:
     return System(name="events", kafka=KafkaSystem(bootstrap_servers="a:1,b:2", config=config))
 
 
-def settings(**given: str) -> KafkaSettings:
-    return KafkaSettings("events", "a:1", {name.replace("_", "."): value for name, value in given.items()})
+def settings(**config: str) -> KafkaSettings:
+    return KafkaSettings("events", "a:1", {name.replace("_", "."): value for name, value in config.items()})
 
 
 def test_the_secret_goes_before_the_config() -> None:
-    found = KafkaSettings.of(system(acks="spec", retries="spec"), {"retries": "secret", "debug": "secret"})
-    assert (found.system, found.bootstrap) == ("events", "a:1,b:2")
-    assert found.given == {"acks": "spec", "retries": "secret", "debug": "secret"}
-    assert found.asking()["bootstrap.servers"] == "a:1,b:2"
+    system_settings = KafkaSettings.of(system(acks="spec", retries="spec"), {"retries": "secret", "debug": "secret"})
+    assert (system_settings.system, system_settings.bootstrap) == ("events", "a:1,b:2")
+    assert system_settings.given == {"acks": "spec", "retries": "secret", "debug": "secret"}
+    assert system_settings.asking()["bootstrap.servers"] == "a:1,b:2"
 
 
 @pytest.mark.parametrize("key", sorted(key for keys in REFUSED.values() for key in keys))

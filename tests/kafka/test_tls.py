@@ -63,9 +63,12 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
 def certified(folder: Path, name: str) -> tuple[Path, Path]:
     """A keystore with a key for 127.0.0.1, and the certificate that signs it, which is its own."""
     store, certificate = folder / f"{name}.p12", folder / f"{name}.pem"
-    own = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass", PASSWORD]
+    store_options = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass", PASSWORD]
     subject = ["-keyalg", "EC", "-dname", f"CN={name}", "-ext", "SAN=IP:127.0.0.1", "-validity", "2"]
-    for command in (["-genkeypair", *subject, *own], ["-exportcert", "-rfc", "-file", str(certificate), *own]):
+    for command in (
+        ["-genkeypair", *subject, *store_options],
+        ["-exportcert", "-rfc", "-file", str(certificate), *store_options],
+    ):
         subprocess.run(["keytool", *command], check=True, capture_output=True, timeout=patience(60))  # noqa: S607
     return store, certificate
 
@@ -83,8 +86,8 @@ def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
     assert seen(sealed.broker, TOPIC) == expected
 
     def fetched() -> list[str]:
-        there = kafka.bounds([TOPIC])[TOPIC]
-        ranges = [OffsetRange(StreamPartition(TOPIC, number), one.oldest, one.end) for number, one in there.items()]
+        bounds = kafka.bounds([TOPIC])[TOPIC]
+        ranges = [OffsetRange(StreamPartition(TOPIC, number), one.oldest, one.end) for number, one in bounds.items()]
         return sorted(value.decode() for one in ranges for value in kafka.fetch(one).column("value").to_pylist())
 
     wait_until(lambda: fetched() == expected, 30, "all is read")
@@ -93,11 +96,16 @@ def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
 
 
 def test_who_asks_for_counts_takes_the_same_texts_and_tells_a_wrong_certificate(sealed: Sealed) -> None:
-    own = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": USER, "sasl.password": PASSWORD}
-    right, wrong = ({**own, "ssl.ca.pem": one.read_text()} for one in (sealed.right, sealed.wrong))
+    login = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+    right, wrong = ({**login, "ssl.ca.pem": one.read_text()} for one in (sealed.right, sealed.wrong))
     ask = functools.partial(read_counts, "events", topics=[TOPIC], timeout=30)
     assert ask(sealed.broker.sasl_bootstrap, right) == {TOPIC: 2}
-    for bootstrap, config, said in (
+    for bootstrap, config, reason in (
         (sealed.broker.sasl_bootstrap, wrong, "certificate verify failed"),
         (
             sealed.broker.sasl_bootstrap.replace("127.0.0.1", "localhost"),
@@ -108,7 +116,7 @@ def test_who_asks_for_counts_takes_the_same_texts_and_tells_a_wrong_certificate(
     ):
         with pytest.raises(BrokerUnreachableError) as raised:
             ask(bootstrap, config)
-        assert said in raised.value.tried
+        assert reason in raised.value.tried
         assert PASSWORD not in f"{raised.value} {raised.value.tried}"
     unnamed = {**right, "ssl.endpoint.identification.algorithm": "none"}
     assert ask(sealed.broker.sasl_bootstrap.replace("127.0.0.1", "localhost"), unnamed) == {TOPIC: 2}

@@ -60,18 +60,18 @@ def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers
     assert topics.count(name) == 3
 
 
-@pytest.mark.parametrize(("said", "millis"), [("168h", "604800000"), ("90m", "5400000"), ("Forever", "-1")])
+@pytest.mark.parametrize(("retention", "millis"), [("168h", "604800000"), ("90m", "5400000"), ("Forever", "-1")])
 def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
-    broker: Broker, topics: KafkaTopics, name: str, said: str, millis: str
+    broker: Broker, topics: KafkaTopics, name: str, retention: str, millis: str
 ) -> None:
-    asked = so(1, retention=said, replication=1)
-    topics.ensure(name, asked)
+    spec = so(1, retention=retention, replication=1)
+    topics.ensure(name, spec)
     assert config_of(broker, name)["retention.ms"] == millis
-    assert topics.ensure(name, asked) == 1
+    assert topics.ensure(name, spec) == 1
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("spec", "difference"),
     [
         (so(1, replication=2), "replication 1, but 2 is asked for"),
         (so(1, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
@@ -93,16 +93,16 @@ def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
     ],
 )
 def test_a_topic_that_is_there_otherwise_is_refused_with_both_values(
-    broker: Broker, topics: KafkaTopics, name: str, asked: TopicSpec, told: str
+    broker: Broker, topics: KafkaTopics, name: str, spec: TopicSpec, difference: str
 ) -> None:
     topics.ensure(name, so(1, retention="90m"))
     before = config_of(broker, name)
     with pytest.raises(
         UserActionError,
-        match=rf"topic {name} has {told}.*change it with Kafka's tools, or let",
+        match=rf"topic {name} has {difference}.*change it with Kafka's tools, or let",
         check=has_code("TopicDiffersError"),
     ):
-        topics.ensure(name, asked)
+        topics.ensure(name, spec)
     assert config_of(broker, name) == before
 
 

@@ -43,8 +43,8 @@ def test_a_batch_that_is_sent_again_is_there_once(broker: Broker, app: str) -> N
         worker.send(1, "ab")
         worker.send(1, "ab")
         worker.send(2, "ab")
-    with first.worker() as another:
-        another.send(2, "ab")
+    with first.worker() as other_worker:
+        other_worker.send(2, "ab")
     assert seen(broker, f"{app}-out") == rows_of("ab", range(1, 3))
 
 
@@ -69,9 +69,9 @@ def test_what_several_attempts_wrote_is_known_to_the_next(broker: Broker, app: s
 
 def test_a_slot_may_go_to_and_fro_between_processes(broker: Broker, app: str) -> None:
     first = attempt(broker, app, 1).begin()
-    with first.worker() as one, first.worker() as other:
+    with first.worker() as worker, first.worker() as other_worker:
         for batch in range(1, 7):
-            (one, other)[batch % 2].send(batch)
+            (worker, other_worker)[batch % 2].send(batch)
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 7))
 
 
@@ -157,10 +157,10 @@ def test_an_app_of_the_same_name_and_another_owner_is_refused_and_shuts_nobody_o
     with first.worker() as worker:
         worker.send(1)
         for run, owner in (("1", "namespace other"), ("2", "namespace other"), ("1", "holdfast run")):
-            told = (
+            message = (
                 rf"the name {app} belongs to .* \(namespace shop\), and this one is of {owner}.*another metadata.name"
             )
-            with pytest.raises(UserActionError, match=told, check=has_code("NameTakenError")):
+            with pytest.raises(UserActionError, match=message, check=has_code("NameTakenError")):
                 attempt(broker, app, 9, run=run, owner=owner).begin()
         worker.send(2)
         with first.worker() as fresh:
@@ -180,9 +180,9 @@ def test_of_two_owners_that_begin_at_once_one_gets_the_name(broker: Broker, app:
         return True
 
     with ThreadPoolExecutor(4) as pool:
-        begun = list(pool.map(begins, owners))
-    assert begun.count(True) == 1
-    assert not begins(owners[begun.index(False)])
+        outcomes = list(pool.map(begins, owners))
+    assert outcomes.count(True) == 1
+    assert not begins(owners[outcomes.index(False)])
 
 
 @pytest.mark.parametrize(

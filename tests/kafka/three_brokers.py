@@ -69,8 +69,8 @@ class ThreeBrokers:
 
     def __init__(self) -> None:
         self.first = Broker(settings=SETTINGS)
-        others = [Broker(settings=SETTINGS, first=self.first, number=number) for number in (2, 3)]
-        self.nodes: Mapping[int, Broker] = {one.number: one for one in (self.first, *others)}
+        followers = [Broker(settings=SETTINGS, first=self.first, number=number) for number in (2, 3)]
+        self.nodes: Mapping[int, Broker] = {one.number: one for one in (self.first, *followers)}
         self.cluster = WholeCluster(self.nodes.values())
         self._running = ExitStack()
 
@@ -86,12 +86,12 @@ class ThreeBrokers:
 
     def create(self, topic: str, replicas: Sequence[Sequence[int]], **config: str) -> None:
         """Create a topic; `replicas`: for each partition the brokers that have it, its leader first."""
-        own = {name.replace("_", "."): value for name, value in config.items()}
+        settings = {name.replace("_", "."): value for name, value in config.items()}
         with self.first.admin() as admin:
-            new = NewTopic(topic, len(replicas), replica_assignment=[[*one] for one in replicas], config=own)
+            new = NewTopic(topic, len(replicas), replica_assignment=[[*one] for one in replicas], config=settings)
             admin.create_topics([new])[topic].result(ANSWER_TIMEOUT)
-        for number, one in enumerate(replicas):
-            self.leads(one[0], topic, number)
+        for number, brokers in enumerate(replicas):
+            self.leads(brokers[0], topic, number)
 
     def write(self, topic: str, count: int, first: int = 0, partition: int = 0) -> None:
         """Write so many records; all replicas in sync have them when it returns."""
@@ -102,18 +102,18 @@ class ThreeBrokers:
 
     def end(self, topic: str, partition: int = 0) -> LogEnd:
         """The end as brokers say it."""
-        place, found = TopicPartition(topic, partition), list[LogEnd]()
+        place, ends = TopicPartition(topic, partition), list[LogEnd]()
 
         def asked() -> bool:
             with self.first.admin() as admin:
                 isolation = IsolationLevel.READ_COMMITTED
-                asked = admin.list_offsets({place: _END}, isolation_level=isolation, request_timeout=_SOON)[place]
-                end = asked.result(2 * _SOON)
-                found.append(LogEnd(end.offset, end.leader_epoch))
+                future = admin.list_offsets({place: _END}, isolation_level=isolation, request_timeout=_SOON)[place]
+                end = future.result(2 * _SOON)
+                ends.append(LogEnd(end.offset, end.leader_epoch))
             return True
 
         wait_until(lambda: _answered(asked) is True, START_TIMEOUT, f"the end of {place}")
-        return found[0]
+        return ends[0]
 
     def lost(self, number: int, *logs: str) -> None:
         """Kill a broker, remove these logs (`TOPIC-PARTITION`) of it, and start it again."""
@@ -128,19 +128,19 @@ class ThreeBrokers:
     def leads(self, number: int, topic: str, partition: int = 0) -> None:
         """Wait until a broker is the leader of a partition."""
         what = f"broker {number} leads {topic}/{partition}"
-        self._waited(topic, partition, what, lambda found: found.leader is not None and found.leader.id == number)
+        self._waited(topic, partition, what, lambda info: info.leader is not None and info.leader.id == number)
 
     def in_sync(self, topic: str, brokers: set[int], partition: int = 0) -> None:
         """Wait until these brokers are the replicas in sync."""
         what = f"{brokers} are in sync for {topic}/{partition}"
-        self._waited(topic, partition, what, lambda found: {node.id for node in found.isr} == brokers)
+        self._waited(topic, partition, what, lambda info: {node.id for node in info.isr} == brokers)
 
     def _waited(self, topic: str, partition: int, what: str, fits: Callable[[TopicPartitionInfo], bool]) -> None:
         def as_wanted() -> bool:
             # With a new client each time: one that knows brokers which are away may ask those.
             with self.first.admin() as admin:
-                asked = admin.describe_topics(TopicCollection([topic]), request_timeout=_SOON)[topic]
-                return fits(asked.result(2 * _SOON).partitions[partition])
+                future = admin.describe_topics(TopicCollection([topic]), request_timeout=_SOON)[topic]
+                return fits(future.result(2 * _SOON).partitions[partition])
 
         wait_until(lambda: _answered(as_wanted) is True, START_TIMEOUT, what)
 
