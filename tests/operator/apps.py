@@ -50,14 +50,22 @@ def app(status: Status | None = None, generation: int = 1, **spec: Any) -> AppOb
 
 def driver(attempt: int = 1, run: str = "1", **facts: Any) -> PodState:
     """A driver that runs."""
-    given = {"phase": PodPhase.RUNNING, "created": NOW - 60_000, "role": "driver", **facts}
-    return PodState(attempt_name("ads", run, attempt), f"uid-{attempt}", attempt=attempt, owner=UID, **given)
+    pod_fields = {"phase": PodPhase.RUNNING, "created": NOW - 60_000, "role": "driver", **facts}
+    return PodState(attempt_name("ads", run, attempt), f"uid-{attempt}", attempt=attempt, owner=UID, **pod_fields)
 
 
-def report(attempt: int = 1, **said: Any) -> DriverReport:
+def report(attempt: int = 1, **fields: Any) -> DriverReport:
     """A driver that does well."""
-    given = {"at": NOW - 1000, "batch": 7, "progressed": NOW - 2000, "tasks": 4, "partitions": 8, "placed": 4, **said}
-    return DriverReport(attempt, **given)
+    report_fields = {
+        "at": NOW - 1000,
+        "batch": 7,
+        "progressed": NOW - 2000,
+        "tasks": 4,
+        "partitions": 8,
+        "placed": 4,
+        **fields,
+    }
+    return DriverReport(attempt, **report_fields)
 
 
 def seen(of: AppObject, **facts: Any) -> Snapshot:

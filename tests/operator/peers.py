@@ -126,8 +126,8 @@ class FakeBroker:
     def _answer(self, key: int, version: int) -> bytes:
         if key != 3:  # versions: those of a request that it knows
             known = ((18, 0, 0), (3, 4, 4), (0, 0, 3), (1, 0, 4))
-            said = struct.pack(">hi", 35 if version else 0, len(known))
-            return said + b"".join(struct.pack(">hhh", *one) for one in known)
+            head = struct.pack(">hi", 35 if version else 0, len(known))
+            return head + b"".join(struct.pack(">hhh", *one) for one in known)
         made = struct.pack(">ii", 0, len(self.brokers))
         for number, (host, port) in enumerate(self.brokers, start=1):
             made += struct.pack(">i", number) + _text(host) + struct.pack(">ih", port, -1)

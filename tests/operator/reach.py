@@ -32,10 +32,10 @@ def _admitted(
 ) -> bool:
     kind, rules, peers = words
     specs = [tree["spec"] for namespace, tree in policies if namespace == pod.namespace]
-    mine = [one for one in specs if kind in one["policyTypes"] and _selects(one["podSelector"], pod.labels)]
-    return not mine or any(
+    selecting = [one for one in specs if kind in one["policyTypes"] and _selects(one["podSelector"], pod.labels)]
+    return not selecting or any(
         _port(rule.get("ports"), port, protocol) and _peer(rule.get(peers), pod, peer)
-        for one in mine
+        for one in selecting
         for rule in one.get(rules) or []
     )
 
@@ -48,18 +48,18 @@ def _peer(peers: list[Tree] | None, pod: End, peer: End) -> bool:
     return not peers or any(_is(one, pod, peer) for one in peers)
 
 
-def _is(one: Tree, pod: End, peer: End) -> bool:
-    if "ipBlock" in one:
-        block = one["ipBlock"]
+def _is(rule: Tree, pod: End, peer: End) -> bool:
+    if "ipBlock" in rule:
+        block = rule["ipBlock"]
         return (
             peer.namespace is None and _in(peer, block["cidr"]) and not any(_in(peer, cut) for cut in block["except"])
         )
     if peer.namespace is None:
         return False
-    if "namespaceSelector" in one:
-        assert one["namespaceSelector"] == {}
-        return _selects(one.get("podSelector", {}), peer.labels)
-    return peer.namespace == pod.namespace and _selects(one["podSelector"], peer.labels)
+    if "namespaceSelector" in rule:
+        assert rule["namespaceSelector"] == {}
+        return _selects(rule.get("podSelector", {}), peer.labels)
+    return peer.namespace == pod.namespace and _selects(rule["podSelector"], peer.labels)
 
 
 def _in(end: End, block: str) -> bool:

@@ -68,11 +68,11 @@ def test_whatever_is_no_broker_is_told_in_one_sentence_after_one_time(protocol: 
     trust = (certificates / "server.pem").read_text()  # those of the system take a while to be read
     config = {"security.protocol": protocol, "ssl.ca.pem": trust, **PROTOCOLS[protocol]}
     with ExitStack() as stack, ThreadPoolExecutor(16) as pool:
-        asked = [stack.enter_context(listening(talk)).address for talk in NO_BROKERS.values()]
-        asked += [closed(), "no-such-host.invalid:9092"]
-        answers = list(pool.map(lambda one: failing(one, config), asked))
+        addresses = [stack.enter_context(listening(talk)).address for talk in NO_BROKERS.values()]
+        addresses += [closed(), "no-such-host.invalid:9092"]
+        answers = list(pool.map(lambda address: failing(address, config), addresses))
         # What the rule has something against, once its name was looked up.
-        answers += pool.map(lambda one: failing(one, config, AddressRule()), ["localhost:9092", "127.1:9092"])
+        answers += pool.map(lambda address: failing(address, config, AddressRule()), ["localhost:9092", "127.1:9092"])
     assert {said for said, _ in answers} == {
         (
             "Kafka system events: no broker at THERE gave an answer. Check that a broker runs there, that the address "
@@ -86,26 +86,26 @@ def test_whatever_is_no_broker_is_told_in_one_sentence_after_one_time(protocol: 
 
 @pytest.mark.parametrize("first", ["closed", "silent", "not admitted"])
 def test_when_a_second_address_is_asked_tells_nothing_of_the_first(first: str) -> None:
-    with listening(silent) as quiet, listening(FakeBroker([], {"clicks": (0, 4)})) as own:
+    with listening(silent) as quiet, listening(FakeBroker([], {"clicks": (0, 4)})) as listener:
         before = {"closed": closed(), "silent": quiet.address, "not admitted": "localhost:9"}[first]
         # Of the name localhost, nothing but its addresses is not admitted.
         rule = AddressRule(tuple(map(AddressPattern.parse, ("127.0.0.1:1024-65535", "10.0.0.0/8"))), never=())
         started = time.monotonic()
-        counts = read_counts("events", f"{before},{own.address}", {}, ["clicks"], timeout=TIME, rule=rule)
+        counts = read_counts("events", f"{before},{listener.address}", {}, ["clicks"], timeout=TIME, rule=rule)
     assert counts == {"clicks": 4}
-    assert own.connected[0] - started >= TIME / 2
+    assert listener.connected[0] - started >= TIME / 2
     assert bool(quiet.connected) == (first == "silent")
 
 
 def test_no_address_that_an_answer_names_is_connected_to_and_no_thread_is_started_for_it() -> None:
     with listening(silent) as victim:
         broker = FakeBroker([("127.0.0.1", victim.port)] * 3000, {"clicks": (0, 4)})
-        with listening(broker) as own:
+        with listening(broker) as listener:
             before = threads()
-            counts = read_counts("events", own.address, {}, ["clicks"], timeout=20, rule=HERE)
+            counts = read_counts("events", listener.address, {}, ["clicks"], timeout=20, rule=HERE)
             assert threads() - before < 20
     assert counts == {"clicks": 4}
-    assert len(own.connected) == 1
+    assert len(listener.connected) == 1
     assert victim.connected == []
 
 
@@ -125,8 +125,8 @@ def test_no_address_that_an_answer_names_is_connected_to_and_no_thread_is_starte
     ids=["nothing", "3 bytes", "half", "no topic", "another", "one more", "none", "too many", "an error"],
 )
 def test_an_answer_that_no_broker_would_give_is_none(broker: FakeBroker) -> None:
-    with listening(broker) as own, pytest.raises(BrokerUnreachableError):
-        read_counts("events", own.address, {}, ["clicks"], timeout=5)
+    with listening(broker) as listener, pytest.raises(BrokerUnreachableError):
+        read_counts("events", listener.address, {}, ["clicks"], timeout=5)
 
 
 def test_what_the_values_do_not_admit_is_said_at_once_and_not_connected_to() -> None:
@@ -143,9 +143,9 @@ def test_what_the_values_do_not_admit_is_said_at_once_and_not_connected_to() -> 
 
 
 def test_brokers_that_are_admitted_are_asked_though_others_beside_them_are_not() -> None:
-    with listening(silent) as other, listening(FakeBroker([], {"clicks": (0, 4)})) as own:
-        rule = AddressRule((AddressPattern.parse(own.address),), never=())
-        bootstrap = f"{other.address},{own.address}"
+    with listening(silent) as other, listening(FakeBroker([], {"clicks": (0, 4)})) as listener:
+        rule = AddressRule((AddressPattern.parse(listener.address),), never=())
+        bootstrap = f"{other.address},{listener.address}"
         assert read_counts("events", bootstrap, {}, ["clicks"], timeout=20, rule=rule) == {"clicks": 4}
     assert other.connected == []
 

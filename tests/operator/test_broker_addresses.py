@@ -62,10 +62,10 @@ def test_a_pattern_is_of_a_name_as_it_is_written_or_of_an_address_as_it_is_found
 
 
 def test_one_pattern_of_several_is_enough() -> None:
-    both = rule("kafka:9092", "10.0.0.0/8:9093")
-    assert both.admits(Server("kafka", 9092), ip_address("192.168.0.1"))
-    assert both.admits(Server("other", 9093), ip_address("10.0.0.1"))
-    assert not both.admits(Server("other", 9092), ip_address("10.0.0.1"))
+    address_rule = rule("kafka:9092", "10.0.0.0/8:9093")
+    assert address_rule.admits(Server("kafka", 9092), ip_address("192.168.0.1"))
+    assert address_rule.admits(Server("other", 9093), ip_address("10.0.0.1"))
+    assert not address_rule.admits(Server("other", 9092), ip_address("10.0.0.1"))
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,18 @@ def test_the_patterns_of_the_command_line_are_those_that_brokers_are_asked_under
     monkeypatch.setattr(main, "serve", serve)
     main.main(["--image=i", "--kafka-allowed=*.kafka.svc:9092", "--kafka-allowed=10.0.0.0/8:9092"])
     main.main(["--image=i"])
-    for options, said in zip(served, ("asks no brokers at other:9", "asks no brokers at 127.0.0.1:9"), strict=True):
-        with pytest.raises(UserActionError, match=said, check=has_code("BrokerNotAdmittedError")):
-            options.ask("events", said.rpartition(" ")[2], {}, ["clicks"])
+    for options, refusal in zip(served, ("asks no brokers at other:9", "asks no brokers at 127.0.0.1:9"), strict=True):
+        with pytest.raises(UserActionError, match=refusal, check=has_code("BrokerNotAdmittedError")):
+            options.ask("events", refusal.rpartition(" ")[2], {}, ["clicks"])
     with pytest.raises(SystemExit):
         main.main(["--image=i", "--kafka-allowed=kafka:x"])
     assert '"kafka:x": after the colon stands a port' in capsys.readouterr().err
 
 
 def test_brokers_are_read_as_the_client_reads_them() -> None:
-    found = servers("a:1, b ,SASL_SSL://c:3,[fd00::1]:4,fd00::2,,")
-    assert found == [Server("a", 1), Server("b", 9092), Server("c", 3), Server("fd00::1", 4), Server("fd00::2", 9092)]
-    assert [str(one) for one in found[3:]] == ["[fd00::1]:4", "[fd00::2]:9092"]
+    brokers = servers("a:1, b ,SASL_SSL://c:3,[fd00::1]:4,fd00::2,,")
+    assert brokers == [Server("a", 1), Server("b", 9092), Server("c", 3), Server("fd00::1", 4), Server("fd00::2", 9092)]
+    assert [str(one) for one in brokers[3:]] == ["[fd00::1]:4", "[fd00::2]:9092"]
 
 
 @pytest.mark.parametrize("text", ["", ",", "a:b", "a:99999", ":9092", "a:1,b:²"])

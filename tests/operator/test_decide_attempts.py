@@ -93,8 +93,8 @@ def test_what_earlier_attempts_left_is_collected_once_the_next_one_does_well() -
 
 def test_the_first_attempt_of_a_new_run_collects_the_attempts_of_the_old_one_though_their_numbers_are_higher() -> None:
     old = driver(7, "0", phase=PodPhase.SUCCEEDED)
-    for others, actions in (((), ()), ((old,), (CollectAttempts(1, app_id("ads", "1")),))):
-        assert decided(seen(app(started()), driver=driver(), report=report(), other_drivers=others)).actions == actions
+    for older, actions in (((), ()), ((old,), (CollectAttempts(1, app_id("ads", "1")),))):
+        assert decided(seen(app(started()), driver=driver(), report=report(), other_drivers=older)).actions == actions
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_report_of_an_earlier_attempt_says_nothing_of_this_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "said", "reason"),
+    ("facts", "report_fields", "reason"),
     [
         ({"waiting": ("ImagePullBackOff", "no such image")}, None, Reason.IMAGE_UNAVAILABLE),
         ({"waiting": ("CreateContainerConfigError", "secret x not found")}, None, Reason.CONTAINER_REFUSED),
@@ -129,10 +129,10 @@ def test_the_report_of_an_earlier_attempt_says_nothing_of_this_one() -> None:
     ],
 )
 def test_a_driver_that_does_not_work_is_left_alone_and_said(
-    facts: dict[str, Any], said: dict[str, Any] | None, reason: Reason
+    facts: dict[str, Any], report_fields: dict[str, Any] | None, reason: Reason
 ) -> None:
-    told = None if said is None else report(**said)
-    decision = decided(seen(app(started()), driver=driver(**facts), report=told))
+    driver_report = None if report_fields is None else report(**report_fields)
+    decision = decided(seen(app(started()), driver=driver(**facts), report=driver_report))
     assert condition(decision, "Ready") == ("False", reason)
     assert decision.actions == ()
     assert isinstance(decision.wake, LookAgain)
@@ -207,8 +207,8 @@ def test_a_driver_deleted_by_somebody_else_is_replaced_at_once() -> None:
 
 def test_an_attempt_that_has_begun_is_not_made_again_though_its_status_lost_the_driver() -> None:
     """It got the number of one that may still live unseen, with the pods of a spec that nobody had tried."""
-    begun = BegunAttempt(run_id="1", attempt=1, spec_hash="as it was")
-    decision = decided(seen(app(after(driver_uid=None, begun=begun))))
+    begun_attempt = BegunAttempt(run_id="1", attempt=1, spec_hash="as it was")
+    decision = decided(seen(app(after(driver_uid=None, begun=begun_attempt))))
     assert decision.status.ended == AttemptOutcome.LOST
     again = decided(seen(app(decision.status)))
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
@@ -242,8 +242,8 @@ def test_a_completed_app_is_ready_and_stays_so() -> None:
     assert condition(stays, "Ready") == ("True", "Completed")
     assert isinstance(stays.wake, WaitForChange)
     assert stays.actions == (GiveUpRunClaims(app_id("ads", "1")),), "its durable copies stay"
-    kept = decided(seen(app(stays.status, generation=2, state={"onCompletion": "Keep"}), driver=pod))
-    assert (kept.actions, condition(kept, "Ready")) == ((), ("True", "Completed"))
+    keeping = decided(seen(app(stays.status, generation=2, state={"onCompletion": "Keep"}), driver=pod))
+    assert (keeping.actions, condition(keeping, "Ready")) == ((), ("True", "Completed"))
     changed = decided(seen(app(stays.status, generation=2, runId="2"), driver=pod))
     start = changed.actions[-1]
     assert isinstance(start, StartDriver)

@@ -57,9 +57,9 @@ def test_a_changed_spec_drains_and_says_what_it_costs_before() -> None:
         seen(app(decision.status, generation=2, **changed), driver=driver(deleting_since=NOW, grace=60_000))
     )
     assert ending.actions == ()
-    gone = decided(seen(app(ending.status, generation=2, **changed)))
-    assert gone.status.ended == AttemptOutcome.DRAINED
-    start = decided(seen(app(gone.status, generation=2, **changed))).actions[0]
+    after_end = decided(seen(app(ending.status, generation=2, **changed)))
+    assert after_end.status.ended == AttemptOutcome.DRAINED
+    start = decided(seen(app(after_end.status, generation=2, **changed))).actions[0]
     assert isinstance(start, StartDriver)
     assert start.attempt == 2
 
@@ -81,8 +81,8 @@ def test_a_live_change_or_a_default_written_down_restarts_nothing(spec: dict[str
 def test_suspending_drains_and_keeps_and_resuming_starts_the_next_attempt() -> None:
     decision = decided(seen(app(started(), suspend=True), driver=driver(), report=report()))
     assert decision.status.draining == "Suspended"
-    gone = decided(seen(app(decision.status, suspend=True)))
-    rests = decided(seen(app(gone.status, suspend=True)))
+    after_end = decided(seen(app(decision.status, suspend=True)))
+    rests = decided(seen(app(after_end.status, suspend=True)))
     assert isinstance(rests.wake, WaitForChange)
     assert condition(rests, "Ready") == ("False", "Suspended")
     assert condition(rests, "Stalled")[0] == "False"
@@ -100,12 +100,12 @@ def test_grown_inputs_drain_and_start_the_next_attempt() -> None:
 
 def test_an_attempt_started_for_a_growth_is_not_ended_by_it_though_the_record_is_still_the_last_one() -> None:
     facts: Any = {"counts": {"clicks": 8, "out": 4}, "record": recorded(clicks=4)}
-    for said in (None, report(1), report(2, tasks=0, progressed=None)):
-        decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=said, **facts))
+    for driver_report in (None, report(1), report(2, tasks=0, progressed=None)):
+        decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=driver_report, **facts))
         assert decision.status.draining is None
         assert not any(isinstance(one, EndPod) for one in decision.actions)
-    begun = decided(seen(app(after(attempt=2)), driver=driver(2), report=report(2), **facts))
-    assert begun.status.draining == "PartitionsGrew"
+    after_begin = decided(seen(app(after(attempt=2)), driver=driver(2), report=report(2), **facts))
+    assert after_begin.status.draining == "PartitionsGrew"
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_growth_halts_where_the_spec_says_so() -> None:
     spec: Any = {"onPartitionGrowth": "Halt"}
     decision = decided(seen(app(started(), **spec), driver=driver(), report=report(), **facts))
     assert decision.status.draining == "GrowthHalted"
-    gone = decided(seen(app(decision.status, **spec), **facts))
-    halted = decided(seen(app(gone.status, **spec), **facts))
+    after_end = decided(seen(app(decision.status, **spec), **facts))
+    halted = decided(seen(app(after_end.status, **spec), **facts))
     assert condition(halted, "Stalled") == ("True", "GrowthHalted")
     assert halted.actions == ()
     assert isinstance(decided(seen(app(halted.status), **facts)).actions[0], StartDriver)

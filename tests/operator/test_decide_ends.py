@@ -85,8 +85,8 @@ def test_a_driver_that_hangs_in_its_deletion_on_a_lost_node_is_given_up() -> Non
     assert decision.actions == (ForceDeletePod(pod.name, pod.uid),)
     young = driver(deleting_since=NOW - 80_000, grace=30_000, node="n", node_lost=True)
     assert decided(seen(app(started()), driver=young)).actions == ()
-    there = driver(deleting_since=NOW - 100_000, grace=30_000, node="n")
-    assert decided(seen(app(started()), driver=there)).actions == ()
+    reachable_pod = driver(deleting_since=NOW - 100_000, grace=30_000, node="n")
+    assert decided(seen(app(started()), driver=reachable_pod)).actions == ()
 
 
 def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> None:
@@ -94,13 +94,13 @@ def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> N
     first = decided(seen(app(started()), driver=driver(**lost), report=report()))
     assert first.actions == (EndPod(driver().name, driver().uid),)
     assert [told.reason for told in first.events] == [Reason.NODE_LOST]
-    asked = driver(**lost, deleting_since=NOW, grace=120_000)
-    second = decided(seen(app(first.status), driver=asked))
-    assert second.actions == (ForceDeletePod(asked.name, asked.uid),)
+    ending_pod = driver(**lost, deleting_since=NOW, grace=120_000)
+    second = decided(seen(app(first.status), driver=ending_pod))
+    assert second.actions == (ForceDeletePod(ending_pod.name, ending_pod.uid),)
     assert second.events == ()
-    gone = decided(seen(app(second.status)))
-    assert (gone.status.ended, gone.status.failures, gone.status.retry_at) == ("Lost", 0, None)
-    assert condition(gone, "DriverRunning") == ("False", "NodeLost")
+    after_end = decided(seen(app(second.status)))
+    assert (after_end.status.ended, after_end.status.failures, after_end.status.retry_at) == ("Lost", 0, None)
+    assert condition(after_end, "DriverRunning") == ("False", "NodeLost")
 
 
 def test_a_driver_whose_node_is_back_in_time_goes_on_as_if_nothing_had_been() -> None:
@@ -122,8 +122,8 @@ def test_deleting_drains_then_releases() -> None:
     of = AppObject("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
     decision = decided(seen(of, driver=driver()))
     assert decision.actions == (EndPod(driver().name, "uid-1"),)
-    gone = decided(seen(of))
-    assert gone.actions == (GiveUpRunClaims(app_id("ads", "1")), RemoveFinalizer())
+    after_end = decided(seen(of))
+    assert after_end.actions == (GiveUpRunClaims(app_id("ads", "1")), RemoveFinalizer())
     over = decided(seen(AppObject("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW)))
     assert (over.actions, isinstance(over.wake, WaitForChange)) == ((), True)
 
@@ -143,8 +143,8 @@ def test_an_app_deleted_while_its_spec_is_invalid_goes_all_the_same() -> None:
 
 def test_what_starts_or_lets_go_rests_on_absence_and_is_decided_over_what_the_api_server_says() -> None:
     assert decided(seen(app())).rests_on_absence
-    gone = AppObject("ads", "apps", UID, 1, tree(), after(), deleting_since=NOW, finalizer=True)
-    assert decided(seen(gone)).rests_on_absence
+    deleted_app = AppObject("ads", "apps", UID, 1, tree(), after(), deleting_since=NOW, finalizer=True)
+    assert decided(seen(deleted_app)).rests_on_absence
     assert not decided(seen(app(started()), driver=driver(), report=report())).rests_on_absence
     assert not decided(seen(app(started(), suspend=True), driver=driver(), report=report())).rests_on_absence
 
@@ -173,7 +173,7 @@ def test_a_driver_whose_orders_were_deleted_before_it_began_is_replaced() -> Non
     pending = seen(app(started()), driver=driver(phase=PodPhase.PENDING, node="n"), orders_gone=True)
     ends = decided(pending)
     assert ends.actions == (EndPod(driver().name, driver().uid),)
-    gone = decided(seen(app(ends.status)))
-    assert (gone.status.ended, gone.status.failures) == ("Lost", 0)
-    begun = seen(app(started()), driver=driver(), report=report(), orders_gone=True)
-    assert decided(begun).actions == ()
+    after_end = decided(seen(app(ends.status)))
+    assert (after_end.status.ended, after_end.status.failures) == ("Lost", 0)
+    snapshot = seen(app(started()), driver=driver(), report=report(), orders_gone=True)
+    assert decided(snapshot).actions == ()

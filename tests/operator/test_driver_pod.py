@@ -47,8 +47,8 @@ def test_executors_have_no_token_of_their_account_unless_the_user_wants_it() -> 
 
     assert not mounted(executor_template(StartDriver(app(), 1), OWNER, RELEASE))
     assert mounted(driver_pod(app(), 1, OWNER, RELEASE))
-    wanted = app(runtime=runtime(executors={"podTemplate": {"spec": {"automountServiceAccountToken": True}}}))
-    assert mounted(executor_template(StartDriver(wanted, 1), OWNER, RELEASE))
+    app_with_token = app(runtime=runtime(executors={"podTemplate": {"spec": {"automountServiceAccountToken": True}}}))
+    assert mounted(executor_template(StartDriver(app_with_token, 1), OWNER, RELEASE))
 
 
 def test_executors_have_the_account_of_their_template() -> None:
@@ -97,8 +97,8 @@ def test_claims_are_of_the_class_the_app_names_else_of_the_clusters_default() ->
     def told(default: str, **state: Any) -> str | None:
         start = StartDriver(app(state=state), 1, storage_class=default)
         spark = attempt_config_map(start, tree(), OWNER, RELEASE)["data"][SPARK_KEY]
-        found: str | None = json.loads(spark).get(name)
-        return found
+        setting: str | None = json.loads(spark).get(name)
+        return setting
 
     assert told("standard") == "standard"
     assert told("standard", storageClass="fast") == "fast"
@@ -107,13 +107,13 @@ def test_claims_are_of_the_class_the_app_names_else_of_the_clusters_default() ->
 
 def test_what_an_attempt_is_told_is_whole_and_has_no_status() -> None:
     start = StartDriver(app(), 3, {"clicks": 4})
-    told = attempt_config_map(start, {**tree(), "status": {"attempt": 7}}, OWNER, RELEASE)
-    assert told["immutable"] is True
-    assert set(told["data"]) == {APP_KEY, ORDERS_KEY, EXECUTOR_KEY, SPARK_KEY}
-    assert parse_app(json.loads(told["data"][APP_KEY])) == app()
-    who = read_orders(told["data"][ORDERS_KEY])
+    config_map = attempt_config_map(start, {**tree(), "status": {"attempt": 7}}, OWNER, RELEASE)
+    assert config_map["immutable"] is True
+    assert set(config_map["data"]) == {APP_KEY, ORDERS_KEY, EXECUTOR_KEY, SPARK_KEY}
+    assert parse_app(json.loads(config_map["data"][APP_KEY])) == app()
+    who = read_orders(config_map["data"][ORDERS_KEY])
     assert (who.attempt, who.uid, who.topics) == (3, "uid-of-app", {"clicks": 4})
-    assert "status" not in json.loads(told["data"][APP_KEY])
+    assert "status" not in json.loads(config_map["data"][APP_KEY])
 
 
 def test_secrets_are_mounted_and_never_copied() -> None:
@@ -121,8 +121,8 @@ def test_secrets_are_mounted_and_never_copied() -> None:
     secret = app(systems=[{"name": "events", "kafka": kafka}])
     pod = driver_pod(secret, 1, OWNER, RELEASE)
     template = executor_template(StartDriver(secret, 1), OWNER, RELEASE)
-    for one in (pod, template):
-        assert {"name": "secret-0", "secret": {"secretName": "login"}} in one["spec"]["volumes"]
+    for pod_tree in (pod, template):
+        assert {"name": "secret-0", "secret": {"secretName": "login"}} in pod_tree["spec"]["volumes"]
 
 
 def test_a_template_shapes_the_pod_and_keeps_what_is_ours() -> None:
@@ -151,17 +151,17 @@ def test_executors_have_room_beside_their_heap_for_python_unless_the_user_says_h
     name = "spark.executor.memoryOverheadFactor"
     assert spark_settings(app(), 1, OWNER, RELEASE)[name] == "0.4"
     for conf in ("spark.executor.memoryOverhead", name, "spark.kubernetes.memoryOverheadFactor"):
-        told = spark_settings(app(runtime=runtime(sparkConf={conf: "1"})), 1, OWNER, RELEASE)
-        assert name not in told
-        check_settings({conf: "1"}, told)
+        settings = spark_settings(app(runtime=runtime(sparkConf={conf: "1"})), 1, OWNER, RELEASE)
+        assert name not in settings
+        check_settings({conf: "1"}, settings)
 
 
 def test_executors_prefer_the_nodes_that_hold_most_state() -> None:
     start = StartDriver(app(state={"location": "Node"}), 2, nodes={"node-a": 6, "node-b": 3})
     affinity = executor_template(start, OWNER, RELEASE)["spec"]["affinity"]
     wishes = affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    found = [(one["preference"]["matchExpressions"][0]["values"], one["weight"]) for one in wishes]
-    assert found == [(["node-a"], 100), (["node-b"], 50)]
+    preferences = [(one["preference"]["matchExpressions"][0]["values"], one["weight"]) for one in wishes]
+    assert preferences == [(["node-a"], 100), (["node-b"], 50)]
     assert "podAntiAffinity" in affinity
 
 

@@ -59,10 +59,10 @@ def test_a_claim_that_was_made_again_is_not_deleted_for_the_one_before() -> None
 
 
 def test_of_the_claims_with_the_label_of_a_run_only_its_own_are_deleted() -> None:
-    own, run = f"state-{executor_set('ads', '1')}-0", app_id("ads", "1")
+    claim, run = f"state-{executor_set('ads', '1')}-0", app_id("ads", "1")
     labelled = {"labels": {SPARK_APP_LABEL: run}}
-    found = done(GiveUpRunClaims(run), {"name": own, **labelled}, {"name": "data-database-0", **labelled})
-    assert found == [(own, f"uid-of-{own}")]
+    deletions = done(GiveUpRunClaims(run), {"name": claim, **labelled}, {"name": "data-database-0", **labelled})
+    assert deletions == [(claim, f"uid-of-{claim}")]
 
 
 def test_of_the_objects_with_labels_of_an_attempt_only_its_own_are_deleted() -> None:

@@ -73,18 +73,18 @@ def test_an_object_is_read_once_per_generation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (TooExpensive("it takes more than 10 s of CPU time"), "it takes more than 10 s of CPU time; make it smaller"),
         (AnswerFault("0a1b2c3d", "Traceback: secret"), "by a fault of Holdfast (0a1b2c3d); the operator's log has it"),
     ],
 )
-def test_what_could_not_be_answered_is_not_tried_again_until_the_object_changes(answer: Any, said: str) -> None:
+def test_what_could_not_be_answered_is_not_tried_again_until_the_object_changes(answer: Any, message: str) -> None:
     async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> list[str]:
         for _look in range(3):
             spec = await examiner.spec(KEY, app())
             assert spec.app is None
-            assert said in spec.wrong
+            assert message in spec.wrong
             assert "secret" not in spec.wrong
             verdict = await examiner.verdict(KEY, "u", 1, spec, GROUNDS)
             assert verdict.against is not None

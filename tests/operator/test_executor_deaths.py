@@ -22,9 +22,9 @@ def executor(number: int = 0, attempt: int = 1, phase: str = "Running", **status
     return {"metadata": metadata, "spec": {"nodeName": "b"}, "status": {"phase": phase, **status}}
 
 
-def ended(code: int, ago: int, *, again: bool = True, name: str = MAIN["executors"], **said: str) -> dict[str, Any]:
+def ended(code: int, ago: int, *, again: bool = True, name: str = MAIN["executors"], **fields: str) -> dict[str, Any]:
     """The status of a container that ended; `again`: and was started again."""
-    end = {"terminated": {"exitCode": code, "finishedAt": stamp(NOW - ago), **said}}
+    end = {"terminated": {"exitCode": code, "finishedAt": stamp(NOW - ago), **fields}}
     states = {"state": {"running": {}}, "lastState": end} if again else {"state": end}
     return {"containerStatuses": [{"name": name, **states}]}
 
@@ -42,8 +42,8 @@ DISRUPTED: dict[str, Any] = {
 
 def look(*pods: dict[str, Any] | PodState, now: int = NOW, **facts: Any) -> Decision:
     states = tuple(pod if isinstance(pod, PodState) else pod_state(pod) for pod in pods)
-    given: dict[str, Any] = {"driver": driver(), "report": report(), **facts}
-    return decided(seen(app(started()), executors=states, **given), now)
+    snapshot_facts: dict[str, Any] = {"driver": driver(), "report": report(), **facts}
+    return decided(seen(app(started()), executors=states, **snapshot_facts), now)
 
 
 def told(decision: Decision) -> list[str]:
@@ -137,8 +137,8 @@ def test_each_end_is_about_something_of_its_own_and_the_same_in_every_look() -> 
 
 def test_a_pod_that_is_evicted_from_a_node_that_is_lost_is_told_once() -> None:
     lost = executor(reason="NodeLost")
-    gone = deleted(executor(reason="NodeLost", **DISRUPTED), SECOND)
-    assert look(lost).events[0].about == look(gone).events[0].about
+    deleted_pod = deleted(executor(reason="NodeLost", **DISRUPTED), SECOND)
+    assert look(lost).events[0].about == look(deleted_pod).events[0].about
 
 
 def test_of_many_ends_five_are_told_and_the_number_of_the_others() -> None:

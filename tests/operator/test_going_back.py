@@ -27,9 +27,9 @@ def replaced(**spec: Any) -> Status:
     return status.model_copy(update={"driver_uid": f"uid-{status.attempt}"})
 
 
-def ended(status: Status, said: Any = None, spec: dict[str, Any] = NEW, **facts: Any) -> Decision:
+def ended(status: Status, driver_report: Any = None, spec: dict[str, Any] = NEW, **facts: Any) -> Decision:
     """Attempt 2 has ended."""
-    return decided(seen(app(status, generation=2, **spec), driver=driver(2, **facts), report=said or report()))
+    return decided(seen(app(status, generation=2, **spec), driver=driver(2, **facts), report=driver_report or report()))
 
 
 def gone_back() -> Status:
@@ -106,7 +106,7 @@ def test_where_the_spec_that_ran_is_gone_the_newest_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "how"),
+    ("driver_report", "how"),
     [
         (report(2), CRASHED),
         (report(2), REFUSED),
@@ -114,8 +114,8 @@ def test_where_the_spec_that_ran_is_gone_the_newest_goes_on() -> None:
         (report(), EVICTED),
     ],
 )
-def test_an_attempt_that_began_or_may_have_or_was_taken_away_does_not_go_back(said: Any, how: Any) -> None:
-    assert ended(replaced(), said, **how).status.rollback is None
+def test_an_attempt_that_began_or_may_have_or_was_taken_away_does_not_go_back(driver_report: Any, how: Any) -> None:
+    assert ended(replaced(), driver_report, **how).status.rollback is None
 
 
 def test_the_first_attempt_has_nothing_to_go_back_to() -> None:
@@ -163,10 +163,10 @@ def test_a_driver_that_can_not_start_is_ended_for_the_spec_that_ran() -> None:
     assert decision.actions == (EndPod(old.name, old.uid),)
     assert decision.status.draining == "RolledBack"
     assert decision.rests_on_absence
-    gone = decided(seen(app(decision.status, generation=2), report=report()))
-    assert gone.status.ended == "Drained"
-    assert gone.status.rollback is not None
-    assert "Insufficient memory" in gone.status.rollback.why
+    after_end = decided(seen(app(decision.status, generation=2), report=report()))
+    assert after_end.status.ended == "Drained"
+    assert after_end.status.rollback is not None
+    assert "Insufficient memory" in after_end.status.rollback.why
 
 
 def test_it_goes_back_to_the_run_that_ran() -> None:

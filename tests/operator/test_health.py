@@ -64,13 +64,13 @@ def test_an_app_at_rest_whose_last_write_the_watch_told_of_before_its_answer_cam
 def test_the_first_part_of_an_operator_that_ends_ends_it_and_the_log_says_which(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    others: list[str] = []
+    ended_parts: list[str] = []
 
     async def lives() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            others.append("ended")
+            ended_parts.append("ended")
 
     async def story(signs: WatchSigns) -> None:
         await until_one_ends({"looks": lives(), "signs of life": signs.run()})
@@ -79,7 +79,7 @@ def test_the_first_part_of_an_operator_that_ends_ends_it_and_the_log_says_which(
     signs.expect([(APP, None)])
     with pytest.raises(WatchSilentError, match="the watch of streamapps has been silent for 121 s"):
         asyncio.run(story(signs))
-    assert others == ["ended"]
+    assert ended_parts == ["ended"]
     assert "the operator ends, as its signs of life ended: " in caplog.text
 
 
@@ -128,8 +128,8 @@ def test_a_probe_is_told_what_is_wrong_and_prometheus_gets_figures() -> None:
     metrics.called("list", "Pod", 200)
     metrics.looked(0.2, 0.3)
     cache.saw_app(tree(1, conditions=[{"type": "Ready", "status": "True", "reason": "Running"}]))
-    said = DriverReport(1, 1, tasks=8, placed=6)
-    report = {"metadata": {"namespace": "apps", "name": "ads-report"}, "data": {REPORT_KEY: said.text()}}
+    driver_report = DriverReport(1, 1, tasks=8, placed=6)
+    report = {"metadata": {"namespace": "apps", "name": "ads-report"}, "data": {REPORT_KEY: driver_report.text()}}
     cache.saw_report(report, deleted=False)
 
     async def ask(path: str) -> tuple[int, str]:

@@ -105,7 +105,7 @@ def statuses() -> SearchStrategy[Status]:
             "draining": st.sampled_from((None, "Deleting")),
         }
     )
-    return fields.map(lambda given: started().model_copy(update=given))
+    return fields.map(lambda update: started().model_copy(update=update))
 
 
 def deletes(decision: Decision) -> Iterator[tuple[str, str]]:
@@ -127,15 +127,17 @@ def test_whatever_is_in_the_namespace_only_what_is_of_the_app_is_deleted(
     trees: list[Tree], status: Status, deleting: bool, suspend: bool
 ) -> None:
     spec = TREE["spec"] | ({"suspend": True} if suspend else {})
-    theirs = {"Pod": OWN, "StatefulSet": (SET,), "Claim": (f"state-{SET}-0",)}
+    deletable = {"Pod": OWN, "StatefulSet": (SET,), "Claim": (f"state-{SET}-0",)}
     seats = ExecutorLocations({}, None, {f"state-{SET}-0": "uid-of-claim"})
     # Most is ended after an attempt, when only executors are left.
     left = [tree for tree in trees if tree["metadata"]["name"].startswith("spark-s-")]
-    for these, said in ((trees, status), (left, status.model_copy(update={"ended": "Lost"}))):
-        of = AppObject("ads", "apps", UID, 1, TREE | {"spec": spec}, said, NOW if deleting else None, finalizer=True)
-        seen = with_pods(of, {pod.name: pod for pod in map(pod_state, these)})
-        for kind, name in deletes(decided(replace(seen, counts={"clicks": 4, "out": 4}, seats=seats))):
-            assert name in theirs[kind]
+    for these, app_status in ((trees, status), (left, status.model_copy(update={"ended": "Lost"}))):
+        of = AppObject(
+            "ads", "apps", UID, 1, TREE | {"spec": spec}, app_status, NOW if deleting else None, finalizer=True
+        )
+        snapshot = with_pods(of, {pod.name: pod for pod in map(pod_state, these)})
+        for kind, name in deletes(decided(replace(snapshot, counts={"clicks": 4, "out": 4}, seats=seats))):
+            assert name in deletable[kind]
 
 
 @given(
@@ -177,8 +179,8 @@ def test_a_pod_that_names_another_set_as_its_owner_ends_without_it() -> None:
         "status": {"phase": "Running"},
     }
     of = AppObject("ads", "apps", UID, 1, TREE, started().model_copy(update={"ended": "Lost"}), finalizer=True)
-    seen = with_pods(of, {"p": pod_state(forged)})
-    assert decided(replace(seen, counts={"clicks": 4, "out": 4})).actions == (EndPod(f"{SET}-7", "u"),)
+    snapshot = with_pods(of, {"p": pod_state(forged)})
+    assert decided(replace(snapshot, counts={"clicks": 4, "out": 4})).actions == (EndPod(f"{SET}-7", "u"),)
 
 
 def test_a_driver_whose_labels_somebody_took_off_is_still_the_driver() -> None:
@@ -187,9 +189,9 @@ def test_a_driver_whose_labels_somebody_took_off_is_still_the_driver() -> None:
         "status": {"phase": "Running"},
     }
     of = AppObject("ads", "apps", UID, 1, TREE, started(), finalizer=True)
-    seen = replace(with_pods(of, {"p": pod_state(bare)}), counts={"clicks": 4, "out": 4})
-    assert seen.driver is not None
-    assert not any(isinstance(action, StartDriver) for action in decided(seen).actions)
+    snapshot = replace(with_pods(of, {"p": pod_state(bare)}), counts={"clicks": 4, "out": 4})
+    assert snapshot.driver is not None
+    assert not any(isinstance(action, StartDriver) for action in decided(snapshot).actions)
 
 
 # Numbers
@@ -283,16 +285,16 @@ def test_no_text_of_a_pod_or_a_status_reaches_people_with_what_a_terminal_obeys(
             "containerStatuses": [{"state": state}],
         },
     }
-    said = {"type": "DriverRunning", "status": "False", "reason": "DriverFailed", "message": quoted}
+    driver_condition = {"type": "DriverRunning", "status": "False", "reason": "DriverFailed", "message": quoted}
     written: Mapping[str, Any] = started().model_dump(mode="json", by_alias=True, exclude_none=True) | {
-        "conditions": [said | {"lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "conditions": [driver_condition | {"lastTransitionTime": "2026-01-01T00:00:00Z"}],
         "ended": None if over else "Failed",
         "retryAt": "2040-01-01T00:00:00Z",
     }
     of = app_object(TREE | {"metadata": {"name": "ads", "namespace": "apps", "uid": UID}, "status": written})
     of = replace(of, finalizer=True)
-    for seen in (with_pods(of, {"p": pod_state(tree)}), with_pods(of, {})):
-        for shown in texts(decided(replace(seen, counts={"clicks": 4, "out": 4}))):
+    for snapshot in (with_pods(of, {"p": pod_state(tree)}), with_pods(of, {})):
+        for shown in texts(decided(replace(snapshot, counts={"clicks": 4, "out": 4}))):
             assert shown.isprintable()
             assert len(shown) <= 4_000 or shown.startswith("(")
 

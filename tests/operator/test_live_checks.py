@@ -79,9 +79,9 @@ def operator(*, deleted: bool) -> Operator:
     options = OperatorOptions(POLICY, nodes=False, clock=lambda: made.now)
     cluster = cast("Cluster", server)
     made = Operator(wired(options, cluster, EventWriter(cluster, "me", options.clock), Metrics(), Reader()), server)
-    gone = {"deletionTimestamp": "2027-01-15T08:00:00Z"} if deleted else {}
+    deletion = {"deletionTimestamp": "2027-01-15T08:00:00Z"} if deleted else {}
     app = tree()
-    app["metadata"] |= {"namespace": "apps", "uid": UID, "generation": 1, "finalizers": [FINALIZER], **gone}
+    app["metadata"] |= {"namespace": "apps", "uid": UID, "generation": 1, "finalizers": [FINALIZER], **deletion}
     app["status"] = started().model_dump(mode="json", by_alias=True, exclude_none=True)
     made.parts.cache.saw_app(server.put(APP, app))
     pod = driver()
@@ -90,9 +90,9 @@ def operator(*, deleted: bool) -> Operator:
     metadata = {"name": pod.name, "namespace": "apps", "uid": pod.uid, "labels": labels, "ownerReferences": [owner]}
     running = {"metadata": metadata, "spec": {}, "status": {"phase": "Running"}}
     made.parts.cache.saw_pod(server.put(POD, running), deleted=False)
-    said = {"name": report_name("ads", "1"), "namespace": "apps", "labels": {REPORT_LABEL: "ads"}}
+    report_metadata = {"name": report_name("ads", "1"), "namespace": "apps", "labels": {REPORT_LABEL: "ads"}}
     made.parts.cache.saw_report(
-        server.put(CONFIG_MAP, {"metadata": said, "data": {REPORT_KEY: report().text()}}), deleted=False
+        server.put(CONFIG_MAP, {"metadata": report_metadata, "data": {REPORT_KEY: report().text()}}), deleted=False
     )
     return made
 

@@ -102,11 +102,11 @@ def test_an_app_that_is_deleted_goes_whatever_happened_before(pick: random.Rando
             pick.choice((*ACCIDENTS, delete))(world)
         world.look(blind=pick.random() < 0.1, dies_after=pick.randrange(3) if pick.random() < 0.4 else None)
         world.pass_time(pick.choice((1, 1_000, 20_000)))
-    if world.gone or (world.deleting and not world.finalizer):
+    if world.deleted or (world.deleting and not world.finalizer):
         return
     delete(world)
     world.settle()
-    assert world.gone or not world.finalizer
+    assert world.deleted or not world.finalizer
     assert not [pod for pod in world.pods.values() if not pod.over]
 
 

@@ -15,13 +15,13 @@ Look = Callable[[AppKey], Awaitable[NextLook]]
 
 def counted(wake: NextLook) -> tuple[Look, Counter[AppKey]]:
     """A look that always ends like this, and how often each app is looked at."""
-    seen = Counter[AppKey]()
+    look_counts = Counter[AppKey]()
 
     async def look(key: AppKey) -> NextLook:
-        seen[key] += 1
+        look_counts[key] += 1
         return wake
 
-    return look, seen
+    return look, look_counts
 
 
 async def until(reached: Callable[[], bool]) -> None:
@@ -48,40 +48,40 @@ def live(look: Look, story: Callable[[LookQueue], Awaitable[None]]) -> list[tupl
 
 
 def test_a_change_while_an_app_is_looked_at_brings_another_look() -> None:
-    seen, go = Counter[AppKey](), asyncio.Event()
+    look_counts, go = Counter[AppKey](), asyncio.Event()
 
     async def look(key: AppKey) -> NextLook:
-        seen[key] += 1
+        look_counts[key] += 1
         await go.wait()
         return WaitForChange("it changes")
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
-        await until(lambda: seen[A] == 1)
+        await until(lambda: look_counts[A] == 1)
         looks.soon(A)
         looks.soon(A)
         go.set()
-        await until(lambda: seen[A] == 2 and looks.waiting == 0)
+        await until(lambda: look_counts[A] == 2 and looks.waiting == 0)
 
     assert live(look, story) == []
-    assert seen == {A: 2}
+    assert look_counts == {A: 2}
 
 
 def test_no_app_is_looked_at_twice_at_once_and_others_go_on() -> None:
-    at_once, most, seen = Counter[AppKey](), Counter[AppKey](), Counter[AppKey]()
+    at_once, most, look_counts = Counter[AppKey](), Counter[AppKey](), Counter[AppKey]()
 
     async def look(key: AppKey) -> NextLook:
         at_once[key] += 1
         most[key] = max(most[key], at_once[key])
-        seen[key] += 1
+        look_counts[key] += 1
         await asyncio.sleep(0)
         at_once[key] -= 1
-        return LookAgain(0) if seen[key] < 100 else WaitForChange("it changes")
+        return LookAgain(0) if look_counts[key] < 100 else WaitForChange("it changes")
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.soon(B)
-        await until(lambda: seen[A] >= 100 and seen[B] >= 100)
+        await until(lambda: look_counts[A] >= 100 and look_counts[B] >= 100)
         assert looks.waiting == 0
 
     live(look, story)
@@ -89,11 +89,11 @@ def test_no_app_is_looked_at_twice_at_once_and_others_go_on() -> None:
 
 
 def test_a_look_that_fails_is_repeated_and_stops_nobody() -> None:
-    seen = Counter[AppKey]()
+    look_counts = Counter[AppKey]()
 
     async def look(key: AppKey) -> NextLook:
-        seen[key] += 1
-        if key == A and seen[A] == 1:
+        look_counts[key] += 1
+        if key == A and look_counts[A] == 1:
             message = "no"
             raise ValueError(message)
         return WaitForChange("it changes")
@@ -101,19 +101,19 @@ def test_a_look_that_fails_is_repeated_and_stops_nobody() -> None:
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.soon(B)
-        await until(lambda: seen[A] == 2 and seen[B] == 1)
+        await until(lambda: look_counts[A] == 2 and look_counts[B] == 1)
 
     assert live(look, story) == [(A, "no")]
 
 
 def test_the_earlier_of_two_wishes_counts() -> None:
-    look, seen = counted(LookAgain(3_600_000, well=True))
+    look, look_counts = counted(LookAgain(3_600_000, well=True))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
-        await until(lambda: seen[A] == 1)
+        await until(lambda: look_counts[A] == 1)
         looks.soon(A)
-        await until(lambda: seen[A] == 2)
+        await until(lambda: look_counts[A] == 2)
         assert looks.waiting == 1
 
     live(look, story)
@@ -132,38 +132,38 @@ def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
 
 
 def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_not() -> None:
-    look, seen = counted(LookAgain(300, well=True))
+    look, look_counts = counted(LookAgain(300, well=True))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.soon(B)
-        await until(lambda: seen == {A: 1, B: 1})
+        await until(lambda: look_counts == {A: 1, B: 1})
         looks.put_off(A, 3600)
-        await until(lambda: seen[B] >= 3)
-        assert seen[A] == 1
+        await until(lambda: look_counts[B] >= 3)
+        assert look_counts[A] == 1
         looks.soon(A)
-        await until(lambda: seen[A] == 2)
+        await until(lambda: look_counts[A] == 2)
 
     assert live(look, story) == []
 
 
 def test_a_look_that_is_due_at_once_is_not_put_off() -> None:
-    look, seen = counted(WaitForChange("it changes"))
+    look, look_counts = counted(WaitForChange("it changes"))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.put_off(A, 3600)
-        await until(lambda: seen[A] == 1)
+        await until(lambda: look_counts[A] == 1)
 
     assert live(look, story) == []
 
 
 def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
-    look, seen = counted(LookAgain(3_600_000, well=True))
+    look, look_counts = counted(LookAgain(3_600_000, well=True))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
-        await until(lambda: seen[A] == 1 and looks.waiting == 1)
+        await until(lambda: look_counts[A] == 1 and looks.waiting == 1)
         for _ in range(1000):
             looks.put_off(A, 7200)
         assert looks.entries == 1
@@ -184,39 +184,39 @@ def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_t
         for key in waiting:
             looks.soon(key)
         await until(lambda: len(order) > 100)
-        seen = len(order)
+        position = len(order)
         looks.soon(waiting[-1])
         looks.soon(waiting[-1], first=True)
         await until(lambda: waiting[-1] in order)
-        assert order.index(waiting[-1]) <= seen + 2 * looks.workers
+        assert order.index(waiting[-1]) <= position + 2 * looks.workers
         await until(lambda: len(order) == len(waiting) and looks.waiting == 0)
 
     assert live(look, story) == []
 
 
 def test_a_look_that_is_needed_is_not_put_off_by_news_that_all_goes_well() -> None:
-    look, seen = counted(LookAgain(20))
+    look, look_counts = counted(LookAgain(20))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
-        await until(lambda: seen[A] == 1 and looks.waiting == 1)
+        await until(lambda: look_counts[A] == 1 and looks.waiting == 1)
         looks.put_off(A, 3600)
-        await until(lambda: seen[A] == 2)
+        await until(lambda: look_counts[A] == 2)
 
     assert live(look, story) == []
 
 
 def test_an_app_whose_status_another_operator_writes_back_again_and_again_is_looked_at_twice_a_second() -> None:
-    look, seen = counted(WaitForChange("it changes"))
+    look, look_counts = counted(WaitForChange("it changes"))
     began = time.monotonic()
 
     async def story(looks: LookQueue) -> None:
         for _ in range(2000):
             looks.soon(A)
             await asyncio.sleep(0)
-        assert 20 <= seen[A] <= 21 + 2 * (time.monotonic() - began)
+        assert 20 <= look_counts[A] <= 21 + 2 * (time.monotonic() - began)
         looks.soon(B)
-        await until(lambda: seen[B] == 1)
-        await until(lambda: seen[A] > 21)
+        await until(lambda: look_counts[B] == 1)
+        await until(lambda: look_counts[A] > 21)
 
     assert live(look, story) == []

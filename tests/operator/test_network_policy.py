@@ -48,8 +48,8 @@ def with_store(location: str, **conf: str) -> StreamApp:
     return app(runtime={"checkpoint": {"location": location}, "sparkConf": settings})
 
 
-def policies(of: StreamApp, given: AppNetwork = DEFAULT, namespace: str = "apps") -> list[tuple[str, Tree]]:
-    return [(namespace, made) for made in network_policies(of, OWNER, {}, given)]
+def policies(of: StreamApp, network: AppNetwork = DEFAULT, namespace: str = "apps") -> list[tuple[str, Tree]]:
+    return [(namespace, made) for made in network_policies(of, OWNER, {}, network)]
 
 
 def pods(of: StreamApp, namespace: str = "apps") -> tuple[End, End]:
@@ -59,9 +59,9 @@ def pods(of: StreamApp, namespace: str = "apps") -> tuple[End, End]:
     return End("10.244.1.1", namespace, driver), End("10.244.2.2", namespace, {**executor, "spark-role": "executor"})
 
 
-def reached(of: StreamApp, target: End, *ports: int, given: AppNetwork = DEFAULT) -> list[int]:
+def reached(of: StreamApp, target: End, *ports: int, network: AppNetwork = DEFAULT) -> list[int]:
     """Those of the ports that executors reach."""
-    return [port for port in ports if reaches(policies(of, given), pods(of)[1], target, port)]
+    return [port for port in ports if reaches(policies(of, network), pods(of)[1], target, port)]
 
 
 def test_pods_of_an_app_reach_each_other_on_whatever_ports_spark_chooses() -> None:
@@ -72,12 +72,12 @@ def test_pods_of_an_app_reach_each_other_on_whatever_ports_spark_chooses() -> No
 
 @pytest.mark.parametrize("egress", ["restricted", "open"])
 def test_nobody_else_reaches_them(egress: str) -> None:
-    given = replace(DEFAULT, open=egress == "open")
+    network = replace(DEFAULT, open=egress == "open")
     neighbour, namesake = app("views"), app()
     known = [
-        *policies(app(), given),
-        *policies(neighbour, given),
-        *policies(namesake, given, namespace="others"),
+        *policies(app(), network),
+        *policies(neighbour, network),
+        *policies(namesake, network, namespace="others"),
     ]
     strangers = [*pods(neighbour), *pods(namesake, "others"), OUTSIDE, POD, End("10.244.1.7", "apps")]
     for stranger in strangers:
@@ -125,9 +125,9 @@ def test_brokers_are_reached_outside_and_inside_of_the_cluster(target: End) -> N
 )
 def test_the_ports_of_brokers_are_those_of_the_spec_and_of_the_release(servers: str, ports: set[int]) -> None:
     bare = AppNetwork()
-    assert set(reached(with_brokers(servers), OUTSIDE, *range(9090, 9095), 19092, 19093, given=bare)) == ports
+    assert set(reached(with_brokers(servers), OUTSIDE, *range(9090, 9095), 19092, 19093, network=bare)) == ports
     more = AppNetwork(kafka_ports=(9094,))
-    assert set(reached(with_brokers(servers), OUTSIDE, 9092, 9094, 19092, 19093, given=more)) == ports | {9094}
+    assert set(reached(with_brokers(servers), OUTSIDE, 9092, 9094, 19092, 19093, network=more)) == ports | {9094}
 
 
 def test_an_app_without_kafka_reaches_no_brokers() -> None:
@@ -203,27 +203,27 @@ def test_no_spec_opens_the_way_to_the_credentials_of_nodes() -> None:
 
 
 def test_where_brokers_and_stores_are_can_be_said() -> None:
-    here: Tree = {"ipBlock": {"cidr": "198.51.100.0/24", "except": []}}
-    given = AppNetwork(brokers=(here,), stores=DEFAULT.stores)
-    assert reached(app(), End("198.51.100.3"), 9092, 443, given=given) == [9092, 443]
-    assert reached(app(), OUTSIDE, 9092, 443, given=given) == [443]
+    block: Tree = {"ipBlock": {"cidr": "198.51.100.0/24", "except": []}}
+    network = AppNetwork(brokers=(block,), stores=DEFAULT.stores)
+    assert reached(app(), End("198.51.100.3"), 9092, 443, network=network) == [9092, 443]
+    assert reached(app(), OUTSIDE, 9092, 443, network=network) == [443]
 
 
 def test_rules_of_the_installation_are_added() -> None:
     ways: dict[str, Any] = {
         name: ({"ports": [{"protocol": "TCP", "port": port}]},) for name, port in (("egress", 8080), ("ingress", PAGES))
     }
-    given = replace(DEFAULT, **ways)
-    assert reached(app(), POD, 8080, 8081, given=given) == [8080]
+    network = replace(DEFAULT, **ways)
+    assert reached(app(), POD, 8080, 8081, network=network) == [8080]
     for target in pods(app()):
-        assert reaches(policies(app(), given), POD, target, PAGES)
-        assert not reaches(policies(app(), given), POD, target, SPARK)
+        assert reaches(policies(app(), network), POD, target, PAGES)
+        assert not reaches(policies(app(), network), POD, target, SPARK)
 
 
 def test_open_means_everything_also_where_an_attempt_before_was_restricted() -> None:
-    given = replace(DEFAULT, open=True)
+    network = replace(DEFAULT, open=True)
     left = policies(app())[1]
-    for known in (policies(app(), given), [*policies(app(), given), left]):
+    for known in (policies(app(), network), [*policies(app(), network), left]):
         for pod in pods(app()):
             assert all(reaches(known, pod, target, 80) for target in (OUTSIDE, POD, METADATA))
 

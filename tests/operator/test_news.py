@@ -102,7 +102,7 @@ def test_a_step_that_is_renamed_without_a_word_starts_nothing() -> None:
     assert told(first) == [("StepRenamed", True)]
     assert condition(first, "StateCompatible") == ("False", "StepRenamed")
     assert not any(isinstance(action, StartDriver) for action in first.actions)
-    said: dict[str, Any] = {"steps": [{**PROCESSED["steps"][0], "was": "visits"}, PROCESSED["steps"][1]]}
-    goes_on = decided(seen(app(**said), record=record))
+    renamed_spec: dict[str, Any] = {"steps": [{**PROCESSED["steps"][0], "was": "visits"}, PROCESSED["steps"][1]]}
+    goes_on = decided(seen(app(**renamed_spec), record=record))
     assert [event.reason for event in goes_on.events] == [Reason.STARTING]
     assert isinstance(goes_on.wake, LookAgain)

@@ -18,12 +18,12 @@ def node(name: str, ready: str = "True", since: str = STAMP, **labels: str) -> d
     return {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [condition]}}
 
 
-def nodes(at: int, *trees: dict[str, Any], gone: tuple[str, ...] = ()) -> Nodes:
+def nodes(at: int, *trees: dict[str, Any], removed: tuple[str, ...] = ()) -> Nodes:
     now = NOW
     made = Nodes(LOST_AFTER, lambda: now)
     for tree in trees:
         made.saw(tree["metadata"]["name"], tree)
-    for name in gone:
+    for name in removed:
         made.saw(name, None)
     now = at
     return made
@@ -48,8 +48,8 @@ def test_a_node_that_answers_for_a_moment_is_waited_for_anew() -> None:
 
 def test_a_node_that_is_gone_is_lost_as_long_after_and_back_when_it_is_there() -> None:
     for after, lost in ((LOST_AFTER - 1, False), (LOST_AFTER, True)):
-        assert nodes(NOW + after, node("a"), node("b"), gone=("a",)).lost("a") is lost
-    assert not nodes(NOW + 2 * LOST_AFTER, node("a"), gone=("a",)).lost("b")
+        assert nodes(NOW + after, node("a"), node("b"), removed=("a",)).lost("a") is lost
+    assert not nodes(NOW + 2 * LOST_AFTER, node("a"), removed=("a",)).lost("b")
     assert not nodes(NOW + LOST_AFTER, node("b"), node("a")).lost("a")
 
 
@@ -70,17 +70,17 @@ def test_a_node_nobody_told_of_counts_from_when_it_was_asked_for() -> None:
 
 
 def tolerations(*users: dict[str, Any]) -> list[tuple[str, int | None]]:
-    given = {"tolerations": list(users)} if users else {}
-    found = with_node_tolerations({"spec": given}, 60)["spec"]["tolerations"]
-    return [(one.get("key", ""), one.get("tolerationSeconds")) for one in found]
+    spec = {"tolerations": list(users)} if users else {}
+    toleration_trees = with_node_tolerations({"spec": spec}, 60)["spec"]["tolerations"]
+    return [(one.get("key", ""), one.get("tolerationSeconds")) for one in toleration_trees]
 
 
 def test_pods_stay_on_a_silent_node_as_long_as_it_is_waited_for_unless_the_user_says_how_long() -> None:
     ready, reach = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
     assert tolerations() == [(ready, 60), (reach, 60)]
     assert tolerations({"key": "gpu", "operator": "Exists"}) == [("gpu", None), (ready, 60), (reach, 60)]
-    own = {"key": ready, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
-    assert tolerations(own) == [(ready, 5), (reach, 60)]
+    toleration = {"key": ready, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    assert tolerations(toleration) == [(ready, 5), (reach, 60)]
     assert tolerations({"operator": "Exists"}) == [("", None)]
     assert tolerations({"key": ready, "operator": "Exists", "effect": "NoSchedule"}) == [
         (ready, None),
@@ -136,7 +136,7 @@ def test_a_claim_is_out_of_reach_where_only_lost_nodes_have_its_volume(which: st
         node("a", "Unknown", **labels, **{HOST: "a-host"}),
         node("b", **labels, **{HOST: "b-host"}),
         node("gone"),
-        gone=("gone",),
+        removed=("gone",),
     )
     claim: dict[str, Any] = {
         "metadata": {"name": "state-0", "annotations": {MADE_FOR: "a"}},

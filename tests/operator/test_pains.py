@@ -166,8 +166,10 @@ def imports(path: Path) -> Iterator[str]:
 
 def test_the_operator_starts_no_process_and_so_no_jvm() -> None:
     starters = {"subprocess", "multiprocessing", "pty", "pyspark", "py4j"}
-    found = {f"{path.name}: {name}" for path in OPERATOR for name in imports(path) if name.split(".")[0] in starters}
-    assert found == set()
+    offenders = {
+        f"{path.name}: {name}" for path in OPERATOR for name in imports(path) if name.split(".")[0] in starters
+    }
+    assert offenders == set()
 
 
 def test_of_kopf_only_what_tells_of_changes_is_used() -> None:

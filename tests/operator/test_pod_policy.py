@@ -136,9 +136,9 @@ def test_service_accounts_are_those_of_the_list_whatever_the_profile(profile: Po
 )
 def test_settings_of_spark_are_no_way_around(conf: str, value: str, allowed: tuple[PodPolicy, ...]) -> None:
     for policy in (RESTRICTED, BASELINE, ANY):
-        said = against(policy, **runtime(sparkConf={conf: value}))
-        assert (said == "") == (policy in allowed)
-        assert said == "" or f"spec.runtime.sparkConf.{conf}" in said
+        refusal = against(policy, **runtime(sparkConf={conf: value}))
+        assert (refusal == "") == (policy in allowed)
+        assert refusal == "" or f"spec.runtime.sparkConf.{conf}" in refusal
 
 
 @pytest.mark.parametrize("location", ["Node", "{node.labels.rack}"])
@@ -147,8 +147,8 @@ def test_folders_of_nodes_are_for_state_alone_and_only_where_the_release_allows_
     assert "value apps.nodeState" in against(RESTRICTED, state=state)
     allowing = PodPolicy(RELEASE, node_state=True)
     assert against(allowing, state=state) == ""
-    own = node_folder(parse_app(tree(state=state)), AppOwner("ads", "apps", "uid"))
-    for volume in ({**own, "hostPath": {"path": "/etc"}}, {**own, "name": "another"}):
+    state_volume = node_folder(parse_app(tree(state=state)), AppOwner("ads", "apps", "uid"))
+    for volume in ({**state_volume, "hostPath": {"path": "/etc"}}, {**state_volume, "name": "another"}):
         template = {"podTemplate": {"spec": {"volumes": [volume]}}}
         assert "hostPath" in against(allowing, state=state, **runtime(executors=template))
         assert "hostPath" in against(allowing, state=state, **runtime(driver=template))
@@ -157,10 +157,10 @@ def test_folders_of_nodes_are_for_state_alone_and_only_where_the_release_allows_
 def test_an_app_that_asks_for_too_much_waits_for_a_change_and_is_told_which_value_decides() -> None:
     decision = decided(seen(app(**runtime(driver={"podTemplate": {"spec": {"hostPID": True}}}))))
     assert condition(decision, "Ready") == ("False", Reason.PODS_NOT_ALLOWED.value)
-    (said,) = {one.message for one in decision.status.conditions if one.type == "Ready"}
-    assert "restricted" in said
-    assert "apps.podTemplates" in said
-    assert "spec.runtime.driver.podTemplate.spec.hostPID" in said
+    (message,) = {one.message for one in decision.status.conditions if one.type == "Ready"}
+    assert "restricted" in message
+    assert "apps.podTemplates" in message
+    assert "spec.runtime.driver.podTemplate.spec.hostPID" in message
     assert not decision.actions
 
 
@@ -178,8 +178,8 @@ def test_what_mounts_a_claim_and_a_secret_runs_there_too() -> None:
     for part, container in MAIN.items():
         claim = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": "shared"}}
         mounted = {"volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}]}
-        own = {"name": container, "resources": {"requests": {"cpu": "200m"}}, **mounted}
-        spec = {"containers": [{**own, "envFrom": [{"secretRef": {"name": "s3"}}]}], "volumes": [claim]}
+        container_tree = {"name": container, "resources": {"requests": {"cpu": "200m"}}, **mounted}
+        spec = {"containers": [{**container_tree, "envFrom": [{"secretRef": {"name": "s3"}}]}], "volumes": [claim]}
         assert of_template(RESTRICTED, part, **spec) == ""
 
 

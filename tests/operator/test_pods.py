@@ -20,8 +20,14 @@ NAME = driver().name
 
 def pod(status: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     labels = {ATTEMPT_LABEL: "1", "spark-role": "driver"}
-    given = {"name": NAME, "uid": "uid-1", "labels": labels, "creationTimestamp": "2027-01-15T08:00:00Z", **metadata}
-    return {"metadata": given, "spec": {"nodeName": "node-a"}, "status": status}
+    full_metadata = {
+        "name": NAME,
+        "uid": "uid-1",
+        "labels": labels,
+        "creationTimestamp": "2027-01-15T08:00:00Z",
+        **metadata,
+    }
+    return {"metadata": full_metadata, "spec": {"nodeName": "node-a"}, "status": status}
 
 
 def container(**state: Any) -> dict[str, Any]:
@@ -157,9 +163,9 @@ def test_how_an_attempt_ended(tree: Any, draining: bool, outcome: AttemptOutcome
 
 def test_a_driver_drained_by_its_node_is_followed_at_once_and_no_failure_is_counted() -> None:
     ended = pod_state(NODE_DRAINED)
-    found = decided(seen(app(started()), driver=ended))
-    assert (found.status.ended, found.status.failures, found.status.retry_at) == ("Lost", 0, None)
-    again = decided(seen(app(found.status), driver=ended))
+    decision = decided(seen(app(started()), driver=ended))
+    assert (decision.status.ended, decision.status.failures, decision.status.retry_at) == ("Lost", 0, None)
+    again = decided(seen(app(decision.status), driver=ended))
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
 
@@ -192,8 +198,8 @@ trees = st.recursive(
 def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, place: str) -> None:
     facts = pod_state(tree)
     status = started().model_copy(update={"draining": "Suspended" if draining else None})
-    given = facts if place == "driver" else (facts,)
-    decision = decided(seen(app(status), report=report(), **{place: given}))
+    pod_facts = facts if place == "driver" else (facts,)
+    decision = decided(seen(app(status), report=report(), **{place: pod_facts}))
     assert isinstance(decision.wake, (LookAgain, WaitForChange))
 
 

@@ -20,8 +20,8 @@ LONG_AGO = NOW - 3_600_000
 
 
 def executor(number: int, **facts: Any) -> PodState:
-    given = {"phase": PodPhase.RUNNING, "created": LONG_AGO, "started": LONG_AGO, "claim": f"state-{number}", **facts}
-    return PodState(f"exec-{number}", f"uid-exec-{number}", attempt=1, role="executor", **given)
+    fields = {"phase": PodPhase.RUNNING, "created": LONG_AGO, "started": LONG_AGO, "claim": f"state-{number}", **facts}
+    return PodState(f"exec-{number}", f"uid-exec-{number}", attempt=1, role="executor", **fields)
 
 
 def places(*numbers: int) -> dict[str, str]:
@@ -42,61 +42,69 @@ def hands_over(decision: Decision) -> VersionedAssignment | None:
 
 
 def test_when_all_executors_are_up_they_get_their_tasks_once() -> None:
-    both = (executor(0), executor(1))
-    found = hands_over(look(both, ExecutorLocations(places(0, 1), None)))
-    assert found is not None
-    assert (found.version, found.attempt, dict(found.processors)) == (1, 1, places(0, 1))
-    assert sorted(found.assignment.processor_of()) == TASKS
-    assert hands_over(look(both, ExecutorLocations(places(0, 1), found))) is None
-    assert hands_over(look(both, None)) is None
+    executors = (executor(0), executor(1))
+    handover = hands_over(look(executors, ExecutorLocations(places(0, 1), None)))
+    assert handover is not None
+    assert (handover.version, handover.attempt, dict(handover.processors)) == (1, 1, places(0, 1))
+    assert sorted(handover.assignment.processor_of()) == TASKS
+    assert hands_over(look(executors, ExecutorLocations(places(0, 1), handover))) is None
+    assert hands_over(look(executors, None)) is None
 
 
 def test_fewer_executors_than_wanted_are_waited_for_and_then_have_to_do() -> None:
     late = executor(0, started=NOW - LIMITS.settle + 1)
     assert hands_over(look((late,), ExecutorLocations(places(0), None))) is None
-    found = hands_over(look((executor(0),), ExecutorLocations(places(0), None)))
-    assert found is not None
-    assert found.assignment.tasks_of == {"exec-0": tuple(TASKS)}
+    handover = hands_over(look((executor(0),), ExecutorLocations(places(0), None)))
+    assert handover is not None
+    assert handover.assignment.tasks_of == {"exec-0": tuple(TASKS)}
 
 
 def test_an_executor_that_is_gone_is_said_waited_for_and_then_replaced() -> None:
-    one, last = (executor(0),), handed(3, 0, 1)
-    gone = look(one, ExecutorLocations(places(0), last))
-    assert condition(gone, "Assigned") == ("False", "ExecutorsMissing")
-    assert hands_over(gone) is None
-    status = gone.status
+    executors, last = (executor(0),), handed(3, 0, 1)
+    decision = look(executors, ExecutorLocations(places(0), last))
+    assert condition(decision, "Assigned") == ("False", "ExecutorsMissing")
+    assert hands_over(decision) is None
+    status = decision.status
     later = seen(
-        app(status, **SPEC), driver=driver(), executors=one, seats=ExecutorLocations(places(0), last), report=report()
+        app(status, **SPEC),
+        driver=driver(),
+        executors=executors,
+        seats=ExecutorLocations(places(0), last),
+        report=report(),
     )
-    found = hands_over(decided(later, NOW + LIMITS.missing))
-    assert found is not None
-    assert (found.version, found.assignment.tasks_of) == (4, {"exec-0": tuple(TASKS)})
+    handover = hands_over(decided(later, NOW + LIMITS.missing))
+    assert handover is not None
+    assert (handover.version, handover.assignment.tasks_of) == (4, {"exec-0": tuple(TASKS)})
 
 
 def test_tasks_stay_where_the_last_run_had_them() -> None:
     grouping = {task: (parse_partition(f"clicks/{number}"),) for number, task in enumerate(TASKS)}
     at = {task: f"state-{1 - number % 2}" for number, task in enumerate(TASKS)}
     record = PlacementRecord("1", grouping, at, {})
-    found = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), None), record=record))
-    assert found is not None
-    assert {task: found.processors[name] for task, name in found.assignment.processor_of().items()} == at
+    handover = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), None), record=record))
+    assert handover is not None
+    assert {task: handover.processors[name] for task, name in handover.assignment.processor_of().items()} == at
 
 
 def test_a_version_is_newer_than_what_the_driver_has_though_somebody_took_it_away() -> None:
     of = app(started(**SPEC), **SPEC)
-    both = (executor(0), executor(1))
+    executors = (executor(0), executor(1))
     lost = seen(
-        of, driver=driver(), executors=both, seats=ExecutorLocations(places(0, 1), None), report=report(assignment=7)
+        of,
+        driver=driver(),
+        executors=executors,
+        seats=ExecutorLocations(places(0, 1), None),
+        report=report(assignment=7),
     )
-    found = hands_over(decided(lost))
-    assert found is not None
-    assert found.version == 8
+    handover = hands_over(decided(lost))
+    assert handover is not None
+    assert handover.version == 8
 
 
 def test_the_assignment_of_an_earlier_attempt_counts_for_nothing_but_its_number() -> None:
-    found = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), handed(5, 0, 1, attempt=0))))
-    assert found is not None
-    assert found.version == 6
+    handover = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), handed(5, 0, 1, attempt=0))))
+    assert handover is not None
+    assert handover.version == 6
 
 
 def test_an_executor_without_a_location_is_said() -> None:
@@ -105,8 +113,8 @@ def test_an_executor_without_a_location_is_said() -> None:
 
 
 def test_places_that_may_not_be_seen_are_said_and_nothing_is_handed_over() -> None:
-    both = (executor(0), executor(1))
-    decision = look(both, Unknown("get Node: nodes is forbidden"))
+    executors = (executor(0), executor(1))
+    decision = look(executors, Unknown("get Node: nodes is forbidden"))
     assert condition(decision, "Assigned") == ("Unknown", "ClusterUnreadable")
     assert decision.actions == ()
 
@@ -165,8 +173,8 @@ def test_whoever_is_up_in_the_end_has_all_tasks(before: set[int], after: set[int
     seats = ExecutorLocations(places(*sorted(after)), last)
     first = look(pods, seats)
     later = seen(app(first.status, **SPEC), driver=driver(), executors=pods, seats=seats, report=report())
-    found = hands_over(first) or hands_over(decided(later, NOW + LIMITS.missing)) or last
+    handover = hands_over(first) or hands_over(decided(later, NOW + LIMITS.missing)) or last
     if after:
-        assert found is not None
-        assert dict(found.processors) == places(*sorted(after))
-        assert sorted(found.assignment.processor_of()) == TASKS
+        assert handover is not None
+        assert dict(handover.processors) == places(*sorted(after))
+        assert sorted(handover.assignment.processor_of()) == TASKS

@@ -28,20 +28,20 @@ class ConfigMaps:
 
 
 def app(generation: int = 2, **status: Any) -> Tree:
-    begun = BegunAttempt(run_id="1", attempt=1, spec_hash="hash-1")
-    fields = {"begun": begun, "rollback": Rollback(generation=2, why="it crashed"), **status}
+    begun_attempt = BegunAttempt(run_id="1", attempt=1, spec_hash="hash-1")
+    fields = {"begun": begun_attempt, "rollback": Rollback(generation=2, why="it crashed"), **status}
     metadata = {"name": "ads", "namespace": "apps", "uid": "u", "generation": generation}
-    said = started().model_copy(update=fields).model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {**tree(), "metadata": metadata, "status": said}
+    status_tree = started().model_copy(update=fields).model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {**tree(), "metadata": metadata, "status": status_tree}
 
 
 def ran(app: Tree, text: str | None = None) -> Tree | None:
     """The spec that a look judges in place of the newest."""
     maps = ConfigMaps(**{} if text is None else {attempt_name("ads", "1", 1): text})
     world = cast("SnapshotSources", type("World", (), {"cluster": maps}))
-    found = asyncio.run(spec_that_ran(world, app_object(app)))
-    assert found is None or found.fingerprint == "hash-1"
-    return None if found is None else found.app.tree["spec"]
+    attempt_spec = asyncio.run(spec_that_ran(world, app_object(app)))
+    assert attempt_spec is None or attempt_spec.fingerprint == "hash-1"
+    return None if attempt_spec is None else attempt_spec.app.tree["spec"]
 
 
 def test_the_spec_of_the_last_attempt_that_began_takes_the_place_of_the_newest() -> None:

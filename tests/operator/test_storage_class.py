@@ -20,7 +20,7 @@ def of(name: str, default: str | None = None, created: str = "2026-01-01T00:00:0
 
 
 @pytest.mark.parametrize(
-    ("classes", "found"),
+    ("classes", "default"),
     [
         ([], None),
         ([of("a"), of("b", "false")], None),
@@ -30,8 +30,8 @@ def of(name: str, default: str | None = None, created: str = "2026-01-01T00:00:0
         ([{"metadata": {"name": "bare"}}], None),
     ],
 )
-def test_the_default_is_the_one_kubernetes_would_take(classes: list[dict[str, Any]], found: str | None) -> None:
-    assert default_of(classes) == found
+def test_the_default_is_the_one_kubernetes_would_take(classes: list[dict[str, Any]], default: str | None) -> None:
+    assert default_of(classes) == default
 
 
 class Classes:
@@ -48,7 +48,7 @@ class Classes:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "allowed", "state", "found"),
+    ("cluster", "allowed", "state", "storage_class"),
     [
         (Classes(of("slow"), of("fast", "true")), True, {}, "fast"),
         (Classes(of("slow"), of("fast", "true")), True, {"storageClass": "slow"}, "slow"),
@@ -61,16 +61,16 @@ class Classes:
     ],
 )
 def test_claims_are_of_a_class_that_is_there(
-    cluster: Any, allowed: bool, state: dict[str, Any], found: str | None
+    cluster: Any, allowed: bool, state: dict[str, Any], storage_class: str | None
 ) -> None:
     of_app = parse_app(tree(state=state))
-    assert asyncio.run(StorageClasses(cluster, allowed).of(of_app, live=False)) == found
+    assert asyncio.run(StorageClasses(cluster, allowed).of(of_app, live=False)) == storage_class
 
 
 def test_classes_that_can_not_be_listed_are_a_reason_to_name_one() -> None:
-    found = asyncio.run(StorageClasses(Classes(refuses=True)).of(parse_app(tree()), live=False))  # type: ignore[arg-type]
-    assert isinstance(found, Unknown)
-    assert "spec.state.storageClass" in found.why
+    answer = asyncio.run(StorageClasses(Classes(refuses=True)).of(parse_app(tree()), live=False))  # type: ignore[arg-type]
+    assert isinstance(answer, Unknown)
+    assert "spec.state.storageClass" in answer.why
 
 
 def test_a_class_that_is_not_there_is_named_before_anything_is_made() -> None:

@@ -83,9 +83,9 @@ def test_brokers_that_do_not_answer_are_unknown_and_come_back() -> None:
     refresh(topics)
     brokers.there = False
     refresh(topics)
-    found = topics.counts(A, APP, {})
-    assert isinstance(found, Unknown)
-    assert "no broker" in found.why
+    answer = topics.counts(A, APP, {})
+    assert isinstance(answer, Unknown)
+    assert "no broker" in answer.why
     brokers.there = True
     refresh(topics)
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
@@ -126,13 +126,13 @@ def test_a_setting_that_is_not_for_who_asks_is_refused_by_name_before_anybody_is
         "config": {key: value} if where == "config" else {},
     }
     app = parse_app(tree(systems=[{"name": "events", "kafka": kafka}]))
-    found = topics.counts(A, app, {"login": {key: value} if where == "Secret" else {}})
+    answer = topics.counts(A, app, {"login": {key: value} if where == "Secret" else {}})
     refresh(topics)
     assert brokers.asked == []
-    assert isinstance(found, Unknown)
-    assert f'events can\'t be used by the operator: "{key}"' in found.why
-    assert cure in found.why
-    assert value not in found.why
+    assert isinstance(answer, Unknown)
+    assert f'events can\'t be used by the operator: "{key}"' in answer.why
+    assert cure in answer.why
+    assert value not in answer.why
 
 
 def test_of_what_the_app_is_told_who_asks_gets_the_login() -> None:
@@ -157,9 +157,9 @@ def test_what_was_tried_is_for_the_log_alone_and_told_once(caplog: pytest.LogCap
 
     topics = TopicCounts(ask, lambda _: None)
     for _ in range(3):
-        found = topics.counts(A, APP, {})
+        answer = topics.counts(A, APP, {})
         refresh(topics)
-    assert found == Unknown("no broker gave an answer.")
+    assert answer == Unknown("no broker gave an answer.")
     assert [one.message for one in caplog.records] == [
         "no broker gave an answer. Tried: 10.0.0.7:22: Connection refused."
     ]
@@ -177,9 +177,9 @@ def test_what_nobody_asked_before_is_asked_at_once_and_alone() -> None:
     brokers, changed = Brokers(), list[AppKey]()
     topics = TopicCounts(brokers.ask, changed.append)
     brokers.counts["views"] = 2
-    found = topics.counts(A, APP, {})
-    assert isinstance(found, Unknown)
-    assert not found.asked
+    answer = topics.counts(A, APP, {})
+    assert isinstance(answer, Unknown)
+    assert not answer.asked
     assert topics.news.is_set()
     topics.news.clear()
     refresh(topics, everything=False)
@@ -207,25 +207,25 @@ def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
         answered.set()
         return dict.fromkeys(topics, 4)
 
-    gone = parse_app(tree(systems=[{"name": "events", "kafka": {"bootstrapServers": "gone:9092"}}]))
+    silent_app = parse_app(tree(systems=[{"name": "events", "kafka": {"bootstrapServers": "gone:9092"}}]))
     topics = TopicCounts(ask, changed.append)
-    topics.counts(A, gone, {})
+    topics.counts(A, silent_app, {})
     topics.counts(B, APP, {})
     refresh(topics)
     assert sorted(changed) == [A, B]
-    assert isinstance(topics.counts(A, gone, {}), Unknown)
+    assert isinstance(topics.counts(A, silent_app, {}), Unknown)
     assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
 
 
 def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of_a_few() -> None:
-    asked, changed = list[str](), list[AppKey]()
+    bootstraps, changed = list[str](), list[AppKey]()
     lock = threading.Lock()
 
     def ask(
         _system: str, bootstrap: str, _config: Mapping[str, str], topics: Collection[str]
     ) -> Mapping[str, int | None]:
         with lock:
-            asked.append(bootstrap)
+            bootstraps.append(bootstrap)
         if bootstrap.startswith("gone"):
             message = "no broker"
             raise WorldChangeError(message)
@@ -234,9 +234,9 @@ def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of
     def rounds(count: int, *, everything: bool) -> list[int]:
         sizes = []
         for _ in range(count):
-            asked.clear()
+            bootstraps.clear()
             refresh(topics, everything=everything)
-            sizes.append(len([one for one in asked if one.startswith("gone")]))
+            sizes.append(len([one for one in bootstraps if one.startswith("gone")]))
         return sizes
 
     topics = TopicCounts(ask, changed.append)
@@ -247,13 +247,13 @@ def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of
     topics.news.clear()
     refresh(topics, everything=False)
     assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
-    assert len(asked) == 17
+    assert len(bootstraps) == 17
     assert topics.news.is_set()  # for those that nobody has asked yet
     assert rounds(3, everything=False) == [16, 8, 0]
     # Those that are silent are asked again, in turns, beside all that answer.
-    seen = set()
+    all_asked = set()
     for _ in range(10):
         assert rounds(1, everything=True) == [4]
-        assert "kafka:9092" in asked
-        seen |= set(asked)
-    assert len(seen) == 41
+        assert "kafka:9092" in bootstraps
+        all_asked |= set(bootstraps)
+    assert len(all_asked) == 41

@@ -113,21 +113,21 @@ def test_a_pod_that_ends_badly_keeps_the_attempt_and_says_its_last_words() -> No
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "reason"),
     [
         (WAITS, "ImagePullBackOff"),
         ({"phase": PodPhase.PENDING, "unschedulable": "0/3 nodes match the node selector"}, "change the node selector"),
         ({}, "is Running"),
     ],
 )
-def test_a_pod_that_has_not_ended_in_time_has_failed(facts: dict[str, Any], said: str) -> None:
+def test_a_pod_that_has_not_ended_in_time_has_failed(facts: dict[str, Any], reason: str) -> None:
     status = look(running()).status
     before = look(status, tried(status, **facts), now=NOW + LIMITS.trial - MINUTE)
     assert condition(before, "Ready")[1] == "Trying"
     decision = look(status, tried(status, **facts), now=NOW + LIMITS.trial + 1000)
     assert condition(decision, "Ready")[1] == "TrialFailed"
     assert "within 3 min" in message(decision, "Ready")
-    assert said in message(decision, "Ready")
+    assert reason in message(decision, "Ready")
 
 
 def test_a_pod_that_the_api_server_refuses_has_failed() -> None:
@@ -212,13 +212,13 @@ def test_a_change_that_is_taken_back_ends_the_pod_and_the_app_is_ready() -> None
 def test_the_pod_goes_with_the_app_with_its_suspension_and_with_the_attempt() -> None:
     status = look(running()).status
     pod = tried(status)
-    gone = EndPod(pod.name, pod.uid)
+    end_pod = EndPod(pod.name, pod.uid)
     deleted = replace(app(status, generation=2, **CHANGED), deleting_since=NOW)
-    assert gone in decided(seen(deleted, driver=driver(), trials=(pod,))).actions
-    assert gone in look(status, pod, spec={**CHANGED, "suspend": True}).actions
+    assert end_pod in decided(seen(deleted, driver=driver(), trials=(pod,))).actions
+    assert end_pod in look(status, pod, spec={**CHANGED, "suspend": True}).actions
     ended = look(status, pod, driver=driver(phase=PodPhase.FAILED, ended=ContainerEnd(1)))
     assert ended.status.trial is None
-    assert gone in ended.actions
+    assert end_pod in ended.actions
 
 
 def test_grown_inputs_do_not_drain_for_pods_that_can_not_start() -> None:
@@ -230,13 +230,13 @@ def test_grown_inputs_do_not_drain_for_pods_that_can_not_start() -> None:
 
 def test_both_templates_are_tried_if_they_differ_and_only_what_has_changed() -> None:
     chosen = {"podTemplate": {"spec": {"nodeSelector": {"disk": "ssd"}}}}
-    both = look(running(), spec={"runtime": {**CHANGED["runtime"], "executors": chosen}})
-    assert both.status.trial is not None
-    assert len(both.status.trial.pods) == 2
-    (passed, missing) = both.status.trial.pods
+    whole = look(running(), spec={"runtime": {**CHANGED["runtime"], "executors": chosen}})
+    assert whole.status.trial is not None
+    assert len(whole.status.trial.pods) == 2
+    (passed, missing) = whole.status.trial.pods
     half = look(
-        both.status,
-        tried(both.status, phase=PodPhase.SUCCEEDED),
+        whole.status,
+        tried(whole.status, phase=PodPhase.SUCCEEDED),
         spec={"runtime": {**CHANGED["runtime"], "executors": chosen}},
     )
     assert half.status.draining is None

@@ -152,17 +152,17 @@ async def _served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]
 
 
 def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() -> None:
-    told: list[Any] = []
+    calls: list[Any] = []
 
     class Noted(WatchHandlers):
         def heard(self, kind: ApiKind, namespace: str | None) -> None:
-            told.append((kind, namespace))
+            calls.append((kind, namespace))
 
         def refused(self, kind: ApiKind, namespace: str | None) -> None:
-            told.append(("refused", kind, namespace))
+            calls.append(("refused", kind, namespace))
 
         def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Any) -> None:
-            told.append((kind, namespace, version, sorted(places)))
+            calls.append((kind, namespace, version, sorted(places)))
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if "refused" in request.path:
@@ -184,15 +184,15 @@ def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() ->
                     async with session.get(f"{url}/api/v1/namespaces/apps/pods?limit=2{token}") as page:
                         await page.json()
                 async with session.get(f"{url}/api/v1/namespaces/apps/pods?watch=true") as watch:
-                    assert told[-1][0] is POD
-                    told.append("accepted")
+                    assert calls[-1][0] is POD
+                    calls.append("accepted")
                     assert len([line async for line in iter_jsonlines(watch.content)]) == 1
                 async with session.get(f"{url}/api/v1/namespaces/refused/pods?watch=true") as refused:
                     await refused.json()
 
     asyncio.run(story())
     place, all_places = (POD, "apps"), [("apps", "a"), ("apps", "b"), ("apps", "c")]
-    assert told == [place, (*place, "7", all_places), place, "accepted", place, ("refused", POD, "refused")]
+    assert calls == [place, (*place, "7", all_places), place, "accepted", place, ("refused", POD, "refused")]
 
 
 def test_a_watch_that_failed_is_tried_again_every_ten_seconds_for_ever() -> None:
@@ -214,12 +214,12 @@ def test_a_refused_watch_is_no_silent_one_but_drivers_can_not_be_heard_by_it() -
     times = itertools.chain((0.0, 100.0), itertools.repeat(200.0))
     signs, cache = WatchSigns(lambda: next(times)), WatchCache()
     signs.expect([(POD, "apps"), (POD, None)])
-    told = replace(handlers(), cache=cache, signs=signs)
-    told.refused(POD, "apps")
-    told.refused(POD, None)
+    watch_handlers = replace(handlers(), cache=cache, signs=signs)
+    watch_handlers.refused(POD, "apps")
+    watch_handlers.refused(POD, None)
     assert signs.silent() == ["the watch of pods has been silent for 200 s"], "nothing else is watched there"
     assert [cache.silence(key, "first", at) for at in (0, 60_000) for key in (KEY, OTHER)] == [0, 0, 60_000, 60_000]
-    told.refused(POD, "apps")
+    watch_handlers.refused(POD, "apps")
     assert [cache.silence(key, "first", 70_000) for key in (KEY, OTHER)] == [0, 70_000]
-    told.refused(POD, None)
+    watch_handlers.refused(POD, None)
     assert cache.silence(OTHER, "first", 80_000) == 0

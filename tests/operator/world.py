@@ -45,7 +45,7 @@ class World:
     status: Status = field(default_factory=Status)
     finalizer: bool = False
     deleting: bool = False
-    gone: bool = False
+    deleted: bool = False
     pods: dict[str, PodState] = field(default_factory=dict)
     maker: tuple[PodController, str] | None = None
     """The StatefulSet of executors, and the driver it belongs to."""
@@ -95,7 +95,7 @@ class World:
             decision = self.look()
             after = (decision.status, decision.actions, self.pods, self.executors)
             changed = self.now if before != after else changed
-            if self.gone or self.now - changed > LONGEST:
+            if self.deleted or self.now - changed > LONGEST:
                 return decision
         message = f"never settles: {decision}"
         raise AssertionError(message)
@@ -152,7 +152,7 @@ class World:
         elif isinstance(thing, AddFinalizer):
             self.finalizer = True
         elif isinstance(thing, RemoveFinalizer):
-            self.finalizer, self.gone = False, True
+            self.finalizer, self.deleted = False, True
         elif isinstance(thing, StartDriver):
             self._start(thing)
         else:
@@ -192,4 +192,4 @@ class World:
     def _check(self) -> None:
         alive = [pod.name for pod in self.pods.values() if not pod.over]
         assert len(alive) <= 1, f"two drivers: {alive}"
-        assert not (self.gone and alive), "the app is gone and a driver is left"
+        assert not (self.deleted and alive), "the app is gone and a driver is left"
