@@ -116,8 +116,8 @@ class RefusedError(Exception):
     @property
     def answer(self) -> Tree:
         """What it said, as an object."""
-        said: Tree = json.loads(self._text)
-        return said
+        tree: Tree = json.loads(self._text)
+        return tree
 
 
 def default_storage(admin: Admin) -> None:

@@ -47,11 +47,11 @@ def run(namespace: str, when: str) -> None:
     point, _, number = when.partition(":")
     passed = Counter[str]()
 
-    def at(here: str) -> None:
-        passed.update((here, "any"))
+    def at(step: str) -> None:
+        passed.update((step, "any"))
         if point == "busy" and passed["any"] == 1:
             time.sleep(float(number))
-        if point in (here, "any") and passed[point] == int(number):
+        if point in (step, "any") and passed[point] == int(number):
             die()
 
     if point == "after":

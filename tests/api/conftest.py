@@ -142,12 +142,12 @@ class Site:
 
     def until(self, kind: str, status: str, reason: str, seconds: float = 30.0) -> None:
         """Wait for a condition, said of the newest generation."""
-        wanted = status, reason
+        expected = status, reason
 
         def said() -> bool:
             app = self.app()
-            seen = (app.get("status") or {}).get("observedGeneration")
-            return self.condition(kind) == wanted and seen == app["metadata"]["generation"]
+            generation = (app.get("status") or {}).get("observedGeneration")
+            return self.condition(kind) == expected and generation == app["metadata"]["generation"]
 
         wait_until(said, seconds, f"{kind} is {status} because {reason}")
 

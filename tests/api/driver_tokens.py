@@ -23,13 +23,13 @@ def drivers_limited(admin: Admin, namespace: str) -> Iterator[None]:
     """The chart's policy for drivers holds in this namespace."""
     policy = rendered(f"watchNamespaces={{{namespace}}}", only="templates/admission-drivers.yaml")
     paths = [f"{_ADMISSION}/{_PLURALS[one['kind']]}" for one in policy]
-    for path, one in zip(paths, policy, strict=True):
-        admin.create(path, one)
+    for path, tree in zip(paths, policy, strict=True):
+        admin.create(path, tree)
     try:
         yield
     finally:
-        for path, one in zip(paths, policy, strict=True):
-            admin.delete(f"{path}/{one['metadata']['name']}")
+        for path, tree in zip(paths, policy, strict=True):
+            admin.delete(f"{path}/{tree['metadata']['name']}")
 
 
 def token_of(admin: Admin, namespace: str, pod: str | None) -> str:

@@ -37,8 +37,8 @@ class Theatre:
     def opened(cls, plane: Plane, app: str, namespace: str) -> "Theatre":
         admin = Admin(plane)
         admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        told = AttemptOrders(app, namespace, "uid-of-app", "1", 1, f"{app}-assignment", f"{app}-report")
-        made = cls(plane, admin, told)
+        orders = AttemptOrders(app, namespace, "uid-of-app", "1", 1, f"{app}-assignment", f"{app}-report")
+        made = cls(plane, admin, orders)
         made._grant()
         return made
 
@@ -68,8 +68,8 @@ class Theatre:
 
     def reported(self, **fields: Any) -> bool:
         """Whether the driver says this."""
-        said = self.report()
-        return said is not None and all(getattr(said, name) == value for name, value in fields.items())
+        report = self.report()
+        return report is not None and all(getattr(report, name) == value for name, value in fields.items())
 
     def record(self) -> PlacementRecord | None:
         """The placement record, by the core's own code."""
@@ -90,11 +90,11 @@ class Theatre:
         wait_until(self._allowed, 20, f"{USER} may read ConfigMaps")
 
     def _allowed(self) -> bool:
-        wanted = {"verb": "get", "resource": "configmaps", "namespace": self.told.namespace}
+        attributes = {"verb": "get", "resource": "configmaps", "namespace": self.told.namespace}
         review = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1"}
-        spec = {"user": USER, "resourceAttributes": wanted}
+        spec = {"user": USER, "resourceAttributes": attributes}
         try:
-            found = self.admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {**review, "spec": spec})
+            answer = self.admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {**review, "spec": spec})
         except RefusedError:
             return False
-        return bool(found["status"]["allowed"])
+        return bool(answer["status"]["allowed"])

@@ -126,49 +126,49 @@ class Kubelet:
         conditions = pod["status"].get("conditions") or []
         if not any(one["type"] == "PodScheduled" for one in conditions):
             why = {"reason": "Unschedulable", "message": "volume node affinity conflict"}
-            said = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", **why}]}}
-            self._admin.patch(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}/status", said)
+            status = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", **why}]}}
+            self._admin.patch(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}/status", status)
 
     def _executors(self, driver: Tree) -> bool:
         """As Spark asks for them, with the template the driver was given; False: that failed, and so did it."""
         name, uid = driver["metadata"]["name"], driver["metadata"]["uid"]
         if uid in self._templates:
             return True
-        told = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{name}")["data"]
-        made = stateful_set(json.loads(told["spark.json"]), name, uid)
-        there = self._admin.get(f"{SETS.format(self._namespace)}/{made['metadata']['name']}")
+        config_data = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{name}")["data"]
+        made = stateful_set(json.loads(config_data["spark.json"]), name, uid)
+        existing = self._admin.get(f"{SETS.format(self._namespace)}/{made['metadata']['name']}")
         try:
-            if not there or there["metadata"]["ownerReferences"] != made["metadata"]["ownerReferences"]:
+            if not existing or existing["metadata"]["ownerReferences"] != made["metadata"]["ownerReferences"]:
                 self._admin.create(SETS.format(self._namespace), made)  # else the answer to this had not come
         except RefusedError as error:
             if error.status >= 500:
                 raise  # it is asked again, as Spark's client would
             self.end(name, 1, json.dumps({"failed": "world", "message": str(error)}))
             return False
-        self._templates[uid] = json.loads(told["executor.json"])
+        self._templates[uid] = json.loads(config_data["executor.json"])
         return True
 
     def _control(self, pods: list[Tree]) -> None:
         """What Kubernetes does: sets go with their owner, pods with their set, and those that a set lacks are made."""
         path = SETS.format(self._namespace)
         names = {pod["metadata"]["name"] for pod in pods}
-        kept = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") != "Succeeded"}
+        pod_uids = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") != "Succeeded"}
         sets = set()
-        for one in self._admin.items(path):
-            uid, owner = one["metadata"]["uid"], one["metadata"]["ownerReferences"][0]["uid"]
-            if owner not in kept:
-                self._admin.delete(f"{path}/{one['metadata']['name']}")
+        for set_tree in self._admin.items(path):
+            uid, owner = set_tree["metadata"]["uid"], set_tree["metadata"]["ownerReferences"][0]["uid"]
+            if owner not in pod_uids:
+                self._admin.delete(f"{path}/{set_tree['metadata']['name']}")
                 continue
             sets.add(uid)
-            wanted = [f"{one['metadata']['name']}-{number}" for number in range(one["spec"]["replicas"])]
-            for name in set(wanted) - names if owner in self._templates else ():
-                self._executor(one, name, self._templates[owner])
+            pod_names = [f"{set_tree['metadata']['name']}-{number}" for number in range(set_tree["spec"]["replicas"])]
+            for name in set(pod_names) - names if owner in self._templates else ():
+                self._executor(set_tree, name, self._templates[owner])
         for pod in pods:
             above: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
             if above.get("kind") == "StatefulSet" and above["uid"] not in sets:
-                gone = None if pod["spec"].get("nodeName") in self.silent else 0
+                grace = None if pod["spec"].get("nodeName") in self.silent else 0
                 name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-                self._admin.delete(f"{PODS.format(self._namespace)}/{name}", gone, uid)
+                self._admin.delete(f"{PODS.format(self._namespace)}/{name}", grace, uid)
 
     def _executor(self, of: Tree, name: str, template: Tree) -> None:
         pod = json.loads(json.dumps(template))
@@ -184,14 +184,14 @@ class Kubelet:
     def _record(self, driver: str) -> None:
         """Where tasks run, which a driver writes before it says that it has begun."""
         data = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{driver}")["data"]
-        app, told = parse_app(json.loads(data["app.json"])), read_orders(data["attempt.json"])
+        app, orders = parse_app(json.loads(data["app.json"])), read_orders(data["attempt.json"])
         maps = ApiConfigMaps(self._admin.client(), self._namespace)
-        owner = {"apiVersion": app.api_version, "kind": app.kind, "name": told.app, "uid": told.uid}
-        records = RecordStore(ConfigMapStore(maps, told.app, owner), told.app)
-        planned = plan(app, PlanningFacts(topics=told.topics, record=records.load(told.run)))
+        owner = {"apiVersion": app.api_version, "kind": app.kind, "name": orders.app, "uid": orders.uid}
+        records = RecordStore(ConfigMapStore(maps, orders.app, owner), orders.app)
+        planned = plan(app, PlanningFacts(topics=orders.topics, record=records.load(orders.run)))
         tasks = {task.name: task.inputs for task in planned.tasks}
         places = dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")
-        records.save(PlacementRecord(told.run, tasks, *places, state=KeptState().after(app.spec, planned.made_by)))
+        records.save(PlacementRecord(orders.run, tasks, *places, state=KeptState().after(app.spec, planned.made_by)))
 
     def _status(self, name: str, phase: str, state: Tree) -> None:
         container = {"name": "driver", "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}
@@ -202,18 +202,18 @@ class Kubelet:
         labels = pod["metadata"]["labels"]
         attempt, app = int(labels["holdfast.dev/attempt"]), labels["holdfast.dev/app"]
         name, path = f"{labels['holdfast.dev/app-id']}-report", CONFIG_MAPS.format(self._namespace)
-        there = self._admin.get(f"{path}/{name}")
+        config_map = self._admin.get(f"{path}/{name}")
         now = time.time_ns() // 1_000_000
-        before = json.loads(there["data"]["report.json"]) if there else {"attempt": 0, "at": 0, "tasks": 0}
-        mine, age = before["attempt"] == attempt, now - before["at"]
-        if mine and age < (20_000 if before["tasks"] else _BEGINS_AFTER):
+        before = json.loads(config_map["data"]["report.json"]) if config_map else {"attempt": 0, "at": 0, "tasks": 0}
+        same_attempt, age = before["attempt"] == attempt, now - before["at"]
+        if same_attempt and age < (20_000 if before["tasks"] else _BEGINS_AFTER):
             return
-        said = {"attempt": attempt, "at": now, "tasks": 0}
-        if mine:
+        report = {"attempt": attempt, "at": now, "tasks": 0}
+        if same_attempt:
             self._record(pod["metadata"]["name"])
-            said |= {"progressed": now, "batch": 1, "tasks": 4, "partitions": 4, "placed": 4}
-        data = {"report.json": json.dumps(said)}
-        if there:
+            report |= {"progressed": now, "batch": 1, "tasks": 4, "partitions": 4, "placed": 4}
+        data = {"report.json": json.dumps(report)}
+        if config_map:
             self._admin.patch(f"{path}/{name}", {"data": data})
         else:
             metadata = {"name": name, "labels": {"holdfast.dev/report": app}}

@@ -11,9 +11,9 @@ _HERE = Path(__file__).parent
 def _stamps() -> str:
     """Without a version of its own, an API server takes itself for one so old that it has no features."""
     _, minor, _ = KUBERNETES.split(".")
-    said = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean"}
+    version_info = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in said.items())
+    return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in version_info.items())
 
 
 def kubernetes(name: str) -> Program:

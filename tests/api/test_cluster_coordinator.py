@@ -59,10 +59,10 @@ def test_the_record_comes_back_in_the_next_attempt_and_goes_with_the_app(theatre
         first.ran(RunPlacement(GROUPING, FIRST, AFTER))
         first.ran(RunPlacement(GROUPING, SWAPPED, AFTER))
     with coordinator(theatre, 2) as second:
-        found = second.record()
-        assert found is not None
-        assert (found.task_processor, found.child_after) == ({"p-0": "pod-1", "p-1": "pod-0"}, AFTER)
-        assert found == theatre.record()
+        record = second.record()
+        assert record is not None
+        assert (record.task_processor, record.child_after) == ({"p-0": "pod-1", "p-1": "pod-0"}, AFTER)
+        assert record == theatre.record()
         second.ran(RunPlacement(GROUPING, FIRST, {}))
     (owner,) = theatre.config_map("ads.record.1.head")["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("StreamApp", "ads", "uid-of-app")
@@ -78,20 +78,20 @@ def test_values_are_written_over_the_version_that_was_read(theatre: Theatre) -> 
     assert second != first
     with pytest.raises(VersionConflictError):
         store.put("ads/x", b"two", first)
-    found = store.get("ads/x")
-    assert found is not None
-    assert (found.value, found.version) == (b"\x00second", second)
+    stored = store.get("ads/x")
+    assert stored is not None
+    assert (stored.value, stored.version) == (b"\x00second", second)
 
 
 def test_a_driver_may_forget_another_run_of_its_app_and_keeps_its_own(theatre: Theatre) -> None:
-    with coordinator(theatre) as own:
-        own.ran(RunPlacement(GROUPING, FIRST, AFTER))
-    told = replace(theatre.told, run="0", report=report_name("ads", "0"), assignment=assignment_name("ads", "0"))
-    with ClusterCoordinator(told, theatre.maps()) as old:
+    with coordinator(theatre) as driver:
+        driver.ran(RunPlacement(GROUPING, FIRST, AFTER))
+    old_orders = replace(theatre.told, run="0", report=report_name("ads", "0"), assignment=assignment_name("ads", "0"))
+    with ClusterCoordinator(old_orders, theatre.maps()) as old:
         old.ran(RunPlacement(GROUPING, FIRST, AFTER))
         old.paces({"clock": 10}, 0)
         old.listen(progress(1))
-        wait_until(lambda: bool(theatre.config_map(told.report)), 10, "the old run is reported")
+        wait_until(lambda: bool(theatre.config_map(old_orders.report)), 10, "the old run is reported")
     forgetting = GivenUpRuns(theatre.maps(), theatre.told)
     assert (forgetting.forget("0"), forgetting.forget("0")) == (3, 0)
     assert not theatre.config_map("ads.record.0.head")
@@ -121,20 +121,20 @@ def test_the_operator_is_waited_for_from_the_first_executor_on(theatre: Theatre)
         clock[0] += 59
         assert driver.placement(TASKS, UP, 2) is None
         clock[0] += 1
-        own = driver.placement(TASKS, UP, 2)
-        assert own is not None
-        assert own.assignment == FIRST.assignment
+        placement = driver.placement(TASKS, UP, 2)
+        assert placement is not None
+        assert placement.assignment == FIRST.assignment
 
 
 def test_without_an_assignment_the_driver_assigns_itself_after_a_while_and_follows_later_ones(theatre: Theatre) -> None:
     with coordinator(theatre, patience=0.0) as driver:
         driver.record()
         assert driver.placement(TASKS, [], 2) is None, "without executors there is nothing to assign to"
-        own = driver.placement(TASKS, UP, 2)
-        assert own is not None
-        assert (own.version, own.assignment) == (0, FIRST.assignment)
+        placement = driver.placement(TASKS, UP, 2)
+        assert placement is not None
+        assert (placement.version, placement.assignment) == (0, FIRST.assignment)
         theatre.hand(handed(FIRST))
-        assert driver.newer(own, TASKS, UP) == FIRST
+        assert driver.newer(placement, TASKS, UP) == FIRST
 
 
 def test_spoilt_assignments_and_an_api_server_that_is_away_keep_no_driver_from_its_batches(theatre: Theatre) -> None:
@@ -144,9 +144,9 @@ def test_spoilt_assignments_and_an_api_server_that_is_away_keep_no_driver_from_i
     (port,) = free_ports(1)
     nobody = ApiConfigMaps(client.ApiClient(client.Configuration(f"http://127.0.0.1:{port}")), "apps")
     away = ClusterCoordinator(theatre.told, nobody, 0.0)
-    own = away.placement(TASKS, UP, 2)
-    assert own is not None
-    assert away.newer(own, TASKS, UP) is None
+    placement = away.placement(TASKS, UP, 2)
+    assert placement is not None
+    assert away.newer(placement, TASKS, UP) is None
     with pytest.raises(RetrySoonError, match="did not answer"):
         away.__enter__()
 
@@ -193,9 +193,9 @@ def test_a_driver_that_was_replaced_ends_and_does_not_spoil_the_record(theatre: 
                 old.ran(RunPlacement(GROUPING, FIRST, {}))
             with pytest.raises(SupersededError):
                 old.check()
-            found = theatre.record()
-            assert found is not None
-            assert found.task_processor == {"p-0": "pod-1", "p-1": "pod-0"}
+            record = theatre.record()
+            assert record is not None
+            assert record.task_processor == {"p-0": "pod-1", "p-1": "pod-0"}
     assert theatre.reported(attempt=2)
     with pytest.raises(SupersededError), coordinator(theatre):
         pytest.fail("an attempt began after a later one")
@@ -221,9 +221,9 @@ def test_an_attempt_that_finds_the_record_changed_by_an_older_one_has_the_last_w
         old.record()
         old.ran(RunPlacement(GROUPING, FIRST, {}))
         new.ran(RunPlacement(GROUPING, SWAPPED, {}))
-        found = theatre.record()
-        assert found is not None
-        assert found.task_processor == {"p-0": "pod-1", "p-1": "pod-0"}
+        record = theatre.record()
+        assert record is not None
+        assert record.task_processor == {"p-0": "pod-1", "p-1": "pod-0"}
 
 
 def test_what_a_generator_has_made_is_known_to_the_next_attempt(theatre: Theatre) -> None:

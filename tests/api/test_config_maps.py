@@ -33,9 +33,9 @@ def test_values_are_written_over_the_version_that_was_read(store: ConfigMapStore
     assert second != first
     with pytest.raises(VersionConflictError):
         store.put("ads/x", b"two", first)
-    found = store.get("ads/x")
-    assert found is not None
-    assert (found.value, found.version) == (b"\x00second", second)
+    stored = store.get("ads/x")
+    assert stored is not None
+    assert (stored.value, stored.version) == (b"\x00second", second)
 
 
 def test_the_largest_record_is_one_object_and_comes_back(site: Site, store: ConfigMapStore) -> None:

@@ -109,9 +109,9 @@ def home(tmp_path: Path) -> Path:
 
 
 def recorded(theatre: Theatre) -> PlacementRecord:
-    found = theatre.record()
-    assert found is not None
-    return found
+    record = theatre.record()
+    assert record is not None
+    return record
 
 
 def test_tasks_move_between_batches_when_the_operator_says_so_and_nothing_is_lost_or_doubled(
@@ -123,7 +123,7 @@ def test_tasks_move_between_batches_when_the_operator_says_so_and_nothing_is_los
         theatre.hand(VersionedAssignment(1, 1, LOCATIONS, FIRST))
         driver.until(lambda: theatre.reported(assignment=1, tasks=3, partitions=5, placed=3), "assignment 1")
         assert recorded(theatre).task_processor == FIRST.processor_of()
-        driver.until(lambda: (said := theatre.report()) is not None and said.batch > 2, "some batches")
+        driver.until(lambda: (report := theatre.report()) is not None and report.batch > 2, "some batches")
         theatre.hand(VersionedAssignment(2, 1, LOCATIONS, SWAPPED))
         driver.until(lambda: theatre.reported(assignment=2, placed=0), "assignment 2")
         assert recorded(theatre).task_processor == SWAPPED.processor_of()
@@ -150,7 +150,7 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
         driver.until(lambda: theatre.reported(assignment=0, tasks=3, placed=3), "its own assignment")
         assert set(recorded(theatre).task_processor.values()) == {"pod-0"}
         assert set(recorded(theatre).task_location.values()) == {"pod-0"}
-        driver.until(lambda: (said := theatre.report()) is not None and said.batch > 2, "some batches")
+        driver.until(lambda: (report := theatre.report()) is not None and report.batch > 2, "some batches")
         die(children(driver.process.pid, "CoarseGrainedExecutorBackend")[0])
         driver.until(lambda: "3 on pod-0 at 127.0.0.1_1" in driver.said(), "the pod is back as another executor")
         feed(home, 500, ROWS)
@@ -180,8 +180,8 @@ def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Pa
 
 def test_a_driver_whose_checkpoint_is_gone_does_not_begin_anew(theatre: Theatre, home: Path) -> None:
     ReportMap(theatre.maps(), theatre.told).write(DriverReport(attempt=1, at=1, batch=7, progressed=1))
-    said = refused(replace(theatre, told=theatre.attempt(2)), home, app(home))
-    assert "has committed batches" in said
+    message = refused(replace(theatre, told=theatre.attempt(2)), home, app(home))
+    assert "has committed batches" in message
     assert not list((home / "shared").rglob("*.json"))
 
 
@@ -205,9 +205,9 @@ def refused(theatre: Theatre, home: Path, tree: dict[str, Any]) -> str:
         timeout=patience(DEADLINE),
         check=False,
     )
-    said = json.loads((home / "last-word").read_text())
-    assert (ran.returncode, said["failed"]) == (1, "user")
-    return str(said["message"])
+    last_word = json.loads((home / "last-word").read_text())
+    assert (ran.returncode, last_word["failed"]) == (1, "user")
+    return str(last_word["message"])
 
 
 def refuses(home: Path, owner: str, epoch: int) -> bool:

@@ -100,53 +100,53 @@ def admin(plane: Plane) -> Iterator[Admin]:
 
 def driver(plane: Plane, admin: Admin, pod: str | None) -> Driver:
     """A client with the token that the kubelet would mount into this pod; None: one of no pod."""
-    found = Driver(plane, token_of(admin, APPS, pod))
-    wait_until(lambda: not found.creates("anything"), 30, "the policy holds")
-    return found
+    client = Driver(plane, token_of(admin, APPS, pod))
+    wait_until(lambda: not client.creates("anything"), 30, "the policy holds")
+    return client
 
 
 @pytest.mark.parametrize("app", ["ads", "x-ads", LONG])
 def test_a_driver_writes_what_its_own_app_keeps(plane: Plane, admin: Admin, app: str) -> None:
-    own, label = driver(plane, admin, attempt_name(app, "1", 1)), {"labels": {"holdfast.dev/app": app}}
+    client, label = driver(plane, admin, attempt_name(app, "1", 1)), {"labels": {"holdfast.dev/app": app}}
     for run in ("2", "a.b"):
-        assert own.creates(report_name(app, run))
-        assert own.creates(object_name(record_key(app, run)), **label)
-        assert own.creates(object_name(paces_key(app, run)), **label)
+        assert client.creates(report_name(app, run))
+        assert client.creates(object_name(record_key(app, run)), **label)
+        assert client.creates(object_name(paces_key(app, run)), **label)
     selector = {"labels": {"spark-app-selector": app_id(app, "1")}}
-    assert own.creates("spark-exec-0123456789abcdef-conf-map", **selector)
+    assert client.creates("spark-exec-0123456789abcdef-conf-map", **selector)
     for name in (report_name(app, "1"), assignment_name(app, "1"), object_name(record_key(app, "1"))):
-        assert own.deletes(CONFIG_MAPS, name)
-    assert own.replaces(report_name(app, "1"))
-    assert not own.replaces(assignment_name(app, "1")), "the operator's assignment"
+        assert client.deletes(CONFIG_MAPS, name)
+    assert client.replaces(report_name(app, "1"))
+    assert not client.replaces(assignment_name(app, "1")), "the operator's assignment"
     for pod in (attempt_name(app, "1", 1), f"{executor_set(app, '1')}-0"):
-        assert own.labels(pod)
-        assert own.deletes(PODS, pod)
-    assert own.makes(executor_set(app, "1"), "holdfast-app")
+        assert client.labels(pod)
+        assert client.deletes(PODS, pod)
+    assert client.makes(executor_set(app, "1"), "holdfast-app")
 
 
 @pytest.mark.parametrize(("app", "other"), [("ads", "ads-2"), ("ads-2", "ads"), ("x-ads", "ads"), ("ads", "x-ads")])
 def test_and_nothing_of_another_app(plane: Plane, admin: Admin, app: str, other: str) -> None:
-    own = driver(plane, admin, attempt_name(app, "1", 1))
-    assert not own.creates(report_name(other, "2"))
-    assert not own.creates(object_name(record_key(other, "2")), labels={"holdfast.dev/app": other})
-    assert not own.creates(attempt_name(app, "1", 2)), "the operator's orders"
-    assert not own.creates(assignment_name(app, "2")), "the operator's assignment"
-    assert not own.creates("spark-exec-0123456789abcdef-conf-map", labels={"spark-app-selector": app_id(other, "1")})
-    kept = (report_name(other, "1"), assignment_name(other, "1"), object_name(record_key(other, "1")))
-    for name in (*kept, "of-somebody"):
-        assert not own.deletes(CONFIG_MAPS, name)
-        assert not own.replaces(name)
+    client = driver(plane, admin, attempt_name(app, "1", 1))
+    assert not client.creates(report_name(other, "2"))
+    assert not client.creates(object_name(record_key(other, "2")), labels={"holdfast.dev/app": other})
+    assert not client.creates(attempt_name(app, "1", 2)), "the operator's orders"
+    assert not client.creates(assignment_name(app, "2")), "the operator's assignment"
+    assert not client.creates("spark-exec-0123456789abcdef-conf-map", labels={"spark-app-selector": app_id(other, "1")})
+    names = (report_name(other, "1"), assignment_name(other, "1"), object_name(record_key(other, "1")))
+    for name in (*names, "of-somebody"):
+        assert not client.deletes(CONFIG_MAPS, name)
+        assert not client.replaces(name)
     for pod in (attempt_name(other, "1", 1), f"{executor_set(other, '1')}-0"):
-        assert not own.labels(pod)
-        assert not own.deletes(PODS, pod)
+        assert not client.labels(pod)
+        assert not client.deletes(PODS, pod)
 
 
 def test_no_pod_that_a_driver_can_make_is_another_driver(plane: Plane, admin: Admin) -> None:
-    own = driver(plane, admin, attempt_name("ads", "1", 1))
+    client = driver(plane, admin, attempt_name("ads", "1", 1))
     for name in (executor_set("ads-2", "1"), app_id("ads-2", "1"), app_id("ads", "1"), "another"):
-        assert not own.makes(name, "holdfast-app")
+        assert not client.makes(name, "holdfast-app")
     for account in ("default", "with-more-rights"):
-        assert not own.makes(executor_set("ads", "1"), account)
+        assert not client.makes(executor_set("ads", "1"), account)
 
 
 def test_a_token_of_an_executor_or_of_no_pod_writes_nothing(plane: Plane, admin: Admin) -> None:

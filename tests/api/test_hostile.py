@@ -107,9 +107,9 @@ def test_an_object_that_can_not_be_read_is_one_invalid_app_and_the_others_go_on(
 
 
 def _judged(site: Site) -> bool:
-    said = _states(site)
+    states = _states(site)
     unread = ("deep-template", "deep-lists", "wide-template")
-    return all(said[one][0] for one in ATTACKS) and all(said[one] == ("False", "InvalidSpec") for one in unread)
+    return all(states[one][0] for one in ATTACKS) and all(states[one] == ("False", "InvalidSpec") for one in unread)
 
 
 def test_who_managed_which_field_can_be_as_deep_as_a_tenant_likes(site: Site) -> None:
@@ -155,24 +155,24 @@ def test_who_managed_which_field_can_be_as_deep_as_a_tenant_likes(site: Site) ->
 def test_nobody_notices_hostile_apps_by_the_hundred(site: Site) -> None:
     path = APPS.format(site.namespace)
     good = [f"good-{number}" for number in range(HOSTILE // 10)]
-    taken = 0
+    accepted = 0
     with site.operator() as operator:
         for number, hostile in enumerate(hostile_apps(HOSTILE, seed=1)):
             try:
                 site.admin.send("POST", path, json.dumps(hostile))
-                taken += 1
+                accepted += 1
             except RefusedError as error:
                 # Invalid, or more than the API server hands on ("too large", "larger than max") or judges in its time.
                 assert error.status in (400, 413, 422, 504) or "large" in str(error), error
             if number % 10 == 0:
                 site.apply(good[number // 10], suspend=True)
         for name in good:
-            seen = functools.partial(site.condition, "Ready", name)
-            wait_until(lambda seen=seen: seen() == ("False", "Suspended"), 60, f"{name} is seen")  # type: ignore[misc]
+            condition = functools.partial(site.condition, "Ready", name)
+            wait_until(lambda condition=condition: condition() == ("False", "Suspended"), 60, f"{name} is seen")  # type: ignore[misc]
         _serves(site, operator, suspend=False)
         # Of a few the API server itself takes no status in its time, as it judges the whole spec again.
-        wait_until(lambda: sum(bool(ready) for ready, _ in _states(site).values()) > 0.9 * taken, 300, "verdicts")
+        wait_until(lambda: sum(bool(ready) for ready, _ in _states(site).values()) > 0.9 * accepted, 300, "verdicts")
         assert operator.poll() is None
         site.admin.send("DELETE", path, "{}")
         wait_until(lambda: not _states(site), 120, "they can be deleted")
-    assert taken > HOSTILE // 3
+    assert accepted > HOSTILE // 3

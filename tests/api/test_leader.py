@@ -57,8 +57,8 @@ def test_a_leader_whose_lease_was_taken_ends_in_time_though_it_is_busy_and_that_
     with site.operator(lease=lease, who="second"):
         site.until("Ready", "False", "Suspended")
         events = site.admin.items(f"/apis/events.k8s.io/v1/namespaces/{site.namespace}/events")
-        (told,) = [one["note"] for one in events if one["reason"] == "LeaseTaken" and "second" in one["note"]]
-        assert told.startswith("second acts; thief held the lease before, and did not renew it for ")
+        (note,) = [one["note"] for one in events if one["reason"] == "LeaseTaken" and "second" in one["note"]]
+        assert note.startswith("second acts; thief held the lease before, and did not renew it for ")
 
 
 def test_a_leader_that_is_cut_off_for_a_while_writes_nothing_then_and_goes_on_after_that(site: Site) -> None:

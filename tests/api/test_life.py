@@ -46,12 +46,12 @@ def test_executors_that_are_up_are_given_their_tasks(site: Site) -> None:
 
 def assignment(site: Site) -> dict[str, Any]:
     """What was handed over last."""
-    found = [
+    assignments = [
         one["data"]["assignment.json"]
         for one in site.admin.items(CONFIG_MAPS.format(site.namespace))
         if ASSIGNMENT_LABEL in (one["metadata"].get("labels") or {})
     ]
-    return dict(json.loads(found[0])) if found else {}
+    return dict(json.loads(assignments[0])) if assignments else {}
 
 
 def test_a_rejected_plan_never_makes_a_pod_and_its_repair_runs(site: Site) -> None:

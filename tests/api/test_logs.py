@@ -131,10 +131,10 @@ def test_pods_that_are_gone_are_said_with_what_is_there_and_how_the_app_is(
         assert logs("--attempt", "2").out == "here\n"
         site.apply(suspend=True)
         site.until("Ready", "False", "Suspended")
-    gone = logs()
-    assert (gone.code, gone.out) == (1, "")
-    assert "it has no pods; ads is not ready, Suspended: " in gone.err
-    assert f"(holdfast status ads -n {site.namespace})" in gone.err
+    ran = logs()
+    assert (ran.code, ran.out) == (1, "")
+    assert "it has no pods; ads is not ready, Suspended: " in ran.err
+    assert f"(holdfast status ads -n {site.namespace})" in ran.err
     unknown = logs(app="adz")
     assert unknown.code == 1
     assert "did you mean ads?" in unknown.err

@@ -59,7 +59,7 @@ class Place:
         **spec: Any,
     ) -> AppFinding | None:
         """What becomes of it."""
-        seen = app_object(self.app())
+        app = app_object(self.app())
         parsed = read_spec({**self.app(), "spec": tree(**spec)["spec"]}).app
         assert parsed is not None
 
@@ -71,7 +71,7 @@ class Place:
             configuration.client_session_kwargs = {"trust_env": False}
             async with client.ApiClient(configuration) as api:
                 hands = ActionRunner(reached(api), WatchCache(nodes=Nodes(0)), Installation("image"), network)
-                return await hands.act(StartDriver(parsed, attempt), seen)
+                return await hands.act(StartDriver(parsed, attempt), app)
 
         return asyncio.run(act())
 
@@ -114,8 +114,8 @@ def test_an_app_that_runs_has_them_and_they_are_its_own(site: Site) -> None:
     made = site.admin.items(POLICIES.format(site.namespace))
     uid = site.app()["metadata"]["uid"]
     assert [one["metadata"]["name"] for one in made] == [policy_name("ads", uid), api_policy_name("ads", uid)]
-    for one in made:
-        (owner,) = one["metadata"]["ownerReferences"]
+    for policy in made:
+        (owner,) = policy["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("StreamApp", uid)
 
 
@@ -156,30 +156,30 @@ def test_what_an_app_of_this_name_left_behind_does_not_stand_in_the_way(site: Si
 
 def test_somebody_elses_policy_of_this_name_is_left_alone_and_no_pod_is_made(place: Place) -> None:
     spec = {"podSelector": {}, "policyTypes": ["Ingress"]}
-    theirs = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": spec}
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": spec}
     name = f"{place.name}.api"
-    theirs["metadata"] = {"name": name}
-    place.admin.create(POLICIES.format(place.namespace), theirs)
-    found = place.start()
-    assert found is not None
-    assert found.reason is Reason.CREATE_REFUSED
-    assert name in found.message
+    policy["metadata"] = {"name": name}
+    place.admin.create(POLICIES.format(place.namespace), policy)
+    refusal = place.start()
+    assert refusal is not None
+    assert refusal.reason is Reason.CREATE_REFUSED
+    assert name in refusal.message
     assert place.policies()[name]["spec"] == spec
     assert place.things("pods") == []
 
 
 def test_without_the_right_to_make_them_no_pod_is_made_and_the_app_says_why(place: Place) -> None:
-    found = place.start(user="nobody")
-    assert found is not None
-    assert found.reason is Reason.CREATE_REFUSED
-    assert "networkpolicies" in found.message
+    refusal = place.start(user="nobody")
+    assert refusal is not None
+    assert refusal.reason is Reason.CREATE_REFUSED
+    assert "networkpolicies" in refusal.message
 
 
 def test_rules_that_the_api_server_does_not_take_are_said(place: Place) -> None:
-    found = place.start(network=AppNetwork(egress=({"ports": [{"port": 70000}]},)))
-    assert found is not None
-    assert found.reason is Reason.CREATE_REFUSED
-    assert "70000" in found.message
+    refusal = place.start(network=AppNetwork(egress=({"ports": [{"port": 70000}]},)))
+    assert refusal is not None
+    assert refusal.reason is Reason.CREATE_REFUSED
+    assert "70000" in refusal.message
 
 
 def test_none_are_made_where_they_are_switched_off(place: Place) -> None:

@@ -67,19 +67,19 @@ def tenant(site: Site) -> Iterator[Tenant]:
         f"watchNamespaces={{{site.namespace}}}", namespace=site.namespace, only="templates/admission.yaml"
     )
     paths = [f"{_ADMISSION}/{_PLURALS[one['kind']]}" for one in policy]
-    for path, one in zip(paths, policy, strict=True):
-        site.admin.create(path, one)
-    found = Tenant(site, Admin(site.plane, USER))
-    found.may("holdfast.dev", "streamapps", *_EVERY_VERB)
-    wait_until(lambda: "create pods" in found.creates("?dryRun=All"), 30, "the policy holds")
-    yield found
-    for path, one in zip(paths, policy, strict=True):
-        site.admin.delete(f"{path}/{one['metadata']['name']}")
+    for path, policy_tree in zip(paths, policy, strict=True):
+        site.admin.create(path, policy_tree)
+    new_tenant = Tenant(site, Admin(site.plane, USER))
+    new_tenant.may("holdfast.dev", "streamapps", *_EVERY_VERB)
+    wait_until(lambda: "create pods" in new_tenant.creates("?dryRun=All"), 30, "the policy holds")
+    yield new_tenant
+    for path, policy_tree in zip(paths, policy, strict=True):
+        site.admin.delete(f"{path}/{policy_tree['metadata']['name']}")
 
 
 def test_who_may_not_create_pods_may_not_say_what_an_app_runs(tenant: Tenant) -> None:
-    said = tenant.creates()
-    assert f"needs the right to create pods in namespace {tenant.site.namespace}" in said
+    message = tenant.creates()
+    assert f"needs the right to create pods in namespace {tenant.site.namespace}" in message
     tenant.site.apply()
     assert "create pods" in tenant.patches(restart={"policy": "Never"})
     assert "create pods" in tenant.patches(runtime={"image": "another"})

@@ -144,8 +144,8 @@ def changed(*changes: Change) -> Tree:
         },
     }
     pod = copy.deepcopy(pod)
-    for one in changes:
-        one.of(pod)
+    for change in changes:
+        change.of(pod)
     return pod
 
 
@@ -170,11 +170,11 @@ def admitted(admin: Admin, namespace: str, pod: Tree) -> bool | None:
 @pytest.fixture(scope="session")
 def namespaces(plane: Plane) -> dict[PodProfile, str]:
     """One under each profile."""
-    found = {profile: f"pods-{profile}" for profile in CHECKED}
-    for profile, name in found.items():
+    names = {profile: f"pods-{profile}" for profile in CHECKED}
+    for profile, name in names.items():
         labels = {"pod-security.kubernetes.io/enforce": profile.value}
         Admin(plane).create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": name, "labels": labels}})
-    return found
+    return names
 
 
 @pytest.mark.parametrize("profile", CHECKED)

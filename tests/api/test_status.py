@@ -145,9 +145,9 @@ def test_an_app_that_can_not_be_parsed_hides_no_other(site: Site, status: Status
         site.apply()
         site.until("Ready", "True", "Running")
         ran = status()
-    said = {line.split()[0]: line for line in ran.out.splitlines() if line}
-    assert "Running" in said["ads"]
-    assert "InvalidSpec" in said["hostile"]
+    line_of = {line.split()[0]: line for line in ran.out.splitlines() if line}
+    assert "Running" in line_of["ads"]
+    assert "InvalidSpec" in line_of["hostile"]
     assert "can't be read: it is nested deeper than 64 levels" in status("hostile").out
 
 
@@ -179,8 +179,8 @@ def test_who_may_see_apps_only_is_told_what_is_missing(site: Site, status: Statu
 def test_texts_of_others_cannot_move_the_cursor(site: Site, status: Status) -> None:
     site.apply()
     path = f"{APPS.format(site.namespace)}/ads"
-    said = {"type": "Ready", "status": "False", "reason": "NoProgress", "lastTransitionTime": "2026-11-20T12:00:00Z"}
-    conditions = [{**said, "message": "wait\x1b[2J\r\nReady True \u202e", "observedGeneration": 1}]
+    ready = {"type": "Ready", "status": "False", "reason": "NoProgress", "lastTransitionTime": "2026-11-20T12:00:00Z"}
+    conditions = [{**ready, "message": "wait\x1b[2J\r\nReady True \u202e", "observedGeneration": 1}]
     site.admin.patch(f"{path}/status", {"status": {"observedGeneration": 1, "runId": "1", "conditions": conditions}})
     report = {"attempt": 1, "at": 1, "heldBack": "clicks\x1b[31m"}
     metadata = {"name": f"{app_id('ads', '1')}-report", "labels": {"holdfast.dev/report": "ads"}}

@@ -34,5 +34,5 @@ def test_an_app_waits_for_a_default_storage_class_and_its_attempt_is_told_which_
         assert site.alive() == []
         default(site, "true")
         wait_until(lambda: len(site.alive()) == 1, 60, "the driver is made")
-        told = site.admin.get(f"{CONFIG_MAPS.format(site.namespace)}/{site.alive()[0]}")["data"]["spark.json"]
-    assert json.loads(told)[OPTION] == "standard"
+        spark_json = site.admin.get(f"{CONFIG_MAPS.format(site.namespace)}/{site.alive()[0]}")["data"]["spark.json"]
+    assert json.loads(spark_json)[OPTION] == "standard"
