@@ -59,9 +59,9 @@ def batches(number: int) -> list[Progress]:
 
 def seen_after(number: int, *, draining: bool = False) -> RunTotals:
     """One batch a second, the run started at second 0 and the batches ended at 1, 2, ..."""
-    seen = RunTotals()
-    seen.note(STARTED, 0.0)
+    totals = RunTotals()
+    totals.note(STARTED, 0.0)
     for i, progress in enumerate(batches(number), start=1):
-        seen.note(progress, float(i))
-    seen.draining = draining
-    return seen
+        totals.note(progress, float(i))
+    totals.draining = draining
+    return totals

@@ -70,8 +70,11 @@ def test_a_data_directory_that_is_a_file_is_said_in_a_line(holdfast: Holdfast) -
     ],
 )
 def test_what_a_disk_refuses_names_the_directory_and_the_cure(number: int, cure: str) -> None:
-    said = rf"the data directory here \(here/x\) can't be used: .*; {cure}"
-    with pytest.raises(WorldChangeError, match=said, check=has_code("DataUnusableError")), disk_refusals(Path("here")):
+    message = rf"the data directory here \(here/x\) can't be used: .*; {cure}"
+    with (
+        pytest.raises(WorldChangeError, match=message, check=has_code("DataUnusableError")),
+        disk_refusals(Path("here")),
+    ):
         raise OSError(number, os.strerror(number), "here/x")
 
 

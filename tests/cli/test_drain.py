@@ -27,8 +27,8 @@ ASKED = event(9_000, "Suspended", "spec.suspend is true")
 ENDED = event(5_000, "Draining", "the attempt was drained")
 
 
-def ads(said: dict[str, tuple[str, str, str]] | None = None, *, suspend: bool, generation: int = 3) -> Tree:
-    return app(said=said, generation=generation) | {"spec": {"suspend": suspend}}
+def ads(verdicts: dict[str, tuple[str, str, str]] | None = None, *, suspend: bool, generation: int = 3) -> Tree:
+    return app(verdicts=verdicts, generation=generation) | {"spec": {"suspend": suspend}}
 
 
 class Story:
@@ -114,7 +114,7 @@ def test_an_end_that_nobody_told_of_is_not_waited_for_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "look", "said"),
+    ("verb", "look", "message"),
     [
         ("drain", ads(suspend=False), "somebody set spec.suspend to false meanwhile"),
         ("resume", ads(suspend=True), "somebody set spec.suspend to true meanwhile"),
@@ -127,13 +127,13 @@ def test_an_end_that_nobody_told_of_is_not_waited_for_long() -> None:
     ],
 )
 def test_what_cannot_come_is_not_waited_for(
-    verb: str, look: Tree, said: str, capsys: pytest.CaptureFixture[str]
+    verb: str, look: Tree, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = ads(suspend=False) if verb == "drain" else ads(RESTS, suspend=True)
     story = Story(Trees(before), Trees(look))
     assert story.run(verb) == 1
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert err.endswith("; see holdfast status ads -n apps --context 'my test'\n")
 
 
@@ -162,10 +162,10 @@ def test_who_does_not_wait_is_told_how_to_look(capsys: pytest.CaptureFixture[str
 def test_a_timeout_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(Trees(ads(suspend=False)), Trees(ads(DRAINING, suspend=True)))
     assert story.run("drain", timeout=0) == 1
-    said = (
+    message = (
         "ads: is being drained, not done within the --timeout: Draining: the attempt ends: spec.suspend is true; see "
     )
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_ctrl_c_says_what_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,18 +198,18 @@ def test_programs_get_a_line_for_each_change(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("drain",), "required: APP"),
         (("resume", "ads", "--timeout", "0s"), "0s is no duration"),
         (("drain", "ads", "-n", "a/../b", "--kubeconfig", "kubeconfig"), "a/../b is no namespace"),
     ],
 )
-def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, ...], message: str) -> None:
     Path("kubeconfig").write_text("{current-context: a, contexts: [{name: a, context: {}}]}")
     ran = holdfast(*arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_without_the_kubernetes_package_they_say_what_to_install(

@@ -86,9 +86,9 @@ def mutated(tree: Any, pick: random.Random, other: Any) -> Any:
 
 @settings(max_examples=RUNS)
 @given(specs(), st.randoms(use_true_random=False), st.lists(TREES, min_size=1, max_size=3))
-def test_no_tree_raises_anything_but_our_errors(spec: dict[str, Any], pick: random.Random, others: list[Any]) -> None:
+def test_no_tree_raises_anything_but_our_errors(spec: dict[str, Any], pick: random.Random, trees: list[Any]) -> None:
     tree: Any = app_tree(spec)
-    for other in others:
+    for other in trees:
         tree = mutated(tree, pick, other)
     loads_and_plans(json.dumps(tree))
 

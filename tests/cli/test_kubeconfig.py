@@ -35,12 +35,12 @@ def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path) -
     first = config(tmp_path / "first", "", near="one", both="of-first")
     second = config(tmp_path / "second", "both", both="of-second")
     third = config(tmp_path / "third", "far", far="three")
-    empty, gone = tmp_path / "empty", tmp_path / "gone"
+    empty, missing = tmp_path / "empty", tmp_path / "gone"
     empty.write_text("")
-    given = environment(gone, empty, first, second, third)
-    assert find_target(None, None, given) == ClusterTarget((first, second, third), "both", "of-first")
-    assert find_target(None, "far", given).namespace == "three"
-    assert find_target(str(third), None, given) == ClusterTarget((third,), "far", "three")
+    variables = environment(missing, empty, first, second, third)
+    assert find_target(None, None, variables) == ClusterTarget((first, second, third), "both", "of-first")
+    assert find_target(None, "far", variables).namespace == "three"
+    assert find_target(str(third), None, variables) == ClusterTarget((third,), "far", "three")
 
 
 def test_a_context_without_a_namespace_means_default(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_in_a_pod_without_a_kubeconfig_its_own_cluster_is_meant(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "context", "code", "said"),
+    ("text", "context", "code", "message"),
     [
         (None, None, "NoClusterError", "there is no kubeconfig at"),
         ("{}", None, "NoClusterError", "there is no kubeconfig at"),
@@ -67,17 +67,17 @@ def test_in_a_pod_without_a_kubeconfig_its_own_cluster_is_meant(tmp_path: Path) 
     ],
 )
 def test_what_names_no_cluster_says_what_to_do(
-    tmp_path: Path, text: str | None, context: str | None, code: str, said: str
+    tmp_path: Path, text: str | None, context: str | None, code: str, message: str
 ) -> None:
     path = tmp_path / "config"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UserActionError, match=said.replace("(", r"\(").replace(")", r"\)"), check=has_code(code)):
+    with pytest.raises(UserActionError, match=message.replace("(", r"\(").replace(")", r"\)"), check=has_code(code)):
         find_target(None, context, environment(path))
 
 
 @pytest.mark.parametrize(
-    ("tree", "said"),
+    ("tree", "message"),
     [
         ({"server": f"http://127.0.0.1:{free_ports(1)[0]}"}, "context a does not answer at http://127.0.0.1:"),
         ({"user": {}}, "context a gives no credentials"),
@@ -88,9 +88,9 @@ def test_what_names_no_cluster_says_what_to_do(
     ],
 )
 def test_a_cluster_that_cannot_be_asked_is_an_error_of_one_line(
-    holdfast: Holdfast, tmp_path: Path, tree: dict[str, Any], said: str
+    holdfast: Holdfast, tmp_path: Path, tree: dict[str, Any], message: str
 ) -> None:
     path = config(tmp_path / "config", "a", a="apps", **tree)
     ran = holdfast("status", "ads", "--kubeconfig", str(path))
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err.splitlines()[-1]
+    assert message in ran.err.splitlines()[-1]

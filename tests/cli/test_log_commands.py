@@ -276,9 +276,9 @@ def test_a_tail_until_the_end_ends_though_records_keep_coming(
     holdfast("feed", "kinds.yaml", "marked", fed("in", '{"a": "x"}\n'))
     fetched = EmbeddedLog.fetch
 
-    def fed_meanwhile(log: EmbeddedLog, wanted: OffsetRange) -> pa.RecordBatch:
+    def fed_meanwhile(log: EmbeddedLog, offset_range: OffsetRange) -> pa.RecordBatch:
         log.append(StreamPartition("marked", 0), written_batch([None], [b"{}"], 0))
-        return fetched(log, wanted)
+        return fetched(log, offset_range)
 
     monkeypatch.setattr(EmbeddedLog, "fetch", fed_meanwhile)
     assert [record["offset"] for record in tailed(holdfast, "kinds.yaml", "marked", "--until-end")] == [0]
@@ -296,6 +296,6 @@ def test_many_lines_are_fed_in_batches(holdfast: Holdfast) -> None:
     ran = holdfast("feed", "app.yaml", "campaigns", fed("in", lines(rows)))
     assert ran.out == "25000 records written to campaigns (4 partitions)\n"
     assert time.monotonic() - started < DEADLINE
-    found = tailed(holdfast, "app.yaml", "campaigns", "--max", "25000")
-    assert {record["key"] for record in found} == {row["campaign"] for row in rows}
+    records = tailed(holdfast, "app.yaml", "campaigns", "--max", "25000")
+    assert {record["key"] for record in records} == {row["campaign"] for row in rows}
     assert [path.name for path in Path(".holdfast").iterdir()] == ["ad-clicks"]

@@ -55,8 +55,8 @@ def pod(role: str, attempt: int, number: int = 0, run: str = "1", phase: str = "
     }
 
 
-def labels(found: tuple[PodLog, ...]) -> list[tuple[int, str]]:
-    return [(one.attempt, one.label) for one in found]
+def labels(pod_logs: tuple[PodLog, ...]) -> list[tuple[int, str]]:
+    return [(one.attempt, one.label) for one in pod_logs]
 
 
 PODS = [
@@ -70,7 +70,7 @@ PODS = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("selection", "expected"),
     [
         (LogSelection(), [(2, "driver")]),
         (LogSelection(attempt=1), [(1, "driver")]),
@@ -83,8 +83,8 @@ PODS = [
         (LogSelection(driver=False, executors=frozenset({7})), []),
     ],
 )
-def test_the_pods_meant(asked: LogSelection, found: list[tuple[int, str]]) -> None:
-    assert labels(selected_logs(attempts_in(PODS), asked)) == found
+def test_the_pods_meant(selection: LogSelection, expected: list[tuple[int, str]]) -> None:
+    assert labels(selected_logs(attempts_in(PODS), selection)) == expected
 
 
 def test_a_new_run_counts_attempts_anew_and_is_the_newest() -> None:
@@ -94,8 +94,8 @@ def test_a_new_run_counts_attempts_anew_and_is_the_newest() -> None:
 
 
 def test_what_is_not_there_is_said_with_what_is_and_how_the_app_is() -> None:
-    said = {"Ready": ("False", "NoProgress", "10 records wait")}
-    text = no_pods_message(seen(*PODS, said=said), LogSelection(attempt=7), "holdfast status ads -n apps")
+    verdicts = {"Ready": ("False", "NoProgress", "10 records wait")}
+    text = no_pods_message(seen(*PODS, verdicts=verdicts), LogSelection(attempt=7), "holdfast status ads -n apps")
     assert text == (
         "there is no pod of the driver of attempt 7 of ads in namespace apps: pods are there of attempt 1 (driver), "
         "attempt 2 (driver, 2 executors); ads is not ready, NoProgress: 10 records wait (holdfast status ads -n apps); "
@@ -168,8 +168,8 @@ def seen(*pods: Tree, **status: Any) -> AppPods:
 Capture = pytest.CaptureFixture[str]
 
 
-def shown(look: AppPods, asked: LogSelection, cluster: Cluster) -> int:
-    return show_once(look, cluster, asked, {}, "hint")
+def shown(look: AppPods, selection: LogSelection, cluster: Cluster) -> int:
+    return show_once(look, cluster, selection, {}, "hint")
 
 
 def test_lines_of_several_say_whose_they_are(capsys: Capture) -> None:
@@ -183,8 +183,8 @@ def test_lines_of_several_say_whose_they_are(capsys: Capture) -> None:
 
 
 def test_the_log_of_an_older_attempt_is_not_taken_for_the_newest(capsys: Capture) -> None:
-    said = {"Ready": ("False", "Unschedulable", "no node is free")}
-    assert shown(seen(pod("driver", 1), said=said), LogSelection(), Cluster(a1_driver=[Log(b"x")])) == 0
+    verdicts = {"Ready": ("False", "Unschedulable", "no node is free")}
+    assert shown(seen(pod("driver", 1), verdicts=verdicts), LogSelection(), Cluster(a1_driver=[Log(b"x")])) == 0
     expected = "holdfast: attempt 2 has no pod (Unschedulable: no node is free); this is attempt 1\n"
     assert capsys.readouterr() == ("x\n", expected)
 
@@ -204,7 +204,7 @@ def test_no_pod_at_all_is_an_error() -> None:
 Looks = list[AppPods | Exception | Callable[[], AppPods]]
 
 
-def follow(looks: Looks, asked: LogSelection, cluster: Cluster) -> None:
+def follow(looks: Looks, selection: LogSelection, cluster: Cluster) -> None:
     """Follow with these looks; the last one lasts."""
 
     def look() -> AppPods:
@@ -213,7 +213,7 @@ def follow(looks: Looks, asked: LogSelection, cluster: Cluster) -> None:
             raise now
         return now() if callable(now) else now
 
-    with closing(LogFollower(cluster, asked, {"tailLines": "9"})) as follower:
+    with closing(LogFollower(cluster, selection, {"tailLines": "9"})) as follower:
         follower.follow(look, 0.05, "hint")
 
 
@@ -230,7 +230,7 @@ def test_a_follower_goes_on_where_a_log_broke_off(capsys: Capture) -> None:
         if len(cluster.asked) < 2:
             return seen(pod("driver", 1))
         again.cut()
-        return seen(pod("driver", 1, phase="Succeeded"), said=COMPLETED)
+        return seen(pod("driver", 1, phase="Succeeded"), verdicts=COMPLETED)
 
     follow([seen(pod("driver", 1)), RetrySoonError("away"), over], LogSelection(), cluster)
     (_, first), (_, second), *_ = cluster.asked
@@ -246,33 +246,33 @@ def test_a_follower_goes_on_where_a_log_broke_off(capsys: Capture) -> None:
 
 def test_a_follower_waits_for_the_next_attempt_and_says_so(capsys: Capture) -> None:
     failed = pod("driver", 1, phase="Failed")
-    waits = seen(failed, said={"Ready": ("False", "WaitingToRestart", "the next attempt starts in 5 s")})
+    waits = seen(failed, verdicts={"Ready": ("False", "WaitingToRestart", "the next attempt starts in 5 s")})
     second = pod("driver", 2, phase="Succeeded")
     cluster = Cluster(a1_driver=[Log(b"one")], a2_driver=[Log(b"two")])
     looks: Looks = [seen(pod("driver", 1)), seen(failed), waits, waits, waits, seen(failed, second)]
     follow([*looks, AppUnknownError("gone")], LogSelection(), cluster)
     out, err = capsys.readouterr()
-    said = err.splitlines()
+    lines = err.splitlines()
     assert out == "one\ntwo\n"
-    assert said.count("holdfast: waiting for the driver of ads: the next attempt starts in 5 s") == 1
+    assert lines.count("holdfast: waiting for the driver of ads: the next attempt starts in 5 s") == 1
     name = attempt_name("ads", "1", 2)
-    assert f"holdfast: the driver of attempt 1 is over; attempt 2 goes on in {name}" in said
-    assert said[-1] == "holdfast: ads is deleted"
+    assert f"holdfast: the driver of attempt 1 is over; attempt 2 goes on in {name}" in lines
+    assert lines[-1] == "holdfast: ads is deleted"
     assert "tailLines" not in cluster.asked[-1][1], "a later attempt is read from its beginning"
 
 
 def test_an_attempt_between_two_looks_is_not_left_out(capsys: Capture) -> None:
     ended = [pod("driver", attempt, phase="Failed") for attempt in (1, 2)]
     logs = {f"a{attempt}_driver": [Log(b"%d" % attempt)] for attempt in (1, 2, 3)}
-    last = seen(*ended, pod("driver", 3, phase="Succeeded"), said=COMPLETED)
+    last = seen(*ended, pod("driver", 3, phase="Succeeded"), verdicts=COMPLETED)
     follow([seen(pod("driver", 1)), last], LogSelection(), Cluster(**logs))
     assert capsys.readouterr().out == "1\n2\n3\n"
 
 
 def test_a_log_that_ends_although_its_pod_runs_is_read_on(capsys: Capture) -> None:
-    one, two = Log(AT % 1 + b"one"), Log(AT % 1 + b"one", AT % 2 + b"two")
-    over = seen(pod("driver", 1, phase="Succeeded"), said=COMPLETED)
-    follow([*[seen(pod("driver", 1))] * 9, over], LogSelection(), Cluster(a1_driver=[one, two]))
+    cut_log, whole_log = Log(AT % 1 + b"one"), Log(AT % 1 + b"one", AT % 2 + b"two")
+    over = seen(pod("driver", 1, phase="Succeeded"), verdicts=COMPLETED)
+    follow([*[seen(pod("driver", 1))] * 9, over], LogSelection(), Cluster(a1_driver=[cut_log, whole_log]))
     assert capsys.readouterr().out == "one\ntwo\n"
 
 
@@ -281,7 +281,7 @@ def test_what_was_written_last_is_read_of_a_pod_that_ended_while_its_log_broke_o
     logs = [Log(AT % 1 + b"one", error=away), Log(error=away), Log(AT % 1 + b"one", AT % 2 + b"two")]
     cluster = Cluster(a1_driver=logs, a2_driver=[Log(b"three")])
     pods = pod("driver", 1, phase="Failed"), pod("driver", 2, phase="Succeeded")
-    follow([seen(pod("driver", 1)), seen(*pods, said=COMPLETED)], LogSelection(), cluster)
+    follow([seen(pod("driver", 1)), seen(*pods, verdicts=COMPLETED)], LogSelection(), cluster)
     out, err = capsys.readouterr()
     assert out == "one\ntwo\nthree\n"
     assert err.count("the kubelet is away") == 1, "it is said once"
@@ -290,8 +290,8 @@ def test_what_was_written_last_is_read_of_a_pod_that_ended_while_its_log_broke_o
 def test_a_log_that_can_not_be_read_any_more_is_left_for_the_next_attempts(capsys: Capture) -> None:
     away = [Log(error=RetrySoonError("the kubelet is away")) for _ in range(99)]
     cluster = Cluster(a1_driver=away, a2_driver=[Log(b"two")])
-    both = seen(pod("driver", 1), pod("driver", 2, phase="Succeeded"), said=COMPLETED)
-    follow([seen(pod("driver", 1)), both], LogSelection(), cluster)
+    two_attempts = seen(pod("driver", 1), pod("driver", 2, phase="Succeeded"), verdicts=COMPLETED)
+    follow([seen(pod("driver", 1)), two_attempts], LogSelection(), cluster)
     assert capsys.readouterr().out == "two\n"
     assert 2 < [name for name, _ in cluster.asked].count("a1_driver") < 9
 
@@ -299,11 +299,11 @@ def test_a_log_that_can_not_be_read_any_more_is_left_for_the_next_attempts(capsy
 def test_a_log_that_does_not_end_with_its_lost_node_is_left_for_the_next_attempts(capsys: Capture) -> None:
     silent, second = Log(b"one", over=False), Log(b"two")
     cluster = Cluster(a1_driver=[silent], a2_driver=[second])
-    both = seen(pod("driver", 1), pod("driver", 2))
+    two_attempts = seen(pod("driver", 1), pod("driver", 2))
 
     def over() -> AppPods:
         done = "a2_driver" in dict(cluster.asked)
-        return seen(pod("driver", 2, phase="Succeeded"), said=COMPLETED) if done else both
+        return seen(pod("driver", 2, phase="Succeeded"), verdicts=COMPLETED) if done else two_attempts
 
     follow([seen(pod("driver", 1)), over], LogSelection(), cluster)
     assert capsys.readouterr().out == "one\ntwo\n"
@@ -320,7 +320,7 @@ def test_following_an_attempt_ends_with_it(capsys: Capture) -> None:
 
 @pytest.mark.parametrize("error", [UserActionError("you may not get pods/log"), WorldChangeError("no such container")])
 def test_only_what_the_user_has_to_change_ends_it(error: HoldfastError, capsys: Capture) -> None:
-    over = seen(pod("driver", 1, phase="Succeeded"), said=COMPLETED)
+    over = seen(pod("driver", 1, phase="Succeeded"), verdicts=COMPLETED)
     looks: Looks = [seen(pod("driver", 1)), seen(pod("driver", 1)), over]
     cluster = Cluster(a1_driver=[Log(error=error), Log(b"one")])
     if isinstance(error, UserActionError):
@@ -369,7 +369,7 @@ def test_on_a_terminal_a_log_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("-f", "--previous"), "leave out -f, or --previous"),
         (("--all", "--previous"), "leave out --all"),
@@ -381,7 +381,7 @@ def test_on_a_terminal_a_log_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPa
         (("--kubeconfig", "none"), "there is no kubeconfig at none"),
     ],
 )
-def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, ...], message: str) -> None:
     ran = holdfast("logs", "ads", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err

@@ -70,8 +70,8 @@ def standing(*streams: StreamPositions, pending: Offsets | None = None) -> AppPo
     return AppPositions("shop", "1", OffsetLogState(Offsets(7), pending), streams)
 
 
-def decided(settings: str, found: AppPositions) -> tuple[Jump, list[tuple[int, int]]]:
-    jump, changes = decide_jump([parse_setting(one) for one in settings.split()], found, "j1")
+def decided(settings: str, positions: AppPositions) -> tuple[Jump, list[tuple[int, int]]]:
+    jump, changes = decide_jump([parse_setting(one) for one in settings.split()], positions, "j1")
     return jump, [(one.skipped, one.again) for one in changes]
 
 
@@ -94,8 +94,8 @@ def test_a_jump_leads_from_where_the_app_stands(
 
 
 def test_records_that_are_gone_are_not_counted_as_skipped() -> None:
-    gone = standing(stream(PartitionPosition(A0, 10, OffsetBounds(25, 40))))
-    assert decided("a/0=30", gone) == (Jump("j1", {A0: 10}, {A0: 30}), [(5, 0)])
+    trimmed = standing(stream(PartitionPosition(A0, 10, OffsetBounds(25, 40))))
+    assert decided("a/0=30", trimmed) == (Jump("j1", {A0: 10}, {A0: 30}), [(5, 0)])
 
 
 def test_a_partition_that_this_run_has_not_seen_is_left_out_of_its_stream() -> None:
@@ -118,7 +118,7 @@ def test_a_topic_that_was_made_anew_is_taken_over_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "found", "message"),
+    ("settings", "positions", "message"),
     [
         ("b=end", TWO, "shop reads no stream b"),
         ("a/2=end", TWO, "has not seen a/2 yet; it has a/0, a/1"),
@@ -155,9 +155,9 @@ def test_a_topic_that_was_made_anew_is_taken_over_as_a_whole() -> None:
         ("a=end", standing(*TWO.streams, pending=Offsets(8)), "batch 8 of shop is planned and not done"),
     ],
 )
-def test_what_can_not_be_set_is_refused(settings: str, found: AppPositions, message: str) -> None:
+def test_what_can_not_be_set_is_refused(settings: str, positions: AppPositions, message: str) -> None:
     with pytest.raises(SettingRefusedError, match=message):
-        decided(settings, found)
+        decided(settings, positions)
 
 
 KAFKA_TOO = (
@@ -202,10 +202,10 @@ def test_brokers_that_are_away_leave_the_rest_to_be_seen(holdfast: Holdfast) -> 
     ran = holdfast("offsets", "counted.yaml", "--data", "data", "-o", "json")
     assert ran.code == 3
     tree = json.loads(ran.out)
-    found = {one["partition"]: one for one in tree["partitions"]}
-    assert (found["rows/0"]["lag"], found["rows/0"]["trouble"]) == (found["rows/0"]["end"] - 4, None)
-    assert found["rows/1"]["trouble"] == "beyondEnd"
-    assert (found["clicks/0"]["next"], found["clicks/0"]["end"]) == (3, None)
+    partitions = {one["partition"]: one for one in tree["partitions"]}
+    assert (partitions["rows/0"]["lag"], partitions["rows/0"]["trouble"]) == (partitions["rows/0"]["end"] - 4, None)
+    assert partitions["rows/1"]["trouble"] == "beyondEnd"
+    assert (partitions["clicks/0"]["next"], partitions["clicks/0"]["end"]) == (3, None)
     assert "Kafka system far" in tree["unknown"]["clicks"]
     assert "Kafka system far" in ran.err
 
@@ -250,9 +250,9 @@ def test_a_form_that_is_not_there_is_bad_usage(holdfast: Holdfast) -> None:
 def test_an_app_that_can_not_read_on_names_the_command_unless_the_stream_is_its_own() -> None:
     where = RunFiles("my app.yaml", "data", data_given=True, spark_log="spark.log", logs=frozenset())
     lost = [LostPosition(one, 9, OffsetBounds(0, 5), PositionTrouble.BEYOND_END) for one in (A1, A0)]
-    told = with_offsets_command(lost_error(lost), where, {"b"})
-    assert "holdfast offsets 'my app.yaml' --data data --set a/0=end --set a/1=end (" in str(told)
-    assert "another spec.runId" in str(told)
+    error = with_offsets_command(lost_error(lost), where, {"b"})
+    assert "holdfast offsets 'my app.yaml' --data data --set a/0=end --set a/1=end (" in str(error)
+    assert "another spec.runId" in str(error)
     assert "holdfast offsets" not in str(with_offsets_command(lost_error(lost), where, {"a"}))
 
 
@@ -270,12 +270,12 @@ def read_rows(data: Path, parts: dict[StreamPartition, list[tuple[int, int]]]) -
 def check(data: Path, parts: dict[StreamPartition, list[tuple[int, int]]]) -> None:
     """Each row that was read has its effect, numbered on by the state that stayed."""
     expected = [row for row in read_rows(data, parts) if row["id"] % 10 != 3]
-    found = written(data)
-    assert Counter(row["id"] for row in found) == Counter(row["id"] for row in expected)
+    rows = written(data)
+    assert Counter(row["id"] for row in rows) == Counter(row["id"] for row in expected)
     for key in {row["k"] for row in expected}:
-        mine = [row for row in found if row["k"] == f"key-{key}"]
-        assert [row["id"] for row in mine] == [row["id"] for row in expected if row["k"] == key]
-        assert [row["nth"] for row in mine] == list(range(1, len(mine) + 1))
+        key_rows = [row for row in rows if row["k"] == f"key-{key}"]
+        assert [row["id"] for row in key_rows] == [row["id"] for row in expected if row["k"] == key]
+        assert [row["nth"] for row in key_rows] == list(range(1, len(key_rows) + 1))
 
 
 def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfast, tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfa
         ROWS[0]: [(0, at["rows/0"]), (at["rows/0"] - 60, ends[ROWS[0]])],
         ROWS[1]: [(0, at["rows/1"])],
     }
-    kept = tmp_path / "jump.json"
-    shutil.copy(next(data.rglob("jump.json")), kept)
+    copy = tmp_path / "jump.json"
+    shutil.copy(next(data.rglob("jump.json")), copy)
     with Run(app, data) as run:
         run.until("started")
         run.killed()
@@ -319,7 +319,7 @@ def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfa
     assert file.read() is None
 
     # As if it had died before the file was removed.
-    shutil.copy(kept, DataDir(data).app("counted").run("1").query.parent / "jump.json")
+    shutil.copy(copy, DataDir(data).app("counted").run("1").query.parent / "jump.json")
     fed(data, 100, first=1_500)
     with Run(app, data, "--until-idle") as run:
         run.ended()

@@ -108,7 +108,7 @@ def test_schema_errors_in_json_carry_reason_path_and_place(holdfast: Holdfast) -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("spec: [", "not YAML"),
         ("", "holds no StreamApp"),
@@ -116,12 +116,12 @@ def test_schema_errors_in_json_carry_reason_path_and_place(holdfast: Holdfast) -
         ("kind: StreamApp\n---\nkind: StreamApp\n", "2 StreamApps"),
     ],
 )
-def test_a_file_without_an_app_is_unreadable_and_exits_2(holdfast: Holdfast, text: str, said: str) -> None:
+def test_a_file_without_an_app_is_unreadable_and_exits_2(holdfast: Holdfast, text: str, message: str) -> None:
     Path("other.yaml").write_text(text, encoding="utf-8")
     ran = holdfast("plan", "other.yaml")
     assert (ran.code, ran.out) == (2, "")
     assert "other.yaml" in ran.err
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_a_missing_file_is_named(holdfast: Holdfast) -> None:
@@ -131,7 +131,7 @@ def test_a_missing_file_is_named(holdfast: Holdfast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--partitions", "click=8"), "has no stream click (streams: attributed, campaigns, clicks, impressions)"),
         (("--partitions", "clicks=0"), "N at least 1"),
@@ -141,10 +141,10 @@ def test_a_missing_file_is_named(holdfast: Holdfast) -> None:
         (("-o", "png"), "invalid choice"),
     ],
 )
-def test_bad_usage_exits_2_and_says_what_is_right(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_usage_exits_2_and_says_what_is_right(holdfast: Holdfast, arguments: tuple[str, ...], message: str) -> None:
     ran = holdfast("plan", "app.yaml", *arguments)
     assert ran.code == 2
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_an_app_beside_other_objects_is_found(holdfast: Holdfast) -> None:

@@ -72,16 +72,16 @@ def test_no_program_of_a_spec_is_run(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_file_is_read_where_the_reviewer_names_it_and_not_where_the_spec_does(
     key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own, login = tmp_path / "own.pem", tmp_path / "login.properties"
-    own.write_text("no certificate")
-    login.write_text(f"security.protocol=PLAINTEXT\n{key}={own}\n")
+    certificate, login = tmp_path / "own.pem", tmp_path / "login.properties"
+    certificate.write_text("no certificate")
+    login.write_text(f"security.protocol=PLAINTEXT\n{key}={certificate}\n")
     with listening(FakeBroker([], {"clicks": (0, 4), "out": (0, 4)})) as broker:
         file = app(tmp_path, broker.address, {key: str(tmp_path / "not-there.pem")})
         assert main(["plan", file]) == 2
         assert f'"{key}" is for the pods of the app alone' in capsys.readouterr().err
         assert broker.connected == []
         assert main(["plan", file, "--kafka-config", str(login)]) == 0
-        login.write_text(f"security.protocol=SSL\n{key}={own}\n")
+        login.write_text(f"security.protocol=SSL\n{key}={certificate}\n")
         assert main(["plan", file, "--kafka-config", str(login)]) == 2
         assert "can't be read" in capsys.readouterr().err
 

@@ -61,17 +61,17 @@ BATCHES = st.builds(
 
 def screens(batches: list[Progress], pauses: list[float], left: int) -> str:
     """All that `holdfast run` shows of these batches."""
-    file, seen, now = io.StringIO(), RunTotals(), 0.0
+    file, totals, now = io.StringIO(), RunTotals(), 0.0
     console = Console(file=file, width=10_000)
-    seen.note(STARTED, now)
+    totals.note(STARTED, now)
     for batch, pause in zip(batches, pauses, strict=False):
         now += pause
-        seen.note(batch, now)
-        file.write("\n".join([progress_line(seen, batch), *seen.fresh, ""]))
-    seen.note(TablesLoading({"owners": left} if batches[-1].loading else {}, {}), now + 5)
-    print_block(console, seen)
-    seen.note(RunEnded(ENDED.ending, 10**6, 10**12, 10**12, now), now + 9)
-    print_summary(console, seen, WHERE, failed=False)
+        totals.note(batch, now)
+        file.write("\n".join([progress_line(totals, batch), *totals.fresh, ""]))
+    totals.note(TablesLoading({"owners": left} if batches[-1].loading else {}, {}), now + 5)
+    print_block(console, totals)
+    totals.note(RunEnded(ENDED.ending, 10**6, 10**12, 10**12, now), now + 9)
+    print_summary(console, totals, WHERE, failed=False)
     return file.getvalue().replace(STARTED.spark_ui or "", "")
 
 
@@ -110,7 +110,7 @@ def test_any_time_and_any_length_of_time_can_be_read(moment: int, length: int) -
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         (event_moment(1_763_000_000_000_000_000), "the year 55,869,215"),
         (event_moment(-(10**15)), "the year -29,719"),
@@ -126,5 +126,5 @@ def test_any_time_and_any_length_of_time_can_be_read(moment: int, length: int) -
         (size(999_960), "1.0 MB"),
     ],
 )
-def test_a_time_is_shown_in_the_unit_that_it_has(said: str, shown: str) -> None:
-    assert said == shown
+def test_a_time_is_shown_in_the_unit_that_it_has(text: str, shown: str) -> None:
+    assert text == shown

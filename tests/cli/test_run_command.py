@@ -114,7 +114,7 @@ def test_an_invalid_spec_is_shown_with_its_places(holdfast: Holdfast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--for", "soon"), "must be a duration longer than nothing"),
         (("--for", "0s"), "must be a duration longer than nothing"),
@@ -122,10 +122,10 @@ def test_an_invalid_spec_is_shown_with_its_places(holdfast: Holdfast) -> None:
         (("--master", "yarn"), "must be local[N] with N from 1 to 9999, or local[*]"),
     ],
 )
-def test_a_wrong_command_line_exits_2(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+def test_a_wrong_command_line_exits_2(holdfast: Holdfast, arguments: tuple[str, ...], message: str) -> None:
     ran = holdfast("run", "app.yaml", *arguments)
     assert ran.code == 2
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_a_setting_of_spark_that_would_break_the_engine_starts_nothing(holdfast: Holdfast) -> None:

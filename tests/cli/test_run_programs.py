@@ -75,12 +75,12 @@ def test_names_and_values_of_events_in_json() -> None:
 
 
 def test_every_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    view, seen = JsonView(), RunTotals()
+    view, totals = JsonView(), RunTotals()
     for event in (STARTED, FIRST, RunDraining(), ENDED):
-        view.show(event, seen)
-    view.show(None, seen)
-    view.over(seen, None)
-    view.over(seen, ValueError("no\nway"))
+        view.show(event, totals)
+    view.show(None, totals)
+    view.over(totals, None)
+    view.over(totals, ValueError("no\nway"))
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines] == ["started", "progress", "draining", "ended", "failed"]
     assert lines[-1] == {"event": "failed", "error": "ValueError", "message": "no\nway"}
@@ -105,7 +105,7 @@ def test_metrics_of_a_run() -> None:
     metrics.note(STARTED)
     for progress in batches(3):
         metrics.note(progress)
-    found = scraped(metrics)
+    samples = scraped(metrics)
     app = "app=ad-clicks"
     shown = {
         f"holdfast_batches_total {app} run=1": 3,
@@ -130,16 +130,16 @@ def test_metrics_of_a_run() -> None:
         f"holdfast_batch_phase_seconds_count {app} phase=fetch run=1": 3,
         f"holdfast_batch_phase_seconds_bucket {app} le=0.1 phase=steps run=1": 3,
     }
-    assert {name: found.get(name) for name in shown} == shown
+    assert {name: samples.get(name) for name in shown} == shown
 
 
 def test_before_the_first_batch_counters_are_zero_and_nothing_is_made_up() -> None:
     metrics = RunMetrics()
     metrics.note(STARTED)
     metrics.note(replace(FIRST, watermark=None))
-    found = scraped(metrics)
-    assert found["holdfast_late_rows_total app=ad-clicks run=1 step=first"] == 0
-    assert not [name for name in found if name.startswith("holdfast_watermark") or "_created" in name]
+    samples = scraped(metrics)
+    assert samples["holdfast_late_rows_total app=ad-clicks run=1 step=first"] == 0
+    assert not [name for name in samples if name.startswith("holdfast_watermark") or "_created" in name]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 
 
 def test_a_port_in_use_is_said() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         with pytest.raises(UserActionError, match=f"can't listen on 127.0.0.1:{port}", check=has_code("UsageError")):
             MetricsServer(RunMetrics(), MetricsAddress("127.0.0.1", port))

@@ -27,18 +27,18 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._ours, theirs = os.openpty()
-        termios.tcsetwinsize(theirs, (24, 80))
+        self._ours, child_end = os.openpty()
+        termios.tcsetwinsize(child_end, (24, 80))
         self.process = subprocess.Popen(
             [sys.executable, run_signals_probe.__file__, str(folder)],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=child_end,
+            stdout=child_end,
+            stderr=child_end,
             env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - only so a terminal is controlling
         )
-        os.close(theirs)
+        os.close(child_end)
         self.shown = b""
 
     def press(self, keys: bytes) -> None:
@@ -119,15 +119,15 @@ def test_ctrl_c_while_spark_starts_is_heard_and_a_second_one_stops_at_once(termi
     terminal.press(CTRL_C)
     terminal.shows("as soon as Spark has started")
     terminal.wait((terminal.folder / "batch-0").exists)
-    theirs = in_session_of(int((terminal.folder / "jvm").read_text(encoding="utf-8")))
-    assert len(theirs) >= 3, "the JVM, the daemon and a worker"
+    processes = in_session_of(int((terminal.folder / "jvm").read_text(encoding="utf-8")))
+    assert len(processes) >= 3, "the JVM, the daemon and a worker"
     terminal.press(CTRL_C * 5)
     assert terminal.ends() == 130
     shown = terminal.shown.decode()
     assert "stopped at once" in shown
     assert "Traceback" not in shown
     assert terminal.shown.rindex(SHOW_CURSOR) > terminal.shown.rindex(HIDE_CURSOR)
-    terminal.wait(lambda: not any(map(alive, theirs)))
+    terminal.wait(lambda: not any(map(alive, processes)))
 
 
 TWICE = """

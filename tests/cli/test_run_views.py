@@ -20,22 +20,22 @@ from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen
 LINE_UP = "\x1b[1A\x1b[2K"
 
 
-def drawn(seen: RunTotals, now: float) -> list[str]:
+def drawn(totals: RunTotals, now: float) -> list[str]:
     """The block on a terminal."""
     file = io.StringIO()
-    seen.note(None, now)
-    print_block(Console(file=file, width=200), seen)
+    totals.note(None, now)
+    print_block(Console(file=file, width=200), totals)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def printed(events: list[tuple[float, Event]], failure: Exception | None = None) -> list[str]:
     """The lines of a run whose events come at these seconds."""
     file = io.StringIO()
-    view, seen = TextView(Console(file=file, width=10_000, soft_wrap=True), WHERE), RunTotals()
+    view, totals = TextView(Console(file=file, width=10_000, soft_wrap=True), WHERE), RunTotals()
     for now, event in events:
-        seen.note(event, now)
-        view.show(event, seen)
-    view.over(seen, failure)
+        totals.note(event, now)
+        view.show(event, totals)
+    view.over(totals, failure)
     return file.getvalue().splitlines()
 
 
@@ -70,11 +70,11 @@ def test_a_batch_that_takes_long_shows_since_when() -> None:
 
 
 def test_what_was_freed_is_told_once() -> None:
-    seen = RunTotals()
-    seen.note(replace(FIRST, batch=7, freed=Freed(3, 12_345_678), restored=()), 1.0)
-    assert seen.fresh[0] == "batch 7: removed 3 local stores that nothing needs any more, 12.3 MB"
-    seen.note(replace(FIRST, batch=8, restored=()), 2.0)
-    assert not any("removed" in one for one in seen.fresh)
+    totals = RunTotals()
+    totals.note(replace(FIRST, batch=7, freed=Freed(3, 12_345_678), restored=()), 1.0)
+    assert totals.fresh[0] == "batch 7: removed 3 local stores that nothing needs any more, 12.3 MB"
+    totals.note(replace(FIRST, batch=8, restored=()), 2.0)
+    assert not any("removed" in one for one in totals.fresh)
 
 
 @given(st.integers(20, 200), st.integers(3, 60), st.integers(0, 40), st.integers(0, 40))
@@ -83,16 +83,16 @@ def test_the_block_fits_any_terminal(width: int, height: int, outputs: int, rest
     console = Console(file=file, width=width, height=height, force_terminal=True, color_system=None)
     streams = {f"stream-{i:02}-{'x' * 30}": i for i in range(outputs)}
     tasks = tuple(f"partition-{i}: no local store" for i in range(restored))
-    seen = RunTotals()
+    totals = RunTotals()
     with LiveView(console, print_block, transient=True) as live:
         view = TextView(console, WHERE, live)
         for now in range(3):
             event = replace(FIRST, streams=streams, restored=tasks) if now else STARTED
-            seen.note(event, now)
-            view.show(event, seen)
+            totals.note(event, now)
+            view.show(event, totals)
     removed = [len(one) // len(LINE_UP) for one in re.findall(f"(?:{re.escape(LINE_UP)})+", file.getvalue())]
     assert max(removed) < height, "more can't be drawn anew"
-    view.over(seen, None)
+    view.over(totals, None)
     assert "rows in 24,000" in file.getvalue()
 
 
@@ -181,29 +181,29 @@ def test_the_command_to_look_names_the_data_when_it_was_given() -> None:
     assert elsewhere.tail("out") == "holdfast tail app.yaml out --from-beginning --data '/tmp/a b'"
 
 
-def rate_at(seen: RunTotals, now: float) -> float:
-    seen.note(None, now)
-    return seen.rate(lambda one: one.rows_in)
+def rate_at(totals: RunTotals, now: float) -> float:
+    totals.note(None, now)
+    return totals.rate(lambda batch: batch.rows_in)
 
 
 def test_rates_are_smoothed_and_fall_when_nothing_comes() -> None:
-    seen = seen_after(30)
-    assert rate_at(seen, 30.0) == pytest.approx(12_000)
-    assert rate_at(seen, 35.0) == pytest.approx(6_000)
-    assert rate_at(seen, 41.0) == 0
-    assert len(seen.recent) <= 11
+    totals = seen_after(30)
+    assert rate_at(totals, 30.0) == pytest.approx(12_000)
+    assert rate_at(totals, 35.0) == pytest.approx(6_000)
+    assert rate_at(totals, 41.0) == 0
+    assert len(totals.recent) <= 11
 
 
 def test_the_rate_of_batches_longer_than_the_window_does_not_jump() -> None:
-    seen = RunTotals()
-    seen.note(STARTED, 0.0)
+    totals = RunTotals()
+    totals.note(STARTED, 0.0)
     for i in range(1, 4):
-        seen.note(replace(FIRST, rows_in=3_000, seconds=30.0), 30.0 * i)
-    assert rate_at(seen, 90.0) == pytest.approx(100)
+        totals.note(replace(FIRST, rows_in=3_000, seconds=30.0), 30.0 * i)
+    assert rate_at(totals, 90.0) == pytest.approx(100)
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         (count(1_234_567), "1,234,567"),
         (rate(0.4), "0.4/s"),
@@ -228,8 +228,8 @@ def test_the_rate_of_batches_longer_than_the_window_does_not_jump() -> None:
         (many(1_000, "task"), "1,000 tasks"),
     ],
 )
-def test_numbers_are_readable(said: str, shown: str) -> None:
-    assert said == shown
+def test_numbers_are_readable(text: str, shown: str) -> None:
+    assert text == shown
 
 
 def test_an_end_counts_what_the_engine_counted() -> None:

@@ -155,7 +155,7 @@ def test_rows_of_a_process_step_are_decoded(app: Holdfast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "key", "found"),
+    ("table", "key", "expected"),
     [
         ("seen", "bob", "bob"),
         ("pages", '["ann", 3]', ["ann", 3]),
@@ -163,11 +163,11 @@ def test_rows_of_a_process_step_are_decoded(app: Holdfast) -> None:
         (OFFSETS, "views/0", "views/0"),
     ],
 )
-def test_one_key_is_looked_up_in_all_tasks(app: Holdfast, table: str, key: str, found: Any) -> None:
+def test_one_key_is_looked_up_in_all_tasks(app: Holdfast, table: str, key: str, expected: Any) -> None:
     Made("partition-0").batch([])
     Made("partition-1").batch()
     rows = got(app, "--table", table, "--key", key)
-    assert {json.dumps(row["key"]) for row in rows} == {json.dumps(found)}
+    assert {json.dumps(row["key"]) for row in rows} == {json.dumps(expected)}
     assert rows[-1]["task"] == "partition-1"
 
 
@@ -191,13 +191,13 @@ def test_text_output_has_a_row_per_key_and_ends_after_max(app: Holdfast) -> None
 
 
 def test_the_durable_copy_is_read_where_the_local_store_is_gone_or_not_to_be_trusted(app: Holdfast) -> None:
-    here, rebooted, gone, cut = (Made(f"partition-{number}") for number in range(4))
-    for made in (here, rebooted, gone, cut):
+    intact, rebooted, emptied, cut = (Made(f"partition-{number}") for number in range(4))
+    for made in (intact, rebooted, emptied, cut):
         made.batch()
     os.truncate(cut.place.data_path, cut.place.data_path.stat().st_size // 2)
     sidecar = rebooted.place.path / "store.json"
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"bootId": "another"}))
-    for path in gone.place.path.iterdir():
+    for path in emptied.place.path.iterdir():
         path.unlink()
     before = files(".holdfast")
     assert [(task["from"], task["why"]) for task in listed(app)] == [
@@ -217,8 +217,8 @@ def test_other_runs_other_directories_and_other_apps(app: Holdfast) -> None:
     Made("partition-5", directory="there").batch()
     ran = app("state", "ls", "visits.yaml")
     assert (ran.code, ran.out) == (2, "")
-    for said in ("visits has no state of run 1", "looked in", "--data", "--run old/1"):
-        assert said in ran.err
+    for part in ("visits has no state of run 1", "looked in", "--data", "--run old/1"):
+        assert part in ran.err
     assert [task["task"] for task in listed(app, "--run", "old/1")] == ["partition-0"]
     assert [task["task"] for task in listed(app, "--data", "there")] == ["partition-5"]
     Path("other.yaml").write_text(APP.replace("name: visits", "name: others"), encoding="utf-8")
@@ -226,7 +226,7 @@ def test_other_runs_other_directories_and_other_apps(app: Holdfast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("get", "--table", "sen"), "no task has a table sen; did you mean seen?"),
         (("get", "--table", "seen", "--task", "partition-9"), "task partition-9 has no state in"),
@@ -239,13 +239,13 @@ def test_other_runs_other_directories_and_other_apps(app: Holdfast) -> None:
         (("ls", "--durable", "--run", "2"), "has no state of run 2"),
     ],
 )
-def test_mistakes_are_told_with_a_way_out(app: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_told_with_a_way_out(app: Holdfast, arguments: tuple[str, ...], message: str) -> None:
     Made("partition-0").batch()
     Path("visits.arrow").write_bytes(b"mine")
     action, *rest = arguments
     ran = app("state", action, "visits.yaml", *rest)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
     assert sorted(path.name for path in Path().iterdir() if "x." in path.name) == []
 
 

@@ -31,8 +31,8 @@ def test_a_table_is_shown_under_its_name(priced: Holdfast, source: list[str]) ->
     ran = priced("state", "get", "app.yaml", "--table", "product-list", "-o", "json", *source)
     rows = [json.loads(line) for line in ran.out.splitlines()]
     assert sorted((row["key"], row["price"]) for row in rows) >= [("a", 1), ("b", 2)]
-    one = priced("state", "get", "app.yaml", "--table", "product-list", "--key", "b", "-o", "json", *source)
-    assert [json.loads(line)["price"] for line in one.out.splitlines()] == [2]
+    lookup = priced("state", "get", "app.yaml", "--table", "product-list", "--key", "b", "-o", "json", *source)
+    assert [json.loads(line)["price"] for line in lookup.out.splitlines()] == [2]
 
 
 def test_a_deleted_key_is_not_there(priced: Holdfast) -> None:
@@ -62,12 +62,12 @@ def test_tables_are_queried(priced: Holdfast) -> None:
     assert [json.loads(line) for line in ran.out.splitlines()] == [{"sku": "a", "twice": 2}, {"sku": "b", "twice": 4}]
     few = priced("state", "sql", "app.yaml", "select * from product_list", "--max", "1")
     assert len(few.out.splitlines()) == 2
-    own = priced("state", "sql", "app.yaml", "with p as (select price from product_list) select sum(price) n from p")
-    assert own.out.split() == ["N", "3"]
+    summed = priced("state", "sql", "app.yaml", "with p as (select price from product_list) select sum(price) n from p")
+    assert summed.out.split() == ["N", "3"]
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("select * from product_lst", "there is no such table; did you mean product_list"),
         ("select from where", "the query is not SQL"),
@@ -77,9 +77,9 @@ def test_tables_are_queried(priced: Holdfast) -> None:
     ],
     ids=["unknown", "broken", "column", "file read", "file written"],
 )
-def test_a_query_that_can_not_be_answered_is_refused(priced: Holdfast, query: str, said: str) -> None:
+def test_a_query_that_can_not_be_answered_is_refused(priced: Holdfast, query: str, message: str) -> None:
     ran = priced("state", "sql", "app.yaml", query)
-    assert (ran.code, said in ran.err) == (2, True), ran.err
+    assert (ran.code, message in ran.err) == (2, True), ran.err
 
 
 def test_a_broadcast_table_before_the_first_batch_says_what_to_do(holdfast: Holdfast) -> None:

@@ -102,7 +102,7 @@ def test_text_has_a_column_for_each(app: Holdfast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "key", "found"),
+    ("table", "key", "expected"),
     [
         ("once", "ann", ["12:00", "13:30"]),
         ("once", "bob", ["12:30"]),
@@ -111,14 +111,14 @@ def test_text_has_a_column_for_each(app: Holdfast) -> None:
     ],
 )
 def test_one_key_is_found_by_its_columns_with_all_its_rows(
-    app: Holdfast, table: str, key: str, found: list[str]
+    app: Holdfast, table: str, key: str, expected: list[str]
 ) -> None:
     batch(Made("partition-0"), [("zoe", 1, 0)])
     made = Made("partition-1")
     batch(made, VIEWS[:2])
     batch(made, [*VIEWS[2:], (None, None, 5)])
     rows = state(app, "get", "--table", table, "--key", key)
-    assert [row["time"][11:16] for row in rows] == found
+    assert [row["time"][11:16] for row in rows] == expected
     assert {row["task"] for row in rows} == {"partition-1"}
 
 
@@ -136,11 +136,11 @@ def test_one_key_is_found_by_its_columns_with_all_its_rows(
     ],
 )
 def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: Any, key: str) -> None:
-    made, given = Made("partition-0"), pa.schema([("user", kind)])
-    rows = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], schema=given)
+    made, schema = Made("partition-0"), pa.schema([("user", kind)])
+    rows = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], schema=schema)
     with TaskStore.open(made.place) as store:
         store.begin(0, 3)
-        step = DeduplicateStep("once", Deduplicate(by=("user",)), given, "once")
+        step = DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once")
         step.run(TimedRows(rows, pa.array([0, 0])), store, StepClock(0, None))
         store.commit(made.durable.write_delta(store.delta()).state_bytes)
     assert len(state(app, "get", "--table", "once")) == 2
@@ -148,7 +148,7 @@ def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--table", "once", "--key", "zoe"), "table once has no key zoe"),
         (("--table", "pages", "--key", "ann"), "ann is no key of table pages, whose keys are (user"),
@@ -156,11 +156,11 @@ def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: 
         (("--table", "pages", "--key", '["ann","x"]'), "is no key of table pages"),
     ],
 )
-def test_a_key_that_is_none_is_refused(app: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+def test_a_key_that_is_none_is_refused(app: Holdfast, arguments: tuple[str, ...], message: str) -> None:
     batch(Made("partition-0"), VIEWS)
     ran = app("state", "get", "visits.yaml", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_the_list_says_rows_runs_and_times_of_such_tables_only(app: Holdfast) -> None:
@@ -223,11 +223,11 @@ def test_an_export_has_the_keys_own_types(app: Holdfast) -> None:
 
 def test_tasks_with_other_columns_are_exported_one_by_one(app: Holdfast) -> None:
     batch(Made("partition-0"), VIEWS)
-    made, given = Made("partition-1"), pa.schema([("user", pa.int64())])
+    made, schema = Made("partition-1"), pa.schema([("user", pa.int64())])
     with TaskStore.open(made.place) as store:
         store.begin(0, 3)
-        rows = TimedRows(pa.RecordBatch.from_pylist([{"user": 1}], given), pa.array([0]))
-        DeduplicateStep("once", Deduplicate(by=("user",)), given, "once").run(rows, store, StepClock(0, None))
+        rows = TimedRows(pa.RecordBatch.from_pylist([{"user": 1}], schema), pa.array([0]))
+        DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once").run(rows, store, StepClock(0, None))
         store.commit(made.durable.write_delta(store.delta()).state_bytes)
     ran = app("state", "export", "visits.yaml", "--table", "once", "--to", "once.parquet")
     assert (ran.code, ran.out) == (2, "")

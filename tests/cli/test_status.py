@@ -47,14 +47,14 @@ FINE = {
 
 
 def app(
-    name: str = "ads", generation: int = 3, said: dict[str, tuple[str, str, str]] | None = None, **status: Any
+    name: str = "ads", generation: int = 3, verdicts: dict[str, tuple[str, str, str]] | None = None, **status: Any
 ) -> Tree:
     conditions = [
         {
             "type": kind,
-            "status": (FINE | (said or {}))[kind][0],
-            "reason": (FINE | (said or {}))[kind][1],
-            "message": (FINE | (said or {}))[kind][2],
+            "status": (FINE | (verdicts or {}))[kind][0],
+            "reason": (FINE | (verdicts or {}))[kind][1],
+            "message": (FINE | (verdicts or {}))[kind][2],
             "lastTransitionTime": stamp(NOW - 200_000),
             "observedGeneration": 3,
         }
@@ -70,9 +70,9 @@ def config_map(name: str, key: str, text: str) -> Tree:
     return {"metadata": {"name": name, "namespace": "apps"}, "data": {key: text}}
 
 
-def report(name: str = "ads", **said: Any) -> Tree:
-    given = {"attempt": 2, "at": NOW - 1000, "batch": 1041, "progressed": NOW - 2500, "lag": 12, "tasks": 4}
-    text = json.dumps(given | {"partitions": 8, "placed": 4, "assignment": 1} | said)
+def report(name: str = "ads", **fields: Any) -> Tree:
+    defaults = {"attempt": 2, "at": NOW - 1000, "batch": 1041, "progressed": NOW - 2500, "lag": 12, "tasks": 4}
+    text = json.dumps(defaults | {"partitions": 8, "placed": 4, "assignment": 1} | fields)
     return config_map(report_name(name, "1"), "report.json", text)
 
 
@@ -114,19 +114,19 @@ def shown(print_it: Callable[[Console], None]) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def page(found: AppDetail, *, all_tasks: bool = False) -> str:
-    return shown(lambda console: print_app(console, found, NOW, all_tasks=all_tasks))
+def page(detail: AppDetail, *, all_tasks: bool = False) -> str:
+    return shown(lambda console: print_app(console, detail, NOW, all_tasks=all_tasks))
 
 
 def lines(trees: Trees, namespace: str | None = "apps") -> str:
-    found = read_apps(trees, namespace)
-    return shown(lambda console: print_apps(console, found, NOW, namespace=namespace))
+    apps = read_apps(trees, namespace)
+    return shown(lambda console: print_apps(console, apps, NOW, namespace=namespace))
 
 
 def test_an_app_that_does_well() -> None:
     events = (event(5_000, "Starting", "attempt 2 starts"), event(9_000, "DriverFailed", "no broker", "Warning"))
-    found = read_app(Trees(app(), maps=(report(), handed()), events=events), "apps", "ads")
-    assert page(found) == (
+    detail = read_app(Trees(app(), maps=(report(), handed()), events=events), "apps", "ads")
+    assert page(detail) == (
         f"""\
 ads  in apps: ready, Running
   attempt 2 commits batches
@@ -160,14 +160,14 @@ Starting      5.0 s ago  attempt 2 starts"""
 
 
 def test_what_is_wrong_comes_first_with_what_to_do() -> None:
-    said = {
+    verdicts = {
         "Ready": ("False", "NoProgress", "10 records wait; see its log"),
         "Reconciling": ("True", "NoProgress", "10 records wait; see its log"),
         "Stalled": ("True", "NotAMultiple", "give clicks 8 partitions"),
         "Assigned": ("Unknown", "NotYetKnown", "nothing seen"),
         "LocalityHonoured": ("False", "TasksAway", "1 of 4 tasks run away from their state"),
     }
-    text = page(read_app(Trees(app(said=said)), "apps", "ads")).splitlines()
+    text = page(read_app(Trees(app(verdicts=verdicts)), "apps", "ads")).splitlines()
     assert text[:3] == [
         "ads  in apps: not ready, NoProgress",
         "  10 records wait; see its log",
@@ -242,7 +242,7 @@ held back   {between}
 
 
 @pytest.mark.parametrize(
-    ("upstream", "said", "line"),
+    ("upstream", "chain_map", "line"),
     [
         (
             app("first"),
@@ -250,12 +250,12 @@ held back   {between}
             "first is ready, its last batch 2.5 s ago: nothing that is known holds it back",
         ),
         (
-            app("first", said={"Ready": ("False", "Suspended", "spec.suspend is set")}),
+            app("first", verdicts={"Ready": ("False", "Suspended", "spec.suspend is set")}),
             report("first"),
             "first is not ready, Suspended: spec.suspend is set",
         ),
         (
-            app("first", said={"Ready": ("True", "Completed", "All inputs have ended.")}),
+            app("first", verdicts={"Ready": ("True", "Completed", "All inputs have ended.")}),
             report("first"),
             "first is ready, Completed: All inputs have ended.",
         ),
@@ -268,12 +268,12 @@ held back   {between}
         (app("first"), report("other"), "first has a report that is not known: its driver has not reported yet"),
     ],
 )
-def test_the_app_that_is_waited_for_has_a_line(upstream: Tree, said: Tree, line: str) -> None:
-    trees = Trees(app(), upstream, maps=(chain("ads", "first", "it waits"), said))
-    found = read_app(trees, "apps", "ads")
-    assert f"  because   {line}" in page(found)
-    assert page(found).count("because") == 1
-    assert [one["app"] for one in app_json(found)["upstream"]] == ["first"]
+def test_the_app_that_is_waited_for_has_a_line(upstream: Tree, chain_map: Tree, line: str) -> None:
+    trees = Trees(app(), upstream, maps=(chain("ads", "first", "it waits"), chain_map))
+    detail = read_app(trees, "apps", "ads")
+    assert f"  because   {line}" in page(detail)
+    assert page(detail).count("because") == 1
+    assert [one["app"] for one in app_json(detail)["upstream"]] == ["first"]
 
 
 def test_what_held_back_long_ago_is_said_with_its_age() -> None:
@@ -284,11 +284,11 @@ def test_what_held_back_long_ago_is_said_with_its_age() -> None:
 def test_what_may_not_be_seen_is_missing_and_said() -> None:
     trees = Trees(app())
     trees.refused = {CONFIG_MAPS, EVENTS}
-    found = read_app(trees, "apps", "ads")
-    text = page(found)
+    detail = read_app(trees, "apps", "ads")
+    text = page(detail)
     assert "report      not known: you may not see configmaps" in text
     assert "not known: events: you may not see events.events.k8s.io" in text
-    assert app_json(found)["missing"]["assignment"] == "you may not see configmaps"
+    assert app_json(detail)["missing"]["assignment"] == "you may not see configmaps"
     assert lines(trees).splitlines()[1:] == [
         "ads  True   Running  1          2         1      4     4/4    -  -           2 h 0 min",
         "not known: lag and last batch: you may not see configmaps",
@@ -296,16 +296,16 @@ def test_what_may_not_be_seen_is_missing_and_said() -> None:
 
 
 def test_thousands_of_tasks_fit_on_a_screen_and_all_of_them_can_be_had() -> None:
-    found = read_app(Trees(app(), maps=(report(), handed(1_000, 10_000))), "apps", "ads")
-    text = page(found)
+    detail = read_app(Trees(app(), maps=(report(), handed(1_000, 10_000))), "apps", "ads")
+    text = page(detail)
     assert len(text.splitlines()) < 50
     assert max(map(len, text.splitlines())) < 150
     assert "and 6 more" in text
     assert [line.split()[0] for line in text.splitlines() if line.startswith("claim-")][:11][-1] == "claim-10"
     assert "... and 980 more processors with 9,800 tasks (--tasks shows all)" in text
-    whole = page(found, all_tasks=True)
+    whole = page(detail, all_tasks=True)
     assert all(f"partition-{at}" in whole for at in range(10_000))
-    assert sum(len(one["tasks"]) for one in app_json(found)["assignment"]["processors"]) == 10_000
+    assert sum(len(one["tasks"]) for one in app_json(detail)["assignment"]["processors"]) == 10_000
 
 
 def test_a_name_that_no_pod_can_have_is_not_shown() -> None:
@@ -316,12 +316,12 @@ def test_a_name_that_no_pod_can_have_is_not_shown() -> None:
 
 def test_only_the_latest_events_are_shown_the_newest_last() -> None:
     events = tuple(event(1000 * at, "Starting", f"event {at}") for at in range(1, 40))
-    found = read_app(Trees(app(), events=events), "apps", "ads")
-    assert [line.split()[-1] for line in page(found).splitlines()[-5:]] == ["5", "4", "3", "2", "1"]
+    detail = read_app(Trees(app(), events=events), "apps", "ads")
+    assert [line.split()[-1] for line in page(detail).splitlines()[-5:]] == ["5", "4", "3", "2", "1"]
 
 
 def test_a_line_for_each_app() -> None:
-    bad = app("bad", said={"Ready": ("False", "DriverFailed", "no broker")})
+    bad = app("bad", verdicts={"Ready": ("False", "DriverFailed", "no broker")})
     trees = Trees(bad, app(), app("new", status=None, conditions=[], runId=None, attempt=None), maps=(report(),))
     assert (
         lines(trees)
@@ -352,16 +352,16 @@ texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["\
 
 @given(texts, texts, texts)
 def test_whatever_stands_in_texts_of_others_only_lines_of_letters_are_shown(a: str, b: str, c: str) -> None:
-    said = {"Ready": ("False", "NoProgress", a), "PlanValid": ("False", "NoProgress", b)}
+    verdicts = {"Ready": ("False", "NoProgress", a), "PlanValid": ("False", "NoProgress", b)}
     text = (
         VersionedAssignment(1, 2, {a: b, f"{b}x": c}, Assignment({a: (c,), f"{b}x": ()})).text()
         if a != f"{b}x"
         else "{}"
     )
     maps = (report(heldBack=c), config_map(assignment_name("ads", "1"), "assignment.json", text))
-    found = read_app(Trees(app(said=said), maps=maps, events=(event(1, a, b),)), "apps", "ads")
-    assert all(line.isprintable() for line in page(found).split("\n"))
-    tree = json.dumps(app_json(found), ensure_ascii=False)
+    detail = read_app(Trees(app(verdicts=verdicts), maps=maps, events=(event(1, a, b),)), "apps", "ads")
+    assert all(line.isprintable() for line in page(detail).split("\n"))
+    tree = json.dumps(app_json(detail), ensure_ascii=False)
     assert tree.isprintable()
 
 
@@ -372,7 +372,7 @@ def test_an_empty_list_and_a_list_are_values_that_can_be_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("ads", "-A"), "give its namespace with -n"),
         (("ads", "-A", "-n", "apps"), "not allowed with"),
@@ -380,11 +380,11 @@ def test_an_empty_list_and_a_list_are_values_that_can_be_compared() -> None:
         (("-n", "a/../b", "--kubeconfig", "kubeconfig"), "a/../b is no namespace"),
     ],
 )
-def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, ...], message: str) -> None:
     Path("kubeconfig").write_text("{current-context: a, contexts: [{name: a, context: {}}]}")
     ran = holdfast("status", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_without_the_kubernetes_package_it_says_what_to_install(

@@ -30,8 +30,8 @@ def test_on_a_terminal_each_look_is_drawn_with_what_keeps_newer_ones_away() -> N
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=60, height=20)
 
-    def draw(paper: Console, seen: int) -> None:
-        paper.print(f"seen {seen} " + "and so on " * 8)
+    def draw(paper: Console, number: int) -> None:
+        paper.print(f"seen {number} " + "and so on " * 8)
 
     with LiveView(console, draw) as view:
         view.show(1, None)
