@@ -14,24 +14,24 @@ from tests.cluster.up import down, prepare, up
 
 def main() -> int:
     """What the words say."""
-    given = _parser().parse_args()
+    arguments = _parser().parse_args()
     try:
-        match given.command:
+        match arguments.command:
             case "prepare":
                 prepare()
             case "up":
-                up(given.shared or folders.shared())
+                up(arguments.shared or folders.shared())
                 tools = compiled(KUBECTL).parent
                 print(f"export KUBECONFIG={folders.kubeconfig()} PATH={tools}:$PATH")  # noqa: T201
             case "down":
-                down(daemon=given.docker)
+                down(daemon=arguments.docker)
             case "load":
-                for image in given.images:
+                for image in arguments.images:
                     load_image(image)
             case "kubeconfig":
                 print(folders.kubeconfig())  # noqa: T201
             case "diagnose":
-                diagnose(given.folder)
+                diagnose(arguments.folder)
     except ClusterError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

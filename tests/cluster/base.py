@@ -25,11 +25,11 @@ def ensure_base() -> None:
     """`BASE` is there: as it was, pulled, or bootstrapped."""
     if docker.has(BASE):
         return
-    with step("base image") as said:
+    with step("base image") as work:
         if docker.reaches(BASE):
-            said.run("docker", "pull", BASE)
+            work.run("docker", "pull", BASE)
         else:
-            _bootstrap(said)
+            _bootstrap(work)
 
 
 def mirrors(targets: Iterable[str]) -> dict[str, str]:
@@ -38,12 +38,12 @@ def mirrors(targets: Iterable[str]) -> dict[str, str]:
     return {suite: uri for uri, suite in pairs if suite.split("-")[0] == _SUITE}
 
 
-def _bootstrap(said: Step) -> None:
+def _bootstrap(work: Step) -> None:
     question = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]
     suites = mirrors(subprocess.run(question, capture_output=True, text=True, check=True).stdout.splitlines())
     with TemporaryDirectory(prefix="holdfast-base-") as folder:
         root = Path(folder) / "root"
-        said.run("debootstrap", "--variant=minbase", _SUITE, root, *filter(None, [suites.get(_SUITE)]))
+        work.run("debootstrap", "--variant=minbase", _SUITE, root, *filter(None, [suites.get(_SUITE)]))
         if suites:
             lines = [f"deb {uri} {suite} main\n" for suite, uri in suites.items()]
             (root / "etc/apt/sources.list").write_text("".join(lines))
@@ -51,5 +51,5 @@ def _bootstrap(said: Step) -> None:
             shutil.rmtree(root / name, ignore_errors=True)
             (root / name).mkdir()
         archive = Path(folder) / "root.tar"
-        said.run("tar", "--create", "--file", archive, "--directory", root, ".")
-        said.run("docker", "import", archive, BASE)
+        work.run("tar", "--create", "--file", archive, "--directory", root, ".")
+        work.run("docker", "import", archive, BASE)

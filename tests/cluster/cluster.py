@@ -49,10 +49,10 @@ class Cluster:
         """All rights, for code that takes a client of Kubernetes' own library."""
         return cast("client.ApiClient", config.new_client_from_config(str(self.kubeconfig)))  # type: ignore[no-untyped-call]
 
-    def kubectl(self, *words: str, given: str | None = None, seconds: float = _LIMIT) -> str:
-        """What it prints; `given` is its standard input."""
+    def kubectl(self, *words: str, stdin: str | None = None, seconds: float = _LIMIT) -> str:
+        """What it prints; `stdin` is its standard input."""
         command = [str(built(KUBECTL)), f"--kubeconfig={self.kubeconfig}", *words]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=seconds)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=seconds)
         if done.returncode:
             message = f"kubectl {' '.join(words)}: {done.stderr.strip()}"
             raise ClusterError(message)
@@ -66,7 +66,7 @@ class Cluster:
     def apply(self, *trees: Tree, namespace: str) -> None:
         """As `kubectl apply` does."""
         many = {"apiVersion": "v1", "kind": "List", "items": list(trees)}
-        self.kubectl("apply", f"--namespace={namespace}", "--filename=-", given=json.dumps(many))
+        self.kubectl("apply", f"--namespace={namespace}", "--filename=-", stdin=json.dumps(many))
 
     def load_image(self, image: str, nodes: Sequence[str] = WORKERS) -> None:
         """Docker's image of this name, on these nodes."""
@@ -90,7 +90,7 @@ class Cluster:
         """A namespace of its own; nothing waits until it is gone."""
         name = f"test-{os.getpid()}-{next(_NUMBERS)}"
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {})}}
-        self.kubectl("create", "--filename=-", given=json.dumps(made))
+        self.kubectl("create", "--filename=-", stdin=json.dumps(made))
         try:
             yield name
         finally:

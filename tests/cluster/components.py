@@ -31,12 +31,12 @@ def sandbox() -> str:
     return name
 
 
-def prepare_kube_proxy(said: Step) -> None:
+def prepare_kube_proxy(work: Step) -> None:
     """What its image has besides the program, which takes longer to compile."""
-    docker.build(said, _PROXY_FILE, NODE, _PROXY_SYSTEM, {"BASE": BASE}, target="system")
+    docker.build(work, _PROXY_FILE, NODE, _PROXY_SYSTEM, {"BASE": BASE}, target="system")
 
 
-def write_components(said: Step, folder: Path, scratch: Path) -> None:
+def write_components(work: Step, folder: Path, scratch: Path) -> None:
     """Each image as an archive in the folder."""
     question = [str(built(programs.KUBEADM)), "config", "images", "list", f"--kubernetes-version={KUBERNETES}"]
     question.append(f"--image-repository={REPOSITORY}")
@@ -45,8 +45,8 @@ def write_components(said: Step, folder: Path, scratch: Path) -> None:
     for program, image in _images(tag):
         write_archive(image, built(program), folder / f"{program.name}.tar")
     (scratch / programs.PROXY.name).hardlink_to(built(programs.PROXY))
-    docker.build(said, _PROXY_FILE, scratch, tag["kube-proxy"], {"BASE": BASE})
-    said.run("docker", "save", "--output", folder / "kube-proxy.tar", tag["kube-proxy"])
+    docker.build(work, _PROXY_FILE, scratch, tag["kube-proxy"], {"BASE": BASE})
+    work.run("docker", "save", "--output", folder / "kube-proxy.tar", tag["kube-proxy"])
 
 
 def _images(tag: dict[str, str]) -> list[tuple[Program, OneProgram]]:

@@ -47,11 +47,17 @@ def diagnose(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, words in _FILES.items():
         (folder / name).write_text(_kubectl(*words))
-    for one in containers(_pods()):
-        name = f"{one.namespace}.{one.pod}.{one.name}"
-        words = ("logs", f"--namespace={one.namespace}", one.pod, f"--container={one.name}", "--timestamps")
+    for container in containers(_pods()):
+        name = f"{container.namespace}.{container.pod}.{container.name}"
+        words = (
+            "logs",
+            f"--namespace={container.namespace}",
+            container.pod,
+            f"--container={container.name}",
+            "--timestamps",
+        )
         (folder / f"{name}.log").write_text(_kubectl(*words))
-        if one.restarted:
+        if container.restarted:
             (folder / f"{name}.previous.log").write_text(_kubectl(*words, "--previous"))
     for node in NODES:
         journal = ("docker", "exec", node, "journalctl", "--no-pager", f"--lines={_LINES}")
@@ -62,9 +68,9 @@ def containers(pods: Sequence[dict[str, Any]]) -> Iterator[Container]:
     """Of all pods, those that run before the others too."""
     for pod in pods:
         status = pod.get("status", {})
-        for one in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]:
+        for container in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]:
             metadata = pod["metadata"]
-            yield Container(metadata["namespace"], metadata["name"], one["name"], one["restartCount"] > 0)
+            yield Container(metadata["namespace"], metadata["name"], container["name"], container["restartCount"] > 0)
 
 
 def _pods() -> list[dict[str, Any]]:

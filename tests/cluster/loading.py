@@ -67,8 +67,8 @@ def _listed(node: str) -> str:
 
 def _import(node: str, archive: Path) -> None:
     command = ["docker", "exec", "--interactive", node, *_CTR, "import", "--all-platforms", "-"]
-    with archive.open("rb") as given:
-        done = subprocess.run(command, stdin=given, capture_output=True, text=True, check=False, timeout=_LIMIT)
+    with archive.open("rb") as content:
+        done = subprocess.run(command, stdin=content, capture_output=True, text=True, check=False, timeout=_LIMIT)
     if done.returncode:
         message = f"{node} did not take the image: {done.stderr.strip()}"
         raise ClusterError(message)

@@ -33,8 +33,8 @@ _MAKERS = (_HERE / "archive.py", _HERE / "components.py")
 
 def ensure_node_image() -> str:
     """Its name; HOLDFAST_NODE_IMAGE names another one, e.g. of an older Kubernetes."""
-    if wanted := os.environ.get("HOLDFAST_NODE_IMAGE"):
-        return wanted if docker.has(wanted) else _pulled(wanted)
+    if chosen_image := os.environ.get("HOLDFAST_NODE_IMAGE"):
+        return chosen_image if docker.has(chosen_image) else _pulled(chosen_image)
     ours = f"{_OURS}:{mark(_HERE, [*NODE.rglob('*'), *_MAKERS], [*programs.OF_KUBERNETES, *programs.OTHERS])}"
     for image in (ours, _STOCK):
         if docker.has(image):
@@ -48,8 +48,8 @@ def ensure_node_image() -> str:
 
 
 def _pulled(image: str) -> str:
-    with step("pull the node image") as said:
-        said.run("docker", "pull", image)
+    with step("pull the node image") as work:
+        work.run("docker", "pull", image)
     return image
 
 
@@ -72,7 +72,7 @@ def mark(root: Path, paths: Iterable[Path], compiled_from: Iterable[Program]) ->
         name = str(path.relative_to(root))
         executable = path.stat().st_mode & 0o100
         digest.update(f"{name}\0{executable}\0".encode() + path.read_bytes() + b"\0")
-    for program in sorted(compiled_from, key=lambda one: one.name):
+    for program in sorted(compiled_from, key=lambda tool: tool.name):
         digest.update(f"{program.name} {fingerprint(program)}\0".encode())
     return digest.hexdigest()[:16]
 
@@ -84,9 +84,9 @@ def _compile_kubernetes() -> None:
 
 def _prepare_the_rest() -> None:
     ensure_base()
-    with step("system of nodes") as said:
-        docker.build(said, NODE / "Dockerfile", NODE, f"{_OURS}-system", {"BASE": BASE}, target="system")
-        prepare_kube_proxy(said)
+    with step("system of nodes") as work:
+        docker.build(work, NODE / "Dockerfile", NODE, f"{_OURS}-system", {"BASE": BASE}, target="system")
+        prepare_kube_proxy(work)
     for program in programs.OTHERS:
         compiled(program)
 
@@ -97,11 +97,11 @@ def _make(image: str) -> None:
         context, scratch = Path(folder) / "context", Path(folder) / "scratch"
         (context / "images").mkdir(parents=True)
         scratch.mkdir()
-        with step("images of the cluster") as said:
-            write_components(said, context / "images", scratch)
-        with step("node image") as said:
+        with step("images of the cluster") as work:
+            write_components(work, context / "images", scratch)
+        with step("node image") as work:
             shutil.copytree(NODE / "files", context / "files")
             for program in _INSIDE:
                 (context / program.name).hardlink_to(built(program))
-            docker.build(said, NODE / "Dockerfile", context, image, {"BASE": BASE, "KUBERNETES": KUBERNETES})
-            said.run("docker", "image", "prune", "--force", "--filter", f"label={_LEFT_OVER}")
+            docker.build(work, NODE / "Dockerfile", context, image, {"BASE": BASE, "KUBERNETES": KUBERNETES})
+            work.run("docker", "image", "prune", "--force", "--filter", f"label={_LEFT_OVER}")

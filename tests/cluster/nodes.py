@@ -24,18 +24,18 @@ def ensure_cluster(config: dict[str, Any]) -> None:
     if _containers("running") == set(NODES) and _is_well(made_as(config)):
         return
     delete_cluster()
-    with step("create the cluster") as said:
-        _create(said, config)
-    with step("wait for nodes and DNS") as said:
-        _wait(said)
+    with step("create the cluster") as work:
+        _create(work, config)
+    with step("wait for nodes and DNS") as work:
+        _wait(work)
 
 
 def delete_cluster() -> None:
     """Its nodes, with all that is on them, if there are any."""
     if not _containers():
         return
-    with step("delete the cluster") as said:
-        said.run(compiled(KIND), "delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig())
+    with step("delete the cluster") as work:
+        work.run(compiled(KIND), "delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig())
 
 
 def whole(nodes: Iterable[dict[str, Any]], made: str) -> bool:
@@ -53,9 +53,9 @@ def ready(node: dict[str, Any]) -> bool:
 
 
 def _is_well(made: str) -> bool:
-    with step("look at the cluster") as said:
+    with step("look at the cluster") as work:
         try:
-            said.run(compiled(KIND), "export", "kubeconfig", "--name", NAME, "--kubeconfig", kubeconfig())
+            work.run(compiled(KIND), "export", "kubeconfig", "--name", NAME, "--kubeconfig", kubeconfig())
         except ClusterError:
             return False  # kind was interrupted before there was one
         return whole(_nodes(), made) and _names_resolve()
@@ -68,18 +68,18 @@ def _containers(state: str | None = None) -> set[str]:
     return set(docker.ask("ps", "--all", "--format", "{{.Names}}", *words).split())
 
 
-def _create(said: Step, config: dict[str, Any]) -> None:
+def _create(work: Step, config: dict[str, Any]) -> None:
     path = home() / "kind.json"
     path.write_text(json.dumps(config, indent=1))
     kind = str(compiled(KIND))
-    said.run(kind, "create", "cluster", "--config", path, "--kubeconfig", kubeconfig(), "--wait", _CREATED)
+    work.run(kind, "create", "cluster", "--config", path, "--kubeconfig", kubeconfig(), "--wait", _CREATED)
 
 
-def _wait(said: Step) -> None:
+def _wait(work: Step) -> None:
     """For what kind does not wait for."""
-    asked = [str(compiled(KUBECTL)), f"--kubeconfig={kubeconfig()}"]
-    said.run(*asked, "wait", "--for=condition=Ready", "node", "--all", f"--timeout={_READY}")
-    said.run(*asked, "--namespace=kube-system", "rollout", "status", "deployment/coredns", f"--timeout={_READY}")
+    command = [str(compiled(KUBECTL)), f"--kubeconfig={kubeconfig()}"]
+    work.run(*command, "wait", "--for=condition=Ready", "node", "--all", f"--timeout={_READY}")
+    work.run(*command, "--namespace=kube-system", "rollout", "status", "deployment/coredns", f"--timeout={_READY}")
 
 
 def _nodes() -> list[dict[str, Any]]:

@@ -13,14 +13,14 @@ _OF_A_DAEMON = {"dockerd": "docker.io", "iptables": "iptables"}
 
 def ensure_packages() -> None:
     """Everything that is called by name is there."""
-    wanted = _OF if docker.answers() else {**_OF, **_OF_A_DAEMON}
-    missing = sorted({package for program, package in wanted.items() if shutil.which(program) is None})
+    package_of = _OF if docker.answers() else {**_OF, **_OF_A_DAEMON}
+    missing = sorted({package for program, package in package_of.items() if shutil.which(program) is None})
     if not missing:
         return
     if os.geteuid() or shutil.which("apt-get") is None:
         message = f"missing here: {', '.join(missing)}; as root: apt-get install {' '.join(missing)}"
         raise ClusterError(message)
-    with step("packages") as said:
-        said.run("apt-get", "update")
+    with step("packages") as work:
+        work.run("apt-get", "update")
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        said.run("apt-get", "install", "-y", "--no-install-recommends", *missing, environment=quiet)
+        work.run("apt-get", "install", "-y", "--no-install-recommends", *missing, environment=quiet)

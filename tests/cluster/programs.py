@@ -34,5 +34,5 @@ def compiled(program: Program) -> Path:
     ready = there(program)
     if ready is not None:
         return ready
-    with step(f"compile {program.name}") as said, said.writing() as log:
+    with step(f"compile {program.name}") as work, work.writing() as log:
         return built(program, log)

@@ -28,12 +28,12 @@ def test_the_archive_fits_together(tmp_path: Path, program: Path) -> None:
     image = OneProgram("holdfast.test/a:1", "/usr/local/bin/a")
     write_archive(image, program, tmp_path / "a.tar")
     with tarfile.open(tmp_path / "a.tar") as archive:
-        (said,) = json.loads(_read(archive, "manifest.json"))
-        assert said["RepoTags"] == ["holdfast.test/a:1"]
-        text = _read(archive, said["Config"])
-        assert said["Config"] == f"{hashlib.sha256(text).hexdigest()}.json"
+        (manifest,) = json.loads(_read(archive, "manifest.json"))
+        assert manifest["RepoTags"] == ["holdfast.test/a:1"]
+        text = _read(archive, manifest["Config"])
+        assert manifest["Config"] == f"{hashlib.sha256(text).hexdigest()}.json"
         config = json.loads(text)
-        layers = [_read(archive, name) for name in said["Layers"]]
+        layers = [_read(archive, name) for name in manifest["Layers"]]
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]
     assert "Entrypoint" not in config["config"]
     with tarfile.open(fileobj=io.BytesIO(layers[0])) as layer:

@@ -104,8 +104,8 @@ def test_capabilities_that_root_lacks() -> None:
 
 
 def test_the_base_comes_from_where_this_machine_installs_from() -> None:
-    told = ["a://m/debian/ bookworm", "a://m/debian/ bookworm-updates", "a://m/security/ bookworm-security"]
-    assert mirrors([*told, "a://n/tools/ stable"]) == {
+    sources = ["a://m/debian/ bookworm", "a://m/debian/ bookworm-updates", "a://m/security/ bookworm-security"]
+    assert mirrors([*sources, "a://n/tools/ stable"]) == {
         "bookworm": "a://m/debian/",
         "bookworm-updates": "a://m/debian/",
         "bookworm-security": "a://m/security/",

@@ -58,23 +58,23 @@ class App:
     def condition(self, kind: str) -> tuple[str, str]:
         """Status and reason, of this generation."""
         app = self._tree("streamapp", self.name)
-        said = {one["type"]: one for one in (app.get("status") or {}).get("conditions", [])}
-        one = said.get(kind)
-        if one is None or one.get("observedGeneration") != app["metadata"]["generation"]:
+        conditions = {one["type"]: one for one in (app.get("status") or {}).get("conditions", [])}
+        condition = conditions.get(kind)
+        if condition is None or condition.get("observedGeneration") != app["metadata"]["generation"]:
             return "Unknown", "NotYetKnown"
-        return one["status"], one["reason"]
+        return condition["status"], condition["reason"]
 
     def message(self, kind: str) -> str:
         """What the condition says."""
-        (found,) = [one["message"] for one in self.status()["conditions"] if one["type"] == kind]
-        return str(found)
+        (text,) = [one["message"] for one in self.status()["conditions"] if one["type"] == kind]
+        return str(text)
 
     def until(self, kind: str, status: str, reason: str | None = None, seconds: float = READY) -> None:
         """Wait for a condition."""
 
         def said() -> bool:
-            found = self.condition(kind)
-            return found[0] == status and reason in (None, found[1])
+            condition = self.condition(kind)
+            return condition[0] == status and reason in (None, condition[1])
 
         try:
             wait_until(said, seconds, f"{self.name}: {kind}={status} {reason or ''}")
@@ -93,16 +93,14 @@ class App:
 
     def batch(self) -> int:
         """The last one that its driver has told of."""
-        found = self._tree("configmaps", f"--selector={REPORT_LABEL}={self.name}")["items"]
-        reports = [report for one in found if (report := report_in(one)) is not None]
+        config_maps = self._tree("configmaps", f"--selector={REPORT_LABEL}={self.name}")["items"]
+        reports = [report for one in config_maps if (report := report_in(one)) is not None]
         return max((one.batch for one in reports), default=0)
 
     def driver(self) -> Tree:
         """The pod of its latest attempt."""
-        (found,) = [
-            one for one in self.pods("driver") if one["metadata"]["labels"][ATTEMPT_LABEL] == str(self.attempt())
-        ]
-        return found
+        (pod,) = [one for one in self.pods("driver") if one["metadata"]["labels"][ATTEMPT_LABEL] == str(self.attempt())]
+        return pod
 
     def driven(self) -> bool:
         """Whether its latest attempt has a driver that runs."""
@@ -124,8 +122,10 @@ class App:
     def where(self) -> dict[str, str]:
         """Task -> the location it was given last."""
         (handed,) = self._tree("configmaps", f"--selector=holdfast.dev/assignment={self.name}")["items"]
-        told = json.loads(handed["data"]["assignment.json"])
-        return {task: told["processors"][pod] for pod, tasks in told["assignment"].items() for task in tasks}
+        assignment = json.loads(handed["data"]["assignment.json"])
+        return {
+            task: assignment["processors"][pod] for pod, tasks in assignment["assignment"].items() for task in tasks
+        }
 
     def disks(self) -> dict[str, str]:
         """Location -> the node whose disk it is on."""

@@ -58,26 +58,26 @@ def whole(cluster: Cluster) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def images(cluster: Cluster) -> Images:
     """Built, and on the nodes."""
-    found = ensure_images()
-    cluster.load_image(found.kafka, NODES[:1])
-    for image in (found.operator, found.runtime):
+    built_images = ensure_images()
+    cluster.load_image(built_images.kafka, NODES[:1])
+    for image in (built_images.operator, built_images.runtime):
         cluster.load_image(image)
-    return found
+    return built_images
 
 
 @pytest.fixture(scope="session")
 def broker(cluster: Cluster, images: Images) -> KindBroker:
-    found = KindBroker(cluster)
-    found.start(images.kafka)
-    return found
+    kind_broker = KindBroker(cluster)
+    kind_broker.start(images.kafka)
+    return kind_broker
 
 
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     helm = Helm(4, tmp_path_factory.mktemp("helm"), cluster.kubeconfig, SYSTEM)
-    found = Installed(cluster, helm, images)
-    found.upgrade()
-    return found
+    release = Installed(cluster, helm, images)
+    release.upgrade()
+    return release
 
 
 @pytest.fixture

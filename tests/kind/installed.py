@@ -63,7 +63,7 @@ class Installed:
         with self.cluster.namespace(RESTRICTED) as namespace:
             account = self.helm("template", RELEASE, str(CHART), *self._settings({"appNamespaces": [namespace]}),
                                 "--show-only", "templates/rbac-apps.yaml")  # fmt: skip
-            self.cluster.kubectl("apply", "--filename=-", given=account)
+            self.cluster.kubectl("apply", "--filename=-", stdin=account)
             with (
                 shared_folder(self.cluster, namespace),
                 local_disks(self.cluster, namespace, disks, limit) as storage,

@@ -86,5 +86,5 @@ def _volume(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _only_on(node: str) -> dict[str, Any]:
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}

@@ -40,21 +40,21 @@ def test_a_login_is_in_no_object_no_log_and_no_event(
         app.ready()
         app.kill_driver()
         fed.flows()
-        said = "".join(_everything_said(cluster, installed, app))
+        text = "".join(_everything_said(cluster, installed, app))
         fed.settles()
-    assert f"name: {app.name}" in said
-    assert "attempt 2" in said
+    assert f"name: {app.name}" in text
+    assert "attempt 2" in text
     for hidden in (PASSWORD, base64.b64encode(PASSWORD.encode()).decode()):
-        assert hidden not in said
+        assert hidden not in text
 
 
 def _everything_said(cluster: Cluster, installed: Installed, app: App) -> Iterator[str]:
-    here = f"--namespace={app.namespace}"
-    yield cluster.kubectl("get", _KINDS, here, "--output=yaml")
+    option = f"--namespace={app.namespace}"
+    yield cluster.kubectl("get", _KINDS, option, "--output=yaml")
     yield cluster.kubectl("get", "all,configmaps,events", f"--namespace={SYSTEM}", "--output=yaml")
     yield cluster.kubectl("logs", installed.operator(), f"--namespace={SYSTEM}")
     for pod in app.pods():
-        yield cluster.kubectl("logs", pod["metadata"]["name"], here)
+        yield cluster.kubectl("logs", pod["metadata"]["name"], option)
 
 
 def test_restricted_pod_security_is_enforced_where_apps_run(cluster: Cluster, team: Team) -> None:
@@ -79,10 +79,10 @@ def test_apps_of_two_tenants_run_side_by_side_and_none_sees_the_other(
 ) -> None:
     with installed.team() as other:
         apps = []
-        for one in (team, other):
-            cluster.apply(*_tenant(one.namespace), namespace=one.namespace)
+        for each_team in (team, other):
+            cluster.apply(*_tenant(each_team.namespace), namespace=each_team.namespace)
             counted = Counted.new(broker)
-            app = counted_app(cluster, one, counted)
+            app = counted_app(cluster, each_team, counted)
             counted.feed(240)
             app.apply()
             apps.append((app, counted))
@@ -90,12 +90,12 @@ def test_apps_of_two_tenants_run_side_by_side_and_none_sees_the_other(
             app.ready()
             wait_until(lambda: len(counted.written()) == kept(240), _SOON, "all rows are out")  # noqa: B023 - in this turn
             counted.check(240)
-        for mine, others in ((team, other), (other, team)):
-            tenant = f"{mine.namespace}:{_TENANT}"
-            assert _may(cluster, tenant, "get", "streamapps", mine.namespace)
+        for own_team, other_team in ((team, other), (other, team)):
+            tenant = f"{own_team.namespace}:{_TENANT}"
+            assert _may(cluster, tenant, "get", "streamapps", own_team.namespace)
             for what in ("streamapps", "pods", "configmaps"):
-                assert not _may(cluster, tenant, "get", what, others.namespace)
-            assert not _may(cluster, f"{mine.namespace}:holdfast-app", "get", "configmaps", others.namespace)
+                assert not _may(cluster, tenant, "get", what, other_team.namespace)
+            assert not _may(cluster, f"{own_team.namespace}:holdfast-app", "get", "configmaps", other_team.namespace)
 
 
 def _may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) -> bool:

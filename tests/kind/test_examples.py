@@ -49,11 +49,11 @@ def test_an_example_runs_as_it_stands(
     for stream in spec["streams"]:
         stream.setdefault("topic", f"{team.namespace}-{stream['name']}")
     written = {step["to"] for step in spec["steps"] if "to" in step}
-    given = [one for one in spec["streams"] if one["name"] not in written and one["system"] not in made_up]
+    inputs = [one for one in spec["streams"] if one["name"] not in written and one["system"] not in made_up]
     _forget(broker, name, {stream["topic"] for stream in spec["streams"]})
-    for stream in given:
+    for stream in inputs:
         broker.create_topic(stream["topic"], stream["partitions"])
-    _fill(broker, name, given)
+    _fill(broker, name, inputs)
     spec["runtime"] = {**spec.get("runtime", {}), **small_runtime()}
     if (FOLDER / name / "Dockerfile").exists():
         spec["runtime"]["image"] = _derived(cluster, images, name)
@@ -62,7 +62,7 @@ def test_an_example_runs_as_it_stands(
     app.apply()
     app.ready()
     assert app.status()["tasks"] == EXPECTED[name].tasks
-    _fill(broker, name, given)  # again: a look-up finds what an earlier batch has brought
+    _fill(broker, name, inputs)  # again: a look-up finds what an earlier batch has brought
     outputs = [stream["topic"] for stream in spec["streams"] if stream["name"] in written]
 
     def out() -> bool:
@@ -74,8 +74,8 @@ def test_an_example_runs_as_it_stands(
 def _forget(broker: KindBroker, name: str, topics: Collection[str]) -> None:
     """Delete what an earlier run on this cluster has left: examples keep their names, and a name has one owner."""
     with broker.admin() as admin:
-        there = admin.list_topics(timeout=30).topics
-        left = [topic for topic in there if topic in topics or topic.startswith((f"{name}.", f"{name}-"))]
+        broker_topics = admin.list_topics(timeout=30).topics
+        left = [topic for topic in broker_topics if topic in topics or topic.startswith((f"{name}.", f"{name}-"))]
         for done in (admin.delete_topics(left) if left else {}).values():
             done.result(30)
 
@@ -83,9 +83,9 @@ def _forget(broker: KindBroker, name: str, topics: Collection[str]) -> None:
 def _derived(cluster: Cluster, images: Images, name: str) -> str:
     """The example's own image, on the workers."""
     image = f"holdfast-example/{name}:test"
-    with step(f"image of {name}") as said:
+    with step(f"image of {name}") as work:
         folder = FOLDER / name
-        docker.build(said, folder / "Dockerfile", folder, image, {"RUNTIME": images.runtime})
+        docker.build(work, folder / "Dockerfile", folder, image, {"RUNTIME": images.runtime})
     cluster.load_image(image)
     return image
 

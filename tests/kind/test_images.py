@@ -74,8 +74,8 @@ def test_the_operator_starts_with_a_root_that_it_cannot_write(images: Images) ->
 
 
 def test_the_driver_starts_as_the_operator_starts_it(images: Images) -> None:
-    said = docker.ask("run", "--rm", *CLOSED, images.runtime, "driver", "--help", seconds=_START)
-    assert "FOLDER holds app.json, attempt.json and spark.json" in said
+    output = docker.ask("run", "--rm", *CLOSED, images.runtime, "driver", "--help", seconds=_START)
+    assert "FOLDER holds app.json, attempt.json and spark.json" in output
 
 
 def test_texts_of_all_languages_are_right(images: Images) -> None:
@@ -90,13 +90,13 @@ def test_javas_archive_of_classes_fits_the_class_path_of_driver_and_executor(ima
 
 def test_another_class_path_passes_over_the_archive_without_a_word(images: Images) -> None:
     words = 'java $SPARK_SUBMIT_OPTS -cp "/tmp/my.jar:$SPARK_HOME/jars/*" -version 2>&1'
-    said = inside(images.runtime, "sh", "-c", words)
-    assert "openjdk version" in said.splitlines()[0]
+    output = inside(images.runtime, "sh", "-c", words)
+    assert "openjdk version" in output.splitlines()[0]
 
 
 def test_an_executor_is_started_with_the_options_that_spark_wants(images: Images) -> None:
     # Java says how it understood them, and ends.
-    given = {
+    variables = {
         "SPARK_EXECUTOR_MEMORY": "300m",
         "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@127.0.0.1:1",
         "SPARK_EXECUTOR_ID": "1",
@@ -109,17 +109,17 @@ def test_an_executor_is_started_with_the_options_that_spark_wants(images: Images
         "SPARK_JAVA_OPT_1": "-XX:+PrintFlagsFinal",
         "SPARK_JAVA_OPT_2": "--dry-run",
     }
-    environment = [f"--env={name}={value}" for name, value in given.items()]
-    said = docker.ask("run", "--rm", *CLOSED, *environment, images.runtime, "executor", seconds=_START)
-    flags = {line.split()[1]: line.split()[3] for line in said.splitlines() if len(line.split()) > 3}
+    environment = [f"--env={name}={value}" for name, value in variables.items()]
+    output = docker.ask("run", "--rm", *CLOSED, *environment, images.runtime, "executor", seconds=_START)
+    flags = {line.split()[1]: line.split()[3] for line in output.splitlines() if len(line.split()) > 3}
     assert flags["MaxHeapSize"] == str(300 << 20)
     assert flags["SharedArchiveFile"] == "/opt/spark.jsa"
 
 
 @pytest.fixture(scope="session")
 def derived(images: Images) -> Iterator[str]:
-    with step("derived image") as said:
-        docker.build(said, EXAMPLE / "Dockerfile", EXAMPLE, DERIVED, {"RUNTIME": images.runtime})
+    with step("derived image") as work:
+        docker.build(work, EXAMPLE / "Dockerfile", EXAMPLE, DERIVED, {"RUNTIME": images.runtime})
     yield DERIVED
     docker.ask("image", "rm", DERIVED)
 
@@ -128,6 +128,6 @@ def test_an_app_runs_with_a_package_of_its_own_image(derived: str) -> None:
     """As the example's Dockerfile puts it there."""
     mount = f"--volume={EXAMPLE / 'app.yaml'}:/app.yaml:ro"
     command = ("holdfast", "run", "/app.yaml", "--batches", "4", "--no-ui", "-o", "json")
-    said = docker.ask("run", "--rm", *CLOSED, mount, derived, *command, seconds=_START)
-    last = json.loads(said.splitlines()[-1])
-    assert last["rowsOut"] > 0, said
+    output = docker.ask("run", "--rm", *CLOSED, mount, derived, *command, seconds=_START)
+    last = json.loads(output.splitlines()[-1])
+    assert last["rowsOut"] > 0, output

@@ -25,7 +25,7 @@ def test_the_tasks_of_a_lost_node_move_and_its_return_changes_nothing(
     nodes = app.nodes()
     assert set(nodes.values()) == set(cluster.workers), "both workers have tasks"
     lost = app.driver()["spec"]["nodeName"]
-    gone = {task for task, node in nodes.items() if node == lost}
+    lost_tasks = {task for task, node in nodes.items() if node == lost}
 
     began = time.monotonic()
     cluster.stop_node(lost)
@@ -33,7 +33,7 @@ def test_the_tasks_of_a_lost_node_move_and_its_return_changes_nothing(
     print(f"the driver's node lost -> a new row committed: {time.monotonic() - began:.1f} s")  # noqa: T201
     app.until("Ready", "True")
     assert set(app.nodes().values()) == set(cluster.workers) - {lost}
-    assert set(app.restored()) <= gone, "a task whose disk is there has nothing to restore"
+    assert set(app.restored()) <= lost_tasks, "a task whose disk is there has nothing to restore"
 
     places, attempt = app.where(), app.attempt()
     cluster.start_node(lost)

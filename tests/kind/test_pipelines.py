@@ -43,12 +43,12 @@ def _windows(counted: Counted, topic: str) -> list[tuple[str, int, int]]:
 
 
 def _expected() -> list[tuple[str, int, int]]:
-    found = []
+    windows = []
     for start in range(0, _ROWS, _WINDOW):
         for key in range(_KEYS):
             numbers = range(start + key, start + _WINDOW, _KEYS)
-            found.append((str(key), len(numbers), sum(numbers)))
-    return sorted(found)
+            windows.append((str(key), len(numbers), sum(numbers)))
+    return sorted(windows)
 
 
 def _claims(cluster: Cluster, team: Team) -> set[str]:
@@ -59,9 +59,9 @@ def _claims(cluster: Cluster, team: Team) -> set[str]:
 def test_two_apps_of_a_bounded_pipeline_complete_through_kills_and_give_their_claims_back(
     cluster: Cluster, team: Team, app: App, counted: Counted
 ) -> None:
-    here: dict[str, Any] = {"system": "here", "key": ["k"]}
-    between = {"name": "between", "topic": f"{counted.name}-between", "partitions": _PARTS, "control": True, **here}
-    output = {"name": "windowed", "topic": f"{counted.name}-windowed", "partitions": 2, **here}
+    fields: dict[str, Any] = {"system": "here", "key": ["k"]}
+    between = {"name": "between", "topic": f"{counted.name}-between", "partitions": _PARTS, "control": True, **fields}
+    output = {"name": "windowed", "topic": f"{counted.name}-windowed", "partitions": 2, **fields}
     counted.feed(_ROWS)
     tree = {**app.tree, "metadata": {**app.tree["metadata"], "name": f"{app.name}-second"}}
     second = App(cluster, app.namespace, tree)
@@ -75,7 +75,7 @@ def test_two_apps_of_a_bounded_pipeline_complete_through_kills_and_give_their_cl
     assert second.condition("Ready")[1] != "Completed" or _windows(counted, output["topic"])
     second.until("Ready", "True", "Completed", _ENDED)
     assert _windows(counted, output["topic"]) == _expected()
-    for one in (app, second):
-        wait_until(lambda one=one: not one.executors(), _ENDED, "executors are gone")  # type: ignore[misc]
-        assert one.driver()["status"]["phase"] == "Succeeded"
+    for each_app in (app, second):
+        wait_until(lambda each_app=each_app: not each_app.executors(), _ENDED, "executors are gone")  # type: ignore[misc]
+        assert each_app.driver()["status"]["phase"] == "Succeeded"
     wait_until(lambda: _claims(cluster, team) == {"shared"}, _ENDED, "claims of completed apps are given back")

@@ -32,8 +32,8 @@ def claim(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 def test_all_nodes_are_ready(cluster: Cluster) -> None:
-    with cluster.client() as asked:
-        nodes = CoreV1Api(asked).list_node().to_dict()["items"]
+    with cluster.client() as client:
+        nodes = CoreV1Api(client).list_node().to_dict()["items"]
     assert sorted(node["metadata"]["name"] for node in nodes) == sorted(NODES)
     assert all(cluster.ready(node) for node in NODES)
 
@@ -61,12 +61,12 @@ def test_an_image_that_is_there_is_not_carried_again(cluster: Cluster, capsys: p
 
 
 def test_a_lost_node_is_noticed_soon_and_comes_back(cluster: Cluster) -> None:
-    lost, kept = cluster.workers
+    lost, survivor = cluster.workers
     began = time.monotonic()
     cluster.stop_node(lost)
     wait_until(lambda: not cluster.ready(lost), 30, f"{lost} is not Ready")
     assert time.monotonic() - began > 5, "it was not well before"
-    assert cluster.ready(kept)
+    assert cluster.ready(survivor)
     cluster.start_node(lost)
     assert cluster.ready(lost)
 

@@ -26,10 +26,10 @@ _PARTS = 2
 def app(app: App, counted: Counted) -> App:
     """Each row gets the version of its key in both tables."""
     spec: dict[str, Any] = app.tree["spec"]
-    here = {"system": "here", "partitions": _PARTS, "key": ["k"]}
+    stream_fields = {"system": "here", "partitions": _PARTS, "key": ["k"]}
     spec["streams"] += [
-        {"name": "versions", "topic": f"{counted.name}-versions", **here, "schema": "k STRING, v BIGINT"},
-        {"name": "looked", "topic": f"{counted.name}-looked", **here},
+        {"name": "versions", "topic": f"{counted.name}-versions", **stream_fields, "schema": "k STRING, v BIGINT"},
+        {"name": "looked", "topic": f"{counted.name}-looked", **stream_fields},
     ]
     files = {"location": f"file://{CHECKPOINTS}/files", "format": "csv", "every": "2s"}
     spec["tables"] = [
@@ -52,8 +52,8 @@ class Versions:
         self._broker, self._topic, self._looked = broker, f"{counted.name}-versions", f"{counted.name}-looked"
         self._folder = cluster.shared / app.namespace / "files"
         broker.create_topic(self._topic, _PARTS)
-        own = {"partitioner": "murmur2_random", "bootstrap.servers": broker.bootstrap}
-        self._producer = Producer(own, logger=QUIET)
+        settings = {"partitioner": "murmur2_random", "bootstrap.servers": broker.bootstrap}
+        self._producer = Producer(settings, logger=QUIET)
 
     def write(self, version: int) -> None:
         """The rows of a data set in the topic, without its end."""
@@ -76,8 +76,8 @@ class Versions:
 
     def rows(self) -> list[list[dict[str, Any]]]:
         """The rows of each partition, in order; each once, and no version after a newer one."""
-        found = seen_by_partition(self._broker, self._looked)
-        parts = [[json.loads(value) for value in values] for values in found.values()]
+        values_of = seen_by_partition(self._broker, self._looked)
+        parts = [[json.loads(value) for value in values] for values in values_of.values()]
         ids = [row["id"] for part in parts for row in part]
         assert len(set(ids)) == len(ids), "a row came out twice"
         for part in parts:

@@ -65,11 +65,11 @@ def check_windows(counted: Counted, count: int) -> bool:
 
 
 def _closings_there(counted: Counted, count: int) -> bool:
-    found = [(row["id"], row.get("total")) for row in _rows(counted, _closings(counted))]
-    assert len({number for number, _ in found}) == len(found), "a row came out of the join twice"
-    wrong = [(number, total) for number, total in found if total != _closing(number)]
+    totals = [(row["id"], row.get("total")) for row in _rows(counted, _closings(counted))]
+    assert len({number for number, _ in totals}) == len(totals), "a row came out of the join twice"
+    wrong = [(number, total) for number, total in totals if total != _closing(number)]
     assert not wrong, f"wrong: {wrong[:3]}"
-    return set(range((count - _SLACK) // _ROWS * _ROWS)) <= {number for number, _ in found}
+    return set(range((count - _SLACK) // _ROWS * _ROWS)) <= {number for number, _ in totals}
 
 
 def _closing(number: int) -> int | None:
@@ -81,11 +81,11 @@ def _closing(number: int) -> int | None:
 
 
 def _windows_there(counted: Counted, count: int) -> bool:
-    found = [(row["k"], row["n"], row["first"], row["last"], row["total"]) for row in windows_of(counted)]
-    assert len(set(found)) == len(found), "a window came out twice"
+    windows = [(row["k"], row["n"], row["first"], row["last"], row["total"]) for row in windows_of(counted)]
+    assert len(set(windows)) == len(windows), "a window came out twice"
     whole = set(_expected(count))
-    assert set(found) <= whole, f"wrong: {sorted(set(found) - whole)[:3]}"
-    return set(_expected(count - _SLACK)) <= set(found)
+    assert set(windows) <= whole, f"wrong: {sorted(set(windows) - whole)[:3]}"
+    return set(_expected(count - _SLACK)) <= set(windows)
 
 
 def _expected(count: int) -> Iterator[tuple[str, int, int, int, int]]:
