@@ -83,15 +83,15 @@ class Node:
 
     def _deploy(self, pods: list[Tree]) -> None:
         deployments = self._admin.items(_DEPLOYMENTS.format(self._namespace))
-        wanted = {f"{one['metadata']['name']}-{one['metadata']['generation']}": one for one in deployments}
+        deployment_of = {f"{one['metadata']['name']}-{one['metadata']['generation']}": one for one in deployments}
         sets = {one["metadata"]["name"]: one for one in self._admin.items(_SETS.format(self._namespace))}
-        for name in sets.keys() - wanted.keys():
+        for name in sets.keys() - deployment_of.keys():
             self._admin.delete(f"{_SETS.format(self._namespace)}/{name}")
         made = {pod["metadata"]["name"]: pod for pod in pods}
-        for name in made.keys() - wanted.keys():
+        for name in made.keys() - deployment_of.keys():
             if "pod-template-hash" in (made[name]["metadata"].get("labels") or {}):
                 self._admin.delete(f"{PODS.format(self._namespace)}/{name}", grace=0)
-        for name, deployment in wanted.items():
+        for name, deployment in deployment_of.items():
             if name not in sets:
                 self._admin.create(_SETS.format(self._namespace), _replica_set(name, deployment))
             elif name not in made:
@@ -219,8 +219,8 @@ def _template(name: str, deployment: Tree) -> Tree:
 
 def _status(pod: Tree, phase: str, state: Tree) -> Tree:
     (container,) = pod["spec"]["containers"]
-    said = {"name": container["name"], "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}
-    return {"status": {"phase": phase, "containerStatuses": [said]}}
+    status = {"name": container["name"], "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}
+    return {"status": {"phase": phase, "containerStatuses": [status]}}
 
 
 def _filled(text: str, known: dict[str, str]) -> str:

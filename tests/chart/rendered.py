@@ -22,9 +22,9 @@ def renderer(major: int = 3) -> Helm:
 
 def rendered(*settings: str, namespace: str = NAMESPACE, major: int = 3, only: str = "") -> list[Tree]:
     """All objects of a release with these settings (`name=value`)."""
-    given = [part for one in settings for part in ("--set", one)]
+    options = [part for one in settings for part in ("--set", one)]
     shown = ["--show-only", only] if only else []
-    text = renderer(major)("template", RELEASE, str(CHART), "--namespace", namespace, *given, *shown)
+    text = renderer(major)("template", RELEASE, str(CHART), "--namespace", namespace, *options, *shown)
     return trees(text)
 
 
@@ -33,7 +33,7 @@ def trees(text: str) -> list[Tree]:
     return [tree for tree in YAML(typ="safe").load_all(text) if tree is not None]
 
 
-def one(found: list[Tree], kind: str, name: str | None = None) -> Tree:
+def one(manifests: list[Tree], kind: str, name: str | None = None) -> Tree:
     """The only object of this kind, or of this kind and name."""
-    (tree,) = [one for one in found if one["kind"] == kind and name in (None, one["metadata"]["name"])]
+    (tree,) = [one for one in manifests if one["kind"] == kind and name in (None, one["metadata"]["name"])]
     return tree

@@ -71,15 +71,15 @@ def grant(admin: Admin, trees: list[Tree], account: str, user: str) -> None:
 
 def _wait(admin: Admin, user: str, rule: Tree, namespace: str | None) -> None:
     resource, _, part = rule["resources"][0].partition("/")
-    wanted = {"verb": rule["verbs"][0], "group": rule["apiGroups"][0], "resource": resource, "subresource": part}
-    wanted |= {"namespace": namespace} if namespace else {}
-    wanted |= {"name": rule["resourceNames"][0]} if "resourceNames" in rule else {}
+    attributes = {"verb": rule["verbs"][0], "group": rule["apiGroups"][0], "resource": resource, "subresource": part}
+    attributes |= {"namespace": namespace} if namespace else {}
+    attributes |= {"name": rule["resourceNames"][0]} if "resourceNames" in rule else {}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {"user": user, "resourceAttributes": wanted},
+        "spec": {"user": user, "resourceAttributes": attributes},
     }
-    wait_until(lambda: admin.create(_REVIEWS, review)["status"]["allowed"], 20, f"{user} may {wanted}")
+    wait_until(lambda: admin.create(_REVIEWS, review)["status"]["allowed"], 20, f"{user} may {attributes}")
 
 
 def _place(tree: Tree) -> tuple[str, str | None, str]:

@@ -65,14 +65,14 @@ def admin(plane: Plane) -> Admin:
 @pytest.fixture(scope="module")
 def chart(admin: Admin) -> Iterator[list[dict[str, Any]]]:
     """Its account of apps is there with its rights and limits, and so is the pod of a driver."""
-    found = rendered(f"appNamespaces={{{APPS}}}")
-    (account,) = [one for one in found if one["kind"] == "ServiceAccount" and one["metadata"]["namespace"] == APPS]
+    manifests = rendered(f"appNamespaces={{{APPS}}}")
+    (account,) = [one for one in manifests if one["kind"] == "ServiceAccount" and one["metadata"]["namespace"] == APPS]
     admin.create(ACCOUNTS.format(APPS), account)
-    grant(admin, found, "holdfast-app", USER)
+    grant(admin, manifests, "holdfast-app", USER)
     driver = stranger(DRIVER_POD)
     runs(admin, driver | {"spec": driver["spec"] | {"serviceAccountName": "holdfast-app"}})
     with drivers_limited(admin, APPS):
-        yield found
+        yield manifests
 
 
 def test_spark_uses_what_the_chart_gives(
@@ -121,10 +121,10 @@ def test_spark_uses_what_the_chart_gives(
 def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
     plane: Plane, admin: Admin, tmp_path: Path, conf: dict[str, str], error: str
 ) -> None:
-    given = settings(plane, admin, tmp_path)
-    left = admin.create(SETS.format(APPS), stateful_set(given, DRIVER_POD, "uid-of-a-driver-before"))
+    spark_conf = settings(plane, admin, tmp_path)
+    left = admin.create(SETS.format(APPS), stateful_set(spark_conf, DRIVER_POD, "uid-of-a-driver-before"))
     ran = subprocess.run(
-        [sys.executable, "-c", HINDERED, json.dumps(given), json.dumps(conf)],
+        [sys.executable, "-c", HINDERED, json.dumps(spark_conf), json.dumps(conf)],
         env=without_proxy(),
         capture_output=True,
         text=True,
@@ -133,8 +133,8 @@ def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
     )
     admin.delete(f"{SETS.format(APPS)}/{left['metadata']['name']}")
     assert ran.returncode == 1
-    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast.errors.")]
-    assert error in said
+    (error_line,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast.errors.")]
+    assert error in error_line
 
 
 def without_proxy() -> dict[str, str]:

@@ -64,9 +64,9 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
 def test_a_release_is_installed_tested_upgraded_and_goes_without_the_apps(site: Site, tmp_path: Path) -> None:
     narrow = ("--set", f"watchNamespaces={{{TEAM}}}", "--dry-run=client")
     assert "this release leaves them alone" in site.run("install", RELEASE, str(CHART), *site.settings, *narrow)
-    said = site.run("install", RELEASE, str(CHART), *site.settings, *WAIT)
-    assert "all namespaces" in said
-    assert "this release leaves them alone" not in said
+    output = site.run("install", RELEASE, str(CHART), *site.settings, *WAIT)
+    assert "all namespaces" in output
+    assert "this release leaves them alone" not in output
     assert site.crd()["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert size_of_release(site) < 200_000
     assert "Succeeded" in site.run("test", RELEASE, "--timeout", "60s")
@@ -161,11 +161,11 @@ def size_of_release(site: Site) -> int:
 
 def changed_chart(tmp_path: Path) -> Path:
     """The next version, whose CRD has a column more and one less."""
-    there = tmp_path / "newer"
-    shutil.copytree(CHART, there)
-    chart = (there / "Chart.yaml").read_text()
-    (there / "Chart.yaml").write_text(chart.replace("version: 0.1.0", "version: 0.2.0", 1))
-    file = there / "files" / "streamapps.holdfast.dev.yaml"
+    directory = tmp_path / "newer"
+    shutil.copytree(CHART, directory)
+    chart = (directory / "Chart.yaml").read_text()
+    (directory / "Chart.yaml").write_text(chart.replace("version: 0.1.0", "version: 0.2.0", 1))
+    file = directory / "files" / "streamapps.holdfast.dev.yaml"
     fresh = re.sub(r"- \{name: Age, .*\}", "- {name: Run, type: string, jsonPath: .status.runId}", file.read_text())
     file.write_text(fresh)
-    return there
+    return directory

@@ -129,8 +129,8 @@ def attempts(site: Site) -> None:
 def runs(site: Site, attempt: int, run: str = "1") -> None:
     def reached() -> bool:
         status = site.app().get("status") or {}
-        said = status.get("runId") == run and status.get("attempt") == attempt and len(site.alive()) == 1
-        return said and site.condition("Ready") == ("True", "Running")
+        started = status.get("runId") == run and status.get("attempt") == attempt and len(site.alive()) == 1
+        return started and site.condition("Ready") == ("True", "Running")
 
     wait_until(reached, 60, f"attempt {attempt} of run {run} runs")
 

@@ -71,8 +71,8 @@ def major(request: pytest.FixtureRequest) -> int:
 
 
 def test_the_linter_has_nothing_to_say(major: int) -> None:
-    said = renderer(major)("lint", "--strict", str(CHART))
-    assert "WARNING" not in said
+    output = renderer(major)("lint", "--strict", str(CHART))
+    assert "WARNING" not in output
 
 
 def test_both_helms_make_the_same(major: int) -> None:
@@ -89,11 +89,11 @@ def test_a_value_that_means_nothing_is_refused_by_name(setting: str, major: int)
 
 
 def test_everything_can_be_set_at_once(major: int) -> None:
-    found = rendered(*EVERYTHING, major=major)
-    kinds = {tree["kind"] for tree in found}
+    manifests = rendered(*EVERYTHING, major=major)
+    kinds = {tree["kind"] for tree in manifests}
     assert {"PodDisruptionBudget", "ServiceMonitor", "NetworkPolicy"} <= kinds
     assert not {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"} & kinds
-    pod = one(found, "Deployment")["spec"]["template"]["spec"]
+    pod = one(manifests, "Deployment")["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsUser"] == 1000680000
     assert pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]["app.kubernetes.io/instance"] == RELEASE
     assert {
@@ -101,19 +101,21 @@ def test_everything_can_be_set_at_once(major: int) -> None:
         "--pod-templates=any", "--app-service-account=loader", "--app-service-account=*", "--node-state",
         "--kafka-allowed=*.kafka.svc:9092", "--kafka-allowed=[fd00::/8]:9092-9098",
     } <= set(pod["containers"][0]["args"])  # fmt: skip
-    binding = one(found, "ValidatingAdmissionPolicyBinding", "hold-system-hold-holdfast")["spec"]
+    binding = one(manifests, "ValidatingAdmissionPolicyBinding", "hold-system-hold-holdfast")["spec"]
     (bound,) = binding["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert bound["values"] == ["a", "b"]
-    assert [tree["metadata"]["namespace"] for tree in trees_of(found, "Role", "holdfast-operator")] == ["a", "b"]
-    (secrets,) = [rule for rule in rules(found) if rule["resources"] == ["secrets"] and rule.get("resourceNames")][:1]
+    assert [tree["metadata"]["namespace"] for tree in trees_of(manifests, "Role", "holdfast-operator")] == ["a", "b"]
+    (secrets,) = [rule for rule in rules(manifests) if rule["resources"] == ["secrets"] and rule.get("resourceNames")][
+        :1
+    ]
     assert secrets["resourceNames"] == ["kafka-auth"]
     (server,) = [
         rule
-        for rule in one(found, "NetworkPolicy")["spec"]["egress"]
+        for rule in one(manifests, "NetworkPolicy")["spec"]["egress"]
         if {"protocol": "TCP", "port": 6443} in rule["ports"]
     ]
     assert server["to"] == [{"ipBlock": {"cidr": "10.96.0.1/32"}}]
-    assert app_network(found).open
+    assert app_network(manifests).open
 
 
 def test_nothing_of_what_is_switched_off_is_made() -> None:
@@ -125,12 +127,12 @@ def test_nothing_of_what_is_switched_off_is_made() -> None:
         "serviceAccount.create",
         "runtime.serviceAccount.create",
     )
-    found = [tree for tree in rendered(*(f"{one}=false" for one in off)) if not hooked(tree)]
-    assert {tree["kind"] for tree in found} == {"CustomResourceDefinition", "Service", "Deployment"}
-    assert one(found, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "default"
-    found = rendered("metrics.port=0")
-    assert [port["name"] for port in one(found, "Service")["spec"]["ports"]] == ["health"]
-    assert len(one(found, "NetworkPolicy")["spec"]["ingress"]) == 1
+    manifests = [tree for tree in rendered(*(f"{one}=false" for one in off)) if not hooked(tree)]
+    assert {tree["kind"] for tree in manifests} == {"CustomResourceDefinition", "Service", "Deployment"}
+    assert one(manifests, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "default"
+    manifests = rendered("metrics.port=0")
+    assert [port["name"] for port in one(manifests, "Service")["spec"]["ports"]] == ["health"]
+    assert len(one(manifests, "NetworkPolicy")["spec"]["ingress"]) == 1
 
 
 def test_the_operators_policy_names_each_port() -> None:
@@ -143,7 +145,7 @@ def test_the_operators_policy_names_each_port() -> None:
 
 def test_what_apps_may_reach_is_told_to_the_operator() -> None:
     assert app_network(rendered()) == DEFAULT
-    told = app_network(
+    network = app_network(
         rendered(
             "networkPolicy.apiServerCidrs={10.96.0.1/32}",
             "networkPolicy.dnsPorts={53,5353}",
@@ -151,7 +153,7 @@ def test_what_apps_may_reach_is_told_to_the_operator() -> None:
             "apps.networkPolicy.extraEgress[0].ports[0].port=8080",
         )
     )
-    assert told == replace(
+    assert network == replace(
         DEFAULT,
         dns_ports=(53, 5353),
         api_server=({"ipBlock": {"cidr": "10.96.0.1/32"}},),
@@ -161,25 +163,25 @@ def test_what_apps_may_reach_is_told_to_the_operator() -> None:
 
 
 def test_without_policies_of_apps_there_is_no_right_to_make_any() -> None:
-    found = rendered("apps.networkPolicy.enabled=false")
-    assert not [right for right in granted(found, "hold-holdfast") if right.resource == "networkpolicies"]
-    assert not [word for word in operator_arguments(found) if word.startswith("--app-network")]
+    manifests = rendered("apps.networkPolicy.enabled=false")
+    assert not [right for right in granted(manifests, "hold-holdfast") if right.resource == "networkpolicies"]
+    assert not [word for word in operator_arguments(manifests) if word.startswith("--app-network")]
 
 
-def operator_arguments(found: list[Tree]) -> list[str]:
-    (container,) = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+def operator_arguments(manifests: list[Tree]) -> list[str]:
+    (container,) = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
     return list(container["args"])
 
 
-def app_network(found: list[Tree]) -> AppNetwork:
-    (text,) = [word.partition("=")[2] for word in operator_arguments(found) if word.startswith("--app-network=")]
+def app_network(manifests: list[Tree]) -> AppNetwork:
+    (text,) = [word.partition("=")[2] for word in operator_arguments(manifests) if word.startswith("--app-network=")]
     return read_app_network(text)
 
 
 def test_no_right_is_a_star(major: int) -> None:
-    found = rendered(major=major) + rendered(*EVERYTHING, major=major)
-    assert not [rule for rule in rules(found) if "*" in json.dumps(rule)]
-    assert not [rule for rule in rules(found) if "nonResourceURLs" in rule]
+    manifests = rendered(major=major) + rendered(*EVERYTHING, major=major)
+    assert not [rule for rule in rules(manifests) if "*" in json.dumps(rule)]
+    assert not [rule for rule in rules(manifests) if "nonResourceURLs" in rule]
 
 
 def test_apps_get_restricted_pods_unless_somebody_says_otherwise() -> None:
@@ -198,9 +200,9 @@ def test_apps_get_restricted_pods_unless_somebody_says_otherwise() -> None:
     ],
 )
 def test_the_account_of_apps_is_where_apps_are(settings: tuple[str, ...], namespaces: list[str]) -> None:
-    found = rendered(*settings, only=APPS)
+    manifests = rendered(*settings, only=APPS)
     for kind in ("ServiceAccount", "Role", "RoleBinding"):
-        assert [tree["metadata"]["namespace"] for tree in trees_of(found, kind, "holdfast-app")] == namespaces
+        assert [tree["metadata"]["namespace"] for tree in trees_of(manifests, kind, "holdfast-app")] == namespaces
 
 
 def test_a_namespace_of_apps_that_nobody_would_look_at_is_refused(major: int) -> None:
@@ -210,8 +212,8 @@ def test_a_namespace_of_apps_that_nobody_would_look_at_is_refused(major: int) ->
 
 def test_a_digest_counts_over_a_tag() -> None:
     digest = f"sha256:{'a' * 64}"
-    found = rendered("image.tag=x", f"image.digest={digest}", "runtime.image.tag=y")
-    (container,) = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    manifests = rendered("image.tag=x", f"image.digest={digest}", "runtime.image.tag=y")
+    (container,) = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"holdfast/operator@{digest}"
     assert "--image=holdfast/runtime:y" in container["args"]
 
@@ -225,8 +227,8 @@ def test_long_names_stay_names() -> None:
 
 def test_the_crd_is_the_projects_own() -> None:
     crd = one(rendered(), "CustomResourceDefinition")
-    own = YAML(typ="safe").load((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text())
-    assert crd["spec"] == own["spec"]
+    source = YAML(typ="safe").load((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text())
+    assert crd["spec"] == source["spec"]
     assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
@@ -239,13 +241,13 @@ def test_every_value_has_a_default_and_a_sentence_and_nothing_else_is_a_value() 
 
 def test_every_right_has_its_reason_in_the_docs() -> None:
     rows = [line.split("|") for line in (ROOT / "docs" / "install.md").read_text().splitlines()]
-    said = {(row[1].strip(" `"), *sorted(row[2].strip().split(", "))) for row in rows if _verbs(row)}
-    found, wanted = rendered(), set()
-    people = [set(rights(rule)) for role in aggregated(found) for rule in role["rules"]]
-    for given in (granted(found, "hold-holdfast"), granted(found, "holdfast-app"), *people):
-        for resource in {right.resource for right in given}:
-            wanted.add((resource, *sorted(right.verb for right in given if right.resource == resource)))
-    assert sorted(said) == sorted(wanted)
+    documented = {(row[1].strip(" `"), *sorted(row[2].strip().split(", "))) for row in rows if _verbs(row)}
+    manifests, required = rendered(), set()
+    people = [set(rights(rule)) for role in aggregated(manifests) for rule in role["rules"]]
+    for role_rights in (granted(manifests, "hold-holdfast"), granted(manifests, "holdfast-app"), *people):
+        for resource in {right.resource for right in role_rights}:
+            required.add((resource, *sorted(right.verb for right in role_rights if right.resource == resource)))
+    assert sorted(documented) == sorted(required)
 
 
 def _verbs(row: list[str]) -> bool:
@@ -254,12 +256,12 @@ def _verbs(row: list[str]) -> bool:
     return len(row) == 5 and set(row[2].strip().split(", ")) <= verbs
 
 
-def rules(found: list[Tree]) -> list[Tree]:
-    return [rule for tree in found if tree["kind"] in ("Role", "ClusterRole") for rule in tree["rules"]]
+def rules(manifests: list[Tree]) -> list[Tree]:
+    return [rule for tree in manifests if tree["kind"] in ("Role", "ClusterRole") for rule in tree["rules"]]
 
 
-def trees_of(found: list[Tree], kind: str, name: str) -> list[Tree]:
-    return [tree for tree in found if tree["kind"] == kind and tree["metadata"]["name"] == name]
+def trees_of(manifests: list[Tree], kind: str, name: str) -> list[Tree]:
+    return [tree for tree in manifests if tree["kind"] == kind and tree["metadata"]["name"] == name]
 
 
 def hooked(tree: Tree) -> bool:
