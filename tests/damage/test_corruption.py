@@ -108,10 +108,10 @@ def damaged(draw: random.Random, directory: Path, early: Path) -> Damage | None:
 
 def swapped(draw: random.Random, path: Path, alike: list[Path]) -> str | None:
     """Give two files each other's names."""
-    others = [one for one in alike if _content(one) != _content(path)]
-    if not others:
+    candidates = [one for one in alike if _content(one) != _content(path)]
+    if not candidates:
         return None
-    other, aside = draw.choice(others), path.with_name("aside")
+    other, aside = draw.choice(candidates), path.with_name("aside")
     path.rename(aside)
     other.rename(path)
     aside.rename(other)

@@ -63,19 +63,19 @@ def feed(driver: TestDriver, start: int, end: int) -> None:
 
 
 def expected(end: int) -> Sums:
-    found: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    sums_of: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for n in range(end):
-        rows = found[f"customer-{n * 7 % CUSTOMERS}"]
+        rows = sums_of[f"customer-{n * 7 % CUSTOMERS}"]
         rows.append((n, len(rows) + 1, n + (rows[-1][2] if rows else 0)))
-    return found
+    return sums_of
 
 
 def sums(driver: TestDriver) -> Sums:
     """What stands in the output, by customer and in order."""
-    found: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    sums_of: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for row in driver.rows("totals"):
-        found[row["customer"]].append((row["n"], row["nth"], row["total"]))
-    return found
+        sums_of[row["customer"]].append((row["n"], row["nth"], row["total"]))
+    return sums_of
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,14 @@ class Outcome:
 def gone_on(directory: Path, start: int, end: int) -> Outcome:
     """Go on with more rows in a process of its own, through a restart; what it says, or how it died."""
     context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_go_on, args=(directory, start, end, theirs))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_go_on, args=(directory, start, end, sender))
     process.start()
-    theirs.close()
+    sender.close()
     outcome = Outcome("stuck")
-    if ours.poll(DEADLINE):
+    if receiver.poll(DEADLINE):
         try:
-            outcome = ours.recv()
+            outcome = receiver.recv()
         except EOFError:
             process.join()
             outcome = Outcome("signal", str(process.exitcode))
@@ -111,13 +111,13 @@ def gone_on(directory: Path, start: int, end: int) -> Outcome:
     return outcome
 
 
-def _go_on(directory: Path, start: int, end: int, said: Connection) -> None:
+def _go_on(directory: Path, start: int, end: int, connection: Connection) -> None:
     try:
-        said.send(_went_on(directory, start, end))
+        connection.send(_went_on(directory, start, end))
     except HoldfastError as error:
-        said.send(Outcome("refused", f"{type(error).__name__}: {error}"))
+        connection.send(Outcome("refused", f"{type(error).__name__}: {error}"))
     except Exception:  # noqa: BLE001 - that is what is looked for
-        said.send(Outcome("foreign", traceback.format_exc()))
+        connection.send(Outcome("foreign", traceback.format_exc()))
     # Not the end of a test process: nothing of what the parent has open is to be tidied up here.
     os._exit(0)
 
@@ -129,9 +129,9 @@ def _went_on(directory: Path, start: int, end: int) -> Outcome:
             feed(driver, first, last)
             results = driver.run_until_idle()
             repaired += [task.restored for result in results for task in result.tasks if task.restored]
-            found = sums(driver)
-            if found != expected(last):
-                return Outcome("wrong", f"{dict(found)} in place of {dict(expected(last))}")
+            actual = sums(driver)
+            if actual != expected(last):
+                return Outcome("wrong", f"{dict(actual)} in place of {dict(expected(last))}")
             driver.restart()
     return Outcome("right", "; ".join(repaired))
 

@@ -26,9 +26,9 @@ def main() -> int:
     parser.add_argument("--lives", type=int, default=1000)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    given = parser.parse_args()
-    if alone := os.environ.get("HOLDFAST_SEED"):
-        plan = planned(int(alone))
+    options = parser.parse_args()
+    if only_seed := os.environ.get("HOLDFAST_SEED"):
+        plan = planned(int(only_seed))
         end = lived(plan, traced=True)
         if end.broken:
             plan = minimised(plan)
@@ -37,15 +37,15 @@ def main() -> int:
         print(*plan.happenings, *end.broken, f"{end.seconds:.0f} s; by the probe: {end.killed_by_probe}", sep="\n")  # noqa: T201
         return bool(end.broken)
     began, failures, killed = time.monotonic(), 0, 0
-    seeds = range(given.first, given.first + given.lives)
-    with multiprocessing.Pool(given.workers, _rarely_collected) as pool:
+    seeds = range(options.first, options.first + options.lives)
+    with multiprocessing.Pool(options.workers, _rarely_collected) as pool:
         for seed, broken, by_probe in pool.imap_unordered(_failed, seeds, 8):
             killed += by_probe
             if broken:
                 failures += 1
                 print(f"HOLDFAST_SEED={seed}: {broken[0]}", flush=True)  # noqa: T201
     minutes = (time.monotonic() - began) / 60
-    print(f"{given.lives} lives, {given.lives / minutes:.0f} a minute; {failures} failed; probes killed {killed}")  # noqa: T201
+    print(f"{options.lives} lives, {options.lives / minutes:.0f} a minute; {failures} failed; probes killed {killed}")  # noqa: T201
     return bool(failures)
 
 

@@ -49,7 +49,7 @@ class Driver:
     claimed: bool = False
     """Whether it has taken up the run, and is not fenced since."""
     hangs: bool = False
-    begun: bool = False
+    has_begun: bool = False
     batch: int = 0
     assignment: int = 0
 
@@ -123,12 +123,12 @@ class Drivers:
         self.living.pop(driver.process.uid, None)
         driver.claimed = False
         self.machines.end(driver.process, code, message)
-        there = self.objects.get(
+        set_tree = self.objects.get(
             SETS, driver.orders.namespace, f"spark-s-{app_id(driver.orders.app, driver.orders.run)}-0"
         )
-        mine = there is not None and there["metadata"]["ownerReferences"][0]["uid"] == driver.process.uid
-        if there is not None and mine and not code and driver.process.node.reachable:
-            metadata = there["metadata"]
+        same_owner = set_tree is not None and set_tree["metadata"]["ownerReferences"][0]["uid"] == driver.process.uid
+        if set_tree is not None and same_owner and not code and driver.process.node.reachable:
+            metadata = set_tree["metadata"]
             self.objects.delete(
                 SETS, metadata["namespace"], metadata["name"], "driver", DeleteCondition(metadata["uid"])
             )
@@ -202,44 +202,44 @@ class Drivers:
         """Report; return in how many seconds the next one is due."""
         if not driver.batch and not self._has_executors(driver):
             wait = 1.0
-        elif not driver.begun:
+        elif not driver.has_begun:
             self._record(driver)
-            driver.begun, wait = True, 1.0
-        if driver.begun:
+            driver.has_begun, wait = True, 1.0
+        if driver.has_begun:
             driver.batch += 1
         self._take_assignment(driver)
         now = self.clock() + driver.process.node.clock_error
-        tasks = 4 if driver.begun else 0
-        said = DriverReport(
+        tasks = 4 if driver.has_begun else 0
+        report = DriverReport(
             driver.orders.attempt,
             now,
             driver.batch,
-            now if driver.begun else None,
+            now if driver.has_begun else None,
             0,
             tasks,
             8,
             tasks,
             driver.assignment,
         )
-        self._write_report(driver.orders, said)
+        self._write_report(driver.orders, report)
         return wait
 
-    def _write_report(self, orders: AttemptOrders, said: DriverReport) -> None:
-        there = self.objects.get(MAPS, orders.namespace, orders.report)
-        data = {REPORT_KEY: said.text()}
-        if there is None:
+    def _write_report(self, orders: AttemptOrders, report: DriverReport) -> None:
+        config_map = self.objects.get(MAPS, orders.namespace, orders.report)
+        data = {REPORT_KEY: report.text()}
+        if config_map is None:
             owner = {"apiVersion": API_VERSION, "kind": KIND, "name": orders.app, "uid": orders.uid}
             metadata = {"name": orders.report, "labels": {REPORT_LABEL: orders.app}, "ownerReferences": [owner]}
             self.objects.create(MAPS, orders.namespace, {"metadata": metadata, "data": data}, "driver")
             return
-        before = read_report((there.get("data") or {}).get(REPORT_KEY))
-        if before is None or before != said:
+        before = read_report((config_map.get("data") or {}).get(REPORT_KEY))
+        if before is None or before != report:
             self.objects.patch(MAPS, orders.namespace, orders.report, {"data": data}, "driver")
 
     def _take_assignment(self, driver: Driver) -> None:
-        there = self.objects.get(MAPS, driver.orders.namespace, driver.orders.assignment)
+        config_map = self.objects.get(MAPS, driver.orders.namespace, driver.orders.assignment)
         try:
-            handed = read_assignment((there or {"data": {}})["data"].get(ASSIGNMENT_KEY, ""))
+            handed = read_assignment((config_map or {"data": {}})["data"].get(ASSIGNMENT_KEY, ""))
         except (AssignmentInvalidError, KeyError):
             return
         if handed is not None and handed.attempt == driver.orders.attempt:

@@ -180,8 +180,8 @@ def _delete_pod(world: World, pick: random.Random) -> None:
 def _end_driver(world: World, pick: random.Random) -> None:
     living = list(world.drivers.living.values())
     if living:
-        code, said = pick.choice(((1, '{"failed": "world", "message": "disk"}'), (137, ""), (1, ""), (0, "")))
-        world.drivers.fail(pick.choice(living), code, said)
+        code, message = pick.choice(((1, '{"failed": "world", "message": "disk"}'), (137, ""), (1, ""), (0, "")))
+        world.drivers.fail(pick.choice(living), code, message)
 
 
 def _end_executor(world: World, pick: random.Random) -> None:
@@ -273,8 +273,8 @@ def _forge_report(world: World, pick: random.Random) -> None:
     status = {} if app is None else app.get("status") or {}
     report = report_name(name, status.get("runId", "1"))
     if world.objects.get(MAPS, NAMESPACE, report) is not None:
-        said = pick.choice(("", "{}", "[]", json.dumps({"attempt": status.get("attempt") or 1, "at": 0})))
-        world.objects.patch(MAPS, NAMESPACE, report, {"data": {REPORT_KEY: said}}, "tenant")
+        forged = pick.choice(("", "{}", "[]", json.dumps({"attempt": status.get("attempt") or 1, "at": 0})))
+        world.objects.patch(MAPS, NAMESPACE, report, {"data": {REPORT_KEY: forged}}, "tenant")
 
 
 def _forge_number(world: World, pick: random.Random) -> None:
@@ -283,8 +283,8 @@ def _forge_number(world: World, pick: random.Random) -> None:
     status = (world.app(name) or {}).get("status") or {}
     report = report_name(name, status.get("runId", "1"))
     if world.objects.get(MAPS, NAMESPACE, report) is not None:
-        said = {"attempt": pick.choice((2**63 - 1, 2**62, 10**10)), "at": world.clock(), "tasks": 4}
-        world.objects.patch(MAPS, NAMESPACE, report, {"data": {REPORT_KEY: json.dumps(said)}}, "tenant")
+        forged = {"attempt": pick.choice((2**63 - 1, 2**62, 10**10)), "at": world.clock(), "tasks": 4}
+        world.objects.patch(MAPS, NAMESPACE, report, {"data": {REPORT_KEY: json.dumps(forged)}}, "tenant")
 
 
 def _foreign_set(world: World, pick: random.Random) -> None:
@@ -326,9 +326,9 @@ def _bound(world: World, pick: random.Random) -> None:
     name, bounded = _name(pick), pick.random() < 0.7
     app = world.app(name)
     if app is not None:
-        first, *others = app["spec"]["streams"]
+        first, *other_streams = app["spec"]["streams"]
         completion = pick.choice(("Release", "Keep", None))
-        edit(world, name, streams=[{**first, "bounded": bounded}, *others], state={"onCompletion": completion})
+        edit(world, name, streams=[{**first, "bounded": bounded}, *other_streams], state={"onCompletion": completion})
 
 
 def _log_in(world: World, pick: random.Random) -> None:
@@ -339,8 +339,8 @@ def _log_in(world: World, pick: random.Random) -> None:
 
 def _change_login(world: World, pick: random.Random) -> None:
     """The Secret is made, changed or deleted."""
-    there, password = world.objects.get(SECRETS, NAMESPACE, LOGIN), base64.b64encode(pick.randbytes(8)).decode()
-    if there is None:
+    secret, password = world.objects.get(SECRETS, NAMESPACE, LOGIN), base64.b64encode(pick.randbytes(8)).decode()
+    if secret is None:
         made = {"metadata": {"name": LOGIN}, "data": {"sasl.password": password}}
         world.objects.create(SECRETS, NAMESPACE, made, "tenant")
     elif pick.random() < 0.5:
@@ -373,17 +373,17 @@ def _foreign_policy(world: World, pick: random.Random) -> None:
 
 
 def _remove_policy(world: World, uid: str) -> None:
-    there = world.objects.of(uid)
-    if there is not None:
-        world.objects.delete(POLICIES, NAMESPACE, there["metadata"]["name"], "tenant")
+    policy = world.objects.of(uid)
+    if policy is not None:
+        world.objects.delete(POLICIES, NAMESPACE, policy["metadata"]["name"], "tenant")
 
 
 def _class_away(world: World, pick: random.Random) -> None:
     """The only storage class is gone for a while."""
-    there = world.objects.get(CLASSES, None, "disk")
-    if there is not None:
+    storage_class = world.objects.get(CLASSES, None, "disk")
+    if storage_class is not None:
         world.objects.delete(CLASSES, None, "disk", "admin")
-        metadata = {name: there["metadata"][name] for name in ("name", "annotations")}
+        metadata = {name: storage_class["metadata"][name] for name in ("name", "annotations")}
         world.after(pick.uniform(1, 60), world.objects.create, CLASSES, None, {"metadata": metadata}, "admin")
 
 

@@ -53,34 +53,34 @@ class HistoryServer(Protocol):
 
 async def replay(history: tuple[Call | WatchFrom, ...], server: HistoryServer, namespace: str) -> None:
     """Do what the history says; fail where an answer is another."""
-    kept: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for number, step in enumerate(history):
         where = f"step {number}: {step}"
-        path = _filled(step.path.format(namespace), kept)
+        path = _filled(step.path.format(namespace), variables)
         if isinstance(step, WatchFrom):
             events = [event for event in await server.watch(path) if event["type"] != "BOOKMARK"]
-            told = [
+            watched = [
                 (event["type"], _field(event, "object.metadata.name", str(event["object"].get("code"))))
                 for event in events
             ]
-            assert told == list(step.events), where
+            assert watched == list(step.events), where
             continue
-        status, answer = server.call(step.method, path, _filled(step.body, kept))
+        status, answer = server.call(step.method, path, _filled(step.body, variables))
         assert status == step.status, f"{where}: {status} {answer}"
-        for name, wanted in step.shows.items():
+        for name, expected in step.shows.items():
             value = _field(answer, name, ABSENT)
-            right = value is not ABSENT if wanted is PRESENT else value == _filled(wanted, kept)
+            right = value is not ABSENT if expected is PRESENT else value == _filled(expected, variables)
             assert right, f"{where}: {name} is {value}"
-        kept |= {name: _field(answer, of, ABSENT) for name, of in step.keeps.items()}
+        variables |= {name: _field(answer, of, ABSENT) for name, of in step.keeps.items()}
 
 
-def _filled(tree: Any, kept: dict[str, Any]) -> Any:
+def _filled(tree: Any, variables: dict[str, Any]) -> Any:
     if isinstance(tree, dict):
-        return {key: _filled(value, kept) for key, value in tree.items()}
+        return {key: _filled(value, variables) for key, value in tree.items()}
     if isinstance(tree, list):
-        return [_filled(value, kept) for value in tree]
+        return [_filled(value, variables) for value in tree]
     if isinstance(tree, str):
-        for name, value in kept.items():
+        for name, value in variables.items():
             tree = tree.replace(f"${name}", str(value))
     return tree
 

@@ -63,7 +63,9 @@ def planned(seed: int) -> LifePlan:
         for _ in range(pick.randint(5, 30))
     ]
     operators, lease = pick.choice(((1, None), (1, _LEASE), (2, None), (2, _LEASE)))
-    return LifePlan(seed, tuple(sorted(happenings, key=lambda one: one.at)), length + 160.0, operators, lease)
+    return LifePlan(
+        seed, tuple(sorted(happenings, key=lambda happening: happening.at)), length + 160.0, operators, lease
+    )
 
 
 def lived(plan: LifePlan, *, traced: bool = False) -> LifeEnd:

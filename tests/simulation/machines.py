@@ -199,9 +199,9 @@ class Machines:
         for uid in _sets(pod):
             self._after(self.pick.uniform(0.1, 1.0), self._fill_set, uid)
         for claim in _claims(pod):
-            there = self.objects.get(CLAIMS, pod["metadata"]["namespace"], claim)
-            if there is not None and "deletionTimestamp" in there["metadata"]:
-                self._after(0.1, self._release, there["metadata"]["uid"])
+            claim_tree = self.objects.get(CLAIMS, pod["metadata"]["namespace"], claim)
+            if claim_tree is not None and "deletionTimestamp" in claim_tree["metadata"]:
+                self._after(0.1, self._release, claim_tree["metadata"]["uid"])
 
     def _remove_unstarted(self, uid: str) -> None:
         pod = self.objects.of(uid)

@@ -70,8 +70,8 @@ class Client:
     _server: ApiServer | None = None
     _streams: list["Stream"] = field(default_factory=list)
 
-    async def param_serialize(self, method: str, path: str, **given: Any) -> tuple[Any, ...]:
-        return method, path, given.get("query_params") or [], given.get("body")
+    async def param_serialize(self, method: str, path: str, **options: Any) -> tuple[Any, ...]:
+        return method, path, options.get("query_params") or [], options.get("body")
 
     async def call_api(
         self, method: str, path: str, query: Any, body: Any, _request_timeout: float | None = None

@@ -100,11 +100,11 @@ class Objects:
         self, kind: str, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> list[Tree]:
         """Those with these labels (None: any value), ordered by name as in etcd."""
-        kept = self._kept.get(kind, {})
+        objects = self._kept.get(kind, {})
         return [
-            kept[key]
-            for key in sorted(kept, key=lambda key: (key[0] or "", key[1]))
-            if (namespace is None or key[0] == namespace) and labelled(kept[key], labels or {})
+            objects[key]
+            for key in sorted(objects, key=lambda key: (key[0] or "", key[1]))
+            if (namespace is None or key[0] == namespace) and labelled(objects[key], labels or {})
         ]
 
     def text(self, tree: Tree) -> bytes:
@@ -154,10 +154,10 @@ class Objects:
         """Delete it, or mark it as going if it has finalizers or is a pod that runs somewhere."""
         before = self._there(kind, namespace, name)
         metadata, only = before["metadata"], condition or DeleteCondition()
-        for what, wanted in (("uid", only.uid), ("resourceVersion", only.version)):
-            if wanted is not None and metadata[what] != wanted:
+        for what, expected in (("uid", only.uid), ("resourceVersion", only.version)):
+            if expected is not None and metadata[what] != expected:
                 raise _conflict(
-                    kind, name, f"the {what} in the precondition ({wanted}) does not match {metadata[what]}"
+                    kind, name, f"the {what} in the precondition ({expected}) does not match {metadata[what]}"
                 )
         seconds = self._grace(before, only.grace) if kind == PODS else 0
         going = "deletionTimestamp" in metadata
@@ -205,8 +205,8 @@ class Objects:
         self._check(kind, written)
         if "generation" in old and written.get("spec") != before.get("spec"):
             written["metadata"]["generation"] = old["generation"] + 1
-        gone = "deletionTimestamp" in old and not written["metadata"].get("finalizers") and kind != PODS
-        return self._commit("DELETED" if gone else "MODIFIED", kind, written, before, by)
+        removed = "deletionTimestamp" in old and not written["metadata"].get("finalizers") and kind != PODS
+        return self._commit("DELETED" if removed else "MODIFIED", kind, written, before, by)
 
     def _check(self, kind: str, tree: Tree) -> None:
         wrong = self.checked(kind, tree)

@@ -41,12 +41,12 @@ class SpecReaderHere:
     """Answers questions about specs in this process, each only once."""
 
     async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:  # noqa: ARG002
-        asked = pickle.dumps((question, *arguments))
-        answer = _ANSWERS.get(asked)
+        request = pickle.dumps((question, *arguments))
+        answer = _ANSWERS.get(request)
         if answer is None:
             if len(_ANSWERS) >= _MOST_ANSWERS:
                 _ANSWERS.clear()
-            answer = _ANSWERS[asked] = answered(asked)
+            answer = _ANSWERS[request] = answered(request)
         return pickle.loads(answer), len(answer)  # noqa: S301 - from this process
 
 

@@ -106,9 +106,9 @@ class ApiServer:
         try:
             return self._answered(method, path, dict(query), body, by)
         except RefusedCallError as refused:
-            said: Tree = {"kind": "Status", "status": "Failure", "reason": refused.reason, "message": str(refused)}
-            said["details"] = {"causes": [{"reason": refused.cause}] if refused.cause else []}
-            return refused.status, json.dumps({**said, "code": refused.status}).encode()
+            status: Tree = {"kind": "Status", "status": "Failure", "reason": refused.reason, "message": str(refused)}
+            status["details"] = {"causes": [{"reason": refused.cause}] if refused.cause else []}
+            return refused.status, json.dumps({**status, "code": refused.status}).encode()
 
     def watch(self, watch: Watch, since: str) -> None:
         """Open a watch; what has happened since is told at once."""
@@ -175,10 +175,10 @@ class ApiServer:
             return 201, self.objects.text(self.objects.create(kind, namespace, _through_json(body), by))
         match method:
             case "GET":
-                there = self.objects.get(kind, namespace, name)
-                if there is None:
+                tree = self.objects.get(kind, namespace, name)
+                if tree is None:
                     raise RefusedCallError(404, "NotFound", f'{kind} "{name}" not found')
-                return 200, self.objects.text(there)
+                return 200, self.objects.text(tree)
             case "PUT":
                 written = self.objects.replace(kind, namespace, name, _through_json(body), by, part)
             case "PATCH":

@@ -13,8 +13,8 @@ _WHILE = 120.0
 
 def bound(world: World) -> None:
     """The app's input has an end."""
-    first, *others = app_tree("ads")["spec"]["streams"]
-    edit(world, "ads", streams=[{**first, "bounded": True}, *others])
+    first, *other_streams = app_tree("ads")["spec"]["streams"]
+    edit(world, "ads", streams=[{**first, "bounded": True}, *other_streams])
 
 
 def attempt(world: World) -> int:

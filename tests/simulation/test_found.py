@@ -45,9 +45,9 @@ async def vanish_unheard(world: World) -> None:
     await asyncio.sleep(400)
 
 
-def forge(world: World, **said: Any) -> None:
+def forge(world: World, **fields: Any) -> None:
     """A pod of the app writes a report of its own."""
-    data = {REPORT_KEY: json.dumps({"at": world.clock(), "tasks": 4, **said})}
+    data = {REPORT_KEY: json.dumps({"at": world.clock(), "tasks": 4, **fields})}
     world.objects.patch(MAPS, NAMESPACE, report_name("ads", "1"), {"data": data}, "tenant")
 
 

@@ -29,17 +29,17 @@ class SimulatedServer:
     async def watch(self, path: str) -> list[Tree]:
         url = urlsplit(path)
         query, parts = dict(parse_qsl(url.query)), url.path.split("/")
-        told: list[WatchEvent] = []
+        events: list[WatchEvent] = []
 
         def tell(event: WatchEvent | None) -> None:
             if event is not None:
-                told.append(event)
+                events.append(event)
 
         watch = Watch(parts[-1], parts[-2], selector(query.get("labelSelector", "")), tell)
         await asyncio.sleep(1)
         self.server.watch(watch, query["resourceVersion"])
         await asyncio.sleep(1)
-        return [{"type": kind, "object": what if isinstance(what, dict) else json.loads(what)} for kind, what in told]
+        return [{"type": kind, "object": what if isinstance(what, dict) else json.loads(what)} for kind, what in events]
 
 
 @pytest.mark.parametrize("name", HISTORIES)

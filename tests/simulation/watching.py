@@ -68,12 +68,12 @@ class Watching:
     """Uid -> when its last event is handled."""
 
     async def run(self) -> None:
-        told = self.handlers
+        handlers = self.handlers
         kinds = [
-            WatchedKind(POD, APP_LABEL, told.pod, told.pod_there),
-            WatchedKind(CONFIG_MAP, REPORT_LABEL, told.report, told.report_there),
-            WatchedKind(APP, "", told.app),
-            WatchedKind(NODE, "", told.node),
+            WatchedKind(POD, APP_LABEL, handlers.pod, handlers.pod_there),
+            WatchedKind(CONFIG_MAP, REPORT_LABEL, handlers.report, handlers.report_there),
+            WatchedKind(APP, "", handlers.app),
+            WatchedKind(NODE, "", handlers.node),
         ]
         self._to_list = {one.kind.plural for one in kinds if one.index is not None}
         await asyncio.gather(*map(self._watch, kinds))
@@ -134,7 +134,7 @@ class Watching:
     async def _stream(self, watched: WatchedKind, since: str) -> str:
         """Watch until that ends; return from where to go on."""
         stream = await self._opened(watched, since)
-        last, gone = [since], [False]
+        last, expired = [since], [False]
 
         def heard(event: WatchEvent) -> None:
             change, what = event
@@ -142,7 +142,7 @@ class Watching:
                 return
             self._heard(watched)
             if change == "ERROR":
-                gone[0] = what["code"] == 410
+                expired[0] = what["code"] == 410
                 stream.end() if stream.open else None
             elif change == "BOOKMARK":
                 last[0] = what["metadata"]["resourceVersion"]
@@ -162,7 +162,7 @@ class Watching:
             stream.close()
             for timer in timers:
                 timer.cancel()
-        if gone[0]:
+        if expired[0]:
             raise GoneError
         return last[0]
 

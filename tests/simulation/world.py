@@ -171,8 +171,8 @@ class World:
     def _check_drain(self, change: Change) -> None:
         """An attempt that has begun is not drained for a spec whose pods can't start."""
         before, after = (change.before or {}).get("status") or {}, change.tree.get("status") or {}
-        begun, image = before.get("begun") or {}, change.tree["spec"]["runtime"].get("image")
-        known = (begun.get("runId"), begun.get("attempt")) == (before.get("runId"), before.get("attempt"))
+        attempt, image = before.get("begun") or {}, change.tree["spec"]["runtime"].get("image")
+        known = (attempt.get("runId"), attempt.get("attempt")) == (before.get("runId"), before.get("attempt"))
         drained = before.get("draining") is None and after.get("draining") in ("SpecChanged", "PartitionsGrew")
         if drained and known and image in self.machines.broken_images:
             self.break_rule(f"{change.tree['metadata']['name']} is drained for {image}, which can't be pulled")
@@ -193,10 +193,10 @@ class World:
             return
         for owner in owners(pod):
             name = policy_name(owner["name"], owner["uid"])
-            taken = self.unlimited.get(name, -math.inf)
+            removed_at = self.unlimited.get(name, -math.inf)
             if (
                 self.objects.get(POLICIES, NAMESPACE, name) is None
-                and asyncio.get_running_loop().time() - taken > _LONGEST_CALL
+                and asyncio.get_running_loop().time() - removed_at > _LONGEST_CALL
             ):
                 self.break_rule(f"{pod['metadata']['name']} is made without a NetworkPolicy")
 
