@@ -47,9 +47,9 @@ def test_executors_that_are_up_are_given_their_tasks(site: Site) -> None:
 def assignment(site: Site) -> dict[str, Any]:
     """What was handed over last."""
     assignments = [
-        one["data"]["assignment.json"]
-        for one in site.admin.items(CONFIG_MAPS.format(site.namespace))
-        if ASSIGNMENT_LABEL in (one["metadata"].get("labels") or {})
+        config_map["data"]["assignment.json"]
+        for config_map in site.admin.items(CONFIG_MAPS.format(site.namespace))
+        if ASSIGNMENT_LABEL in (config_map["metadata"].get("labels") or {})
     ]
     return dict(json.loads(assignments[0])) if assignments else {}
 

@@ -22,7 +22,7 @@ def renderer(major: int = 3) -> Helm:
 
 def rendered(*settings: str, namespace: str = NAMESPACE, major: int = 3, only: str = "") -> list[Tree]:
     """All objects of a release with these settings (`name=value`)."""
-    options = [part for one in settings for part in ("--set", one)]
+    options = [part for setting in settings for part in ("--set", setting)]
     shown = ["--show-only", only] if only else []
     text = renderer(major)("template", RELEASE, str(CHART), "--namespace", namespace, *options, *shown)
     return trees(text)

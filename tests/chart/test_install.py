@@ -149,7 +149,7 @@ def hooks_left(site: Site) -> list[str]:
     """Objects of the test that are still there."""
     kinds = ("api/v1/{}/serviceaccounts", "api/v1/{}/pods", "apis/rbac.authorization.k8s.io/v1/{}/roles")
     paths = [f"/{kind.format(f'namespaces/{SYSTEM}')}" for kind in kinds]
-    names = [one["metadata"]["name"] for path in paths for one in site.admin.items(path)]
+    names = [hook["metadata"]["name"] for path in paths for hook in site.admin.items(path)]
     return [name for name in names if name.endswith("-test")]
 
 

@@ -152,7 +152,7 @@ class Cluster:
     """Logs by pod, each opened once, and how they were asked for; a pod without one more is gone."""
 
     def __init__(self, **logs: list[Log]) -> None:
-        self._logs = {name: list(some) for name, some in logs.items()}
+        self._logs = {name: list(parts) for name, parts in logs.items()}
         self.asked: list[tuple[str, Mapping[str, str]]] = []
 
     def __call__(self, log: PodLog, query: Mapping[str, str]) -> OpenLog | None:

@@ -110,7 +110,7 @@ def test_lines_come_at_most_once_a_second_and_at_the_end() -> None:
 
 def test_what_is_notable_is_said_at_once_but_not_in_every_batch() -> None:
     late = [replace(FIRST, batch=i, late={"first": 2}, restored=()) for i in range(30)]
-    events: list[tuple[float, Event]] = [(0.0, STARTED), *((0.5 * i, one) for i, one in enumerate(late))]
+    events: list[tuple[float, Event]] = [(0.0, STARTED), *((0.5 * i, event) for i, event in enumerate(late))]
     lines = printed(events)
     assert [line for line in lines if line.endswith("too late for first")] == [
         "batch 0: 2 rows too late for first",

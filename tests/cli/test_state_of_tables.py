@@ -45,7 +45,7 @@ def test_tables_are_listed(priced: Holdfast) -> None:
     assert ran.code == 0
     assert "product-list" in ran.out
     tree = json.loads(priced("state", "ls", "app.yaml", "-o", "json").out)
-    named = [each["name"] for one in tree["tasks"] for each in one["tables"]]
+    named = [table["name"] for task in tree["tasks"] for table in task["tables"]]
     shared = [one["name"] for one in tree["broadcast"]]
     assert ("product-list.table" in named, shared) in ((True, []), (False, ["product-list"]))
 

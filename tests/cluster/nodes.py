@@ -64,7 +64,7 @@ def _is_well(made: str) -> bool:
 def _containers(state: str | None = None) -> set[str]:
     """Names; a node that is paused does not count as running."""
     filters = [f"label=io.x-k8s.kind.cluster={NAME}", *([f"status={state}"] if state else [])]
-    words = [word for one in filters for word in ("--filter", one)]
+    words = [word for condition in filters for word in ("--filter", condition)]
     return set(docker.ask("ps", "--all", "--format", "{{.Names}}", *words).split())
 
 

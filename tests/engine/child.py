@@ -171,7 +171,9 @@ def feed(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     for n in range(0, len(rows), 7):
         driver.feed_bytes("notes", [None], key=b"%d" % n)
     customers = [f"customer-{number}" for number in range(CUSTOMERS)]
-    driver.feed("people", [{"customer": one, "name": name} for name in ("old", "older", "new") for one in customers])
+    driver.feed(
+        "people", [{"customer": customer, "name": name} for name in ("old", "older", "new") for customer in customers]
+    )
     driver.feed("orders", rows)
 
 

@@ -129,11 +129,11 @@ def expected(shape: Shape, rows: Rows, marks: Rows, limits: Rows) -> Counts:
     """Of the shops that count: rows of `everywhere` are in shops of their own."""
     within = timedelta(seconds=WITHIN)
     pairs = [
-        (one, mark) for one in rows for mark in marks if one["k"] == mark["k"] and abs(one["ts"] - mark["ts"]) <= within
+        (row, mark) for row in rows for mark in marks if row["k"] == mark["k"] and abs(row["ts"] - mark["ts"]) <= within
     ]
-    joined = [(one["v"], max(one["ts"], mark["ts"]), True) for one, mark in pairs]
+    joined = [(row["v"], max(row["ts"], mark["ts"]), True) for row, mark in pairs]
     if shape.kind != "Inner":
-        met = {id(one) for one, _ in pairs}
+        met = {id(row) for row, _ in pairs}
         joined += [(one["v"], one["ts"], False) for one in rows if id(one) not in met]
     if shape.kind == "Full":
         met = {id(mark) for _, mark in pairs}

@@ -124,7 +124,9 @@ def check(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
         records = driver.control(stream)
         assert len({(one.partition, one.message.task, one.message.at) for one in records}) == len(records)
         ends = Counter(
-            (one.partition, one.message.task) for one in records if isinstance(one.message, EndOfStreamMessage)
+            (record.partition, record.message.task)
+            for record in records
+            if isinstance(record.message, EndOfStreamMessage)
         )
         assert (len(ends), set(ends.values())) == (PARTS * PARTS, {1})
 

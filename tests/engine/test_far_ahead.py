@@ -164,7 +164,7 @@ def test_an_app_that_had_believed_2099_hears_the_truth_again_once_it_no_longer_d
             click(driver, 4, at(30))
             click(driver, 5, at(31))
             click(driver, 6, at(19))
-            assert {n: found for n, found in late(driver).items() if n > 3} == {4: False, 5: False, 6: True}
+            assert {n: is_late for n, is_late in late(driver).items() if n > 3} == {4: False, 5: False, 6: True}
 
 
 def test_a_watermark_of_another_app_from_2099_is_not_believed(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ FIRST = next_offsets(
 def world(now: int, *ends: int, first: bool = False) -> LoopSnapshot:
     """Where each partition ends."""
     return LoopSnapshot(
-        {one: OffsetBounds(0, end) for one, end in zip((P0, P1, P2, P3), ends, strict=True)}, now, first
+        {partition: OffsetBounds(0, end) for partition, end in zip((P0, P1, P2, P3), ends, strict=True)}, now, first
     )
 
 
@@ -88,7 +88,8 @@ def test_keys_are_counted_from_where_the_parent_ended_and_not_in_the_grace() -> 
     over = next_offsets(noticed, AFTER, world(2_500, 20, 0, 5, 0))
     after = next_offsets(over, AFTER, world(2_600, 25, 0, 6, 0))
     settled_partitions = [
-        batch_to(one, AFTER.inputs, 1, first=False).turns["t-0"].settled for one in (FIRST, noticed, over, after)
+        batch_to(offsets, AFTER.inputs, 1, first=False).turns["t-0"].settled
+        for offsets in (FIRST, noticed, over, after)
     ]
     assert settled_partitions == [{}, {}, {}, {P0: SettledPartition(20, 4)}]
     plan = batch_to(after, AFTER.inputs, 1, first=False)

@@ -37,7 +37,7 @@ DEATHS = [("offsets durable", 1), *((step, slot) for step in (*COMMIT_STEPS, *WR
 
 def seen(ids: Mapping[str, str] | None = None, **bounds: tuple[int, int]) -> LoopSnapshot:
     known = {A0: OffsetBounds(0, 10), A1: OffsetBounds(0, 20), B0: OffsetBounds(0, 30)}
-    named_bounds = {StreamPartition(name[0], int(name[1])): OffsetBounds(*one) for name, one in bounds.items()}
+    named_bounds = {StreamPartition(name[0], int(name[1])): OffsetBounds(*span) for name, span in bounds.items()}
     return LoopSnapshot({**known, **named_bounds}, 1000, first=True, ids=ids or {"a": "one"})
 
 
@@ -180,7 +180,7 @@ def check(driver: TestDriver, at: Mapping[StreamPartition, int], next_jump: Jump
         assert totals == [(n, nth) for nth, n in enumerate(numbers, start=1)]
         assert driver.state("summed", customer) == {"total": len(numbers)}
     offsets = {key: int(end) for task in driver.tasks for key, end in driver.tables(task)[OFFSETS].items()}
-    assert offsets == {str(one).encode(): end for one, end in ends(driver).items()}
+    assert offsets == {str(partition).encode(): end for partition, end in ends(driver).items()}
 
 
 @pytest.mark.parametrize(("step", "after"), DEATHS)
@@ -237,7 +237,7 @@ def test_a_jump_whose_batch_ends_where_the_partitions_stood_leaves_the_app_able_
         driver.feed("orders", orders(*range(20)))
         driver.run_until_idle()
         stands = ends(driver)
-    to = {one: 0 if back is None else at - back for one, at in stands.items()}
+    to = {partition: 0 if back is None else at - back for partition, at in stands.items()}
     JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(Jump("j1", stands, to))
     if death is not None:
         with TestDriver(app(), tmp_path, slots=2) as driver:

@@ -219,7 +219,9 @@ def check_windows(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     ]
     assert sorted(amounts) == sorted(windows.items())
     expected = [
-        (name, one[0]["ts"], len(one), sum(row["amount"] for row in one)) for name in sessions for one in sessions[name]
+        (name, session[0]["ts"], len(session), sum(row["amount"] for row in session))
+        for name in sessions
+        for session in sessions[name]
     ]
     came = [(row["customer"], row["window_start"], row["n"], row["amount"]) for row in driver.rows("sessions")]
     assert sorted(came) == sorted(expected)
@@ -265,7 +267,9 @@ def check_control(driver: TestDriver) -> None:
 def check_state(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     """Offsets are at the ends, and the durable copy alone gives the same as the local stores."""
     ends = Counter(
-        f"{name}/{one.partition}" for name in ("orders", "notes", "moved", "carried") for one in driver.records(name)
+        f"{name}/{record.partition}"
+        for name in ("orders", "notes", "moved", "carried")
+        for record in driver.records(name)
     )
     task_tables = {task: driver.tables(task) for task in driver.tasks}
     offsets = {key.decode(): int(at) for tables in task_tables.values() for key, at in tables[".offsets"].items()}

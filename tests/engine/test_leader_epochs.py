@@ -24,7 +24,7 @@ def seen(
     *, first: bool = False, cut: Mapping[StreamPartition, LogCut] | None = None, **bounds: OffsetBounds
 ) -> LoopSnapshot:
     """`a=...`: the bounds of its only partition; a stream that is not named is empty."""
-    named = {StreamPartition(name, 0): one for name, one in bounds.items()}
+    named = {StreamPartition(name, 0): bound for name, bound in bounds.items()}
     return LoopSnapshot({**dict.fromkeys((A, B), OffsetBounds(0, 0, 0)), **named}, 1000, first, cut=cut or {})
 
 

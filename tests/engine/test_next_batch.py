@@ -22,7 +22,7 @@ READING = AttemptInputs({"partition-0": (A0, B0), "partition-1": (A1,)}, frozens
 
 def seen(now: int = 1000, *, first: bool = False, **bounds: tuple[int, int]) -> LoopSnapshot:
     """`a_0=(oldest, end)`; a partition that is not named is empty."""
-    named = {parse_partition(name.replace("_", "/")): OffsetBounds(*one) for name, one in bounds.items()}
+    named = {parse_partition(name.replace("_", "/")): OffsetBounds(*span) for name, span in bounds.items()}
     return LoopSnapshot({**dict.fromkeys((A0, A1, B0), OffsetBounds(0, 0)), **named}, now, first)
 
 
@@ -152,7 +152,7 @@ def test_batches_read_every_record_once_and_in_order(worlds: list[Mapping[Stream
     position, offsets, grown = dict.fromkeys((A0, A1, B0), 0), Offsets(), dict.fromkeys((A0, A1, B0), 0)
     for at, world in enumerate(worlds):
         grown = {one: max(grown[one], world[one]) for one in grown}
-        known = LoopSnapshot({one: OffsetBounds(0, end) for one, end in grown.items()}, at, at == 0)
+        known = LoopSnapshot({partition: OffsetBounds(0, end) for partition, end in grown.items()}, at, at == 0)
         after = next_offsets(offsets, READING, known)
         if after is offsets:
             assert position == grown

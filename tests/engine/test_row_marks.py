@@ -75,9 +75,9 @@ def test_an_intermediate_stream_moves_its_marks_with_the_messages_between_rows(
 
     def read(start: int, end: int, book: Bookkeeping) -> tuple[list[int | None], Bookkeeping]:
         placed: list[tuple[int, ControlMessage]] = [
-            (offset, WatermarkMessage(one[1], Position(offset, 0), task=one[0], task_count=len(TASKS)))
-            for offset, one in enumerate(drawn)
-            if one is not None and start <= offset < end
+            (offset, WatermarkMessage(record[1], Position(offset, 0), task=record[0], task_count=len(TASKS)))
+            for offset, record in enumerate(drawn)
+            if record is not None and start <= offset < end
         ]
         rows = [offset for offset in range(start, end) if drawn[offset] is None]
         row_marks = marks(rows_at(rows, [None] * len(rows)), source, book, placed) if rows else []

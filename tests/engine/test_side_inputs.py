@@ -36,7 +36,9 @@ class OneRange:
         ]
         self.batch = pa.RecordBatch.from_arrays(columns, schema=FETCHED)
         if any(headers for _, _, headers in records):
-            header_lists = [None if one is None else [{"key": k, "value": v} for k, v in one] for _, _, one in records]
+            header_lists = [
+                None if headers is None else [{"key": k, "value": v} for k, v in headers] for _, _, headers in records
+            ]
             self.batch = self.batch.append_column(HEADERS, pa.array(header_lists, HEADERS.type))
 
     def rows(self, _: OffsetRange) -> None:

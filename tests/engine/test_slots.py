@@ -18,6 +18,6 @@ def test_every_task_is_in_one_slot_and_slots_of_a_processor_differ_by_one(sizes:
     slots = tasks_by_slot(Assignment(names), cores)
     assert sorted(task for tasks in slots.values() for task in tasks) == sorted(sum(names.values(), ()))
     for processor, tasks in names.items():
-        slot_sizes = [len(some) for slot, some in slots.items() if slot.rpartition("/")[0] == processor]
+        slot_sizes = [len(slot_tasks) for slot, slot_tasks in slots.items() if slot.rpartition("/")[0] == processor]
         assert len(slot_sizes) == min(cores, len(tasks))
         assert not slot_sizes or max(slot_sizes) - min(slot_sizes) <= 1

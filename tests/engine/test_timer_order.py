@@ -65,8 +65,8 @@ def told(data: Path, at_once: int, *before: dict[str, Any], spark: SparkSession 
 def test_batches_of_ten_rows_and_of_all_rows_give_the_same(tmp_path: Path) -> None:
     small, large = told(tmp_path, 10), told(tmp_path, 5_000)
     assert small == large
-    assert sum(one.startswith("idle") for some in large.values() for one in some) > READINGS / 20
-    assert any(one.endswith("True") for some in large.values() for one in some), "some rows are late"
+    assert sum(line.startswith("idle") for lines in large.values() for line in lines) > READINGS / 20
+    assert any(line.endswith("True") for lines in large.values() for line in lines), "some rows are late"
 
 
 SIFTED = {"name": "some", "from": ["readings"], "filter": "n % 7 != 3"}

@@ -149,7 +149,7 @@ def test_a_killed_broker_is_waited_for() -> None:
         broker.restart()
         waiting.join(ANSWER_TIMEOUT)
         assert len(answers) == 1
-        assert {number: one[:2] for number, one in answers[0]["killed"].items()} == dict.fromkeys(
+        assert {number: bounds[:2] for number, bounds in answers[0]["killed"].items()} == dict.fromkeys(
             before["killed"], (0, 0)
         )
 

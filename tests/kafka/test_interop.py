@@ -193,7 +193,7 @@ def test_the_golden_places_are_what_the_clients_say(broker: Broker) -> None:
     by_java = java(broker, topic_of(broker, 12), numbered(keys))
     by_librdkafka = librdkafka(broker, topic_of(broker, 12), numbered(keys), partitioner="consistent")
     placements = zip(keys, by_java, by_librdkafka, strict=True)
-    assert [(key, one.partition, other.partition) for key, one, other in placements] == PLACES
+    assert [(key, java_answer.partition, c_answer.partition) for key, java_answer, c_answer in placements] == PLACES
 
 
 @pytest.mark.parametrize("reader", ["fast", "plain"])

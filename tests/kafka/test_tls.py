@@ -87,8 +87,12 @@ def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
 
     def fetched() -> list[str]:
         bounds = kafka.bounds([TOPIC])[TOPIC]
-        ranges = [OffsetRange(StreamPartition(TOPIC, number), one.oldest, one.end) for number, one in bounds.items()]
-        return sorted(value.decode() for one in ranges for value in kafka.fetch(one).column("value").to_pylist())
+        ranges = [
+            OffsetRange(StreamPartition(TOPIC, number), bound.oldest, bound.end) for number, bound in bounds.items()
+        ]
+        return sorted(
+            value.decode() for offset_range in ranges for value in kafka.fetch(offset_range).column("value").to_pylist()
+        )
 
     wait_until(lambda: fetched() == expected, 30, "all is read")
     kafka.close()

@@ -30,7 +30,7 @@ def topics(broker: Broker) -> KafkaTopics:
 def config_of(broker: Broker, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     with broker.admin() as admin:
-        return {key: one.value for key, one in admin.describe_configs([resource])[resource].result(30).items()}
+        return {key: setting.value for key, setting in admin.describe_configs([resource])[resource].result(30).items()}
 
 
 def so(

@@ -107,4 +107,4 @@ def feed(broker: Broker, topic: str) -> None:
 
 
 def values(broker: Broker, topic: str) -> list[str]:
-    return [value for found in seen_by_partition(broker, topic).values() for value in found]
+    return [value for part_values in seen_by_partition(broker, topic).values() for value in part_values]

@@ -100,7 +100,7 @@ def endless(connection: socket.socket) -> None:
 
 
 NO_BROKERS: Mapping[str, Talk] = {
-    one.__name__: one for one in (silent, closing, greeting, web, echo, dripping, endless)
+    talk.__name__: talk for talk in (silent, closing, greeting, web, echo, dripping, endless)
 }
 
 

@@ -35,8 +35,8 @@ def _admitted(
     selecting = [one for one in specs if kind in one["policyTypes"] and _selects(one["podSelector"], pod.labels)]
     return not selecting or any(
         _port(rule.get("ports"), port, protocol) and _peer(rule.get(peers), pod, peer)
-        for one in selecting
-        for rule in one.get(rules) or []
+        for spec in selecting
+        for rule in spec.get(rules) or []
     )
 
 

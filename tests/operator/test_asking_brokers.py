@@ -73,13 +73,13 @@ def test_whatever_is_no_broker_is_told_in_one_sentence_after_one_time(protocol: 
         answers = list(pool.map(lambda address: failing(address, config), addresses))
         # What the rule has something against, once its name was looked up.
         answers += pool.map(lambda address: failing(address, config, AddressRule()), ["localhost:9092", "127.1:9092"])
-    assert {said for said, _ in answers} == {
+    assert {message for message, _ in answers} == {
         (
             "Kafka system events: no broker at THERE gave an answer. Check that a broker runs there, that the address "
             "can be reached from here, and that security.protocol and the certificates are those of this listener."
         )
     }
-    times = [taken for _, taken in answers]
+    times = [seconds for _, seconds in answers]
     assert min(times) >= TIME
     assert max(times) < TIME + 0.5, "a busy machine, or one of them took longer"
 

@@ -170,7 +170,7 @@ def test_a_full_disk_is_said_with_task_and_cure_and_attempt_follows_attempt_unti
     assert waiting.wake == LookAgain(5000)
     assert condition(waiting, "Stalled")[0] == "False"
     assert "partition-3: free or add space" in next(
-        one.message for one in waiting.status.conditions if one.type == "Ready"
+        verdict.message for verdict in waiting.status.conditions if verdict.type == "Ready"
     )
     again = decided(seen(app(waiting.status), driver=pod), now=NOW + 5000)
     assert isinstance(again.actions[0], StartDriver)

@@ -100,7 +100,7 @@ def test_an_event_that_is_older_than_what_was_read_counts_no_more() -> None:
     cache.saw_pod(pod("old", 2), deleted=False)
     cache.saw_pod(pod("driver", 3), deleted=False)
     cache.listed_pods(KEY, [pod("driver", 8), pod("unheard", 7)], "9")
-    assert {name: one.uid for name, one in cache.pods(KEY).items()} == {"driver": "uid-8"}
+    assert {name: state.uid for name, state in cache.pods(KEY).items()} == {"driver": "uid-8"}
     cache.saw_pod(pod("driver", 5), deleted=False)
     cache.saw_pod(pod("driver", 6), deleted=True)
     assert cache.pods(KEY)["driver"].uid == "uid-8"

@@ -236,7 +236,7 @@ def labelled(tree: Tree, labels: Mapping[str, str | None]) -> bool:
     if not labels:
         return True
     has = tree["metadata"].get("labels") or {}
-    return all(key in has and wanted in (None, has[key]) for key, wanted in labels.items())
+    return all(key in has and expected in (None, has[key]) for key, expected in labels.items())
 
 
 def merged(tree: Any, patch: Any) -> Any:
