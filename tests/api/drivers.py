@@ -31,7 +31,7 @@ class Theatre:
 
     plane: Plane
     admin: Admin
-    told: AttemptOrders
+    orders: AttemptOrders
 
     @classmethod
     def opened(cls, plane: Plane, app: str, namespace: str) -> "Theatre":
@@ -45,14 +45,14 @@ class Theatre:
     def maps(self, user: str = USER) -> ApiConfigMaps:
         """The driver's way to the API server, or the admin's."""
         path = str(self.plane.kubeconfig(user))
-        return ApiConfigMaps(config.new_client_from_config(path), self.told.namespace)  # type: ignore[no-untyped-call]
+        return ApiConfigMaps(config.new_client_from_config(path), self.orders.namespace)  # type: ignore[no-untyped-call]
 
     def attempt(self, number: int) -> AttemptOrders:
-        return replace(self.told, attempt=number)
+        return replace(self.orders, attempt=number)
 
     def hand(self, handed: VersionedAssignment) -> None:
         """Write an assignment, as the operator does."""
-        name, path = self.told.assignment, CONFIG_MAPS.format(self.told.namespace)
+        name, path = self.orders.assignment, CONFIG_MAPS.format(self.orders.namespace)
         data = {ASSIGNMENT_KEY: handed.text()}
         if self.admin.get(f"{path}/{name}"):
             self.admin.patch(f"{path}/{name}", {"data": data})
@@ -60,11 +60,11 @@ class Theatre:
             self.admin.create(path, {"metadata": {"name": name}, "data": data})
 
     def config_map(self, name: str) -> dict[str, Any]:
-        return self.admin.get(f"{CONFIG_MAPS.format(self.told.namespace)}/{name}")
+        return self.admin.get(f"{CONFIG_MAPS.format(self.orders.namespace)}/{name}")
 
     def report(self) -> DriverReport | None:
         """What the driver says."""
-        return report_in(self.config_map(self.told.report))
+        return report_in(self.config_map(self.orders.report))
 
     def reported(self, **fields: Any) -> bool:
         """Whether the driver says this."""
@@ -73,14 +73,14 @@ class Theatre:
 
     def record(self) -> PlacementRecord | None:
         """The placement record, by the core's own code."""
-        return RecordStore(ConfigMapStore(self.maps(ADMIN), self.told.app, {}), self.told.app).load(self.told.run)
+        return RecordStore(ConfigMapStore(self.maps(ADMIN), self.orders.app, {}), self.orders.app).load(self.orders.run)
 
     def files(self, app: dict[str, Any], spark: dict[str, str]) -> dict[str, str]:
         """What is in the driver's folder."""
-        return {"app.json": json.dumps(app), "attempt.json": self.told.text(), "spark.json": json.dumps(spark)}
+        return {"app.json": json.dumps(app), "attempt.json": self.orders.text(), "spark.json": json.dumps(spark)}
 
     def _grant(self) -> None:
-        path = _RBAC.format(self.told.namespace)
+        path = _RBAC.format(self.orders.namespace)
         self.admin.create(f"{path}/roles", {"metadata": {"name": USER}, "rules": [_RIGHTS]})
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": USER}
         subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
@@ -90,7 +90,7 @@ class Theatre:
         wait_until(self._allowed, 20, f"{USER} may read ConfigMaps")
 
     def _allowed(self) -> bool:
-        attributes = {"verb": "get", "resource": "configmaps", "namespace": self.told.namespace}
+        attributes = {"verb": "get", "resource": "configmaps", "namespace": self.orders.namespace}
         review = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1"}
         spec = {"user": USER, "resourceAttributes": attributes}
         try:

@@ -54,7 +54,7 @@ def progress(batch: int, held_back: str | None = None) -> Progress:
 
 def test_the_record_comes_back_in_the_next_attempt_and_goes_with_the_app(theatre: Theatre) -> None:
     with coordinator(theatre) as first:
-        assert first.owner == f"namespace {theatre.told.namespace}"
+        assert first.owner == f"namespace {theatre.orders.namespace}"
         assert first.record() is None
         first.ran(RunPlacement(GROUPING, FIRST, AFTER))
         first.ran(RunPlacement(GROUPING, SWAPPED, AFTER))
@@ -86,13 +86,15 @@ def test_values_are_written_over_the_version_that_was_read(theatre: Theatre) -> 
 def test_a_driver_may_forget_another_run_of_its_app_and_keeps_its_own(theatre: Theatre) -> None:
     with coordinator(theatre) as driver:
         driver.ran(RunPlacement(GROUPING, FIRST, AFTER))
-    old_orders = replace(theatre.told, run="0", report=report_name("ads", "0"), assignment=assignment_name("ads", "0"))
+    old_orders = replace(
+        theatre.orders, run="0", report=report_name("ads", "0"), assignment=assignment_name("ads", "0")
+    )
     with ClusterCoordinator(old_orders, theatre.maps()) as old:
         old.ran(RunPlacement(GROUPING, FIRST, AFTER))
         old.paces({"clock": 10}, 0)
         old.listen(progress(1))
         wait_until(lambda: bool(theatre.config_map(old_orders.report)), 10, "the old run is reported")
-    forgetting = GivenUpRuns(theatre.maps(), theatre.told)
+    forgetting = GivenUpRuns(theatre.maps(), theatre.orders)
     assert (forgetting.forget("0"), forgetting.forget("0")) == (3, 0)
     assert not theatre.config_map("ads.record.0.head")
     assert theatre.config_map("ads.record.1.head")
@@ -114,7 +116,7 @@ def test_an_assignment_is_applied_when_it_is_for_this_attempt_and_its_pods_are_u
 
 def test_the_operator_is_waited_for_from_the_first_executor_on(theatre: Theatre) -> None:
     clock = [1_000.0]
-    with ClusterCoordinator(theatre.told, theatre.maps(), 60.0, lambda: clock[0]) as driver:
+    with ClusterCoordinator(theatre.orders, theatre.maps(), 60.0, lambda: clock[0]) as driver:
         assert driver.placement(TASKS, [], 2) is None
         clock[0] += 500
         assert driver.placement(TASKS, ["pod-0"], 2) is None
@@ -138,12 +140,12 @@ def test_without_an_assignment_the_driver_assigns_itself_after_a_while_and_follo
 
 
 def test_spoilt_assignments_and_an_api_server_that_is_away_keep_no_driver_from_its_batches(theatre: Theatre) -> None:
-    path = f"/api/v1/namespaces/{theatre.told.namespace}/configmaps"
-    theatre.admin.create(path, {"metadata": {"name": theatre.told.assignment}, "data": {"assignment.json": "{"}})
+    path = f"/api/v1/namespaces/{theatre.orders.namespace}/configmaps"
+    theatre.admin.create(path, {"metadata": {"name": theatre.orders.assignment}, "data": {"assignment.json": "{"}})
     assert coordinator(theatre, patience=0.0).placement(TASKS, UP, 2) is not None
     (port,) = free_ports(1)
     nobody = ApiConfigMaps(client.ApiClient(client.Configuration(f"http://127.0.0.1:{port}")), "apps")
-    away = ClusterCoordinator(theatre.told, nobody, 0.0)
+    away = ClusterCoordinator(theatre.orders, nobody, 0.0)
     placement = away.placement(TASKS, UP, 2)
     assert placement is not None
     assert away.newer(placement, TASKS, UP) is None
@@ -172,7 +174,7 @@ def test_the_driver_reports_that_it_began_what_it_applied_and_how_far_it_is(thea
 
 def test_a_report_that_somebody_removed_or_changed_is_written_again(theatre: Theatre) -> None:
     with coordinator(theatre) as driver:
-        path = f"/api/v1/namespaces/{theatre.told.namespace}/configmaps/ads-report"
+        path = f"/api/v1/namespaces/{theatre.orders.namespace}/configmaps/ads-report"
         theatre.admin.patch(path, {"data": {"report.json": "spoilt"}})
         driver.listen(progress(1))
         wait_until(lambda: theatre.reported(batch=1), 20, "it is there again")

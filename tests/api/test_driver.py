@@ -39,7 +39,7 @@ class Driver:
     """One driver; its executors keep state below their own working folders, so each has a disk of its own."""
 
     def __init__(self, theatre: Theatre, home: Path, spark: dict[str, str], *options: str, **runtime: Any) -> None:
-        self.home, self.disk = home, f"disk-{os.getpid()}-{theatre.told.namespace}"
+        self.home, self.disk = home, f"disk-{os.getpid()}-{theatre.orders.namespace}"
         folder = home / "folder"
         folder.mkdir(exist_ok=True)
         for name, content in theatre.files(app(home, **runtime), spark).items():
@@ -162,7 +162,7 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
 
 
 def test_earlier_attempts_are_shut_out_while_no_task_has_a_place_yet(theatre: Theatre, home: Path) -> None:
-    second = replace(theatre, told=theatre.attempt(2))
+    second = replace(theatre, orders=theatre.attempt(2))
     driver = Driver(second, home, {}, "--master", "local-cluster[1,1,1024]", "--patience", "600")
     try:
         driver.until(lambda: refuses(home, "counted/1", epoch=1), "the first attempt can't write any more")
@@ -179,8 +179,8 @@ def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Pa
 
 
 def test_a_driver_whose_checkpoint_is_gone_does_not_begin_anew(theatre: Theatre, home: Path) -> None:
-    ReportMap(theatre.maps(), theatre.told).write(DriverReport(attempt=1, at=1, batch=7, progressed=1))
-    message = refused(replace(theatre, told=theatre.attempt(2)), home, app(home))
+    ReportMap(theatre.maps(), theatre.orders).write(DriverReport(attempt=1, at=1, batch=7, progressed=1))
+    message = refused(replace(theatre, orders=theatre.attempt(2)), home, app(home))
     assert "has committed batches" in message
     assert not list((home / "shared").rglob("*.json"))
 

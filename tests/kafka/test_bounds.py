@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def asked(broker: Broker) -> TopicBounds:
+def topic_bounds(broker: Broker) -> TopicBounds:
     return TopicBounds(settings_of(broker.bootstrap))
 
 
@@ -38,11 +38,11 @@ def fill(broker: Broker, topic: str, partition: int, rows: int) -> Known:
     return known
 
 
-def test_all_partitions_of_all_topics_are_answered(broker: Broker, asked: TopicBounds) -> None:
+def test_all_partitions_of_all_topics_are_answered(broker: Broker, topic_bounds: TopicBounds) -> None:
     create(broker, "bounds.one", 1)
     create(broker, "bounds.three", 3)
     fill(broker, "bounds.three", 1, 7)
-    assert asked.bounds(["bounds.three", "bounds.one"]) == {
+    assert topic_bounds.bounds(["bounds.three", "bounds.one"]) == {
         "bounds.one": {0: OffsetBounds(0, 0, epoch=0)},
         "bounds.three": {
             0: OffsetBounds(0, 0, epoch=0),
@@ -50,53 +50,55 @@ def test_all_partitions_of_all_topics_are_answered(broker: Broker, asked: TopicB
             2: OffsetBounds(0, 0, epoch=0),
         },
     }
-    assert asked.bounds([]) == {}
+    assert topic_bounds.bounds([]) == {}
 
 
 def test_ends_are_asked_each_time_and_oldest_offsets_now_and_then(
-    broker: Broker, asked: TopicBounds, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic_bounds: TopicBounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(broker, "bounds.moving")
     fill(broker, "bounds.moving", 0, 10)
-    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(0, 10, epoch=0)}}
+    assert topic_bounds.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(0, 10, epoch=0)}}
     with broker.admin() as admin:
         (done,) = admin.delete_records([TopicPartition("bounds.moving", 0, 4)]).values()
         done.result(ANSWER_TIMEOUT)
     fill(broker, "bounds.moving", 0, 5)
-    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(0, 15, epoch=0)}}
+    assert topic_bounds.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(0, 15, epoch=0)}}
     monkeypatch.setattr(module, "_FRESH", 0.0)
-    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(4, 15, epoch=0)}}
+    assert topic_bounds.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(4, 15, epoch=0)}}
 
 
-def test_the_end_is_that_of_what_is_committed(broker: Broker, asked: TopicBounds) -> None:
+def test_the_end_is_that_of_what_is_committed(broker: Broker, topic_bounds: TopicBounds) -> None:
     create(broker, "bounds.open")
     known = fill(broker, "bounds.open", 0, 3)
     producer = known.producer(transactional_id="bounds")
     producer.init_transactions(ANSWER_TIMEOUT)
     producer.begin_transaction()
     known.sent(producer, [{"value": b"t"}] * 2)
-    assert asked.bounds(["bounds.open"]) == {"bounds.open": {0: OffsetBounds(0, 3, epoch=0)}}
+    assert topic_bounds.bounds(["bounds.open"]) == {"bounds.open": {0: OffsetBounds(0, 3, epoch=0)}}
     producer.commit_transaction(ANSWER_TIMEOUT)
     wait_until(
-        lambda: asked.bounds(["bounds.open"])["bounds.open"][0] == OffsetBounds(0, 6, epoch=0),
+        lambda: topic_bounds.bounds(["bounds.open"])["bounds.open"][0] == OffsetBounds(0, 6, epoch=0),
         ANSWER_TIMEOUT,
         "it is committed",
     )
 
 
-def test_growth_is_seen(broker: Broker, asked: TopicBounds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_is_seen(broker: Broker, topic_bounds: TopicBounds, monkeypatch: pytest.MonkeyPatch) -> None:
     create(broker, "bounds.grows", 2)
-    assert len(asked.bounds(["bounds.grows"])["bounds.grows"]) == 2
+    assert len(topic_bounds.bounds(["bounds.grows"])["bounds.grows"]) == 2
     broker.grow_topic("bounds.grows", 5)
     monkeypatch.setattr(module, "_FRESH", 0.0)
-    assert asked.bounds(["bounds.grows"]) == {"bounds.grows": dict.fromkeys(range(5), OffsetBounds(0, 0, epoch=0))}
+    assert topic_bounds.bounds(["bounds.grows"]) == {
+        "bounds.grows": dict.fromkeys(range(5), OffsetBounds(0, 0, epoch=0))
+    }
 
 
 @pytest.mark.parametrize("name", ["bounds.nowhere", ".", "two words", ""])
-def test_a_topic_that_is_not_there_is_missing(broker: Broker, asked: TopicBounds, name: str) -> None:
+def test_a_topic_that_is_not_there_is_missing(broker: Broker, topic_bounds: TopicBounds, name: str) -> None:
     create(broker, f"bounds.there-{len(name)}")
     with pytest.raises(StreamMissingError, match=r"Kafka system events: .*Create the topic"):
-        asked.bounds([f"bounds.there-{len(name)}", name])
+        topic_bounds.bounds([f"bounds.there-{len(name)}", name])
 
 
 def test_asking_creates_no_topic(creating: Broker) -> None:
@@ -110,22 +112,22 @@ def test_asking_creates_no_topic(creating: Broker) -> None:
 
 
 def test_a_topic_made_anew_has_another_id_and_bounds_of_its_own(
-    broker: Broker, asked: TopicBounds, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic_bounds: TopicBounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(broker, "bounds.anew", 3)
     fill(broker, "bounds.anew", 0, 10)
-    before = asked.topic_id("bounds.anew")
-    assert asked.topic_id("bounds.anew") == before
-    assert asked.bounds(["bounds.anew"])["bounds.anew"][0] == OffsetBounds(0, 10, epoch=0)
+    before = topic_bounds.topic_id("bounds.anew")
+    assert topic_bounds.topic_id("bounds.anew") == before
+    assert topic_bounds.bounds(["bounds.anew"])["bounds.anew"][0] == OffsetBounds(0, 10, epoch=0)
     with broker.admin() as admin:
         admin.delete_topics(["bounds.anew"])["bounds.anew"].result(ANSWER_TIMEOUT)
         wait_until(lambda: "bounds.anew" not in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "it is gone")
     with pytest.raises(StreamMissingError):
-        asked.bounds(["bounds.anew"])
+        topic_bounds.bounds(["bounds.anew"])
     create(broker, "bounds.anew", 1)
-    assert asked.bounds(["bounds.anew"]) == {"bounds.anew": {0: OffsetBounds(0, 0, epoch=0)}}
+    assert topic_bounds.bounds(["bounds.anew"]) == {"bounds.anew": {0: OffsetBounds(0, 0, epoch=0)}}
     monkeypatch.setattr(module, "_FRESH", 0.0)
-    assert asked.topic_id("bounds.anew") != before
+    assert topic_bounds.topic_id("bounds.anew") != before
 
 
 def test_a_broker_that_is_away_is_a_matter_of_soon(capfd: pytest.CaptureFixture[str]) -> None:

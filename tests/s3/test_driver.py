@@ -23,7 +23,7 @@ def test_a_driver_that_comes_up_elsewhere_goes_on_with_what_is_in_an_object_stor
         first.until(lambda: counted(home) > 0, "some rows are through")
     finally:
         first.close()
-    second = Driver(replace(theatre, told=theatre.attempt(2)), home, {}, *options, **runtime)
+    second = Driver(replace(theatre, orders=theatre.attempt(2)), home, {}, *options, **runtime)
     try:
         second.until(lambda: counted(home) == kept(ROWS), "all rows are through")
         assert "restored partition-" in second.said()
@@ -31,7 +31,7 @@ def test_a_driver_that_comes_up_elsewhere_goes_on_with_what_is_in_an_object_stor
     finally:
         second.close()
     check(home, ROWS)
-    run = bucket.storage.below(theatre.told.namespace, "counted", "1")
+    run = bucket.storage.below(theatre.orders.namespace, "counted", "1")
     claim, life, owner = sorted(run.names())
     assert claim.startswith("claim-0000000002-")
     assert life.startswith("life-0000000002-")
