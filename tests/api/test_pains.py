@@ -1,4 +1,4 @@
-"""What hurts users of other operators, seen on a real API server; `docs/pains.md` tells the stories."""
+"""What hurts users of other operators, seen on a real API server; `tests/pains.md` tells the stories."""
 
 from tests.api.conftest import Site
 from tests.waiting import wait_until

@@ -44,7 +44,8 @@ class Block:
 
 def all_pages() -> tuple[Path, ...]:
     """Every page whose blocks are run."""
-    return (*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md")
+    elsewhere = (ROOT / name for name in ("README.md", "bench/README.md", "bench/nexmark/README.md", "tests/pains.md"))
+    return (*sorted((ROOT / "docs").rglob("*.md")), *elsewhere)
 
 
 def blocks_of(page: Path) -> tuple[Block, ...]:

@@ -3,19 +3,23 @@
 import ast
 import re
 from functools import cache
+from pathlib import Path
 
 from tests.docs.pages import ROOT
 
-_PROOF = re.compile(r"^- \[`(?P<path>tests/[\w/]+\.py)::(?P<test>test_\w+)`\]\(\.\./(?P<target>\S+)\)$", re.MULTILINE)
+_PROOF = re.compile(r"^- \[`(?P<path>tests/[\w/]+\.py)::(?P<test>test_\w+)`\]\((?P<target>\S+)\)$", re.MULTILINE)
 
 
-def check_proofs(text: str) -> None:
-    """Each line of a list in this text is a link to a test that exists, and there is one at least."""
+def check_proofs(text: str, folder: Path) -> None:
+    """Each line of a list in this text is a link to a test that exists, and there is one at least.
+
+    `folder`: of the page.
+    """
     proofs = list(_PROOF.finditer(text))
     assert proofs
     assert len(proofs) == text.count("\n- "), "a line of proof is a link to a test"
     for proof in proofs:
-        assert proof["target"] == proof["path"]
+        assert (folder / proof["target"]).resolve() == ROOT / proof["path"]
         assert proof["test"] in _names_in(proof["path"]), f"{proof['path']} has no test {proof['test']}"
 
 

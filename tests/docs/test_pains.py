@@ -7,7 +7,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.docs.proofs import check_proofs
 
-PAGE = ROOT / "docs" / "pains.md"
+PAGE = ROOT / "tests" / "pains.md"
 PAIN = re.compile(r"^## (\d+)\. .+?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 PAINS = {int(found[1]): found[0] for found in PAIN.finditer(PAGE.read_text(encoding="utf-8"))}
 
@@ -22,4 +22,4 @@ def test_each_says_what_happens_there_and_here_and_names_tests_that_exist(number
     for part in ("**There:**", "**Here:**", "**Proof:**"):
         assert text.count(part) == 1
     assert "#" in text.split("**Here:**")[0].split("**There:**")[1] or "benchmark page" in text, "cite an issue"
-    check_proofs(text)
+    check_proofs(text, PAGE.parent)

@@ -23,4 +23,4 @@ def test_each_claim_says_what_it_does_not_cover_and_names_tests_that_exist(numbe
     text = CLAIMS[number]
     for part in ("**Not covered:**", "**Proof:**"):
         assert text.count(part) == 1
-    check_proofs(text)
+    check_proofs(text, ROOT / "docs")

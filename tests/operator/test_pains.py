@@ -1,4 +1,4 @@
-"""What hurts users of other operators, each in a situation of ours; `docs/pains.md` tells the stories."""
+"""What hurts users of other operators, each in a situation of ours; `tests/pains.md` tells the stories."""
 
 import ast
 import dataclasses
