@@ -44,7 +44,10 @@ class Block:
 
 def all_pages() -> tuple[Path, ...]:
     """Every page whose blocks are run."""
-    elsewhere = (ROOT / name for name in ("README.md", "bench/README.md", "bench/nexmark/README.md", "tests/pains.md"))
+    elsewhere = (
+        ROOT / name
+        for name in ("README.md", "bench/README.md", "bench/nexmark/README.md", "tests/README.md", "tests/pains.md")
+    )
     return (*sorted((ROOT / "docs").rglob("*.md")), *elsewhere)
 
 
