@@ -27,7 +27,8 @@ def held_keys(
             path = step_path(step.was or step.name) if step.to_table is None else table_paths(step.to_table)[0]
             keys_by_path[path] = {KEY: shortened(" and ".join(_key(side.spread, need.columns) for side in need.sides))}
             streams = {name for side in need.sides for name in reaching.along(side.source)}
-            partitions = {counts[name].actual for name in streams if name in counts}
+            # Where an input has grown, tasks are still those of the partitions that they were built for.
+            partitions = {counts[name].partitions for name in streams if name in counts}
             if len(partitions) == 1:
                 keys_by_path[path] |= {
                     ORIGIN: shortened(joined_names([run_names.get(name, name) for name in streams])),

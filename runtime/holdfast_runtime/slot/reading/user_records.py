@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from holdfast.control.messages import MICROS_BYTES, RecordKind, UserRecord, decode, user_head
 from holdfast.control.producers import Delivery
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.times import FARTHEST, MICROS_PER_MILLI, floor_millis
+from holdfast.times import FARTHEST, MICROS_PER_MILLI, Micros, floor_millis
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.records import NO_TIME
 
 _LONGEST = 2**31 - 1
 """An end for Arrow's slices: without one, Arrow miscounts."""
 _HEADS = pa.array([user_head(micros) for micros in range(MICROS_PER_MILLI)], pa.binary())
-_LATEST = floor_millis(FARTHEST)
+_EARLIEST, _LATEST = floor_millis(Micros(-FARTHEST)), floor_millis(FARTHEST)
 USER_KINDS = (RecordKind.USER, RecordKind.USER_WITH_MICROS)
 
 
@@ -57,8 +57,8 @@ class SplitRecords:
         """Return the event times of these users' records, null where a row has none."""
         stamps = self.users.column("timestamp").to_numpy()[indices]
         # Whoever else writes to the topic may have any timestamps; those too far away would wrap around.
-        times = np.clip(stamps, -_LATEST, _LATEST) * MICROS_PER_MILLI + self.micros[indices]
-        return pa.array(times, mask=stamps == NO_TIME)
+        times = np.clip(stamps, _EARLIEST, _LATEST) * MICROS_PER_MILLI + self.micros[indices]
+        return pa.array(np.clip(times, -FARTHEST, FARTHEST), mask=stamps == NO_TIME)
 
 
 def split_records(records: pa.RecordBatch, partition: StreamPartition) -> SplitRecords:
