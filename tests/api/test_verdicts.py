@@ -23,7 +23,7 @@ def test_the_api_server_and_the_model_agree_on_every_spec(site: Site) -> None:
     ("step", "says"),
     [
         ({"join": {"by": ["k"], "type": "Inner"}}, ["steps[1].join", "step odd: a join has within, or before"]),
-        ({"lookup": {"table": "users"}}, ["steps[1].lookup", "step odd: on is required, and given once"]),
+        ({"lookup": {"table": "users"}}, ["spec.steps[1].lookup.by: Required value"]),
         (
             {"aggregate": {"by": ["k"], "compute": ["count(*) AS n"], "window": "0s"}},
             ["steps[1].aggregate.window", "step odd: must be longer than nothing"],

@@ -110,8 +110,6 @@ STEP_RULES: list[tuple[dict[str, Any], str]] = [
         {"join": {**JOIN, "within": "1m", "before": "1m"}},
         "join: * step odd: a join has within, or before, after or both",
     ),
-    ({"join": {"within": "1m"}}, "join: * step odd: on is required, and given once"),
-    ({"lookup": {"table": "users"}}, "lookup: * step odd: on is required, and given once"),
     (
         {"aggregate": {**AGGREGATE, "window": "1m", "session": "1m"}},
         "aggregate: * step odd: window and session exclude",
