@@ -210,11 +210,12 @@ def _completed(world: World, app: Tree) -> bool:
 
     A spec that is not valid says nothing.
     """
-    name, spec = app["metadata"]["name"], app["spec"]
-    releases = spec.get("state", {}).get("onCompletion", "Release") == "Release" and not _invalid(world, app)
+    name, spec, valid = app["metadata"]["name"], app["spec"], not _invalid(world, app)
+    releases = valid and spec.get("state", {}).get("onCompletion", "Release") == "Release"
     claims = world.claims_of(app_id(name, app["status"]["runId"])) if releases else []
     pods = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor")]
-    return any(stream.get("bounded") for stream in spec["streams"]) and not pods and not claims
+    ends = not valid or any(stream.get("bounded") for stream in spec["streams"])
+    return ends and not pods and not claims
 
 
 def _invalid(_: World, app: Tree) -> bool:
