@@ -4,11 +4,11 @@ Each rule is written twice, side by side: as CEL for the API server and as a fun
 one verdict. Must not look at anything but the one object.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from holdfast.spec import rule_checks
+from holdfast.spec.cel import Offenders, exactly_one, former_names, known_names, names_of, one_of, with_names
 from holdfast.spec.rule_checks import Broken, FieldPath
 from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
 
@@ -25,83 +25,20 @@ class Rule:
     """The rule for the API server; None where its schema says it already (unique names)."""
     broken: Callable[[object], Iterator[Broken]]
     """The rule for files."""
-    offenders: tuple["Offenders", ...] = ()
+    offenders: tuple[Offenders, ...] = ()
     """For a rule over the whole spec: what the API server adds to the sentence, the first of these that there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offenders:
-    """Items that break a rule, each with what it names there."""
-
-    items: str
-    broken: str
-    """CEL over an `item`."""
-    names: str
-    known: Mapping[str, str] = field(default_factory=dict)
-    """Name -> CEL of a map that `broken` asks, as in a rule of `_with_names`."""
-
-    @property
-    def found(self) -> str:
-        """CEL for the items. A map: the limits of the API server admit neither a list nor `+` here."""
-        items = f"self.{self.items}.transformMapEntry(i, item, {self.broken}, {{item.name: {self.names}}})"
-        for name, lookup in reversed(tuple(self.known.items())):
-            items = f"[{lookup}].map({name}, {items})[0]"
-        return items
-
-
-def naming(sentence: str, offenders: tuple[Offenders, ...]) -> str:
-    """CEL for the sentence with the items that break its rule."""
-    first, *other_offenders = offenders
-    text = json.dumps(f"{sentence}: %s")  # which may have quotes: a text of CEL is written as one of JSON
-    if not other_offenders:
-        return f"{text}.format([{first.found}])"
-    rest = naming(sentence, tuple(other_offenders))
-    return f"[{first.found}].map(found, found.size() > 0 ? {text}.format([found]) : {rest})[0]"
-
-
-def _exactly_one(fields: tuple[str, ...]) -> str:
-    return "[" + ", ".join(f"has(self.{field})" for field in fields) + "].exists_one(given, given)"
-
-
-def _one_of(verbs: tuple[str, ...]) -> str:
-    """A rule over a step: it has one of these verbs."""
-    return " || ".join(f"has(self.{verb})" for verb in verbs)
-
-
-def _with_names(field: str, rule: str, *, only: str = "") -> str:
-    """A rule in which `name in <field>` asks for the names of a list, or of the items of it that `only` selects.
-
-    The names go into a map, once: looking for each in the list exceeds the API server's limits at a thousand steps.
-    `[x].all(y, ...)` is how a rule gives x the name y.
-    """
-    return f"[{_names(field, only)}].all({field}, {rule})"
-
-
-def _names(field: str, only: str = "") -> str:
-    chosen = f"{only}, " if only else ""
-    return f"self.{field}.transformMapEntry(i, each, {chosen}{{each.name: true}})"
-
-
-def _known(*fields: str, only: str = "") -> dict[str, str]:
-    """What `Offenders` know of these lists."""
-    return {field: _names(field, only) for field in fields}
-
-
-def _former(field: str) -> str:
-    """A map: former name -> name of the item that was called so."""
-    return f"self.{field}.transformMapEntry(i, each, has(each.was), {{each.was: each.name}})"
 
 
 _SIDE_INPUT = "self.tables.exists(table, has(table.sources) && each.name in table.sources)"
 _FED = "has(each.sources) || has(each.files)"
-_GENERATED = _known("systems", only="has(each.generator)") | _known("streams", only="each.system in systems")
+_GENERATED = known_names("systems", only="has(each.generator)") | known_names("streams", only="each.system in systems")
 
 
 RULES: tuple[Rule, ...] = (
     Rule(
         at=("systems", "*"),
         message="a system is exactly one of kafka, log, generator",
-        cel=_exactly_one(("kafka", "log", "generator")),
+        cel=exactly_one(("kafka", "log", "generator")),
         broken=rule_checks.one_kind,
     ),
     Rule(
@@ -139,7 +76,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         at=("steps", "*"),
         message="a step has exactly one verb",
-        cel=_exactly_one(tuple(VERBS)),
+        cel=exactly_one(tuple(VERBS)),
         broken=rule_checks.one_verb,
     ),
     Rule(
@@ -148,7 +85,7 @@ RULES: tuple[Rule, ...] = (
         "join; deadLetter goes with onError or late: DeadLetter",
         cel="has(self.deadLetter) == ((has(self.onError) && self.onError == 'DeadLetter')"
         " || (has(self.late) && self.late == 'DeadLetter'))"
-        f" && (!has(self.onError) || {_one_of(FAILING_VERBS)}) && (!has(self.late) || {_one_of(LATE_VERBS)})",
+        f" && (!has(self.onError) || {one_of(FAILING_VERBS)}) && (!has(self.late) || {one_of(LATE_VERBS)})",
         broken=rule_checks.step_dead_letter,
     ),
     Rule(
@@ -166,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         at=("steps", "*"),
         message="was is for steps that keep state",
-        cel=f"!has(self.was) || {_one_of(KEYED_VERBS)}",
+        cel=f"!has(self.was) || {one_of(KEYED_VERBS)}",
         broken=rule_checks.was_kept,
     ),
     Rule(
@@ -201,21 +138,21 @@ RULES: tuple[Rule, ...] = (
     Rule(
         at=(),
         message="streams and steps share one space of names",
-        cel=_with_names("streams", "!self.steps.exists(step, step.name in streams)"),
+        cel=with_names("streams", "!self.steps.exists(step, step.name in streams)"),
         broken=rule_checks.streams_apart_from_steps,
-        offenders=(Offenders("steps", "item.name in streams", "'a stream is called so'", _known("streams")),),
+        offenders=(Offenders("steps", "item.name in streams", "'a stream is called so'", known_names("streams")),),
     ),
     Rule(
         at=(),
         message="streams name systems that exist",
-        cel=_with_names("systems", "self.streams.all(stream, stream.system in systems)"),
+        cel=with_names("systems", "self.streams.all(stream, stream.system in systems)"),
         broken=rule_checks.known_systems,
-        offenders=(Offenders("streams", "!(item.system in systems)", "item.system", _known("systems")),),
+        offenders=(Offenders("streams", "!(item.system in systems)", "item.system", known_names("systems")),),
     ),
     Rule(
         at=(),
         message="retention is for streams of a Kafka system",
-        cel=_with_names(
+        cel=with_names(
             "systems",
             "!self.streams.exists(stream, has(stream.retention) && stream.system in systems)",
             only="!has(each.kafka)",
@@ -226,16 +163,16 @@ RULES: tuple[Rule, ...] = (
                 "streams",
                 "has(item.retention) && item.system in systems",
                 "item.system",
-                _known("systems", only="!has(each.kafka)"),
+                known_names("systems", only="!has(each.kafka)"),
             ),
         ),
     ),
     Rule(
         at=(),
         message="steps read streams or steps that exist",
-        cel=_with_names(
+        cel=with_names(
             "streams",
-            _with_names("steps", "self.steps.all(step, step.from.all(name, name in streams || name in steps))"),
+            with_names("steps", "self.steps.all(step, step.from.all(name, name in streams || name in steps))"),
         ),
         broken=rule_checks.known_inputs,
         offenders=(
@@ -243,22 +180,22 @@ RULES: tuple[Rule, ...] = (
                 "steps",
                 "item.from.exists(name, !(name in streams) && !(name in steps))",
                 "item.from",
-                _known("streams", "steps"),
+                known_names("streams", "steps"),
             ),
         ),
     ),
     Rule(
         at=(),
         message="to names a stream that exists",
-        cel=_with_names("streams", "self.steps.all(step, !has(step.to) || step.to in streams)"),
+        cel=with_names("streams", "self.steps.all(step, !has(step.to) || step.to in streams)"),
         broken=rule_checks.known_targets,
-        offenders=(Offenders("steps", "has(item.to) && !(item.to in streams)", "item.to", _known("streams")),),
+        offenders=(Offenders("steps", "has(item.to) && !(item.to in streams)", "item.to", known_names("streams")),),
     ),
     Rule(
         at=(),
         message="toTable and lookup name tables that exist",
         cel="has(self.tables) ? "
-        + _with_names(
+        + with_names(
             "tables",
             "self.steps.all(step, (!has(step.toTable) || step.toTable in tables)"
             " && (!has(step.lookup) || step.lookup.table in tables))",
@@ -270,7 +207,7 @@ RULES: tuple[Rule, ...] = (
                 "steps",
                 "has(item.toTable) ? !(item.toTable in tables) : has(item.lookup) && !(item.lookup.table in tables)",
                 "has(item.toTable) ? item.toTable : item.lookup.table",
-                {"tables": f"(has(self.tables) ? {_names('tables')} : {{}})"},
+                {"tables": f"(has(self.tables) ? {names_of('tables')} : {{}})"},
             ),
         ),
     ),
@@ -278,7 +215,7 @@ RULES: tuple[Rule, ...] = (
         at=(),
         message="sources name streams that exist",
         cel="!has(self.tables) || "
-        + _with_names(
+        + with_names(
             "streams",
             "self.tables.all(table, !has(table.sources) || table.sources.all(name, name in streams))",
         ),
@@ -288,14 +225,14 @@ RULES: tuple[Rule, ...] = (
                 "tables",
                 "has(item.sources) && item.sources.exists(name, !(name in streams))",
                 "item.sources",
-                _known("streams"),
+                known_names("streams"),
             ),
         ),
     ),
     Rule(
         at=(),
         message="deadLetter names a stream that exists",
-        cel=_with_names(
+        cel=with_names(
             "streams",
             "self.streams.all(stream, !has(stream.deadLetter) || stream.deadLetter in streams)"
             " && self.steps.all(step, !has(step.deadLetter) || step.deadLetter in streams)",
@@ -303,7 +240,10 @@ RULES: tuple[Rule, ...] = (
         broken=rule_checks.known_dead_letters,
         offenders=tuple(
             Offenders(
-                items, "has(item.deadLetter) && !(item.deadLetter in streams)", "item.deadLetter", _known("streams")
+                items,
+                "has(item.deadLetter) && !(item.deadLetter in streams)",
+                "item.deadLetter",
+                known_names("streams"),
             )
             for items in ("streams", "steps")
         ),
@@ -312,7 +252,7 @@ RULES: tuple[Rule, ...] = (
         at=(),
         message="a side input is not read or written by steps, and takes no dead letters",
         cel="!has(self.tables) || "
-        + _with_names(
+        + with_names(
             "streams",
             "!self.steps.exists(step, step.from.exists(name, name in streams) || (has(step.to) && step.to in streams)"
             " || (has(step.deadLetter) && step.deadLetter in streams))"
@@ -326,13 +266,13 @@ RULES: tuple[Rule, ...] = (
                 "item.from.exists(name, name in streams) || (has(item.to) && item.to in streams)"
                 " || (has(item.deadLetter) && item.deadLetter in streams)",
                 "'it reads or writes one'",
-                _known("streams", only=_SIDE_INPUT),
+                known_names("streams", only=_SIDE_INPUT),
             ),
             Offenders(
                 "streams",
                 "has(item.deadLetter) && item.deadLetter in streams",
                 "item.deadLetter",
-                _known("streams", only=_SIDE_INPUT),
+                known_names("streams", only=_SIDE_INPUT),
             ),
         ),
     ),
@@ -340,7 +280,7 @@ RULES: tuple[Rule, ...] = (
         at=(),
         message="a table has side inputs, files or writers: one of them",
         cel="!has(self.tables) || "
-        + _with_names(
+        + with_names(
             "tables",
             "!self.steps.exists(step, has(step.toTable) && step.toTable in tables)",
             only=_FED,
@@ -348,16 +288,16 @@ RULES: tuple[Rule, ...] = (
         broken=rule_checks.one_feed,
         offenders=(
             Offenders(
-                "steps", "has(item.toTable) && item.toTable in tables", "item.toTable", _known("tables", only=_FED)
+                "steps", "has(item.toTable) && item.toTable in tables", "item.toTable", known_names("tables", only=_FED)
             ),
         ),
     ),
     Rule(
         at=(),
         message="a stream of a generator can't be written to",
-        cel=_with_names(
+        cel=with_names(
             "systems",
-            _with_names(
+            with_names(
                 "streams",
                 "!self.steps.exists(step, (has(step.to) && step.to in streams)"
                 " || (has(step.deadLetter) && step.deadLetter in streams))"
@@ -381,7 +321,7 @@ RULES: tuple[Rule, ...] = (
         at=(),
         message="the state under one name belongs to one step",
         # Two steps that were the same one are two entries of one key, which is an error of its own.
-        cel=f"[{_former('steps')}].all(former, "
+        cel=f"[{former_names('steps')}].all(former, "
         "!self.steps.exists(step, step.name in former && former[step.name] != step.name))",
         broken=rule_checks.former_names,
         offenders=(
@@ -389,14 +329,14 @@ RULES: tuple[Rule, ...] = (
                 "steps",
                 "item.name in former && former[item.name] != item.name",
                 "former[item.name]",
-                {"former": _former("steps")},
+                {"former": former_names("steps")},
             ),
         ),
     ),
     Rule(
         at=(),
         message="the name by which a run knows a stream belongs to one stream, and to no step",
-        cel=f"[{_former('streams')}].all(former, "
+        cel=f"[{former_names('streams')}].all(former, "
         "!self.streams.exists(stream, stream.name in former && former[stream.name] != stream.name)"
         " && !self.steps.exists(step, step.name in former))",
         broken=rule_checks.former_streams,
@@ -405,9 +345,9 @@ RULES: tuple[Rule, ...] = (
                 "streams",
                 "item.name in former && former[item.name] != item.name",
                 "former[item.name]",
-                {"former": _former("streams")},
+                {"former": former_names("streams")},
             ),
-            Offenders("steps", "item.name in former", "former[item.name]", {"former": _former("streams")}),
+            Offenders("steps", "item.name in former", "former[item.name]", {"former": former_names("streams")}),
         ),
     ),
     Rule(
