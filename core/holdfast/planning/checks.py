@@ -12,7 +12,7 @@ from itertools import islice
 
 from holdfast.placement.location import LocationInvalidError, check_location
 from holdfast.placement.state_disk import DiskSharing, StateDisk, names_several_disks, state_disk
-from holdfast.planning.graph import Graph
+from holdfast.planning.graph import Graph, makes_stream
 from holdfast.planning.key_needs import KeyNeed
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching, paths_to
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
@@ -240,7 +240,7 @@ def repeated_inside(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Proble
     for name in graph.order:
         step = graph.steps[name]
         source = spreads.get(step.inputs[0])
-        if source is not None and source.repeated and (step.repartition is not None or step.broadcast is not None):
+        if source is not None and source.repeated and makes_stream(step):
             message = (
                 f"every task has the broadcast rows that reach {name} and would write them again, once per task; "
                 f"{step.verb} them where they come from, before they are broadcast"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, Table
+from holdfast.spec.verbs import STREAM_VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Graph:
 
 def makes_stream(step: Step) -> bool:
     """Whether this step writes a new intermediate stream, which its readers read."""
-    return step.repartition is not None or step.broadcast is not None
+    return step.verb in STREAM_VERBS
 
 
 def build_graph(spec: AppSpec) -> Graph:

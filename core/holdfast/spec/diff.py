@@ -20,7 +20,7 @@ from holdfast.spec.fields import ChangeCost, change_of
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, Table
-from holdfast.spec.verbs import KEYED_VERBS
+from holdfast.spec.verbs import KEYED_VERBS, STREAM_VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _given_up(removed: BaseModel) -> str:
     """What is lost with a named object that is removed or renamed."""
     if isinstance(removed, Step) and removed.verb in KEYED_VERBS:
         return f"the state of {removed.name} is given up"
-    if isinstance(removed, Step) and removed.verb in ("repartition", "broadcast"):
+    if isinstance(removed, Step) and removed.verb in STREAM_VERBS:
         return f"rows not yet read from the intermediate stream of {removed.name} are given up"
     if isinstance(removed, Stream):
         return f"the position up to which {removed.name} was read is given up"

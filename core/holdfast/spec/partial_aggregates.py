@@ -8,6 +8,8 @@ session is known where they meet; nor are rows that may be wanted whole, as dead
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from holdfast.spec.verbs import STREAM_VERBS
+
 if TYPE_CHECKING:
     from holdfast.spec.app import AppSpec
 
@@ -18,7 +20,7 @@ def partial_aggregates(spec: "AppSpec") -> Mapping[str, str]:
     for step in spec.steps:
         for name in step.inputs:
             readers.setdefault(name, []).append(step.name)
-    senders = {step.name for step in spec.steps if step.repartition is not None or step.broadcast is not None}
+    senders = {step.name for step in spec.steps if step.verb in STREAM_VERBS}
     return {
         step.inputs[0]: step.name
         for step in spec.steps

@@ -32,6 +32,8 @@ class VerbTraits:
     holds_rows_back: bool = False
     """Rows of it that are due may wait for a later batch: timers that have not fired, windows that have not left, rows
     that found no partner."""
+    makes_stream: bool = False
+    """Its readers read a new intermediate stream."""
     row_by_row: bool = False
     """Each of its rows is made of one row, in their order."""
 
@@ -48,8 +50,8 @@ VERBS: Mapping[Verb, VerbTraits] = {
     ),
     "join": VerbTraits("Python", "State", may_be_late=True, asks_the_time=True, holds_rows_back=True),
     "lookup": VerbTraits("Python", "Table", row_by_row=True),
-    "repartition": VerbTraits("Sink"),
-    "broadcast": VerbTraits("Sink"),
+    "repartition": VerbTraits("Sink", makes_stream=True),
+    "broadcast": VerbTraits("Sink", makes_stream=True),
     "to": VerbTraits("Sink"),
     "toTable": VerbTraits("Python", "Table"),
 }
@@ -66,5 +68,6 @@ KEYED_VERBS = verbs_that(lambda verb: verb.keeps == "State")
 STATEFUL_VERBS = verbs_that(lambda verb: verb.keeps != "Nothing")
 SQL_VERBS = verbs_that(lambda verb: verb.runs == "SparkSql")
 SINK_VERBS = verbs_that(lambda verb: verb.runs == "Sink")
+STREAM_VERBS = verbs_that(lambda verb: verb.makes_stream)
 TIMED_VERBS = verbs_that(lambda verb: verb.asks_the_time)
 WAITING_VERBS = verbs_that(lambda verb: verb.holds_rows_back)
