@@ -19,7 +19,7 @@ from holdfast_operator.decide.decision import (
     NextLook,
     OperatorEvent,
 )
-from holdfast_operator.decide.facts import PENDING_REASONS, Case, StartVerdict
+from holdfast_operator.decide.facts import PENDING_REASONS, AppFinding, Case, StartVerdict
 
 CONDITION_TYPES = (
     "Ready",
@@ -114,10 +114,15 @@ def running_conditions(case: Case, report: DriverReport) -> ConditionUpdates:
     if against is not None and judged.may_change and judged.differs(case.status):
         message = f"attempt {report.attempt} goes on as it was; what was applied has to wait: {against.message}"
         return waiting(case, against.reason, message)
-    if against is not None and not judged.may_change:
-        message = f"attempt {report.attempt} goes on as it was; what was applied can't run: {against.message}"
-        return not_ready(against.reason, message, moving=False, stalled=True)
+    if judged.refused is not None:
+        return refused_beside(f"attempt {report.attempt} goes on as it was", judged.refused)
     return settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
+
+
+def refused_beside(attempt: str, refused: AppFinding) -> ConditionUpdates:
+    """Return the updates for a newest spec that can't run. `attempt`: how the living one is, whatever its trouble."""
+    message = f"{attempt}; what was applied can't run: {refused.message}"
+    return not_ready(refused.reason, message, moving=False, stalled=True)
 
 
 def rollback_message(rollback: Rollback) -> str:

@@ -189,6 +189,11 @@ class StartVerdict:
         """Return whether what prevents the start can go away without a change of the app."""
         return self.against is not None and self.against.reason in PENDING_REASONS | WORLD_REASONS
 
+    @property
+    def refused(self) -> AppFinding | None:
+        """Return what prevents the start until somebody changes the app."""
+        return None if self.may_change else self.against
+
     def differs(self, status: Status) -> bool:
         """Return whether the spec differs from that of the last attempt; False for an unreadable spec."""
         return self.app is not None and (status.run_id, status.spec_hash) != (self.app.spec.run_id, self.fingerprint)

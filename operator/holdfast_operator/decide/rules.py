@@ -216,7 +216,7 @@ def cannot_start(case: Case) -> Decision | None:
     else:
         conditions |= not_ready(against.reason, against.message, moving=False, stalled=True)
     wake: NextLook = LookAgain(case.limits.soon if soon else case.limits.look)
-    if not case.judged.may_change and not _needs_topics(case):
+    if case.judged.refused is not None and not _needs_topics(case):
         wake = WaitForChange("the spec changes")
     return decision(case, conditions | no_driver(against.reason), wake)
 

@@ -22,6 +22,7 @@ from holdfast_operator.decide.conditions import (
     locality_conditions,
     not_ready,
     plan_conditions,
+    refused_beside,
     running_conditions,
     status_with,
     table_conditions,
@@ -188,7 +189,9 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
     )
     conditions: ConditionUpdates = {"DriverRunning": (running, shown.reason, shown.message)}
     conditions |= plan_conditions(case.judged) | growth_conditions(case.judged)
-    if finding is not None:
+    if finding is not None and case.judged.refused is not None:
+        conditions |= refused_beside(f"attempt {driver.attempt} is not well: {finding.message}", case.judged.refused)
+    elif finding is not None:
         stalled = finding.reason in STUCK_REASONS and case.now - driver.created > case.limits.start
         conditions |= not_ready(
             finding.reason, finding.message, moving=driver_report is None and not stalled, stalled=stalled
