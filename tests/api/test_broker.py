@@ -32,9 +32,7 @@ def tasks(site: Site) -> Any:
     return (site.app().get("status") or {}).get("attempt"), len(site.alive())
 
 
-def test_a_real_topic_decides_the_plan_its_growth_is_read_and_its_broker_may_be_away(
-    site: Site, broker: Broker
-) -> None:
+def test_plan_and_growth_follow_a_topic_through_its_brokers_absence(site: Site, broker: Broker) -> None:
     site = replace(site, brokers=True)
     broker.create_topic("out", 2)
     with site.operator():

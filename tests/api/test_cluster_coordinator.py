@@ -52,7 +52,7 @@ def progress(batch: int, held_back: str | None = None) -> Progress:
     return Progress(batch, 1_000 + batch, 1, 2, 10, 10, 100, 5, 0.1, held_back=held_back)
 
 
-def test_the_record_comes_back_in_the_next_attempt_and_goes_with_the_app(theatre: Theatre) -> None:
+def test_the_record_outlives_an_attempt_and_goes_with_the_app(theatre: Theatre) -> None:
     with coordinator(theatre) as first:
         assert first.owner == f"namespace {theatre.orders.namespace}"
         assert first.record() is None
@@ -83,7 +83,7 @@ def test_values_are_written_over_the_version_that_was_read(theatre: Theatre) -> 
     assert (stored.value, stored.version) == (b"\x00second", second)
 
 
-def test_a_driver_may_forget_another_run_of_its_app_and_keeps_its_own(theatre: Theatre) -> None:
+def test_a_driver_may_forget_another_run_but_not_its_own(theatre: Theatre) -> None:
     with coordinator(theatre) as driver:
         driver.ran(RunPlacement(GROUPING, FIRST, AFTER))
     old_orders = replace(
@@ -100,7 +100,7 @@ def test_a_driver_may_forget_another_run_of_its_app_and_keeps_its_own(theatre: T
     assert theatre.config_map("ads.record.1.head")
 
 
-def test_an_assignment_is_applied_when_it_is_for_this_attempt_and_its_pods_are_up(theatre: Theatre) -> None:
+def test_an_assignment_for_this_attempt_applies_once_pods_are_up(theatre: Theatre) -> None:
     with coordinator(theatre, 2) as driver:
         assert driver.placement(TASKS, UP, 2) is None
         theatre.hand(handed(FIRST, attempt=1))
@@ -128,7 +128,7 @@ def test_the_operator_is_waited_for_from_the_first_executor_on(theatre: Theatre)
         assert placement.assignment == FIRST.assignment
 
 
-def test_without_an_assignment_the_driver_assigns_itself_after_a_while_and_follows_later_ones(theatre: Theatre) -> None:
+def test_without_assignment_a_driver_assigns_itself_and_follows_later_ones(theatre: Theatre) -> None:
     with coordinator(theatre, patience=0.0) as driver:
         driver.record()
         assert driver.placement(TASKS, [], 2) is None, "without executors there is nothing to assign to"
@@ -139,7 +139,7 @@ def test_without_an_assignment_the_driver_assigns_itself_after_a_while_and_follo
         assert driver.newer(placement, TASKS, UP) == FIRST
 
 
-def test_spoilt_assignments_and_an_api_server_that_is_away_keep_no_driver_from_its_batches(theatre: Theatre) -> None:
+def test_spoilt_assignments_and_a_lost_api_server_stop_no_batch(theatre: Theatre) -> None:
     path = f"/api/v1/namespaces/{theatre.orders.namespace}/configmaps"
     theatre.admin.create(path, {"metadata": {"name": theatre.orders.assignment}, "data": {"assignment.json": "{"}})
     assert coordinator(theatre, patience=0.0).placement(TASKS, UP, 2) is not None
@@ -153,7 +153,7 @@ def test_spoilt_assignments_and_an_api_server_that_is_away_keep_no_driver_from_i
         away.__enter__()
 
 
-def test_the_driver_reports_that_it_began_what_it_applied_and_how_far_it_is(theatre: Theatre) -> None:
+def test_a_driver_reports_its_start_its_assignment_and_its_progress(theatre: Theatre) -> None:
     with coordinator(theatre) as driver:
         assert theatre.reported(attempt=1, batch=0, progressed=None, tasks=0)
         assert theatre.config_map("ads-report")["metadata"]["labels"] == {"holdfast.dev/report": "ads"}
@@ -183,7 +183,7 @@ def test_a_report_that_somebody_removed_or_changed_is_written_again(theatre: The
         wait_until(lambda: theatre.reported(batch=1, assignment=1), 20, "it is there again")
 
 
-def test_a_driver_that_was_replaced_ends_and_does_not_spoil_the_record(theatre: Theatre) -> None:
+def test_a_replaced_driver_ends_without_spoiling_the_record(theatre: Theatre) -> None:
     with coordinator(theatre) as old:
         old.record()
         old.ran(RunPlacement(GROUPING, FIRST, {}))
@@ -217,7 +217,7 @@ def superseded(driver: ClusterCoordinator) -> bool:
     return False
 
 
-def test_an_attempt_that_finds_the_record_changed_by_an_older_one_has_the_last_word(theatre: Theatre) -> None:
+def test_a_newer_attempt_overwrites_what_an_older_one_recorded(theatre: Theatre) -> None:
     with coordinator(theatre) as old, coordinator(theatre, 2) as new:
         new.record()
         old.record()
@@ -228,7 +228,7 @@ def test_an_attempt_that_finds_the_record_changed_by_an_older_one_has_the_last_w
         assert record.task_processor == {"p-0": "pod-1", "p-1": "pod-0"}
 
 
-def test_what_a_generator_has_made_is_known_to_the_next_attempt(theatre: Theatre) -> None:
+def test_what_a_generator_made_is_known_to_the_next_attempt(theatre: Theatre) -> None:
     with coordinator(theatre) as driver:
         assert driver.paces({}, 5) == {}
         assert driver.paces({"demo": 10}, 1_000) == {"demo": Pace(10, 1_000)}

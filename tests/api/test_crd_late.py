@@ -20,7 +20,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
-def test_an_operator_that_was_there_before_the_crd_runs_the_apps_that_come_after_it(site: Site) -> None:
+def test_an_operator_started_before_the_crd_runs_later_apps(site: Site) -> None:
     (port,) = free_ports(1)
     with site.operator(port=port):
         wait_until(lambda: "waiting for the CRD streamapps.holdfast.dev" in site.log.read_text(), 30, "it waits")

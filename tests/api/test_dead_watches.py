@@ -42,7 +42,7 @@ def delete_unnoticed(site: Site, proxy: Proxy) -> None:
     proxy.drop()
 
 
-def test_a_driver_that_was_deleted_while_no_watch_lived_gets_a_successor(site: Site) -> None:
+def test_a_driver_deleted_while_no_watch_lived_gets_a_successor(site: Site) -> None:
     with Proxy(site.plane.port) as proxy, site.operator(proxy=proxy):
         site.apply()
         site.until("Ready", "True", "Running")
@@ -56,7 +56,7 @@ def test_a_driver_that_was_deleted_while_no_watch_lived_gets_a_successor(site: S
         wait_until(lambda: not site.app(), 60, "the app goes though its driver's end was not told")
 
 
-def test_an_operator_whose_crd_is_taken_away_ends_and_says_why(site: Site) -> None:
+def test_an_operator_without_its_crd_ends_and_says_why(site: Site) -> None:
     with site.operator() as operator:
         site.apply()
         wait_until(lambda: len(site.alive()) == 1, 60, "the driver is made")

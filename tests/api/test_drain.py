@@ -61,7 +61,7 @@ def test_each_change_is_a_line_of_json(site: Site, command: Command) -> None:
     assert lines[-1]["ended"] == "the attempt was drained"
 
 
-def test_a_drain_that_nobody_carries_out_is_over_with_its_timeout(site: Site, command: Command) -> None:
+def test_a_drain_that_nobody_carries_out_ends_by_its_timeout(site: Site, command: Command) -> None:
     site.apply()
     ran = command("drain", "--timeout", "1s")
     assert ran.code == 1
@@ -71,7 +71,7 @@ def test_a_drain_that_nobody_carries_out_is_over_with_its_timeout(site: Site, co
     assert site.app()["spec"]["suspend"] is False
 
 
-def test_who_may_not_change_an_app_is_told_which_right_is_missing(site: Site, command: Command) -> None:
+def test_who_may_not_change_an_app_learns_the_missing_right(site: Site, command: Command) -> None:
     may(site, "watcher", {"apiGroups": ["holdfast.dev"], "resources": ["streamapps"], "verbs": ["get"]})
     site.apply()
     ran = command("drain", user="watcher")

@@ -114,9 +114,7 @@ def recorded(theatre: Theatre) -> PlacementRecord:
     return record
 
 
-def test_tasks_move_between_batches_when_the_operator_says_so_and_nothing_is_lost_or_doubled(
-    theatre: Theatre, home: Path
-) -> None:
+def test_a_move_between_batches_loses_and_doubles_nothing(theatre: Theatre, home: Path) -> None:
     driver = Driver(theatre, home, {"spark.app.id": "counted-1"}, "--master", "local-cluster[2,1,1024]")
     try:
         driver.until(lambda: theatre.reported(attempt=1), "it has begun")
@@ -141,9 +139,7 @@ def test_tasks_move_between_batches_when_the_operator_says_so_and_nothing_is_los
     assert "it is at batch" in driver.said(), "what was left behind was not taken for the state"
 
 
-def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_that_comes_back(
-    theatre: Theatre, home: Path
-) -> None:
+def test_without_an_operator_a_driver_follows_an_executor_that_returns(theatre: Theatre, home: Path) -> None:
     spark = {"spark.executorEnv.SPARK_EXECUTOR_ATTRIBUTE_POD": "pod-0"}
     driver = Driver(theatre, home, spark, "--master", "local-cluster[1,2,1024]", "--patience", "1")
     try:
@@ -161,7 +157,7 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
     check(home, ROWS + 500)
 
 
-def test_earlier_attempts_are_shut_out_while_no_task_has_a_place_yet(theatre: Theatre, home: Path) -> None:
+def test_earlier_attempts_are_shut_out_before_tasks_have_places(theatre: Theatre, home: Path) -> None:
     second = replace(theatre, orders=theatre.attempt(2))
     driver = Driver(second, home, {}, "--master", "local-cluster[1,1,1024]", "--patience", "600")
     try:

@@ -149,7 +149,7 @@ def test_no_pod_that_a_driver_can_make_is_another_driver(plane: Plane, admin: Ad
         assert not client.makes(executor_set("ads", "1"), account)
 
 
-def test_a_token_of_an_executor_or_of_no_pod_writes_nothing(plane: Plane, admin: Admin) -> None:
+def test_a_token_of_an_executor_or_no_pod_writes_nothing(plane: Plane, admin: Admin) -> None:
     for pod in (f"{executor_set('ads', '1')}-0", None):
         other = driver(plane, admin, pod)
         assert not other.creates(report_name("ads", "2"))

@@ -88,7 +88,7 @@ def _serves(site: Site, operator: ForkedProcess, suspend: bool) -> None:
     assert operator.poll() is None
 
 
-def test_an_object_that_can_not_be_read_is_one_invalid_app_and_the_others_go_on(site: Site) -> None:
+def test_an_unreadable_object_is_one_invalid_app_beside_good_ones(site: Site) -> None:
     path = APPS.format(site.namespace)
     with site.operator() as operator:
         _serves(site, operator, suspend=False)
@@ -112,7 +112,7 @@ def _judged(site: Site) -> bool:
     return all(states[one][0] for one in ATTACKS) and all(states[one] == ("False", "InvalidSpec") for one in unread)
 
 
-def test_who_managed_which_field_can_be_as_deep_as_a_tenant_likes(site: Site) -> None:
+def test_managed_fields_may_be_as_deep_as_a_tenant_likes(site: Site) -> None:
     """Of an app, and of what anybody can label as a part of one: all of them are watched."""
     managed = {
         "manager": "m",

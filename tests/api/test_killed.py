@@ -50,7 +50,7 @@ def runs(site: Site, attempt: int, restarts: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("life", range(LIVES))
-def test_wherever_the_operator_dies_the_life_of_an_app_is_the_same(site: Site, life: int) -> None:
+def test_an_apps_life_is_the_same_wherever_the_operator_dies(site: Site, life: int) -> None:
     pick = random.Random(SEED * 1000 + life)  # noqa: S311 - to be repeated
     site.apply(restart=RESTART)
     lives_through(site, pick, runs(site, 1, 0), "the first attempt runs")

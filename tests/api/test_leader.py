@@ -15,7 +15,7 @@ def holder(site: Site) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
 
-def test_when_the_leader_dies_the_other_operator_takes_over_in_time(site: Site) -> None:
+def test_the_other_operator_takes_over_from_a_dead_leader(site: Site) -> None:
     lease = f"{site.namespace}/operator"
     with site.operator(lease=lease, who="first") as first:
         wait_until(lambda: holder(site) == "first", 30, "the first operator leads")
@@ -45,7 +45,7 @@ def test_a_leader_that_is_busy_keeps_its_lease(site: Site) -> None:
             assert holder(site) == "first"
 
 
-def test_a_leader_whose_lease_was_taken_ends_in_time_though_it_is_busy_and_that_is_an_event(site: Site) -> None:
+def test_a_busy_leader_without_its_lease_ends_with_an_event(site: Site) -> None:
     lease = f"{site.namespace}/operator"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{site.namespace}/leases/operator"
     with site.operator(die="busy:60", lease=lease, who="first") as first:
@@ -61,7 +61,7 @@ def test_a_leader_whose_lease_was_taken_ends_in_time_though_it_is_busy_and_that_
         assert note.startswith("second acts; thief held the lease before, and did not renew it for ")
 
 
-def test_a_leader_that_is_cut_off_for_a_while_writes_nothing_then_and_goes_on_after_that(site: Site) -> None:
+def test_a_leader_cut_off_for_a_while_pauses_its_writes(site: Site) -> None:
     lease = f"{site.namespace}/operator"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{site.namespace}/leases/operator"
     with Proxy(site.plane.port) as proxy, site.operator(lease=lease, who="first", proxy=proxy) as first:
@@ -78,7 +78,7 @@ def test_a_leader_that_is_cut_off_for_a_while_writes_nothing_then_and_goes_on_af
         assert (after["acquireTime"], after["leaseTransitions"]) == (before["acquireTime"], before["leaseTransitions"])
 
 
-def test_a_leader_that_was_cut_off_ends_when_it_finds_that_another_took_over(site: Site) -> None:
+def test_a_leader_cut_off_ends_once_another_took_over(site: Site) -> None:
     lease = f"{site.namespace}/operator"
     with (
         Proxy(site.plane.port) as proxy,

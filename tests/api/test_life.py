@@ -54,7 +54,7 @@ def assignment(site: Site) -> dict[str, Any]:
     return dict(json.loads(assignments[0])) if assignments else {}
 
 
-def test_a_rejected_plan_never_makes_a_pod_and_its_repair_runs(site: Site) -> None:
+def test_a_rejected_plan_makes_no_pod_and_its_repair_runs(site: Site) -> None:
     timed = {"key": ["k"], "system": "events", "schema": "k STRING, t TIMESTAMP", "eventTime": {"column": "t"}}
     streams = [{"name": "clicks", **timed}, {"name": "views", **timed}, TREE["spec"]["streams"][1]]
     join = {"name": "j", "from": ["clicks", "views"], "join": {"by": ["k"], "within": "1m", "select": ["k"]}}
@@ -81,7 +81,7 @@ def test_a_driver_that_fails_is_followed_by_another(site: Site) -> None:
         assert "DriverFailed" in site.events()
 
 
-def test_a_driver_that_is_deleted_is_followed_by_another_at_once(site: Site) -> None:
+def test_a_deleted_driver_is_followed_by_another_at_once(site: Site) -> None:
     with site.operator():
         site.apply()
         driver = ready(site)
@@ -116,9 +116,7 @@ def test_a_changed_spec_drains_and_an_invalid_one_does_not(site: Site) -> None:
         assert site.condition("DriverRunning") == ("True", "Running")
 
 
-def test_a_step_that_is_renamed_and_edited_at_once_is_refused_though_no_rule_of_the_api_server_sees_it(
-    site: Site,
-) -> None:
+def test_a_step_renamed_and_edited_past_all_rules_is_refused(site: Site) -> None:
     def counted(name: str, value: str, **was: str) -> list[dict[str, Any]]:
         step = {"name": name, **was, "from": ["clicks"], "aggregate": {"by": ["k"], "compute": [value]}}
         return [step, {"name": "written", "from": [name], "to": "out"}]
@@ -133,7 +131,7 @@ def test_a_step_that_is_renamed_and_edited_at_once_is_refused_though_no_rule_of_
         assert (site.alive(), status["attempt"]) == ([driver], 1)
 
 
-def test_a_topic_that_grows_is_read_whole_by_the_next_attempt_on_the_same_record(site: Site) -> None:
+def test_a_grown_topic_is_read_whole_on_the_same_record(site: Site) -> None:
     keyed = {"name": "n", "from": ["clicks"], "process": {"function": "m:f", "by": ["k"], "schema": "k STRING"}}
     runtime = {**TREE["spec"]["runtime"], "code": {"m": "def f(key, rows, state): ..."}}
     with site.operator():
@@ -161,7 +159,7 @@ def test_deleting_drains_and_lets_go(site: Site) -> None:
         assert site.alive() == []
 
 
-def test_an_app_deleted_while_the_operator_is_down_goes_when_it_is_back(site: Site) -> None:
+def test_an_app_deleted_without_an_operator_goes_with_the_next(site: Site) -> None:
     with site.operator():
         site.apply()
         ready(site)
@@ -194,7 +192,7 @@ def test_a_completed_app_is_ready_without_a_driver(site: Site) -> None:
         assert site.alive() == []
 
 
-def test_a_pod_of_another_that_has_the_name_is_not_taken_for_ours(site: Site) -> None:
+def test_anothers_pod_of_the_same_name_is_not_taken_over(site: Site) -> None:
     with site.operator():
         site.apply()
         name = ready(site)
@@ -209,6 +207,6 @@ def test_a_pod_of_another_that_has_the_name_is_not_taken_for_ours(site: Site) ->
         assert ready(site) != name
 
 
-def test_names_that_leave_no_room_are_refused_by_the_api_server(site: Site) -> None:
+def test_the_api_server_refuses_names_that_leave_no_room(site: Site) -> None:
     with pytest.raises(RefusedError, match="40"):
         site.apply("a" * 41)

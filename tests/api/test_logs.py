@@ -72,7 +72,7 @@ def test_executors_are_named_by_number_and_said_before_each_line(site: Site, wri
     assert missing.err == "holdfast: attempt 1 of ads has no executor 7\n"
 
 
-def test_following_goes_over_to_the_next_attempt_until_the_app_is_completed(
+def test_following_goes_on_over_attempts_until_the_app_completes(
     site: Site, written: KubeletLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with site.operator():
@@ -115,9 +115,7 @@ def test_following_ends_with_the_app(site: Site, written: KubeletLogs, monkeypat
     wait_until(lambda: written.following == 0, 20, "every follower has let go")
 
 
-def test_pods_that_are_gone_are_said_with_what_is_there_and_how_the_app_is(
-    site: Site, written: KubeletLogs, logs: Logs
-) -> None:
+def test_missing_pods_are_said_with_others_and_the_apps_state(site: Site, written: KubeletLogs, logs: Logs) -> None:
     with site.operator():
         site.apply(restart={"backoff": {"initial": "1s"}})
         site.kubelet.end(ready(site), 1, '{"failed": "world", "message": "no broker"}')

@@ -107,7 +107,7 @@ def place(plane: Plane) -> Place:
     return Place(plane, admin, namespace)
 
 
-def test_an_app_that_runs_has_them_and_they_are_its_own(site: Site) -> None:
+def test_a_running_app_has_and_owns_them(site: Site) -> None:
     with site.operator():
         site.apply()
         site.until("Ready", "True", "Running")
@@ -119,7 +119,7 @@ def test_an_app_that_runs_has_them_and_they_are_its_own(site: Site) -> None:
         assert (owner["kind"], owner["uid"]) == ("StreamApp", uid)
 
 
-def test_they_are_there_before_the_pod_and_starting_again_changes_nothing(place: Place) -> None:
+def test_they_precede_the_pod_and_outlast_a_second_start(place: Place) -> None:
     with pytest.raises(ClusterUnreachableError):
         place.start(reached=Broken)
     before = place.policies()
@@ -139,7 +139,7 @@ def test_the_next_attempt_admits_what_the_app_is_then(place: Place) -> None:
     assert place.policies()[place.name]["spec"]["egress"] == [{}]
 
 
-def test_what_an_app_of_this_name_left_behind_does_not_stand_in_the_way(site: Site) -> None:
+def test_remains_of_an_app_of_this_name_are_no_obstacle(site: Site) -> None:
     with site.operator():
         site.apply()
         site.until("Ready", "True", "Running")
@@ -154,7 +154,7 @@ def test_what_an_app_of_this_name_left_behind_does_not_stand_in_the_way(site: Si
     assert left == 2, "nobody collects garbage here"
 
 
-def test_somebody_elses_policy_of_this_name_is_left_alone_and_no_pod_is_made(place: Place) -> None:
+def test_a_foreign_policy_stays_and_no_pod_is_made(place: Place) -> None:
     spec = {"podSelector": {}, "policyTypes": ["Ingress"]}
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": spec}
     name = f"{place.name}.api"
@@ -168,7 +168,7 @@ def test_somebody_elses_policy_of_this_name_is_left_alone_and_no_pod_is_made(pla
     assert place.things("pods") == []
 
 
-def test_without_the_right_to_make_them_no_pod_is_made_and_the_app_says_why(place: Place) -> None:
+def test_without_the_right_to_make_them_no_pod_is_made(place: Place) -> None:
     refusal = place.start(user="nobody")
     assert refusal is not None
     assert refusal.reason is Reason.CREATE_REFUSED

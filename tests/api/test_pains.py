@@ -17,7 +17,7 @@ def test_an_app_carries_one_finalizer_of_ours_and_no_annotation(site: Site) -> N
         assert len([one for one in writers if one[1] == "status"]) == 1
 
 
-def test_two_operators_that_both_act_make_one_driver_for_each_attempt(site: Site) -> None:
+def test_two_acting_operators_make_one_driver_for_each_attempt(site: Site) -> None:
     with site.operator(), site.operator():
         site.apply()
         site.until("Ready", "True", "Running")

@@ -77,7 +77,7 @@ def tenant(site: Site) -> Iterator[Tenant]:
         site.admin.delete(f"{path}/{policy_tree['metadata']['name']}")
 
 
-def test_who_may_not_create_pods_may_not_say_what_an_app_runs(tenant: Tenant) -> None:
+def test_who_may_not_create_pods_may_not_choose_what_runs(tenant: Tenant) -> None:
     message = tenant.creates()
     assert f"needs the right to create pods in namespace {tenant.site.namespace}" in message
     tenant.site.apply()
@@ -88,7 +88,7 @@ def test_who_may_not_create_pods_may_not_say_what_an_app_runs(tenant: Tenant) ->
     assert "create pods" in tenant.refused("PUT", f"{tenant.path}/ads", whole)
 
 
-def test_an_app_can_be_stopped_and_marked_and_deleted_without_that_right(tenant: Tenant) -> None:
+def test_without_that_right_an_app_can_be_stopped_and_deleted(tenant: Tenant) -> None:
     tenant.site.apply()
     assert tenant.patches(suspend=True) == ""
     assert tenant.patches(suspend=None) == ""

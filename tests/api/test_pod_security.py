@@ -197,7 +197,7 @@ def test_our_rules_say_of_pods_what_pod_security_says(
     assert verdicts.count(None) < len(verdicts) / 3
 
 
-def test_an_app_that_reaches_for_its_node_is_not_started_until_it_does_not(site: Site) -> None:
+def test_no_app_starts_while_it_reaches_for_its_node(site: Site) -> None:
     runtime = TREE["spec"]["runtime"]
     with site.operator():
         site.apply(runtime={**runtime, "executors": {"podTemplate": {"spec": {"hostPID": True}}}})

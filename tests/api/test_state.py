@@ -53,7 +53,7 @@ def carried(site: Site, tree: dict[str, Any], durable: Path, bucket: Bucket) -> 
 
 
 @pytest.mark.parametrize("kind", ["Partitioned", "Broadcast", "files"])
-def test_the_tables_of_an_app_on_a_cluster_are_read_from_its_bucket(
+def test_tables_of_an_app_are_read_from_its_bucket(
     site: Site, gateway: Gateway, state: State, tmp_path: Path, kind: str
 ) -> None:
     put(tmp_path / "files", {"a": 1, "b": 2})
@@ -71,7 +71,7 @@ def test_the_tables_of_an_app_on_a_cluster_are_read_from_its_bucket(
     assert all(one["batch"] > 0 for one in listed["tasks"])
 
 
-def test_local_state_of_the_same_name_is_not_taken_for_that_of_the_cluster(
+def test_local_state_of_the_same_name_is_not_read(
     site: Site, gateway: Gateway, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = app("Partitioned")
@@ -83,9 +83,7 @@ def test_local_state_of_the_same_name_is_not_taken_for_that_of_the_cluster(
     assert "priced has no state of run 1: looked in s3a://" in ran.err
 
 
-def test_a_folder_that_only_pods_mount_is_said_and_may_be_named_as_it_is_here(
-    site: Site, state: State, tmp_path: Path
-) -> None:
+def test_a_folder_that_only_pods_mount_may_be_named_locally(site: Site, state: State, tmp_path: Path) -> None:
     tree = app("Partitioned")
     durable = run_app(tree, tmp_path / "data")
     tree["spec"]["runtime"] = {"checkpoint": {"location": "file:///checkpoints-of-pods"}}
@@ -107,7 +105,7 @@ def test_an_app_that_is_not_there_is_said(state: State) -> None:
     assert "there is no StreamApp priced" in ran.err
 
 
-def test_who_may_not_get_apps_is_told_which_right_it_takes(site: Site, state: State) -> None:
+def test_who_may_not_get_apps_learns_the_missing_right(site: Site, state: State) -> None:
     site.admin.create(APPS.format(site.namespace), app("Partitioned"))
     ran = state("ls", user="nobody")
     assert ran.code == 2

@@ -58,7 +58,7 @@ def may(site: Site, user: str, *rules: dict[str, Any]) -> None:
     site.admin.create(RIGHTS.format(site.namespace, "rolebindings"), binding)
 
 
-def test_a_ready_app_is_shown_with_its_driver_its_report_its_places_and_its_events(site: Site, status: Status) -> None:
+def test_a_ready_app_shows_driver_report_places_and_events(site: Site, status: Status) -> None:
     with site.operator():
         site.apply()
         site.until("Ready", "True", "Running")
@@ -82,7 +82,7 @@ def test_a_ready_app_is_shown_with_its_driver_its_report_its_places_and_its_even
     assert [one["reason"] for one in tree["events"]] == ["Starting"]
 
 
-def test_a_rejected_app_is_not_ready_and_says_the_repair_and_what_the_reason_means(site: Site, status: Status) -> None:
+def test_a_rejected_app_shows_the_repair_and_its_reasons_meaning(site: Site, status: Status) -> None:
     with site.operator():
         site.apply(runtime={})
         site.until("Ready", "False", "CheckpointMissing")
@@ -112,7 +112,7 @@ def test_what_was_said_of_an_older_generation_does_not_count(site: Site, status:
     assert "the operator has not looked at generation 2 yet" in ran.out
 
 
-def test_a_name_that_is_no_app_is_refused_with_the_nearest(site: Site, status: Status) -> None:
+def test_a_wrong_name_is_refused_with_the_nearest(site: Site, status: Status) -> None:
     site.apply("ad-clicks")
     ran = status("ad-click")
     assert (ran.code, ran.out) == (2, "")
@@ -151,7 +151,7 @@ def test_an_app_that_can_not_be_parsed_hides_no_other(site: Site, status: Status
     assert "can't be read: it is nested deeper than 64 levels" in status("hostile").out
 
 
-def test_who_may_not_see_apps_is_told_which_right_is_missing(site: Site, status: Status) -> None:
+def test_who_may_not_see_apps_learns_the_missing_right(site: Site, status: Status) -> None:
     site.apply()
     for arguments, right in ((("ads",), "get streamapps.holdfast.dev"), ((), "list streamapps.holdfast.dev")):
         ran = status(*arguments, user="someone")

@@ -26,7 +26,7 @@ def default(site: Site, holds: str) -> None:
     site.admin.patch(CLASS, {"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": holds}}})
 
 
-def test_an_app_waits_for_a_default_storage_class_and_its_attempt_is_told_which_it_is(site: Site) -> None:
+def test_an_app_waits_for_a_default_and_tells_its_attempt(site: Site) -> None:
     default(site, "false")
     with site.operator():
         site.apply()

@@ -20,7 +20,7 @@ def attempt(site: Site) -> int:
     return int((site.app().get("status") or {}).get("attempt") or 0)
 
 
-def test_an_image_without_the_runtime_drains_nothing_and_a_spec_that_never_comes_up_goes_back(site: Site) -> None:
+def test_failed_trials_drain_nothing_and_failed_starts_go_back(site: Site) -> None:
     with site.operator():
         site.apply()
         site.until("Ready", "True", "Running")

@@ -18,7 +18,7 @@ def test_an_app_gives_its_rows_in_every_life(name: str, life: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_case_has_turns_enough_to_die_in_and_something_to_give(case: Case) -> None:
+def test_a_case_has_enough_turns_to_die_in_and_output(case: Case) -> None:
     assert len(case.arrivals) + any(stream.bounded for stream in case.inputs) >= FEWEST_TURNS
     assert all(map(len, case.expected.values()))
 

@@ -20,7 +20,7 @@ from tests.kind.installed import LOST_AFTER
 _ASKED = Asked(state_mb=200, restarts=20, seed=8)
 
 
-def test_rows_that_come_out_twice_are_counted_and_marks_are_not_taken_for_newer_rows() -> None:
+def test_doubled_rows_are_counted_and_marks_are_no_newer_rows() -> None:
     rows = Rows()
     for number in (1, 4, MARK, 2, 4, MARK):
         rows.take(json.dumps({"id": number}).encode())
@@ -40,7 +40,7 @@ def number() -> Any:
     return namespace["number"]
 
 
-def test_rows_are_numbered_and_keys_that_fill_the_state_write_nothing(number: Any) -> None:
+def test_rows_are_numbered_and_keys_that_fill_state_write_nothing(number: Any) -> None:
     state: dict[str, Any] = {}
     rows = [{"id": 3, "stamp": "a"}, {"id": 5, "stamp": "b"}]
     assert [row["nth"] for row in number("key-1", iter(rows), state)] == [1, 2]
@@ -56,7 +56,7 @@ def _pods() -> Iterator[dict[str, Any]]:
     yield executor_template()["spec"]
 
 
-def test_pods_of_stock_spark_pass_restricted_security_and_leave_a_lost_node_as_soon_as_ours() -> None:
+def test_stock_pods_are_restricted_and_leave_lost_nodes_like_ours() -> None:
     for spec in _pods():
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -65,7 +65,7 @@ def test_pods_of_stock_spark_pass_restricted_security_and_leave_a_lost_node_as_s
         assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def test_the_driver_of_stock_spark_is_given_every_setting_and_is_replaced_before_its_remains_are_gone() -> None:
+def test_a_stock_driver_has_every_setting_and_an_early_successor() -> None:
     made = deployment("team", "runtime:1", {"rows": "a topic"})
     (container,) = made["spec"]["template"]["spec"]["containers"]
     words = container["args"]
@@ -102,7 +102,7 @@ def test_the_file_keeps_figures_that_were_not_taken_again() -> None:
     assert after["apply"]["stock Spark"] == before["apply"]["stock Spark"]
 
 
-def test_each_figure_is_ours_first_and_stock_spark_stands_beside_it_where_it_has_an_answer() -> None:
+def test_figures_are_ours_first_with_those_of_stock_spark_beside() -> None:
     for name, what in WHATS.items():
         ways = list(what.ways)
         assert ways[0].startswith("Holdfast"), name

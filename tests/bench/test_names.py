@@ -6,7 +6,7 @@ from pathlib import Path
 BENCH = Path(__file__).parents[2] / "bench"
 
 
-def test_no_package_beside_a_benchmark_takes_the_name_of_one_of_python() -> None:
+def test_no_package_has_the_name_of_one_of_python() -> None:
     # `operator` once did, and `import random` failed in all of them. Without an `__init__.py` it gives way.
     packages = {path.parent.name for path in BENCH.glob("*/__init__.py")}
     assert packages

@@ -16,14 +16,14 @@ def test_rows_depend_on_their_number_and_the_seed_alone(kind: str) -> None:
     assert not whole.equals(Nexmark(seed=2).rows(kind, range(EVENTS)))
 
 
-def test_of_fifty_events_one_is_a_person_three_are_auctions_and_no_two_have_one_time() -> None:
+def test_one_event_in_fifty_is_a_person_three_are_auctions() -> None:
     rows = [Nexmark().rows(kind, range(EVENTS)) for kind in KINDS]
     assert [some.num_rows for some in rows] == [1000, 3000, 46_000]
     times = np.sort(np.concatenate([some["date_time"].to_numpy() for some in rows]))
     assert set(np.diff(times)) == {np.timedelta64(1, "ms")}
 
 
-def test_half_of_the_bids_are_for_hot_auctions_and_three_in_four_by_hot_bidders() -> None:
+def test_hot_auctions_have_half_of_bids_hot_bidders_three_quarters() -> None:
     bids = Nexmark().rows("bid", range(EVENTS)).to_pandas()
     assert (bids["auction"] % 100 == 0).mean() == pytest.approx(0.5, abs=0.02)
     assert (bids["bidder"] % 100 == 1).mean() == pytest.approx(0.75, abs=0.02)
@@ -31,7 +31,7 @@ def test_half_of_the_bids_are_for_hot_auctions_and_three_in_four_by_hot_bidders(
     assert np.median(np.log10(bids["price"])) == pytest.approx(5, abs=0.1)
 
 
-def test_bids_are_for_auctions_that_are_there_but_for_a_few() -> None:
+def test_nearly_all_bids_are_for_existing_auctions() -> None:
     bids = Nexmark().rows("bid", range(EVENTS)).to_pandas().set_index("auction")
     auctions = Nexmark().rows("auction", range(EVENTS)).to_pandas().set_index("id")
     opened = bids.join(auctions, rsuffix="_of_auction")

@@ -23,7 +23,7 @@ def rows(**columns: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def test_an_update_is_known_with_the_nth_bid_of_its_auction_and_day() -> None:
+def test_an_update_is_known_with_its_auctions_nth_bid() -> None:
     bids = rows(auction=[7, 8, 7, 7, 7], date_time=[at(-5), at(-4), at(-3), at(1), at(2)])
     updates = pa.table(
         {"auction": [7, 7, 8, 7], "total_bids": [2, 1, 1, 2], "window_start": [at(0), at(0), at(-86_400), at(-86_400)]}
@@ -31,7 +31,7 @@ def test_an_update_is_known_with_the_nth_bid_of_its_auction_and_day() -> None:
     assert since("q17", updates, {"bid": bids}).tolist() == [micros(2), micros(1), micros(-4), micros(-3)]
 
 
-def test_a_seller_is_known_when_both_the_person_and_the_first_auction_of_the_window_have_come() -> None:
+def test_a_seller_is_known_with_person_and_first_auction() -> None:
     people = rows(id=[1, 2, 3], date_time=[at(1), at(9), at(12)])
     auctions = rows(seller=[1, 1, 2, 3], date_time=[at(5), at(6), at(2), at(25)])
     answer = pa.table({"id": [2, 1, 3], "starttime": [at(0), at(0), at(10)]})
@@ -39,7 +39,7 @@ def test_a_seller_is_known_when_both_the_person_and_the_first_auction_of_the_win
     assert since("q8", answer, {"person": people, "auction": auctions}).tolist() == [micros(9), micros(5), 0]
 
 
-def test_a_bid_with_its_auction_is_known_when_the_later_of_both_has_come() -> None:
+def test_a_bid_with_its_auction_is_known_with_the_later() -> None:
     answer = pa.table({"date_time": [at(3), at(4)], "auction_date_time": [at(1), at(8)]})
     assert since("q20", answer, {}).tolist() == [micros(3), micros(8)]
 

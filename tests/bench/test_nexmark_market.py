@@ -55,7 +55,7 @@ def test_a_key_is_in_one_partition(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_the_app_of_a_measurement_has_the_steps_of_its_file(folder: Path, name: str) -> None:
+def test_a_measured_app_has_the_steps_of_its_file(folder: Path, name: str) -> None:
     tree = YAML(typ="safe").load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
     measured = app_tree(tree, MARKET, QUESTIONS[name].ahead, folder / "out")
     result = plan(parse_app(measured), PlanningFacts())

@@ -23,7 +23,7 @@ def minutes(visits: Visits, number: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("visits", SIZES, ids=str)
-def test_batches_behind_the_first_ones_touch_equally_many_counts_and_open_nine_in_ten(visits: Visits) -> None:
+def test_later_batches_touch_as_many_counts_and_open_nine_tenths(visits: Visits) -> None:
     known = set[tuple[int, int]]()
     for number in range(visits.filling + visits.batches):
         keys, amounts, _ = visits.batch(number)
@@ -42,7 +42,7 @@ def test_the_first_batches_make_the_counts_that_are_held(visits: Visits) -> None
 
 
 @pytest.mark.parametrize("visits", SIZES, ids=str)
-def test_no_visit_is_farther_behind_those_of_earlier_batches_than_the_lateness(visits: Visits) -> None:
+def test_no_visit_is_behind_earlier_batches_beyond_the_lateness(visits: Visits) -> None:
     newest = 0
     for number in range(visits.filling + visits.batches):
         _, _, millis = visits.batch(number)
@@ -57,7 +57,7 @@ def test_tasks_get_equally_many_visits_of_each_batch(visits: Visits, tasks: int)
 
 
 @pytest.mark.parametrize("visits", SIZES, ids=str)
-def test_windows_that_are_compared_are_closed_by_the_last_batch_but_one(visits: Visits) -> None:
+def test_compared_windows_are_closed_by_the_last_batch_but_one(visits: Visits) -> None:
     _, _, millis = visits.batch(visits.filling + visits.batches - 2)
     assert visits.closed > FIRST_TIME
     assert visits.closed * 1000 <= millis.max() - visits.lateness * MINUTE * 1000
