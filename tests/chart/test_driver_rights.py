@@ -118,7 +118,7 @@ def test_spark_uses_what_the_chart_gives(
         ),
     ],
 )
-def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
+def test_what_spark_is_refused_is_no_mistake_of_the_user(
     plane: Plane, admin: Admin, tmp_path: Path, conf: dict[str, str], error: str
 ) -> None:
     spark_conf = settings(plane, admin, tmp_path)

@@ -61,7 +61,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("site", [3, 4], ids=["helm 3", "helm 4"], indirect=True)
-def test_a_release_is_installed_tested_upgraded_and_goes_without_the_apps(site: Site, tmp_path: Path) -> None:
+def test_a_release_is_installed_upgraded_and_goes_without_the_apps(site: Site, tmp_path: Path) -> None:
     narrow = ("--set", f"watchNamespaces={{{TEAM}}}", "--dry-run=client")
     assert "this release leaves them alone" in site.run("install", RELEASE, str(CHART), *site.settings, *narrow)
     output = site.run("install", RELEASE, str(CHART), *site.settings, *WAIT)

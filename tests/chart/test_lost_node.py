@@ -64,7 +64,7 @@ def let_go(site: Site) -> list[str]:
     return [one["metadata"]["name"] for one in site.admin.items(claims(site)) if "deletionTimestamp" in one["metadata"]]
 
 
-def test_a_lost_node_takes_driver_executors_and_its_own_volumes_with_it_and_comes_back_to_nothing(site: Site) -> None:
+def test_a_lost_node_takes_driver_executors_and_volumes_with_it(site: Site) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-b"}}
     site.admin.create("/api/v1/nodes", node)
     say(site.admin, "node-b", "True")

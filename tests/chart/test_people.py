@@ -71,7 +71,7 @@ def editor(request: pytest.FixtureRequest, plane: Plane, admin: Admin) -> Iterat
     admin.delete(ADS)
 
 
-def test_who_edits_a_namespace_has_all_of_the_life_of_its_apps(editor: Admin) -> None:
+def test_who_edits_a_namespace_controls_its_apps_whole_life(editor: Admin) -> None:
     editor.create(APPS.format(TEAM), tree())
     editor.patch(ADS, {"spec": {"suspend": True}})
     assert editor.get(ADS)["spec"]["suspend"]

@@ -162,7 +162,7 @@ def test_what_apps_may_reach_is_told_to_the_operator() -> None:
     )
 
 
-def test_without_policies_of_apps_there_is_no_right_to_make_any() -> None:
+def test_without_policies_of_apps_there_is_no_right_to_them() -> None:
     manifests = rendered("apps.networkPolicy.enabled=false")
     assert not [right for right in granted(manifests, "hold-holdfast") if right.resource == "networkpolicies"]
     assert not [word for word in operator_arguments(manifests) if word.startswith("--app-network")]
@@ -205,7 +205,7 @@ def test_the_account_of_apps_is_where_apps_are(settings: tuple[str, ...], namesp
         assert [tree["metadata"]["namespace"] for tree in trees_of(manifests, kind, "holdfast-app")] == namespaces
 
 
-def test_a_namespace_of_apps_that_nobody_would_look_at_is_refused(major: int) -> None:
+def test_a_namespace_of_apps_that_nobody_watches_is_refused(major: int) -> None:
     with pytest.raises(HelmError, match="appNamespaces names c, which watchNamespaces does not"):
         rendered("watchNamespaces={a,b}", "appNamespaces={a,c}", major=major)
 
@@ -232,7 +232,7 @@ def test_the_crd_is_the_projects_own() -> None:
     assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-def test_every_value_has_a_default_and_a_sentence_and_nothing_else_is_a_value() -> None:
+def test_the_values_are_those_with_a_default_and_a_sentence() -> None:
     described = [path for path, _, description in leaves(SCHEMA, VALUES) if description.endswith(".")]
     assert described == [path for path, _, _ in leaves(SCHEMA, VALUES)]
     assert all(node["additionalProperties"] is False for node in objects(SCHEMA) if "properties" in node)

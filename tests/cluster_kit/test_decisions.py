@@ -82,7 +82,7 @@ def test_nodes_call_images_by_their_full_names(short: str, full: str) -> None:
     assert full_name(short) == full
 
 
-def test_a_node_holds_an_image_where_name_and_identity_mean_the_same() -> None:
+def test_a_node_holds_an_image_of_matching_name_and_identity() -> None:
     listed = (
         "REF TYPE DIGEST SIZE PLATFORMS LABELS\n"
         "docker.io/library/app:1 some/type sha256:manifest 1.0 MiB linux/amd64 -\n"

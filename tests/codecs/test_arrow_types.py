@@ -41,7 +41,7 @@ def test_types_are_those_spark_hands_over(ddl: str) -> None:
     assert [field.nullable for field in schema(ddl)] == [field.nullable for field in expected]
 
 
-def test_what_lies_at_the_ends_of_a_good_record_comes_back_from_spark_as_it_went_in(spark: SparkSession) -> None:
+def test_values_at_the_bounds_come_back_from_spark_unchanged(spark: SparkSession) -> None:
     columns = schema("d TIMESTAMP, i TIMESTAMP_NTZ, g DATE, k DECIMAL(38,18), l DECIMAL(38,0), c DOUBLE, h FLOAT")
     low = {"d": FIRST, "i": FIRST, "g": -719_162, "k": Decimal(-9), "l": -(10**38) + 1, "c": float("-inf"), "h": -0.0}
     high = {

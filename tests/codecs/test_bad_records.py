@@ -57,7 +57,7 @@ def test_a_dead_letter_carries_the_record_as_it_was() -> None:
     assert codec.decode(codec.encode(handled.letters)).rows.equals(handled.letters)
 
 
-def test_a_dead_letter_carries_the_headers_of_its_record_and_of_no_other() -> None:
+def test_a_dead_letter_carries_the_headers_of_its_record_alone() -> None:
     headers: list[list[dict[str, str | bytes | None]] | None] = [
         [{"key": "of another", "value": b"0"}],
         [{"key": "trace", "value": b"\x00\xff"}, {"key": "trace", "value": None}],

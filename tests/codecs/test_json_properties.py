@@ -38,7 +38,7 @@ def alone(codec: JsonCodec, value: bytes) -> list[dict[str, Any]] | None:
 
 
 @given(st.lists(RECORDS, max_size=12), st.sampled_from([WIDE, MAPPED]))
-def test_any_bytes_are_a_row_a_reason_or_a_null_and_neighbours_do_not_matter(
+def test_any_bytes_are_row_reason_or_null_whatever_their_neighbours(
     values: list[bytes | None], columns: pa.Schema
 ) -> None:
     decoded = JsonCodec(columns).decode(binary(*values))

@@ -113,7 +113,7 @@ def test_a_good_record_gives_its_row_alone_and_in_company(
 
 @pytest.mark.parametrize(("record", "reason"), BAD, ids=[repr(record[:40]) for record, _ in BAD])
 @pytest.mark.parametrize("beside", [0, 100])
-def test_a_bad_record_gives_a_reason_and_its_neighbours_their_rows(record: bytes, reason: str, beside: int) -> None:
+def test_bad_records_give_reasons_and_their_neighbours_rows(record: bytes, reason: str, beside: int) -> None:
     decoded = JsonCodec(COLUMNS).decode(binary(*[b'{"a":7}'] * beside, record, *[b'{"a":8}'] * beside))
     assert [bad.index for bad in decoded.bad] == [beside]
     with pytest.raises(AssertionError, match=reason):
@@ -174,7 +174,7 @@ def test_types_without_a_json_form_are_refused_by_column(ddl: str) -> None:
         JsonCodec(schema(ddl))
 
 
-def test_a_decimal_of_more_digits_than_python_computes_with_is_read_record_by_record_too() -> None:
+def test_a_decimal_beyond_pythons_digits_is_read_alone_too() -> None:
     codec = JsonCodec(schema("m MAP<STRING, DECIMAL(37,0)>"))
     number = "9999999999999999999999999999500000000"
     decoded = codec.decode(binary(f'{{"m": {{"a": {number}}}}}'.encode()))
@@ -183,7 +183,7 @@ def test_a_decimal_of_more_digits_than_python_computes_with_is_read_record_by_re
 
 
 @pytest.mark.parametrize("number", ["1234567890123456789012", "38768311764685946300912e15", "84595811729298915832"])
-def test_a_decimal_too_large_for_128_bits_while_it_is_read_never_becomes_another_number(number: str) -> None:
+def test_a_decimal_beyond_128_bits_never_becomes_another_number(number: str) -> None:
     for scale in (1, 10, 18, 38):
         decoded = JsonCodec(schema(f"k DECIMAL(38,{scale})")).decode(binary(f'{{"k":{number}}}'.encode()))
         if Decimal(number) < Decimal(10) ** (38 - scale):
@@ -192,7 +192,7 @@ def test_a_decimal_too_large_for_128_bits_while_it_is_read_never_becomes_another
             assert "should be a number of DECIMAL" in decoded.bad[0].reason
 
 
-def test_decimals_beside_ids_that_look_like_exponents_are_read_at_once() -> None:
+def test_decimals_beside_ids_like_exponents_are_read_at_once() -> None:
     ids = [
         "123e4567-e89b-12d3-a456-426614174000",
         "4e-12",

@@ -113,7 +113,7 @@ GROWING: dict[str, tuple[str, Callable[[], pa.Table], str]] = {
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_an_arrow_record_that_would_grow_without_bound_is_bad_before_it_does(name: str) -> None:
+def test_a_boundless_arrow_record_is_bad_before_it_grows(name: str) -> None:
     ddl, made, reason = GROWING[name]
     record = compressed(made()) if name == "compressed" else ipc(made())
     good_record = ipc(pa.RecordBatch.from_arrays([pa.nulls(1, schema(ddl).field(0).type)], schema=schema(ddl)))
@@ -125,7 +125,7 @@ def test_an_arrow_record_that_would_grow_without_bound_is_bad_before_it_does(nam
     assert decoded.good.tolist() == [0, 2]
 
 
-def test_an_arrow_record_may_be_as_large_as_the_page_says() -> None:
+def test_an_arrow_record_may_have_the_size_on_the_page() -> None:
     for rows in (pa.table({"a": ["x" * 660] * 100_000}), pa.table({"a": range(100_000)})):
         assert (
             ArrowCodec(schema("a STRING" if rows.column("a")[0].as_py() else "a BIGINT"))
@@ -162,7 +162,7 @@ def test_an_arrow_record_may_be_as_large_as_the_page_says() -> None:
     ],
 )
 @pytest.mark.parametrize("beside", [0, 3])
-def test_an_arrow_value_that_no_step_can_use_makes_its_record_bad(
+def test_an_arrow_value_unusable_for_steps_makes_its_record_bad(
     ddl: str, column: pa.Array, reason: str, beside: int
 ) -> None:
     good = ipc(pa.RecordBatch.from_arrays([pa.nulls(2, schema(ddl).field(0).type)], schema=schema(ddl)))
@@ -172,7 +172,7 @@ def test_an_arrow_value_that_no_step_can_use_makes_its_record_bad(
     assert decoded.rows.num_rows == 4 * beside
 
 
-def test_messages_of_an_arrow_stream_in_any_order_are_bad_or_good() -> None:
+def test_arrow_messages_in_any_order_are_bad_or_good() -> None:
     stream = ipc(pa.table({"a": pa.array(["x"]).dictionary_encode(), "b": ["y"]}))
     messages = [one.serialize().to_pybytes() for one in pa.ipc.MessageReader.open_stream(stream)]
     decoded = {

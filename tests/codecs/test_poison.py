@@ -16,7 +16,7 @@ SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK els
 DEADLINE = patience(60 + RECORDS / 50)
 
 
-def test_mutated_records_are_good_or_bad_by_themselves_and_end_no_process() -> None:
+def test_mutated_records_are_judged_alone_and_end_no_process() -> None:
     run = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-m", "tests.codecs.poison", str(RECORDS), str(SEED)],
         capture_output=True,

@@ -32,9 +32,7 @@ def test_many_hashes_are_sorted_by_all_their_bits() -> None:
 @pytest.mark.usefixtures("way")
 @shared_fixture
 @given(hash_lists, hash_lists, st.integers(1, 9))
-def test_pairs_are_those_of_equal_hashes_in_chunks_of_the_asked_size(
-    held: list[int], sought: list[int], most: int
-) -> None:
+def test_equal_hashes_are_paired_in_chunks_of_the_asked_size(held: list[int], sought: list[int], most: int) -> None:
     held, sought = sorted(held), sorted(sought)
     matches = find_hashes(np.array(held, np.uint64), np.array(sought, np.uint64))
     expected = [(i, j) for i, hash_value in enumerate(sought) for j, stored in enumerate(held) if hash_value == stored]

@@ -37,7 +37,7 @@ def written(store: Store, changes: dict[bytes, bytes | None]) -> Store:
 
 
 @given(histories(), any_inputs, st.data())
-def test_a_task_that_is_stored_and_restored_anywhere_lives_on_as_if_it_had_not_been(
+def test_a_task_stored_and_restored_anywhere_lives_on_unchanged(
     history: list[Batch], control_inputs: ControlInputs, data: st.DataObject
 ) -> None:
     whole = resumed = Bookkeeping.started(control_inputs, 0)
@@ -142,7 +142,7 @@ def test_a_format_of_a_newer_release_says_what_to_do() -> None:
         end_in(b"\x04" + end_bytes(known.ends.partitions[MID[0]])[1:], MID[0])
 
 
-def test_entries_of_before_producers_said_that_they_are_idle_are_read() -> None:
+def test_entries_from_before_idleness_was_said_are_read() -> None:
     known = Bookkeeping.started(inputs(), 0).batch([said(10, task, 0) for task in TASKS], 7).watermarks
     value = watermark_bytes(known.partitions[MID[0]])
     rows = value[-len(TASKS) * 40 :]

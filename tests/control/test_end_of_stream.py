@@ -27,7 +27,7 @@ EVERY_END = [ended(task, 3, partition) for task, partition in product(TASKS, MID
 
 
 @given(st.permutations(EVERY_END * 2), st.data())
-def test_all_inputs_end_in_every_interleaving_with_replays_and_not_a_message_earlier(
+def test_inputs_end_exactly_with_the_last_message_in_any_interleaving(
     messages: list[Delivery], data: st.DataObject
 ) -> None:
     state, heard = fresh(), set[Delivery]()
@@ -62,7 +62,7 @@ def test_an_ended_partition_stays_ended_whatever_is_said_later() -> None:
     assert state.apply([end_of("b", 5)]) is state
 
 
-def test_a_stream_of_another_app_ends_by_the_largest_count_ever_said() -> None:
+def test_another_apps_stream_ends_by_the_largest_count_ever_said() -> None:
     state = no_ends().tracking([FOREIGN], {}).apply([end_of("a", 3), end_of("b", 2)])
     assert not state.ended("foreign")
     assert state.apply([end_of("c", 2)]).ended("foreign")
@@ -92,7 +92,7 @@ def test_a_partition_that_appears_before_the_end_must_end_too() -> None:
     assert state.apply([ended(None, 4, new)]).all_ended
 
 
-def test_a_partition_that_appears_after_the_end_of_its_stream_does_not_reopen_it() -> None:
+def test_a_partition_after_the_end_of_its_stream_reopens_nothing() -> None:
     state = fresh().apply([ended(None, 3, SOURCE)])
     state = state.tracking([*MID, SOURCE, StreamPartition("src", 1)], GIVEN.producers, GIVEN.side_inputs)
     assert state.ended("src")
@@ -107,7 +107,7 @@ def test_watermarks_leave_it_untouched() -> None:
     assert state.apply([said(5, "a", 0)]) is state
 
 
-def test_a_message_of_a_partition_the_task_does_not_read_is_an_error() -> None:
+def test_a_message_of_a_partition_not_read_is_an_error() -> None:
     with pytest.raises(UntrackedPartitionError, match="mid/7 came to a task that reads mid/0, mid/1, side/0, src/0"):
         fresh().apply([ended("a", 0, StreamPartition("mid", 7))])
 

@@ -32,7 +32,7 @@ def started(idle_after: int | None = None, *, named: bool = True) -> Bookkeeping
     return Bookkeeping.started(inputs(idle_after, named=named), 0)
 
 
-def test_the_producer_with_the_lowest_watermark_holds_it_back_since_it_last_moved() -> None:
+def test_the_lowest_producer_holds_back_since_it_last_moved() -> None:
     state = started().batch([*ALL, said(5, None, 0, MID[1])], 1_000).batch([*ALL, said(2**41, None, 1, MID[1])], 2_000)
     state = state.batch([said(1_700_000_000_000, "a", 1)], 3_000)
     assert explained(state, 42_000, "mid") == (
@@ -40,14 +40,14 @@ def test_the_producer_with_the_lowest_watermark_holds_it_back_since_it_last_move
     )
 
 
-def test_a_producer_never_heard_is_named_where_the_plan_names_it() -> None:
+def test_a_producer_never_heard_is_named_if_planned() -> None:
     state = started().batch([said(5, "a", 0), said(5, None, 0, MID[1])], 0)
     assert explained(state, 7_300_000, "mid") == (
         "mid/0: no watermark yet, for 2 h: waiting for 2 of 3 producers, never heard (next: task b)"
     )
 
 
-def test_a_producer_never_heard_is_counted_where_nobody_knows_its_name() -> None:
+def test_an_unplanned_producer_never_heard_is_counted() -> None:
     state = started(named=False).batch([said(5, "a", 0), said(5, None, 0, MID[1])], 0)
     assert explained(state, 130_000, "mid") == (
         "mid/0: no watermark yet, for 2 min: waiting for 2 of 3 producers, never heard"
@@ -75,7 +75,7 @@ def test_producers_left_out_as_idle_are_not_blamed() -> None:
     assert held.producer == "b"
 
 
-def test_the_stream_that_holds_the_others_back_is_found_among_all() -> None:
+def test_the_stream_that_holds_others_back_is_found() -> None:
     ticking = [said(2**41, None, 0, partition) for partition in (*MID, SOURCE)]
     state = started().batch(ticking, 0)
     held = held_back_by(state.watermarks, 0, ["mid", "src", "foreign"])

@@ -110,7 +110,7 @@ def test_a_control_message_is_a_type_byte_and_json() -> None:
     }
 
 
-def test_fields_of_later_releases_in_the_same_version_are_passed_over() -> None:
+def test_later_fields_of_the_same_version_are_passed_over() -> None:
     assert decode(control(drain="run-7")) == WatermarkMessage(5, Position(0, 0), "a", 2)
 
 
@@ -126,7 +126,7 @@ def test_the_kind_is_told_by_the_first_byte_alone() -> None:
 
 
 @pytest.mark.parametrize("value", [b'{"ad_id": "x", "user": "y"}', b"", None])
-def test_an_unknown_type_byte_names_the_place_and_the_likely_causes(value: bytes | None) -> None:
+def test_an_unknown_type_byte_names_place_and_likely_causes(value: bytes | None) -> None:
     with pytest.raises(ControlRecordError, check=has_code("UnknownTypeByteError")) as refused:
         decode(value, "clicks/3 at offset 17")
     text = str(refused.value)

@@ -37,7 +37,7 @@ def three() -> Bookkeeping:
     return reader().batch([mark(100, "t", "tuv"), mark(110, "u", "tuv"), mark(50, "v", "tuv")], 1)
 
 
-def test_a_task_that_is_gone_in_a_later_attempt_is_not_waited_for() -> None:
+def test_a_task_gone_in_a_later_attempt_is_not_awaited() -> None:
     state = three()
     assert state.watermarks.of(BETWEEN) == 50
     state = state.batch([mark(120, "t", "tu", NEXT)], 2)
@@ -51,14 +51,14 @@ def test_the_end_of_fewer_tasks_ends_the_stream() -> None:
     assert state.watermarks.streams() == {"between": 50}
 
 
-def test_a_task_that_ended_and_is_gone_does_not_stand_in_for_one_that_runs() -> None:
+def test_an_ended_task_that_is_gone_replaces_no_running_one() -> None:
     state = three().batch([end("v", "tuv")], 2).batch([mark(120, "t", "tu", NEXT), end("u", "tu", NEXT)], 3)
     assert not state.ends.all_ended
     assert state.watermarks.of(BETWEEN) == 120
     assert state.batch([end("t", "tu", NEXT, 9)], 4).ends.all_ended
 
 
-def test_as_many_tasks_of_other_names_take_the_place_of_those_before() -> None:
+def test_equally_many_tasks_of_other_names_replace_those_before() -> None:
     state = three().batch([mark(200, task, "xyz", NEXT) for task in "xy"], 2)
     assert state.watermarks.of(BETWEEN) == 50, "z is still to be heard"
     state = state.batch([mark(190, "z", "xyz", NEXT)], 3)
@@ -66,18 +66,18 @@ def test_as_many_tasks_of_other_names_take_the_place_of_those_before() -> None:
     assert state.batch([end(task, "xyz", NEXT) for task in "xyz"], 4).ends.all_ended
 
 
-def test_a_message_without_a_digest_is_known_by_its_number_of_tasks() -> None:
+def test_a_message_without_digest_is_known_by_its_task_count() -> None:
     two = [Delivery(BETWEEN, WatermarkMessage(120, Position(4, 0), task, 2, NEXT)) for task in "tu"]
     assert three().batch(two, 2).watermarks.of(BETWEEN) == 120
 
 
-def test_old_messages_of_an_attempt_with_other_tasks_are_not_heard_after_those_of_the_next() -> None:
+def test_old_messages_from_other_tasks_are_ignored_after_newer_ones() -> None:
     state = three().batch([mark(120, "t", "tu", NEXT), mark(120, "u", "tu", NEXT)], 2)
     later = state.batch([mark(60, "v", "tuv"), mark(900, "t", "tuv", batch=99), end("v", "tuv"), end("u", "tuv")], 3)
     assert later == state.batch([], 3)
 
 
-def test_old_messages_of_an_attempt_with_the_same_tasks_are_heard() -> None:
+def test_old_messages_from_the_same_tasks_are_heard() -> None:
     state = three().batch([mark(120, "t", "tuv", NEXT), mark(60, "v", "tuv", batch=4)], 2)
     assert state.watermarks.of(BETWEEN) == 60
 
@@ -89,13 +89,13 @@ def test_a_task_that_is_back_is_waited_for_again() -> None:
     assert state.batch([mark(125, "v", "tuv", THIRD)], 4).watermarks.of(BETWEEN) == 125
 
 
-def test_where_the_plan_names_the_tasks_messages_do_not_change_that() -> None:
+def test_messages_do_not_change_the_tasks_that_the_plan_names() -> None:
     state = reader(Producers.of("tu")).batch([mark(100, "t", "tuv"), mark(110, "u", "tuv")], 1)
     assert state.batch([mark(120, "t", "tu", NEXT)], 2).watermarks.of(BETWEEN) == 110, "u need not say it again"
 
 
 @pytest.mark.parametrize("tasks", ["tu", "tuvw", "txy"])
-def test_a_sender_says_again_where_it_stands_if_it_is_among_other_tasks(tasks: str) -> None:
+def test_a_sender_among_other_tasks_repeats_where_it_stands(tasks: str) -> None:
     sender = ControlSender("between", "t", None).among(tasks_named(tuple("tuv")), RUN)
     sender, _ = sender.follow(SenderProgress(5, ended=True), range(2), 0)
     same, changed = (sender.among(tasks_named(tuple(names)), NEXT) for names in ("tuv", tasks))
@@ -137,7 +137,7 @@ def lives(draw: st.DrawFn) -> list[Delivery]:
 
 
 @given(lives(), st.data())
-def test_a_reader_stands_where_the_last_attempt_stands_wherever_its_batches_are_cut(
+def test_a_reader_follows_the_last_attempt_wherever_batches_are_cut(
     history: list[Delivery], data: st.DataObject
 ) -> None:
     whole, parts, now = reader().batch(history, 1), reader(), 1

@@ -56,9 +56,7 @@ views = st.builds(SenderProgress, st.none() | st.integers(0, 9), st.booleans(), 
 
 
 @given(st.lists(st.tuples(views, st.frozensets(st.integers(0, 3)))))
-def test_every_partition_that_is_written_to_knows_all_there_is_to_know(
-    steps: list[tuple[SenderProgress, frozenset[int]]],
-) -> None:
+def test_every_written_partition_knows_all_there_is_to_know(steps: list[tuple[SenderProgress, frozenset[int]]]) -> None:
     sender = ControlSender("mid", "a", 3)
     knows: dict[int, tuple[int | None, bool]] = {}
     idle: dict[int, bool] = {}
@@ -83,7 +81,7 @@ def test_every_partition_that_is_written_to_knows_all_there_is_to_know(
             assert idle.get(number, False) == sender.idle or sender.watermark is None
 
 
-def test_a_watermark_is_said_when_it_advances_and_again_only_by_a_task_that_is_alive() -> None:
+def test_a_watermark_is_said_on_advance_and_repeated_while_alive() -> None:
     sender, first = ControlSender("mid", "a", 3).follow(SenderProgress(5), range(2), 0)
     assert first == (Emission([0, 1], WatermarkMessage(5, Position(0, 0), "a", 3)),)
     sender, silent = sender.follow(SenderProgress(5), range(2), 1)
@@ -92,7 +90,7 @@ def test_a_watermark_is_said_when_it_advances_and_again_only_by_a_task_that_is_a
     assert again == (Emission([0, 1], WatermarkMessage(5, Position(2, 0), "a", 3)),)
 
 
-def test_who_is_idle_says_so_once_behind_its_rows_and_who_is_not_any_more_says_that_too() -> None:
+def test_idleness_and_its_end_are_said_once_behind_rows() -> None:
     sender, first = ControlSender("mid", "a", 3).follow(SenderProgress(None, idle=True), range(2), 0)
     assert first == (Emission([0, 1], WatermarkMessage(EARLIEST, Position(0, 0), "a", 3, idle=True)),)
     sender, again = sender.follow(SenderProgress(None, alive=True, idle=True), range(2), 1)
@@ -116,7 +114,7 @@ def test_a_partition_that_appears_later_is_told_what_it_missed() -> None:
     assert sender.follow(SenderProgress(5, ended=True), range(4), 8)[1] == ()
 
 
-def test_a_relay_looks_at_its_partition_alone_even_if_its_owner_reads_another_one_of_the_stream() -> None:
+def test_a_relay_looks_at_none_of_its_owners_other_partitions() -> None:
     owner = Bookkeeping.started(ControlInputs(MID, OWNERS.producers), 0)
     relay = Relay.at(OWN)
     ends = [Delivery(OWN, EndOfStreamMessage("mid", Position(0, 1), task, 3)) for task in TASKS]
@@ -136,6 +134,6 @@ def test_many_producers_of_many_partitions_speak_through_a_relay(
     assert relays(producers, partitions) is relayed
 
 
-def test_the_aggregating_partition_is_the_same_everywhere_and_spread_by_name() -> None:
+def test_the_aggregating_partition_follows_from_the_name_everywhere() -> None:
     assert aggregating_partition("ads-by-campaign", 16) == StreamPartition("ads-by-campaign", 9)
     assert len({aggregating_partition(f"stream-{number}", 16).partition for number in range(100)}) == 16

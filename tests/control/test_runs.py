@@ -23,7 +23,7 @@ def end(task: str, batch: int, run: WriterRun = ONE, of: int = 2) -> Delivery:
     return Delivery(BETWEEN, EndOfStreamMessage("between", Position(batch, 1), task, of, run))
 
 
-def test_a_new_run_begins_with_its_first_batch_again_and_is_heard() -> None:
+def test_a_new_run_is_heard_from_its_first_batch_again() -> None:
     state = reader().batch([mark(100, "t", 70), mark(100, "u", 70)], 1)
     state = state.batch([mark(40, "t", 1, TWO), mark(40, "u", 1, TWO)], 2)
     assert state.watermarks.of(BETWEEN) == 100, "it does not go back"
@@ -32,25 +32,25 @@ def test_a_new_run_begins_with_its_first_batch_again_and_is_heard() -> None:
     assert state.batch([mark(110, "u", 3, TWO)], 4).watermarks.of(BETWEEN) == 110
 
 
-def test_tasks_of_the_old_run_that_the_new_one_has_not_are_not_waited_for() -> None:
+def test_tasks_that_only_the_old_run_had_are_not_awaited() -> None:
     state = reader().batch([mark(100, task, 70, of=3) for task in "tuv"], 1)
     state = state.batch([mark(130, "t", 1, TWO, 1)], 2)
     assert state.watermarks.of(BETWEEN) == 130
     assert state.batch([end("t", 2, TWO, 1)], 3).ends.all_ended
 
 
-def test_all_tasks_of_the_new_run_are_waited_for_although_the_old_one_was_complete() -> None:
+def test_all_tasks_of_a_new_run_are_awaited_again() -> None:
     state = reader().batch([mark(100, "t", 70), mark(100, "u", 70)], 1)
     assert state.batch([mark(200, "t", 1, TWO)], 2).watermarks.of(BETWEEN) == 100
 
 
-def test_an_end_in_the_old_run_and_one_in_the_new_run_are_no_end_of_both_tasks() -> None:
+def test_ends_from_two_runs_are_no_end_of_all_tasks() -> None:
     state = reader().batch([end("t", 70)], 1).batch([end("u", 2, TWO)], 2)
     assert not state.ends.all_ended
     assert state.batch([end("t", 3, TWO)], 3).ends.all_ended
 
 
-def test_a_stream_that_has_ended_stays_ended_if_its_app_is_run_anew() -> None:
+def test_a_stream_stays_ended_if_its_app_is_run_anew() -> None:
     over = reader().batch([mark(100, "t", 70), mark(100, "u", 70)], 1).batch([end("t", 71), end("u", 71)], 1)
     again = over.batch([mark(40, task, 1, TWO, 3) for task in "tuv"], 2)
     assert again == over.batch([], 2)
@@ -58,18 +58,18 @@ def test_a_stream_that_has_ended_stays_ended_if_its_app_is_run_anew() -> None:
     assert again.watermarks.streams() == {"between": 100}
 
 
-def test_in_one_batch_the_old_run_has_its_end_before_the_new_one_begins() -> None:
+def test_the_old_run_ends_before_the_new_within_a_batch() -> None:
     cut = reader().batch([end("t", 70), end("u", 70)], 1).batch([mark(40, "t", 1, TWO)], 1)
     assert reader().batch([end("t", 70), end("u", 70), mark(40, "t", 1, TWO)], 1) == cut
 
 
-def test_the_last_word_of_a_driver_that_dies_slowly_is_not_heard() -> None:
+def test_the_last_word_of_a_slowly_dying_driver_is_ignored() -> None:
     state = reader().batch([mark(100, "t", 70), mark(100, "u", 70)], 1)
     anew = state.batch([mark(110, "t", 1, TWO), mark(110, "u", 1, TWO)], 2)
     assert anew.batch([mark(900, "t", 71), end("u", 72)], 3) == anew.batch([], 3)
 
 
-def test_a_producer_of_the_new_run_is_silent_since_that_run_began() -> None:
+def test_silence_in_a_new_run_counts_from_its_beginning() -> None:
     state = reader(idle_after=50).batch([mark(10, "t", 70), mark(10, "u", 70)], 0)
     state = state.batch([mark(200, "t", 1, TWO)], 100)
     assert state.watermarks.of(BETWEEN) == 10
@@ -96,7 +96,7 @@ def test_only_so_many_runs_are_remembered() -> None:
     assert (runs.current, len(runs.past), runs.past[-1]) == (("first/1/99", 1), 16, ("first/1/98", 1))
 
 
-def test_an_app_that_returns_to_its_old_run_is_heard_from_its_next_attempt_on() -> None:
+def test_an_old_run_is_heard_again_from_its_next_attempt() -> None:
     back = ONE._replace(attempt=4)
     state = reader().batch([mark(100, "t", 70), mark(100, "u", 70)], 1)
     state = state.batch([mark(110, "t", 1, TWO), mark(110, "u", 1, TWO), end("u", 2, TWO)], 2)
@@ -107,7 +107,7 @@ def test_an_app_that_returns_to_its_old_run_is_heard_from_its_next_attempt_on() 
     assert state.batch([end("t", 72, back)], 5).ends.all_ended
 
 
-def test_a_later_attempt_of_a_run_goes_on_where_the_one_before_was() -> None:
+def test_a_later_attempt_goes_on_where_the_one_before_was() -> None:
     later = ONE._replace(attempt=4)
     state = reader().batch([end("t", 70)], 1).batch([end("u", 71, later)], 2)
     assert state.ends.all_ended

@@ -42,9 +42,7 @@ def at_least(now: int | None, before: int | None) -> bool:
 
 
 @given(histories(), any_inputs)
-def test_the_watermark_of_each_partition_is_what_the_rules_say_word_for_word(
-    history: list[Batch], control_inputs: ControlInputs
-) -> None:
+def test_each_partitions_watermark_is_what_the_rules_say(history: list[Batch], control_inputs: ControlInputs) -> None:
     state = fresh(control_inputs)
     models = {partition: Model(control_inputs.producers.get(partition.stream, SOURCE_RULE)) for partition in PARTITIONS}
     for batch in history:
@@ -74,7 +72,7 @@ def test_no_watermark_ever_goes_back_through_growth_and_stops(
 
 
 @given(histories(anew=False), any_inputs, st.randoms())
-def test_the_order_in_which_producers_are_heard_within_a_batch_does_not_matter(
+def test_the_order_of_producers_within_a_batch_does_not_matter(
     history: list[Batch], control_inputs: ControlInputs, random: Random
 ) -> None:
     in_order = shuffled = fresh(control_inputs)
@@ -116,7 +114,7 @@ def test_all_are_heard_before_any_is_weighed() -> None:
     assert state.apply([said(50, "b", 1), said(20, "a", 1), said(30, "c", 1)], late).of(MID[0]) == 20
 
 
-def test_a_silent_producer_is_left_out_at_the_tick_at_which_its_silence_is_long_enough() -> None:
+def test_a_producer_is_left_out_exactly_after_enough_silence() -> None:
     state = fresh().apply([said(1, task, 0) for task in TASKS], 0)
     state = state.apply([said(50, "a", 1), said(60, "b", 1)], 10)
     assert state.tick(IDLE_AFTER - 1).of(MID[0]) == 1
@@ -135,13 +133,13 @@ def test_a_producer_that_has_ended_holds_nothing_back() -> None:
     assert state.apply([ended("c", 2)], 0).of(MID[0]) == 40
 
 
-def test_a_quorum_is_one_of_the_producers_that_have_not_ended() -> None:
+def test_a_quorum_is_of_producers_that_have_not_ended() -> None:
     state = fresh(inputs(quorum=0.67)).apply([*(said(10, task, 0) for task in TASKS), ended("a", 1)], 0)
     # One of two is two thirds rounded down; one of three would not be.
     assert state.apply([said(40, "b", 1)], IDLE_AFTER).of(MID[0]) == 40
 
 
-def test_a_partition_that_has_ended_holds_its_stream_back_no_more_and_the_stream_stays_where_it_was() -> None:
+def test_an_ended_partition_neither_holds_back_nor_moves_its_stream() -> None:
     state = fresh().apply([said(10, None, 0, MID[0]), said(50, None, 0, MID[1])], 0)
     assert state.stream("mid") == 10
     state = state.apply([ended(None, 1, MID[0])], 0)
@@ -156,7 +154,7 @@ def test_a_stop_is_no_silence() -> None:
     assert state.resumed(late).apply([said(99, "a", 1)], late).of(MID[0]) == 10
 
 
-def test_a_new_partition_starts_at_the_watermark_of_its_stream_and_holds_it_until_it_has_spoken() -> None:
+def test_a_new_partition_starts_at_and_holds_its_streams_watermark() -> None:
     state = fresh().apply([said(10, None, 0, MID[0]), said(20, None, 0, MID[1])], 0)
     state = state.tracking([*PARTITIONS, NEW], inputs().producers, 5)
     state = state.apply([said(30, None, 1, MID[0]), said(30, None, 1, MID[1])], 5)
@@ -164,13 +162,13 @@ def test_a_new_partition_starts_at_the_watermark_of_its_stream_and_holds_it_unti
     assert state.apply([said(25, None, 1, NEW)], 5).stream("mid") == 25
 
 
-def test_a_task_that_the_plan_no_longer_has_holds_nothing_back() -> None:
+def test_a_task_that_left_the_plan_holds_nothing_back() -> None:
     state = fresh().apply([said(1, "a", 0), said(50, "b", 0), said(60, "c", 0)], 0)
     state = state.tracking(PARTITIONS, {"mid": Producers.of("bc")}, 5).apply([said(2, "a", 1)], 5)
     assert state.tick(5).of(MID[0]) == 50
 
 
-def test_a_stream_of_another_app_waits_for_as_many_as_its_messages_name() -> None:
+def test_another_apps_stream_waits_for_as_many_as_messages_name() -> None:
     state = fresh().apply([said(5, "a", 0, FOREIGN), said(6, "b", 0, FOREIGN)], 0)
     assert state.of(FOREIGN) is None
     assert state.apply([said(7, "c", 0, FOREIGN)], 0).of(FOREIGN) == 5
@@ -184,7 +182,7 @@ def test_where_nothing_changes_nothing_is_copied() -> None:
     assert all(moved.partitions[other] is state.partitions[other] for other in (MID[1], SOURCE))
 
 
-def test_a_message_of_a_partition_the_task_does_not_read_is_an_error() -> None:
+def test_a_message_of_a_partition_not_read_is_an_error() -> None:
     with pytest.raises(UntrackedPartitionError, match="mid/2 came to a task that reads"):
         fresh().apply([said(5, "a", 0, NEW)], 0)
 
@@ -192,7 +190,7 @@ def test_a_message_of_a_partition_the_task_does_not_read_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("share", "running", "needed"), [(0.5, 5, 2), (0.5, 1, 1), (0.0, 9, 1), (1.0, 7, 7), (0.29, 100, 29)]
 )
-def test_a_quorum_is_a_share_rounded_down_and_at_least_one(share: float, running: int, needed: int) -> None:
+def test_a_quorum_is_a_share_rounded_down_at_least_one(share: float, running: int, needed: int) -> None:
     assert Producers(quorum=share).needed(running) == needed
 
 
@@ -211,7 +209,7 @@ def test_a_quorum_is_a_share_rounded_down_and_at_least_one(share: float, running
         ([], None, None),
     ],
 )
-def test_an_operator_believes_the_minimum_of_what_is_active_upstream_and_never_less_than_before(
+def test_an_operator_believes_its_active_minimum_and_never_goes_back(
     upstream: list[Upstream], before: int | None, watermark: int | None
 ) -> None:
     assert input_watermark(upstream, before) == watermark
