@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from tests.docs.pages import ROOT
 
 
-def test_the_one_version_of_the_page_is_the_one_that_is_served_and_stored() -> None:
+def test_the_pages_one_version_is_served_and_stored() -> None:
     crd = YAML(typ="safe", pure=True).load(StringIO((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text()))
     versions = [one["name"] for one in crd["spec"]["versions"] if one["served"] and one["storage"]]
     assert len(crd["spec"]["versions"]) == 1, "there is another version: tell on the page what it means"

@@ -46,7 +46,7 @@ def fields_of_verb(verb: Verb) -> dict[str, FieldInfo]:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_page_of_a_verb_says_what_changing_each_field_costs(verb: Verb) -> None:
+def test_a_verbs_page_says_what_changing_each_field_costs(verb: Verb) -> None:
     assert said_on(DOCS / "verbs" / f"{verb}.md") == by_class(fields_of_verb(verb))
 
 

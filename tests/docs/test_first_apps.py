@@ -24,7 +24,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
-def test_the_first_app_of_a_page_gives_what_the_page_shows(page: Path, spark: SparkSession) -> None:
+def test_a_pages_first_app_gives_what_the_page_shows(page: Path, spark: SparkSession) -> None:
     blocks = blocks_of(page)
     app = next(block for block in blocks if block.is_app)
     files = {str(block.title): block.text for block in blocks if (block.title or "").endswith(".jsonl")}

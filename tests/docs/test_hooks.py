@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from tests.docs.pages import ROOT
 
 
-def test_each_command_of_make_check_is_a_hook_and_no_hook_is_fetched_from_elsewhere() -> None:
+def test_the_hooks_are_the_local_commands_of_make_check() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     sources = re.findall(r"^SOURCES := (.*)$", makefile, re.MULTILINE)[0]
     check = re.findall(r"^check:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)[0]

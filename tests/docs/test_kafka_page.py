@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT, blocks_of
 PAGE = ROOT / "docs" / "kafka.md"
 
 
-def test_the_avro_function_reads_records_behind_the_id_of_their_schema() -> None:
+def test_the_avro_function_reads_records_behind_their_schemas_id() -> None:
     (block,) = [block for block in blocks_of(PAGE) if "import fastavro" in block.text]
     namespace: dict[str, Any] = {}
     exec(compile(block.text, block.where, "exec"), namespace)  # noqa: S102 - our own page

@@ -37,7 +37,7 @@ def test_a_console_block_shows_what_the_command_prints(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", of("yaml"))
-def test_a_yaml_block_is_an_app_or_a_part_of_one(block: Block) -> None:
+def test_a_yaml_block_is_an_app_or_part_of_one(block: Block) -> None:
     if not block.is_app:
         assert_is_part_of_a_spec(block)
         return

@@ -17,7 +17,7 @@ def test_all_are_told_once_in_order() -> None:
 
 
 @pytest.mark.parametrize("number", PAINS)
-def test_each_says_what_happens_there_and_here_and_names_tests_that_exist(number: int) -> None:
+def test_each_compares_there_and_here_and_names_existing_tests(number: int) -> None:
     text = PAINS[number]
     for part in ("**There:**", "**Here:**", "**Proof:**"):
         assert text.count(part) == 1

@@ -12,7 +12,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1000])
-def test_rows_within_the_lateness_are_never_late_however_batches_are_cut(cut: int) -> None:
+def test_rows_within_the_lateness_are_not_late_in_any_batches(cut: int) -> None:
     """An hour of readings in order, but for each tenth, which comes eight seconds late."""
     (app,) = (block.text for block in blocks_of(PAGE) if block.title == "late.yaml")
     seconds = [second - 8 * (second % 10 == 0) for second in range(10, 310, 2)]

@@ -19,7 +19,7 @@ def test_claims_are_numbered_in_order() -> None:
 
 
 @pytest.mark.parametrize("number", CLAIMS)
-def test_each_claim_says_what_it_does_not_cover_and_names_tests_that_exist(number: int) -> None:
+def test_each_claim_says_its_limits_and_names_existing_tests(number: int) -> None:
     text = CLAIMS[number]
     for part in ("**Not covered:**", "**Proof:**"):
         assert text.count(part) == 1

@@ -13,12 +13,12 @@ ENTRY = re.compile(r"^### (\S+)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 ENTRIES = dict(ENTRY.findall(TEXT))
 
 
-def test_each_reason_has_a_heading_in_the_order_of_the_list_and_no_other_has_one() -> None:
+def test_the_headings_are_the_reasons_in_the_lists_order() -> None:
     assert re.findall(r"^### (.*)$", TEXT, re.MULTILINE) == [reason.value for reason in Reason]
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_a_reason_is_told_with_its_sentence_where_to_look_and_what_to_do(reason: Reason) -> None:
+def test_a_reason_has_its_sentence_a_place_and_a_cure(reason: Reason) -> None:
     text = ENTRIES[reason.value]
     assert " ".join(text.split("- **", 1)[0].split()) == reason.sentence
     for part in ("- **Look:** ", "- **Do:** "):

@@ -3,7 +3,7 @@
 from tests.vague_names import BUDGET, ROOT, vague
 
 
-def test_what_a_function_binds_is_found_and_what_a_comprehension_does_is_not() -> None:
+def test_bindings_of_functions_are_found_and_of_comprehensions_not() -> None:
     source = "def at(given, row):\n    found = [one for one in given]\n    for one in found:\n        place = one\n"
     assert [*vague(source)] == [(1, "given"), (2, "found"), (3, "one")]
 

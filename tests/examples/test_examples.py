@@ -91,7 +91,7 @@ def test_an_example_has_the_tasks_and_counts_it_speaks_of(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_named_like_its_folder_and_says_what_it_is(name: str) -> None:
+def test_an_example_is_named_like_its_folder_and_describes_itself(name: str) -> None:
     lines = (FOLDER / name / "app.yaml").read_text(encoding="utf-8").splitlines()
     comment = next(at for at, line in enumerate(lines) if not line.startswith("# "))
     assert 2 <= comment <= 4
@@ -99,7 +99,7 @@ def test_an_example_is_named_like_its_folder_and_says_what_it_is(name: str) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_code_of_an_example_compiles_and_has_the_functions_it_names(name: str) -> None:
+def test_code_compiles_and_has_the_functions_that_its_example_names(name: str) -> None:
     app = app_of(name)
     images = (FOLDER / name).rglob("*/*.py")
     brought = {".".join(path.relative_to(FOLDER / name).with_suffix("").parts): path.read_text() for path in images}

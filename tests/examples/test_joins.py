@@ -24,7 +24,7 @@ def fed(driver: TestDriver, rows: Mapping[str, Rows]) -> None:
     driver.run_until_idle()
 
 
-def test_paid_orders_parts_settled_orders_from_those_that_nobody_paid_in_time() -> None:
+def test_paid_orders_parts_settled_orders_from_those_unpaid_in_time() -> None:
     with TestDriver(app_of("paid-orders")) as driver:
         fed(driver, orders_and_payments())
         settled = [(row["order_id"], row["account"], row["paid"]) for row in driver.rows("settled")]

@@ -40,7 +40,7 @@ def local(rows: pa.RecordBatch) -> pa.Table:
     return table.cast(pa.schema(plain))
 
 
-def test_every_query_is_compared_but_the_one_that_depends_on_the_clock() -> None:
+def test_every_query_is_compared_but_that_of_the_clock() -> None:
     assert set(NAMES) == {*QUERIES, "q12"}
 
 
@@ -101,7 +101,7 @@ def without_zone(value: object) -> object:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-def test_query_12_counts_each_bid_in_a_window_of_the_clock() -> None:
+def test_query_12_counts_each_bid_by_processing_time() -> None:
     bid_rows = NEXMARK.rows("bid", range(2 * EVENTS))
     half = bid_rows.num_rows // 2
     with TestDriver(FOLDER / "q12.yaml") as driver:

@@ -17,7 +17,7 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-def test_taxi_pickups_tells_how_far_away_the_drivers_are_that_it_knows(spark: SparkSession) -> None:
+def test_taxi_pickups_tells_how_far_away_known_drivers_are(spark: SparkSession) -> None:
     rows = positions_and_calls()
     with TestDriver(app_of("taxi-pickups"), spark=spark) as driver:
         driver.feed("positions", rows["positions"])
@@ -27,7 +27,7 @@ def test_taxi_pickups_tells_how_far_away_the_drivers_are_that_it_knows(spark: Sp
         assert [(row["call"], round(row["km"], 3)) for row in driver.rows("distances")] == [("from ann", 111.0)]
 
 
-def test_priced_orders_tells_what_orders_are_worth_and_which_products_nobody_knows() -> None:
+def test_priced_orders_tells_what_orders_are_worth_and_unknown_products() -> None:
     with TestDriver(app_of("priced-orders")) as driver:
         for stream, rows in orders_and_products().items():
             driver.feed(stream, rows)
@@ -38,7 +38,7 @@ def test_priced_orders_tells_what_orders_are_worth_and_which_products_nobody_kno
         assert [row["order_id"] for row in driver.rows("unknown-products")] == ["of jug"]
 
 
-def test_account_limits_refuses_what_is_too_much_and_what_has_no_account() -> None:
+def test_account_limits_refuses_what_exceeds_limits_or_lacks_an_account() -> None:
     with TestDriver(app_of("account-limits")) as driver:
         for stream, rows in transfers_and_accounts().items():
             driver.feed(stream, rows)
@@ -49,7 +49,7 @@ def test_account_limits_refuses_what_is_too_much_and_what_has_no_account() -> No
         }
 
 
-def test_ad_clicks_counts_the_clicks_of_a_campaign_and_who_made_them() -> None:
+def test_ad_clicks_counts_clicks_and_their_users_by_campaign() -> None:
     with TestDriver(app_of("ad-clicks")) as driver:
         for stream, rows in clicks_of_campaigns().items():
             driver.feed(stream, rows)

@@ -3,7 +3,7 @@
 from images.build.builder import pip_settings
 
 
-def test_settings_of_files_and_environment_are_taken_and_the_environment_counts() -> None:
+def test_settings_of_the_environment_count_over_those_of_files() -> None:
     listed = ["global.timeout='15'", "global.retries='9'", ":env:.timeout='60'"]
     assert pip_settings(listed) == {"timeout": "60", "retries": "9"}
 

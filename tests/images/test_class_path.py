@@ -18,7 +18,7 @@ def test_no_line_of_the_manifest_is_longer_than_java_takes() -> None:
     assert unfolded(text)["Class-Path"].split() == [f"all/a-jar-with-a-name-{number}.jar" for number in range(300)]
 
 
-def test_the_order_is_that_of_names_whatever_the_file_system_says(tmp_path: Path) -> None:
+def test_the_order_is_that_of_names_on_any_file_system(tmp_path: Path) -> None:
     for name in ("z.jar", "slf4j-api-2.jar", "a.jar"):
         (tmp_path / name).write_bytes(b"")
     arrange(tmp_path)

@@ -34,7 +34,7 @@ def last_stage(name: str) -> list[tuple[str, str]]:
     return steps[at:]
 
 
-def test_images_of_python_begin_with_the_same_tools_which_are_built_once() -> None:
+def test_images_of_python_share_tools_that_are_built_once() -> None:
     texts = [one.dockerfile.read_text() for one in IMAGES.values() if not one.jars]
     tools = {text[text.index("AS builder") : text.index("FROM builder")] for text in texts}
     assert len(texts) == 2
@@ -42,7 +42,7 @@ def test_images_of_python_begin_with_the_same_tools_which_are_built_once() -> No
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_an_image_ends_as_a_user_that_is_a_number_and_not_root(name: str) -> None:
+def test_an_images_user_is_a_number_and_not_root(name: str) -> None:
     (user,) = [words for word, words in last_stage(name) if word == "USER"]
     assert int(user) > 0
 
@@ -106,7 +106,7 @@ def test_the_extras_of_an_image_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["operator", "runtime"])
-def test_docker_is_shown_all_that_an_image_is_made_of_and_nothing_else(name: str) -> None:
+def test_docker_is_shown_exactly_what_an_image_is_made_of(name: str) -> None:
     shown = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!/")]
     tops = {Path(source).parts[0] for source in IMAGES[name].sources}
     assert {line.removeprefix("!/") for line in shown} == tops

@@ -85,7 +85,7 @@ def test_every_package_keeps_its_version_and_all_its_hashes(extras: tuple[str, .
         assert re.search(r"--hash=sha256:[0-9a-f]{64}$", package.lines[-1])
 
 
-def test_a_package_in_two_versions_for_two_pythons_comes_in_both() -> None:
+def test_a_package_locked_for_two_pythons_comes_in_both_versions() -> None:
     assert [one.lines[0].split()[0] for one in needed(SMALL, ["app"])] == ["app==1", "base==2", "base==3"]
 
 
@@ -98,6 +98,6 @@ def test_comments_are_left_out_and_hashes_are_not() -> None:
     assert app.lines == ("app==1 \\", "    --hash=sha256:aa")
 
 
-def test_a_package_that_the_lock_lacks_is_named_with_the_cure() -> None:
+def test_a_package_that_the_lock_lacks_is_named() -> None:
     with pytest.raises(ValueError, match=r"lacks new-one: `make lock`"):
         needed(SMALL, ["app", "new-one"])

@@ -28,7 +28,7 @@ def test_an_upgrade_of_the_operator_restarts_no_app(installed: Installed, runnin
     fed.settles()
 
 
-def test_another_image_is_taken_up_by_the_next_attempt_which_keeps_the_state(
+def test_another_image_is_taken_up_with_the_state_kept(
     cluster: Cluster, images: Images, running: tuple[App, Fed]
 ) -> None:
     app, fed = running
@@ -48,7 +48,7 @@ def test_another_image_is_taken_up_by_the_next_attempt_which_keeps_the_state(
     fed.settles()
 
 
-def test_another_run_begins_with_no_state_and_what_the_old_one_left_is_collected_after_its_retention(
+def test_another_run_begins_empty_and_the_old_is_collected_later(
     cluster: Cluster, team: Team, counted: Counted
 ) -> None:
     """It reads its input from the beginning: every row comes out a second time, numbered from one again."""

@@ -22,7 +22,7 @@ _TENANT = "tenant"
 _SOON = 120.0
 
 
-def test_a_login_is_in_no_object_no_log_and_no_event(
+def test_a_login_is_in_no_object_log_or_event(
     cluster: Cluster, installed: Installed, team: Team, broker: KindBroker, counted: Counted
 ) -> None:
     login = {
@@ -64,7 +64,7 @@ def test_restricted_pod_security_is_enforced_where_apps_run(cluster: Cluster, te
         cluster.apply(pod, namespace=team.namespace)
 
 
-def test_the_accounts_may_do_what_the_chart_says_and_nothing_else(cluster: Cluster, team: Team) -> None:
+def test_accounts_may_do_exactly_what_the_chart_says(cluster: Cluster, team: Team) -> None:
     app, operator = f"{team.namespace}:holdfast-app", f"{SYSTEM}:{RELEASE}"
     for verb, what in (("create", "pods"), ("get", "secrets"), ("patch", "streamapps"), ("get", "nodes")):
         assert not _may(cluster, app, verb, what, team.namespace)
@@ -74,7 +74,7 @@ def test_the_accounts_may_do_what_the_chart_says_and_nothing_else(cluster: Clust
     assert _may(cluster, operator, "create", "pods", team.namespace)
 
 
-def test_apps_of_two_tenants_run_side_by_side_and_none_sees_the_other(
+def test_apps_of_two_tenants_do_not_see_each_other(
     cluster: Cluster, installed: Installed, team: Team, broker: KindBroker
 ) -> None:
     with installed.team() as other:

@@ -19,9 +19,7 @@ def app(app: App) -> App:
     return app
 
 
-def test_an_input_that_grows_under_load_is_read_whole_on_the_same_hosts(
-    running: tuple[App, Fed], counted: Counted
-) -> None:
+def test_growth_under_load_is_read_whole_on_the_same_hosts(running: tuple[App, Fed], counted: Counted) -> None:
     app, fed = running
     for partitions in (4, 12):
         before, attempt, began = app.nodes(), app.attempt(), time.monotonic()
@@ -37,7 +35,7 @@ def test_an_input_that_grows_under_load_is_read_whole_on_the_same_hosts(
     fed.settles()
 
 
-def test_a_growth_that_would_part_keys_from_their_state_is_refused_and_the_app_goes_on(
+def test_growth_that_parts_keys_from_state_is_refused_without_stopping(
     running: tuple[App, Fed], counted: Counted
 ) -> None:
     app, _ = running

@@ -83,7 +83,7 @@ def test_texts_of_all_languages_are_right(images: Images) -> None:
     assert inside(images.runtime, "python", "-c", words) == "UTF-8 utf-8 Ž"
 
 
-def test_javas_archive_of_classes_fits_the_class_path_of_driver_and_executor(images: Images) -> None:
+def test_javas_archive_fits_the_class_paths_of_driver_and_executor(images: Images) -> None:
     words = 'java $SPARK_SUBMIT_OPTS -Xshare:on -cp "$SPARK_HOME/conf:$SPARK_HOME/jars/*" -version 2>&1'
     assert "sharing" in inside(images.runtime, "sh", "-c", words)
 

@@ -12,9 +12,7 @@ def windows() -> bool:
     return True
 
 
-def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
-    installed: Installed, running: tuple[App, Fed]
-) -> None:
+def test_whatever_dies_output_is_exactly_once_and_tasks_return(installed: Installed, running: tuple[App, Fed]) -> None:
     app, fed = running
     before = app.nodes()
 
@@ -48,9 +46,7 @@ def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
 
 
 @pytest.mark.parametrize("process", [JAVA, PYTHON])
-def test_a_driver_that_dies_in_its_pod_leaves_executors_that_do_not_stand_in_the_next_ones_way(
-    running: tuple[App, Fed], process: str
-) -> None:
+def test_executors_of_a_dead_driver_do_not_hinder_the_next(running: tuple[App, Fed], process: str) -> None:
     app, fed = running
     attempt = app.attempt()
     app.crash_driver(process)

@@ -13,7 +13,7 @@ _ENDED = 120.0
 _STILL = 10.0
 
 
-def test_a_good_app_is_ready_after_it_was_applied_and_its_output_is_right(app: App, counted: Counted) -> None:
+def test_a_good_app_becomes_ready_and_its_output_is_right(app: App, counted: Counted) -> None:
     with Fed(counted) as fed:
         began = time.monotonic()
         app.apply()
@@ -26,9 +26,7 @@ def test_a_good_app_is_ready_after_it_was_applied_and_its_output_is_right(app: A
         fed.settles()
 
 
-def test_an_app_whose_join_cannot_work_makes_no_pod_and_its_repair_runs(
-    cluster: Cluster, team: Team, counted: Counted
-) -> None:
+def test_an_impossible_join_makes_no_pod_and_its_repair_runs(cluster: Cluster, team: Team, counted: Counted) -> None:
     """Keys are stamped by one topic of two partitions and looked up in one of three."""
     other = f"{counted.name}-other"
     counted.broker.create_topic(other, 3)
@@ -51,7 +49,7 @@ def test_an_app_whose_join_cannot_work_makes_no_pod_and_its_repair_runs(
         fed.settles()
 
 
-def test_a_bounded_app_completes_its_driver_is_gone_and_its_log_is_kept(app: App, counted: Counted) -> None:
+def test_a_completed_apps_driver_goes_and_its_log_stays(app: App, counted: Counted) -> None:
     rows, numbered = app.tree["spec"]["streams"]
     counted.feed(600)
     app.apply(streams=[{**rows, "bounded": True}, numbered])

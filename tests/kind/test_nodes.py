@@ -18,7 +18,7 @@ def windows() -> bool:
     return True
 
 
-def test_the_tasks_of_a_lost_node_move_and_its_return_changes_nothing(
+def test_tasks_of_a_lost_node_move_and_do_not_return(
     cluster: Cluster, installed: Installed, running: tuple[App, Fed]
 ) -> None:
     app, fed = running

@@ -56,7 +56,7 @@ def _claims(cluster: Cluster, team: Team) -> set[str]:
     return {one["metadata"]["name"] for one in claims if "deletionTimestamp" not in one["metadata"]}
 
 
-def test_two_apps_of_a_bounded_pipeline_complete_through_kills_and_give_their_claims_back(
+def test_a_bounded_pipeline_completes_through_kills_and_frees_its_claims(
     cluster: Cluster, team: Team, app: App, counted: Counted
 ) -> None:
     fields: dict[str, Any] = {"system": "here", "key": ["k"]}

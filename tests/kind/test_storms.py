@@ -25,7 +25,7 @@ def number(name, rows, state):
 """
 
 
-def test_a_broker_that_is_restarted_costs_no_row_and_no_attempt(broker: KindBroker, running: tuple[App, Fed]) -> None:
+def test_a_restarted_broker_costs_no_row_and_no_attempt(broker: KindBroker, running: tuple[App, Fed]) -> None:
     app, fed = running
     attempt = app.attempt()
     broker.die()
@@ -47,7 +47,7 @@ def test_an_api_server_that_is_restarted_ends_no_driver(
     fed.settles()
 
 
-def test_a_full_disk_is_said_and_when_there_is_room_again_the_app_goes_on(
+def test_a_full_disk_is_named_and_room_lets_apps_continue(
     cluster: Cluster, installed: Installed, counted: Counted
 ) -> None:
     with installed.team(disks=1, limit="24m") as team:

@@ -91,7 +91,7 @@ class Versions:
         return all(part and (part[-1]["v"], part[-1]["f"]) == (topic, file) for part in self.rows())
 
 
-def test_both_nodes_switch_to_new_data_sets_while_one_of_them_dies(
+def test_both_nodes_switch_to_new_data_sets_while_one_dies(
     cluster: Cluster, installed: Installed, broker: KindBroker, app: App, counted: Counted
 ) -> None:
     versions = Versions(cluster, broker, app, counted)
