@@ -44,13 +44,13 @@ def failed_before_spark(ran: Ran, code: int = 3) -> str:
         "local[",
     ],
 )
-def test_a_master_that_spark_would_choke_on_is_refused_in_a_line(holdfast: Holdfast, master: str) -> None:
+def test_a_master_spark_cannot_take_is_refused_in_a_line(holdfast: Holdfast, master: str) -> None:
     ran = holdfast("run", "app.yaml", "--master", master)
     assert ran.code == 2
     assert f"{master} must be local[N] with N from 1 to 9999, or local[*]" in ran.err.splitlines()[-1]
 
 
-def test_a_data_directory_that_is_a_file_is_said_in_a_line(holdfast: Holdfast) -> None:
+def test_a_file_as_data_directory_is_said_in_a_line(holdfast: Holdfast) -> None:
     write()
     Path("data").write_text("", encoding="utf-8")
     line = failed_before_spark(holdfast("run", "app.yaml", "--data", "data"))
@@ -86,7 +86,7 @@ def test_what_a_disk_refuses_names_the_directory_and_the_cure(number: int, cure:
         FileNotFoundError(errno.ENOENT, "no such file"),
     ],
 )
-def test_what_is_no_trouble_of_the_directory_goes_on_as_it_is(trouble: OSError) -> None:
+def test_what_is_no_trouble_of_the_directory_passes_unchanged(trouble: OSError) -> None:
     with pytest.raises(type(trouble)) as raised, disk_refusals(Path("here")):
         raise trouble
     assert raised.value is trouble
@@ -111,7 +111,7 @@ def test_an_import_that_fails_is_said_in_a_line(holdfast: Holdfast, old: str, ne
     assert says in failed_before_spark(holdfast("run", "app.yaml"))
 
 
-def test_what_a_module_prints_as_it_is_imported_is_not_among_the_events(holdfast: Holdfast) -> None:
+def test_prints_of_an_imported_module_are_not_among_the_events(holdfast: Holdfast) -> None:
     write("def count", 'print("hello")\n        import nosuch\n        def count')
     ran = holdfast("run", "app.yaml", "-o", "json")
     assert json.loads(ran.out)["error"] == "FunctionMissingError"

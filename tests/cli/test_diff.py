@@ -114,7 +114,7 @@ def test_of_what_a_deduplicate_passes_it_keeps_the_key_alone(holdfast: Holdfast,
     assert (f"state of once: {column}" in ran.out) is (code == 1)
 
 
-def test_a_column_that_only_comes_or_goes_does_not_touch_state(holdfast: Holdfast) -> None:
+def test_a_column_that_comes_or_goes_does_not_touch_state(holdfast: Holdfast) -> None:
     changed(("user STRING,", "user STRING, device STRING,"))
     assert holdfast("diff", "app.yaml", "new.yaml").code == 0
 
@@ -132,7 +132,7 @@ TALLY = "name: tally\n    from: [by-campaign]\n    aggregate: "
 RENAMED = ("name: counts", "name: tally"), ("from: [counts]", "from: [tally]")
 
 
-def test_a_step_with_state_under_another_name_is_refused_as_the_run_refuses_it(holdfast: Holdfast) -> None:
+def test_a_renamed_step_with_state_is_refused_as_by_run(holdfast: Holdfast) -> None:
     changed(*RENAMED)
     ran = holdfast("diff", "app.yaml", "new.yaml")
     assert ran.code == 1
@@ -144,7 +144,7 @@ def test_a_step_with_state_under_another_name_is_refused_as_the_run_refuses_it(h
     )
 
 
-def test_a_renamed_step_that_says_what_it_was_is_compared_with_that(holdfast: Holdfast) -> None:
+def test_a_renamed_step_is_compared_with_what_it_was(holdfast: Holdfast) -> None:
     changed(("name: counts", "name: tally\n    was: counts"), RENAMED[1], ("window: 1m", "window: 2m"))
     tree = json.loads(holdfast("diff", "app.yaml", "new.yaml", "-o", "json").out)
     assert [(change["path"], change["cost"]) for change in tree["changes"]] == [
@@ -195,7 +195,7 @@ def test_a_growth_to_a_multiple_applies(holdfast: Holdfast) -> None:
     assert holdfast("diff", "app.yaml", "new.yaml").code == 0
 
 
-def test_a_growth_to_no_multiple_applies_in_a_new_run_but_an_output_shrinks_in_none(holdfast: Holdfast) -> None:
+def test_growth_by_a_non_multiple_applies_in_a_new_run(holdfast: Holdfast) -> None:
     Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
     new_run = ("spec:\n", 'spec:\n  runId: "2"\n')
     changed(("partitions: 4", "partitions: 6"), new_run)
@@ -212,7 +212,7 @@ def test_long_values_are_shown_where_they_differ(holdfast: Holdfast) -> None:
     assert "n INT" in line
 
 
-def test_a_module_of_code_that_changes_is_one_line_of_the_table(holdfast: Holdfast) -> None:
+def test_a_changed_module_of_code_is_one_line(holdfast: Holdfast) -> None:
     Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
     changed(('"n": len(rows)', '"n": len(rows) + 1'))
     ran = holdfast("diff", "app.yaml", "new.yaml")
@@ -225,7 +225,7 @@ def test_a_module_of_code_that_changes_is_one_line_of_the_table(holdfast: Holdfa
     assert len(change) < 150
 
 
-def test_a_module_of_code_that_is_new_is_one_line_of_the_table(holdfast: Holdfast) -> None:
+def test_a_new_module_of_code_is_one_line(holdfast: Holdfast) -> None:
     Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
     changed(("    code:\n", "    code:\n      g: |\n        import os\n        import re\n"))
     lines = holdfast("diff", "app.yaml", "new.yaml").out.splitlines()

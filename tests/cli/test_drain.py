@@ -64,9 +64,7 @@ class Story:
         return set_suspend(self, PLACE, options, self.pause)
 
 
-def test_a_drain_is_shown_as_it_goes_and_says_how_it_ended_and_the_way_back(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_drain_shows_progress_its_end_and_the_way_back(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(
         Trees(ads(suspend=False), maps=(report(),), events=()),
         Trees(ads(suspend=True, generation=4), maps=(report(),)),
@@ -107,7 +105,7 @@ def test_a_drain_that_somebody_else_began_is_waited_for(capsys: pytest.CaptureFi
     assert "ads is suspended" in capsys.readouterr().out
 
 
-def test_an_end_that_nobody_told_of_is_not_waited_for_long() -> None:
+def test_an_unannounced_end_is_not_waited_for_long() -> None:
     story = Story(Trees(ads(suspend=False)), Trees(ads(DRAINING, suspend=True)), Trees(ads(RESTS, suspend=True)))
     assert story.run("drain") == 0
     assert story.pauses == 4
@@ -137,7 +135,7 @@ def test_what_cannot_come_is_not_waited_for(
     assert err.endswith("; see holdfast status ads -n apps --context 'my test'\n")
 
 
-def test_an_app_that_is_resumed_is_waited_for_until_it_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_app_is_waited_for_until_it_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
     starting = {"Ready": ("False", "Starting", "attempt 3 starts"), "DriverRunning": ("False", "Starting", "it starts")}
     story = Story(Trees(ads(RESTS, suspend=True)), Trees(ads(starting, suspend=False)), Trees(ads(suspend=False)))
     assert story.run("resume") == 0
@@ -181,7 +179,7 @@ def test_ctrl_c_says_what_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_an_app_that_is_not_there_or_may_not_be_changed_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_app_that_is_missing_or_forbidden_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert Story(Trees()).run("drain") == 1
     assert "there is no StreamApp ads in namespace apps" in capsys.readouterr().err
     assert Story(UserActionError("you may not")).run("resume") == 1

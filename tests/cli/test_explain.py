@@ -16,7 +16,7 @@ def test_all_are_listed(holdfast: Holdfast) -> None:
     assert json.loads(ran.out) == {one.value: one.sentence for one in Reason}
 
 
-def test_a_word_that_is_no_reason_is_refused_with_the_nearest(holdfast: Holdfast) -> None:
+def test_what_is_no_reason_is_refused_with_the_nearest(holdfast: Holdfast) -> None:
     ran = holdfast("explain", "notamultiple")
     assert ran.code == 2
     assert "did you mean NotAMultiple?" in ran.err

@@ -47,7 +47,7 @@ def test_a_context_without_a_namespace_means_default(tmp_path: Path) -> None:
     assert find_target(str(config(tmp_path / "c", "a", a="")), None, {}).namespace == "default"
 
 
-def test_in_a_pod_without_a_kubeconfig_its_own_cluster_is_meant(tmp_path: Path) -> None:
+def test_a_pod_without_a_kubeconfig_means_its_own_cluster(tmp_path: Path) -> None:
     within = {"KUBECONFIG": str(tmp_path / "none"), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     assert find_target(None, None, within) == ClusterTarget((), None, "default")
     with pytest.raises(UserActionError, match="no kubeconfig", check=has_code("NoClusterError")):
@@ -87,7 +87,7 @@ def test_what_names_no_cluster_says_what_to_do(
         ({"server": "https://in valid"}, "context a does not answer at https://in valid"),
     ],
 )
-def test_a_cluster_that_cannot_be_asked_is_an_error_of_one_line(
+def test_an_unreachable_cluster_is_an_error_of_one_line(
     holdfast: Holdfast, tmp_path: Path, tree: dict[str, Any], message: str
 ) -> None:
     path = config(tmp_path / "config", "a", a="apps", **tree)

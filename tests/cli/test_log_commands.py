@@ -91,7 +91,7 @@ def test_the_value_is_the_line_byte_for_byte(holdfast: Holdfast) -> None:
     assert ran.out == f"clicks/{place}\t0\ta\t{line}\n"
 
 
-def test_a_bad_line_is_named_and_those_before_it_are_written(holdfast: Holdfast) -> None:
+def test_a_bad_line_is_named_and_those_before_are_written(holdfast: Holdfast) -> None:
     text = lines(CLICKS[:3]) + '{"ad_id": \n' + lines(CLICKS[3:])
     ran = holdfast("feed", "app.yaml", "clicks", fed("in.jsonl", text))
     assert ran.code == 2
@@ -224,7 +224,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "from holdfast_cli.main import entry; entry()", *arguments]
 
 
-def test_a_tail_follows_a_feed_from_a_pipe_until_ctrl_c(holdfast: Holdfast) -> None:
+def test_a_tail_follows_a_piped_feed_until_ctrl_c(holdfast: Holdfast) -> None:
     assert holdfast("streams", "app.yaml").code == 0
     tail = subprocess.Popen(
         command("tail", "app.yaml", "clicks", "--from-beginning", "-o", "json"), stdout=subprocess.PIPE
@@ -250,7 +250,7 @@ def test_a_tail_follows_a_feed_from_a_pipe_until_ctrl_c(holdfast: Holdfast) -> N
                     end.close()
 
 
-def test_a_tail_until_the_end_prints_what_is_there_and_ends(holdfast: Holdfast) -> None:
+def test_a_tail_until_the_end_prints_what_is_there(holdfast: Holdfast) -> None:
     holdfast("feed", "app.yaml", "clicks", fed("in", lines(CLICKS)))
     records = tailed(holdfast, "app.yaml", "clicks", "--until-end")
     assert sorted(record["value"]["user"] for record in records) == sorted(click["user"] for click in CLICKS)
@@ -265,7 +265,7 @@ def test_a_tail_until_the_end_that_begins_there_prints_nothing(holdfast: Holdfas
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
-def test_a_tail_until_the_end_of_a_stream_that_nothing_was_fed_to_ends(holdfast: Holdfast) -> None:
+def test_a_tail_until_the_end_of_an_unfed_stream_ends(holdfast: Holdfast) -> None:
     assert tailed(holdfast, "app.yaml", "clicks", "--until-end") == []
 
 
@@ -284,7 +284,7 @@ def test_a_tail_until_the_end_ends_though_records_keep_coming(
     assert [record["offset"] for record in tailed(holdfast, "kinds.yaml", "marked", "--until-end")] == [0]
 
 
-def test_a_tail_of_some_records_that_begins_and_ends_at_the_end_is_refused(holdfast: Holdfast) -> None:
+def test_a_tail_from_the_end_until_the_end_is_refused(holdfast: Holdfast) -> None:
     ran = holdfast("tail", "app.yaml", "clicks", "--until-end", "--max", "5")
     assert (ran.code, ran.out) == (2, "")
     assert "add --from-beginning, or leave out --until-end" in ran.err

@@ -93,7 +93,7 @@ def test_a_new_run_counts_attempts_anew_and_is_the_newest() -> None:
     assert labels(selected_logs(attempts, LogSelection())) == [(1, "driver")]
 
 
-def test_what_is_not_there_is_said_with_what_is_and_how_the_app_is() -> None:
+def test_missing_pods_are_said_with_others_and_the_apps_state() -> None:
     verdicts = {"Ready": ("False", "NoProgress", "10 records wait")}
     text = no_pods_message(seen(*PODS, verdicts=verdicts), LogSelection(attempt=7), "holdfast status ads -n apps")
     assert text == (
@@ -119,7 +119,7 @@ def test_lines_and_when_they_were_written(line: bytes, at: str | None, rest: byt
     assert (when and when[1], text) == (at, rest)
 
 
-def test_lines_are_in_order_of_time_wherever_the_host_is_and_within_a_microsecond() -> None:
+def test_lines_are_ordered_to_the_nanosecond_in_any_time_zone() -> None:
     texts = (b"00:59:59.9+01:00", b"00:00:00Z", b"01:00:00.000000001+01:00", b"01:00:00.000000002+01:00", b"00:00:01Z")
     times = [line_time(b"2026-01-01T" + text)[0] for text in texts]
     assert times == sorted(times, key=lambda at: at or ())
@@ -182,7 +182,7 @@ def test_lines_of_several_say_whose_they_are(capsys: Capture) -> None:
     assert [one.closed for one in logs] == [1, 1, 1]
 
 
-def test_the_log_of_an_older_attempt_is_not_taken_for_the_newest(capsys: Capture) -> None:
+def test_an_older_attempts_log_is_not_taken_for_the_newest(capsys: Capture) -> None:
     verdicts = {"Ready": ("False", "Unschedulable", "no node is free")}
     assert shown(seen(pod("driver", 1), verdicts=verdicts), LogSelection(), Cluster(a1_driver=[Log(b"x")])) == 0
     expected = "holdfast: attempt 2 has no pod (Unschedulable: no node is free); this is attempt 1\n"
@@ -269,14 +269,14 @@ def test_an_attempt_between_two_looks_is_not_left_out(capsys: Capture) -> None:
     assert capsys.readouterr().out == "1\n2\n3\n"
 
 
-def test_a_log_that_ends_although_its_pod_runs_is_read_on(capsys: Capture) -> None:
+def test_a_log_that_ends_before_its_pod_is_read_on(capsys: Capture) -> None:
     cut_log, whole_log = Log(AT % 1 + b"one"), Log(AT % 1 + b"one", AT % 2 + b"two")
     over = seen(pod("driver", 1, phase="Succeeded"), verdicts=COMPLETED)
     follow([*[seen(pod("driver", 1))] * 9, over], LogSelection(), Cluster(a1_driver=[cut_log, whole_log]))
     assert capsys.readouterr().out == "one\ntwo\n"
 
 
-def test_what_was_written_last_is_read_of_a_pod_that_ended_while_its_log_broke_off(capsys: Capture) -> None:
+def test_last_lines_of_an_ended_pods_broken_log_are_read(capsys: Capture) -> None:
     away = RetrySoonError("the kubelet is away")
     logs = [Log(AT % 1 + b"one", error=away), Log(error=away), Log(AT % 1 + b"one", AT % 2 + b"two")]
     cluster = Cluster(a1_driver=logs, a2_driver=[Log(b"three")])
@@ -287,7 +287,7 @@ def test_what_was_written_last_is_read_of_a_pod_that_ended_while_its_log_broke_o
     assert err.count("the kubelet is away") == 1, "it is said once"
 
 
-def test_a_log_that_can_not_be_read_any_more_is_left_for_the_next_attempts(capsys: Capture) -> None:
+def test_a_log_that_became_unreadable_is_left_for_later_attempts(capsys: Capture) -> None:
     away = [Log(error=RetrySoonError("the kubelet is away")) for _ in range(99)]
     cluster = Cluster(a1_driver=away, a2_driver=[Log(b"two")])
     two_attempts = seen(pod("driver", 1), pod("driver", 2, phase="Succeeded"), verdicts=COMPLETED)
@@ -296,7 +296,7 @@ def test_a_log_that_can_not_be_read_any_more_is_left_for_the_next_attempts(capsy
     assert 2 < [name for name, _ in cluster.asked].count("a1_driver") < 9
 
 
-def test_a_log_that_does_not_end_with_its_lost_node_is_left_for_the_next_attempts(capsys: Capture) -> None:
+def test_a_lost_nodes_endless_log_is_left_for_later_attempts(capsys: Capture) -> None:
     silent, second = Log(b"one", over=False), Log(b"two")
     cluster = Cluster(a1_driver=[silent], a2_driver=[second])
     two_attempts = seen(pod("driver", 1), pod("driver", 2))

@@ -43,7 +43,7 @@ A0, A1, A2 = (StreamPartition("a", number) for number in range(3))
         ("eu/clicks=end", PositionSetting("eu/clicks=end", "eu/clicks", None, "end")),
     ],
 )
-def test_a_setting_names_a_stream_or_a_partition_and_where_to_go(text: str, expected: PositionSetting) -> None:
+def test_a_setting_names_a_stream_or_partition_and_a_place(text: str, expected: PositionSetting) -> None:
     assert parse_setting(text) == expected
 
 
@@ -51,7 +51,7 @@ def test_a_setting_names_a_stream_or_a_partition_and_where_to_go(text: str, expe
     "text",
     ["", "clicks", "=oldest", "clicks=", "a/3=newest", "a/3=-1", "a/3=+5", "a/1=²", "a/1=" + "9" * 19],
 )
-def test_what_is_no_setting_is_refused_with_the_forms_there_are(text: str) -> None:
+def test_what_is_no_setting_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(ValueError, match="write STREAM/PARTITION=oldest"):
         parse_setting(text)
 
@@ -98,14 +98,14 @@ def test_records_that_are_gone_are_not_counted_as_skipped() -> None:
     assert decided("a/0=30", trimmed) == (Jump("j1", {A0: 10}, {A0: 30}), [(5, 0)])
 
 
-def test_a_partition_that_this_run_has_not_seen_is_left_out_of_its_stream() -> None:
+def test_a_partition_unknown_to_this_run_is_left_out() -> None:
     grown = standing(
         stream(PartitionPosition(A0, 10, OffsetBounds(0, 10)), PartitionPosition(A1, None, OffsetBounds(0, 3)))
     )
     assert decided("a=oldest", grown)[0].to == {A0: 0}
 
 
-def test_a_topic_that_was_made_anew_is_taken_over_as_a_whole() -> None:
+def test_a_topic_made_anew_is_taken_over_as_a_whole() -> None:
     anew = stream(
         PartitionPosition(A0, 10, OffsetBounds(0, 3), recreated=True),
         PartitionPosition(A1, 20, OffsetBounds(0, 90), recreated=True),
@@ -247,7 +247,7 @@ def test_a_form_that_is_not_there_is_bad_usage(holdfast: Holdfast) -> None:
     assert "--set 'rows=newest': write STREAM/PARTITION=oldest" in ran.err
 
 
-def test_an_app_that_can_not_read_on_names_the_command_unless_the_stream_is_its_own() -> None:
+def test_a_stuck_app_names_the_command_for_streams_of_others() -> None:
     where = RunFiles("my app.yaml", "data", data_given=True, spark_log="spark.log", logs=frozenset())
     lost = [LostPosition(one, 9, OffsetBounds(0, 5), PositionTrouble.BEYOND_END) for one in (A1, A0)]
     error = with_offsets_command(lost_error(lost), where, {"b"})
@@ -278,7 +278,7 @@ def check(data: Path, parts: dict[StreamPartition, list[tuple[int, int]]]) -> No
         assert [row["nth"] for row in key_rows] == list(range(1, len(key_rows) + 1))
 
 
-def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfast, tmp_path: Path) -> None:
+def test_a_run_is_set_once_whatever_is_killed(holdfast: Holdfast, tmp_path: Path) -> None:
     app, data = tmp_path / "counted.yaml", tmp_path / "data"
     app.write_text(APP)
 
@@ -330,9 +330,7 @@ def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfa
     assert file.read() is None
 
 
-def test_a_batch_is_planned_anew_only_where_one_is_planned_and_nothing_else_is_asked(
-    holdfast: Holdfast, tmp_path: Path
-) -> None:
+def test_replan_takes_a_planned_batch_and_no_other_option(holdfast: Holdfast, tmp_path: Path) -> None:
     app, data = tmp_path / "counted.yaml", tmp_path / "data"
     app.write_text(APP)
 

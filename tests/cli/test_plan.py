@@ -27,7 +27,7 @@ def test_a_valid_plan_exits_0_and_ends_with_its_verdict(holdfast: Holdfast) -> N
     assert ran.out.splitlines()[-1] == "valid: 2 inputs, 1 intermediate stream, 6 steps, 16 tasks"
 
 
-def test_a_rejected_plan_exits_1_and_shows_line_numbers_counts_paths_and_repair(holdfast: Holdfast) -> None:
+def test_a_rejected_plan_exits_1_with_lines_counts_and_repairs(holdfast: Holdfast) -> None:
     ran = holdfast("plan", "app.yaml", "--partitions", "clicks=8")
     assert ran.code == 1
     for part in (
@@ -39,7 +39,7 @@ def test_a_rejected_plan_exits_1_and_shows_line_numbers_counts_paths_and_repair(
         assert part in ran.out
 
 
-def test_no_line_ends_in_spaces_and_no_colour_leaks_into_a_pipe(holdfast: Holdfast) -> None:
+def test_no_trailing_spaces_and_no_colours_leak_into_a_pipe(holdfast: Holdfast) -> None:
     ran = holdfast("plan", "app.yaml", "--wide", "--partitions", "clicks=8")
     assert "\x1b" not in ran.out
     assert [line for line in ran.out.splitlines() if line != line.rstrip()] == []
@@ -78,7 +78,7 @@ def test_tasks_in_json_list_their_partitions(holdfast: Holdfast) -> None:
     assert tree["joins"] == [{"step": "matched", "streams": ["clicks", "impressions"], "partitions": 16}]
 
 
-def test_schema_errors_are_all_reported_with_line_column_path_and_cure(holdfast: Holdfast) -> None:
+def test_all_schema_errors_have_line_column_path_and_cure(holdfast: Holdfast) -> None:
     edit(
         ("lateness: 10s}", "latenes: 10s}"),
         ("partitions: 4\n", 'partitions: "4"\n'),
@@ -160,7 +160,7 @@ def test_standard_input_is_read_for_a_dash(holdfast: Holdfast, monkeypatch: pyte
     assert holdfast("plan", "-").code == 0
 
 
-def test_words_that_kubectl_reads_as_booleans_are_refused_where_they_stand(holdfast: Holdfast) -> None:
+def test_words_kubectl_reads_as_booleans_are_refused_in_place(holdfast: Holdfast) -> None:
     edit(("key: [ad_id]", "key: [y]"))
     ran = holdfast("plan", "app.yaml")
     assert ran.code == 1
@@ -227,7 +227,7 @@ def write_record_and_processors(processors: object) -> None:
     Path("processors.json").write_text(json.dumps(processors), encoding="utf-8")
 
 
-def test_with_processors_the_plan_shows_where_tasks_run_and_what_moves(holdfast: Holdfast) -> None:
+def test_with_processors_it_shows_where_tasks_run_and_what_moves(holdfast: Holdfast) -> None:
     write_record_and_processors({"exec-0": "node-0", "exec-7": "node-7"})
     files = ("--record", "record.json", "--processors", "processors.json")
     ran = holdfast("plan", "app.yaml", *files)

@@ -47,7 +47,7 @@ def library(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("key", ["ssl.providers", "ssl.engine.location", "plugin.library.paths"])
-def test_no_library_of_a_spec_is_loaded_and_the_setting_is_named(
+def test_a_library_of_a_spec_is_named_and_not_loaded(
     key: str, library: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made, loaded = library
@@ -69,7 +69,7 @@ def test_no_program_of_a_spec_is_run(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.key.location"])
-def test_a_file_is_read_where_the_reviewer_names_it_and_not_where_the_spec_does(
+def test_a_file_is_read_for_the_reviewer_not_the_spec(
     key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     certificate, login = tmp_path / "own.pem", tmp_path / "login.properties"
@@ -86,8 +86,6 @@ def test_a_file_is_read_where_the_reviewer_names_it_and_not_where_the_spec_does(
         assert "can't be read" in capsys.readouterr().err
 
 
-def test_what_was_tried_is_told_to_who_asks_in_his_own_shell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_asks_in_his_own_shell_learns_what_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", app(tmp_path, "127.0.0.1:9", {})]) == 2
     assert "Tried: 127.0.0.1:9: [Errno 111] Connection refused. A login can be given" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def test_whatever_a_driver_reports_its_status_can_be_read(lag: int, batch: int, 
     assert unreadable(file.getvalue()) == [], file.getvalue()
 
 
-def test_before_its_first_batch_an_attempt_on_a_cluster_has_no_lag_in_place_of_none() -> None:
+def test_before_an_attempts_first_batch_its_lag_is_not_known() -> None:
     trees, file = Trees(app(), maps=(report(progressed=None, batch=0, lag=0),)), io.StringIO()
     console = Console(file=file, width=10_000)
     print_app(console, read_app(trees, "apps", "ads"), NOW, all_tasks=False)

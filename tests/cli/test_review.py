@@ -47,7 +47,7 @@ def write_json(path: str, tree: object) -> None:
 
 
 @pytest.mark.parametrize("column", ["y", "n", "on", "off", "yes", "No"])
-def test_a_repair_by_a_column_that_yaml_1_1_reads_as_a_boolean_is_quoted(holdfast: Holdfast, column: str) -> None:
+def test_a_repairing_column_that_yaml_reads_as_boolean_is_quoted(holdfast: Holdfast, column: str) -> None:
     write(("[k]", f'["{column}"]'), ("k STRING", f"`{column}` STRING"))
     ran = holdfast(*MISMATCH)
     assert ran.code == 0, ran.err
@@ -56,7 +56,7 @@ def test_a_repair_by_a_column_that_yaml_1_1_reads_as_a_boolean_is_quoted(holdfas
     assert holdfast("plan", "fixed.yaml").code == 0
 
 
-def test_a_repair_of_one_step_leaves_the_step_that_shares_its_list_by_an_alias(holdfast: Holdfast) -> None:
+def test_repairing_a_step_leaves_one_that_aliases_its_list(holdfast: Holdfast) -> None:
     shared = "  - {name: mg, from: *x, merge: {}}\n  - {name: w2, from: [mg], to: out2}\n"
     write(("from: [a, q]", "from: &x [a, q]"), more=shared)
     ran = holdfast(*MISMATCH)
@@ -67,7 +67,7 @@ def test_a_repair_of_one_step_leaves_the_step_that_shares_its_list_by_an_alias(h
     assert holdfast("plan", "fixed.yaml").code == 0
 
 
-def test_a_repair_of_a_list_leaves_an_alias_of_one_of_its_items_an_alias(holdfast: Holdfast) -> None:
+def test_repairing_a_list_keeps_an_alias_of_its_items(holdfast: Holdfast) -> None:
     shared = "  - {name: mg, from: [*k, q], merge: {}}\n  - {name: w2, from: [mg], to: out2}\n"
     write(("from: [a, q]", "from: [&k a, q]"), more=shared)
     ran = holdfast(*MISMATCH)
@@ -76,7 +76,7 @@ def test_a_repair_of_a_list_leaves_an_alias_of_one_of_its_items_an_alias(holdfas
     assert shared in ran.out
 
 
-def test_a_repair_that_an_anchor_would_carry_elsewhere_is_refused_and_nothing_is_printed(holdfast: Holdfast) -> None:
+def test_a_repair_that_an_anchor_would_carry_elsewhere_is_refused(holdfast: Holdfast) -> None:
     inherits = "  - {<<: *m, name: m2, join: null, merge: {}}\n  - {name: w2, from: [m2], to: out2}\n"
     write(("- {name: m,", "- &m {name: m,"), more=inherits)
     ran = holdfast(*MISMATCH)
@@ -91,14 +91,14 @@ def test_fix_of_an_app_whose_tables_are_left_empty(holdfast: Holdfast) -> None:
     assert (ran.code, ran.err) == (0, "repaired: repartition q by k into 8\n")
 
 
-def test_fix_of_a_file_whose_other_document_gives_a_key_twice_names_the_key(holdfast: Holdfast) -> None:
+def test_fix_names_a_key_given_twice_in_another_document(holdfast: Holdfast) -> None:
     write(more="---\nkind: ConfigMap\ndata: {x: 1, x: 2}\n")
     ran = holdfast(*MISMATCH)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith('holdfast: review.yaml:20:14: found duplicate key "x"')
 
 
-def test_fix_says_what_the_repaired_plan_warns_of_and_the_first_did_not(holdfast: Holdfast) -> None:
+def test_fix_says_what_only_the_repaired_plan_warns_of(holdfast: Holdfast) -> None:
     write(
         ("  steps:\n", "  planning: {maxIntermediatePartitions: 4}\n  steps:\n"),
         ("  - {name: m, from: [a, q], join: {by: [k], within: 10m, select: [k]}}\n", ""),
@@ -114,7 +114,7 @@ def test_fix_says_what_the_repaired_plan_warns_of_and_the_first_did_not(holdfast
 # Files of strange shape
 
 
-def test_a_warning_without_a_place_in_an_app_whose_tables_are_left_empty(holdfast: Holdfast) -> None:
+def test_a_warning_without_a_place_beside_empty_tables(holdfast: Holdfast) -> None:
     write(("  steps:\n", "  tables:\n  steps:\n"), ("partitions: 4", "partitions: 8"))
     write_json("record.json", {"runId": "0", "grouping": {}})
     ran = holdfast("plan", "review.yaml", "--record", "record.json")
@@ -137,7 +137,7 @@ def test_a_partition_count_beyond_all_reason_is_bad_usage(holdfast: Holdfast, nu
     assert "write clicks=N with N at least 1 and at most 100000" in ran.err
 
 
-def test_a_record_with_a_partition_number_of_5000_digits_is_refused(holdfast: Holdfast) -> None:
+def test_a_partition_number_of_5000_digits_is_refused(holdfast: Holdfast) -> None:
     write_json("record.json", {"runId": "1", "grouping": {"partition-0": ["clicks/" + "9" * 5000]}})
     ran = holdfast("plan", "app.yaml", "--record", "record.json")
     assert ran.code == 2
@@ -145,7 +145,7 @@ def test_a_record_with_a_partition_number_of_5000_digits_is_refused(holdfast: Ho
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_half_a_surrogate_pair_in_a_run_id_is_printed_as_its_escape(holdfast: Holdfast, output: str) -> None:
+def test_half_a_surrogate_pair_is_printed_as_its_escape(holdfast: Holdfast, output: str) -> None:
     write_json("record.json", {"runId": "\ud800", "grouping": {}})
     ran = holdfast("plan", "app.yaml", "--record", "record.json", "-o", output)
     assert ran.code == 0
@@ -174,7 +174,7 @@ def test_the_record_of_another_run_shows_no_growth(holdfast: Holdfast) -> None:
     assert "GROWN" not in ran.out
 
 
-def test_a_stream_of_a_stateless_app_that_shrank_is_not_called_refused(holdfast: Holdfast) -> None:
+def test_a_stateless_apps_shrunken_stream_is_not_called_refused(holdfast: Holdfast) -> None:
     write(("join: {by: [k], within: 10m, select: [k]}", "merge: {}"))
     record_of("1", ("a", "q"), 16)
     ran = holdfast("plan", "review.yaml", "--record", "record.json")
@@ -183,7 +183,7 @@ def test_a_stream_of_a_stateless_app_that_shrank_is_not_called_refused(holdfast:
     assert "(refused)" not in ran.out
 
 
-def test_a_growth_that_is_refused_is_called_refused_beside_its_stream_only(holdfast: Holdfast) -> None:
+def test_a_refused_growth_is_called_so_beside_its_stream_only(holdfast: Holdfast) -> None:
     record_of("1", ("clicks", "impressions"), 16)
     ran = holdfast("plan", "app.yaml", "--record", "record.json", "--partitions", "clicks=20")
     assert ran.code == 1
@@ -197,13 +197,11 @@ def test_a_growth_that_is_refused_is_called_refused_beside_its_stream_only(holdf
         {"t0": ["a/0"], "t1": ["a/1", "a/0"]},
     ],
 )
-def test_a_record_with_one_partition_in_two_tasks_is_refused_by_partition_and_tasks(
-    grouping: dict[str, list[str]],
-) -> None:
+def test_a_partition_in_two_tasks_of_a_record_is_refused(grouping: dict[str, list[str]]) -> None:
     with pytest.raises(RecordInvalidError, match="a/0 in t0 and in t1"):
         parse_record({"runId": "1", "grouping": grouping})
 
 
-def test_a_record_whose_broadcast_stream_is_in_every_task_is_read() -> None:
+def test_a_record_with_a_broadcast_stream_everywhere_is_read() -> None:
     grouping = {f"t{i}": [f"a/{i}", "all/0", "all/1"] for i in range(3)}
     assert parse_record({"runId": "1", "grouping": grouping}).counts() == {"a": 3, "all": 2}

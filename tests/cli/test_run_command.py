@@ -50,9 +50,7 @@ def test_a_run_that_ended_well_exits_0_with_a_summary(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("show", [TEXT, JSON])
-def test_a_run_that_failed_on_purpose_exits_3_and_says_why(
-    show: RunDisplay, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_foreseen_failure_exits_3_and_says_why(show: RunDisplay, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_watched(engine(fails=NoWayError("there is no way")), show) == 3
     out, err = capsys.readouterr()
     assert err == "holdfast: there is no way\n"
@@ -128,7 +126,7 @@ def test_a_wrong_command_line_exits_2(holdfast: Holdfast, arguments: tuple[str, 
     assert message in ran.err
 
 
-def test_a_setting_of_spark_that_would_break_the_engine_starts_nothing(holdfast: Holdfast) -> None:
+def test_a_spark_setting_that_breaks_the_engine_starts_nothing(holdfast: Holdfast) -> None:
     refusing = RUNNABLE + '    sparkConf: {spark.speculation: "true"}\n'
     Path("app.yaml").write_text(refusing, encoding="utf-8")
     ran = holdfast("run", "app.yaml", "-o", "json")

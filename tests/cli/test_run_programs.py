@@ -133,7 +133,7 @@ def test_metrics_of_a_run() -> None:
     assert {name: samples.get(name) for name in shown} == shown
 
 
-def test_before_the_first_batch_counters_are_zero_and_nothing_is_made_up() -> None:
+def test_before_the_first_batch_counters_are_zero_and_gauges_absent() -> None:
     metrics = RunMetrics()
     metrics.note(STARTED)
     metrics.note(replace(FIRST, watermark=None))

@@ -114,7 +114,7 @@ def test_one_ctrl_c_finishes_the_batch_and_ends_well(terminal: Terminal) -> None
     assert terminal.shown.rindex(SHOW_CURSOR) > terminal.shown.rindex(HIDE_CURSOR)
 
 
-def test_ctrl_c_while_spark_starts_is_heard_and_a_second_one_stops_at_once(terminal: Terminal) -> None:
+def test_ctrl_c_during_sparks_start_is_heard_a_second_stops(terminal: Terminal) -> None:
     terminal.shows("starting Spark")
     terminal.press(CTRL_C)
     terminal.shows("as soon as Spark has started")

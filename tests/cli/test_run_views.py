@@ -96,7 +96,7 @@ def test_the_block_fits_any_terminal(width: int, height: int, outputs: int, rest
     assert "rows in 24,000" in file.getvalue()
 
 
-def test_lines_come_at_most_once_a_second_and_at_the_end() -> None:
+def test_lines_come_at_most_each_second_and_at_the_end() -> None:
     events: list[tuple[float, Event]] = [(0.0, STARTED)]
     events += [(1.0 + i / 10, replace(FIRST, batch=i, restored=())) for i in range(25)]
     lines = printed([*events, (3.5, ENDED)])
@@ -108,7 +108,7 @@ def test_lines_come_at_most_once_a_second_and_at_the_end() -> None:
     ]
 
 
-def test_what_is_notable_is_said_at_once_but_not_in_every_batch() -> None:
+def test_what_is_notable_is_said_at_once_not_every_batch() -> None:
     late = [replace(FIRST, batch=i, late={"first": 2}, restored=()) for i in range(30)]
     events: list[tuple[float, Event]] = [(0.0, STARTED), *((0.5 * i, event) for i, event in enumerate(late))]
     lines = printed(events)
@@ -126,7 +126,7 @@ def test_late_rows_are_said_for_each_step_and_counted_together() -> None:
     assert any(line.startswith("batch 7: in ") and line.endswith("late 4") for line in lines)
 
 
-def test_rows_from_the_future_are_said_and_a_clock_that_was_set_too() -> None:
+def test_rows_from_the_future_and_a_set_clock_are_said() -> None:
     ahead = replace(FIRST, batch=7, ahead=2, first_ahead="clicks/0 at offset 7: ts is 2099-01-01", restored=())
     lines = printed([(0.0, STARTED), (1.0, ahead), (2.0, ClockJumped("the host's clock was put back by 8 h"))])
     assert "batch 7: 2 rows from the future: clicks/0 at offset 7: ts is 2099-01-01" in lines
@@ -165,7 +165,7 @@ def test_the_summary_says_why_it_ended(ending: EndCause) -> None:
     assert [line for line in lines if line.startswith(f"{ending.value}: ") and "everything is committed" in line]
 
 
-def test_a_run_that_failed_says_where_it_stands_and_where_to_look() -> None:
+def test_a_failed_run_says_its_place_and_where_to_look() -> None:
     lines = printed([(0.0, STARTED), (1.0, FIRST)], ValueError("x"))
     assert any(line.startswith("failed: ") for line in lines)
     assert "  what Spark and the steps printed: .holdfast/ad-clicks/apps/ad-clicks/spark.log" in lines
@@ -175,7 +175,7 @@ def test_a_run_that_never_started_has_no_summary() -> None:
     assert printed([], ValueError("x")) == []
 
 
-def test_the_command_to_look_names_the_data_when_it_was_given() -> None:
+def test_the_command_to_look_names_the_given_data() -> None:
     assert WHERE.tail("out") == "holdfast tail app.yaml out --from-beginning"
     elsewhere = replace(WHERE, data="/tmp/a b", data_given=True)  # noqa: S108 - nothing is written there
     assert elsewhere.tail("out") == "holdfast tail app.yaml out --from-beginning --data '/tmp/a b'"
@@ -194,7 +194,7 @@ def test_rates_are_smoothed_and_fall_when_nothing_comes() -> None:
     assert len(totals.recent) <= 11
 
 
-def test_the_rate_of_batches_longer_than_the_window_does_not_jump() -> None:
+def test_rates_of_batches_longer_than_the_window_do_not_jump() -> None:
     totals = RunTotals()
     totals.note(STARTED, 0.0)
     for i in range(1, 4):

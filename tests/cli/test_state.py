@@ -171,13 +171,13 @@ def test_one_key_is_looked_up_in_all_tasks(app: Holdfast, table: str, key: str, 
     assert rows[-1]["task"] == "partition-1"
 
 
-def test_a_null_key_is_looked_up_where_it_can_be_said(app: Holdfast) -> None:
+def test_a_null_key_is_looked_up_where_expressible(app: Holdfast) -> None:
     Made("partition-0").batch([{"user": None, "page": None, "n": 1}])
     assert got(app, "--table", "pages", "--key", "[null,null]")[0]["state"] == {"n": 1}
     assert got(app, "--table", "seen")[0]["key"] is None
 
 
-def test_text_output_has_a_row_per_key_and_ends_after_max(app: Holdfast) -> None:
+def test_text_output_has_a_row_per_key_up_to_max(app: Holdfast) -> None:
     Made("partition-0").batch()
     Made("partition-1").batch()
     ran = app("state", "get", "visits.yaml", "--table", "pages", "--max", "4")
@@ -190,7 +190,7 @@ def test_text_output_has_a_row_per_key_and_ends_after_max(app: Holdfast) -> None
     ]
 
 
-def test_the_durable_copy_is_read_where_the_local_store_is_gone_or_not_to_be_trusted(app: Holdfast) -> None:
+def test_the_durable_copy_replaces_a_lost_or_untrusted_local_store(app: Holdfast) -> None:
     intact, rebooted, emptied, cut = (Made(f"partition-{number}") for number in range(4))
     for made in (intact, rebooted, emptied, cut):
         made.batch()

@@ -82,7 +82,7 @@ def test_a_query_that_can_not_be_answered_is_refused(priced: Holdfast, query: st
     assert (ran.code, message in ran.err) == (2, True), ran.err
 
 
-def test_a_broadcast_table_before_the_first_batch_says_what_to_do(holdfast: Holdfast) -> None:
+def test_a_broadcast_table_before_any_batch_says_what_to_do(holdfast: Holdfast) -> None:
     with Path("app.yaml").open("w", encoding="utf-8") as file:
         YAML(typ="safe").dump(app("Broadcast"), file)
     ran = holdfast("state", "get", "app.yaml", "--table", "product")

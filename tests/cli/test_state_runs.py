@@ -110,9 +110,7 @@ def test_text_has_a_column_for_each(app: Holdfast) -> None:
         ("pages", "[null,null]", ["12:05"]),
     ],
 )
-def test_one_key_is_found_by_its_columns_with_all_its_rows(
-    app: Holdfast, table: str, key: str, expected: list[str]
-) -> None:
+def test_a_key_is_found_by_columns_with_all_its_rows(app: Holdfast, table: str, key: str, expected: list[str]) -> None:
     batch(Made("partition-0"), [("zoe", 1, 0)])
     made = Made("partition-1")
     batch(made, VIEWS[:2])
@@ -163,7 +161,7 @@ def test_a_key_that_is_none_is_refused(app: Holdfast, arguments: tuple[str, ...]
     assert message in ran.err
 
 
-def test_the_list_says_rows_runs_and_times_of_such_tables_only(app: Holdfast) -> None:
+def test_only_such_tables_list_rows_runs_and_times(app: Holdfast) -> None:
     made = Made("partition-0")
     batch(made, VIEWS[:2])
     batch(made, VIEWS[2:])
@@ -195,7 +193,7 @@ def test_the_list_says_rows_runs_and_times_of_such_tables_only(app: Holdfast) ->
     ]
 
 
-def test_the_durable_copy_and_a_running_app_show_the_same_and_nothing_is_changed(app: Holdfast) -> None:
+def test_durable_copy_and_running_app_show_the_same_untouched(app: Holdfast) -> None:
     batch(Made("partition-0"), VIEWS)
     stopped = [state(app, "get", "--table", table) for table in ("once", "pages")]
     lock = Path(".holdfast/visits/apps/visits/run.lock")
@@ -238,7 +236,7 @@ def test_tasks_with_other_columns_are_exported_one_by_one(app: Holdfast) -> None
     )
 
 
-def test_a_table_for_runs_that_holds_none_yet_has_no_rows(app: Holdfast) -> None:
+def test_a_table_for_runs_without_any_has_no_rows(app: Holdfast) -> None:
     made = Made("partition-0")
     with TaskStore.open(made.place) as store:
         store.begin(0, 3)

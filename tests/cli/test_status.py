@@ -295,7 +295,7 @@ def test_what_may_not_be_seen_is_missing_and_said() -> None:
     ]
 
 
-def test_thousands_of_tasks_fit_on_a_screen_and_all_of_them_can_be_had() -> None:
+def test_thousands_of_tasks_fit_a_screen_and_can_be_listed() -> None:
     detail = read_app(Trees(app(), maps=(report(), handed(1_000, 10_000))), "apps", "ads")
     text = page(detail)
     assert len(text.splitlines()) < 50
@@ -337,7 +337,7 @@ not known: lag and last batch: its driver has not reported yet"""
     assert lines(Trees(), None) == "no StreamApps"
 
 
-def test_a_name_that_is_no_app_is_refused_with_the_nearest_if_apps_may_be_seen() -> None:
+def test_a_wrong_name_is_refused_with_the_nearest_visible_app() -> None:
     trees = Trees(app("ad-clicks"))
     with pytest.raises(
         AppUnknownError, match="there is no StreamApp ad-click in namespace apps; did you mean ad-clicks"
@@ -351,7 +351,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["\
 
 
 @given(texts, texts, texts)
-def test_whatever_stands_in_texts_of_others_only_lines_of_letters_are_shown(a: str, b: str, c: str) -> None:
+def test_of_texts_of_others_only_lines_of_letters_are_shown(a: str, b: str, c: str) -> None:
     verdicts = {"Ready": ("False", "NoProgress", a), "PlanValid": ("False", "NoProgress", b)}
     text = (
         VersionedAssignment(1, 2, {a: b, f"{b}x": c}, Assignment({a: (c,), f"{b}x": ()})).text()
@@ -365,7 +365,7 @@ def test_whatever_stands_in_texts_of_others_only_lines_of_letters_are_shown(a: s
     assert tree.isprintable()
 
 
-def test_an_empty_list_and_a_list_are_values_that_can_be_compared() -> None:
+def test_an_empty_list_and_a_list_can_be_compared() -> None:
     assert read_apps(Trees(), None) == AppList(())
     assert read_apps(Trees(app()), "apps") == read_apps(Trees(app()), "apps")
     assert isinstance(read_apps(Trees(app()), "apps").apps[0][1], Missing)

@@ -9,7 +9,7 @@ from holdfast.errors import RetrySoonError, UserActionError
 from holdfast_cli.output.live import ChangesView, LiveView, watch
 
 
-def test_watching_shows_changes_alone_and_goes_on_while_the_cluster_is_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_changes_are_shown_and_a_lost_cluster_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     away = RetrySoonError("the API server is away")
     answers: list[int | Exception] = [1, 1, away, away, 2, away, 2, UserActionError("the app is gone")]
 
@@ -26,7 +26,7 @@ def test_watching_shows_changes_alone_and_goes_on_while_the_cluster_is_away(caps
     assert capsys.readouterr().err == "holdfast: the API server is away\n" * 2
 
 
-def test_on_a_terminal_each_look_is_drawn_with_what_keeps_newer_ones_away() -> None:
+def test_a_terminal_shows_each_look_and_what_delays_the_next() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=60, height=20)
 
