@@ -83,7 +83,7 @@ def one_more(parent: "subprocess.Popen[str]") -> str:
     return parent.stdout.readline()
 
 
-def test_a_slot_that_comes_to_another_worker_each_time_is_written_by_one_process(
+def test_a_slot_among_changing_workers_is_written_by_one_process(
     broker: Broker, app: str, parent: "subprocess.Popen[str]"
 ) -> None:
     assert parent.stdout is not None

@@ -53,7 +53,7 @@ def test_all_partitions_of_all_topics_are_answered(broker: Broker, topic_bounds:
     assert topic_bounds.bounds([]) == {}
 
 
-def test_ends_are_asked_each_time_and_oldest_offsets_now_and_then(
+def test_ends_are_asked_each_time_and_oldest_offsets_sometimes(
     broker: Broker, topic_bounds: TopicBounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(broker, "bounds.moving")
@@ -111,7 +111,7 @@ def test_asking_creates_no_topic(creating: Broker) -> None:
         assert "asked-for" not in admin.list_topics(timeout=ANSWER_TIMEOUT).topics
 
 
-def test_a_topic_made_anew_has_another_id_and_bounds_of_its_own(
+def test_a_topic_made_anew_has_its_own_id_and_bounds(
     broker: Broker, topic_bounds: TopicBounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(broker, "bounds.anew", 3)
@@ -174,7 +174,7 @@ def test_a_topic_the_login_may_not_see_is_forbidden(creating: Broker) -> None:
         topic_bounds.bounds(["hidden"])
 
 
-def test_a_config_the_client_rejects_names_the_key_and_no_value() -> None:
+def test_a_rejected_config_names_the_key_and_no_value() -> None:
     with pytest.raises(UserActionError, match=r'"sasl\.pasword"', check=has_code("KafkaConfigError")) as raised:
         TopicBounds(settings_of("127.0.0.1:1", sasl_pasword="hunter2")).bounds(["clicks"])  # noqa: S106
     assert "hunter2" not in str(raised.value)

@@ -37,7 +37,7 @@ def test_with_a_compiler_the_wheel_is_of_this_platform(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
-def test_without_one_it_is_made_without_the_loops_and_says_so(tmp_path: Path, compiler: str) -> None:
+def test_without_one_it_lacks_the_loops_and_says_so(tmp_path: Path, compiler: str) -> None:
     name, files, output = built(tmp_path, compiler)
     assert name.endswith("-py3-none-any.whl")
     assert not set(files) & LOOPS

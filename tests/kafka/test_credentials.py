@@ -29,7 +29,7 @@ def test_entries_are_settings_and_variables_count_over_them(tmp_path: Path) -> N
     assert "of a" not in repr(settings)
 
 
-def test_a_secret_that_is_not_there_is_said_with_both_cures_unless_variables_say_it_all(tmp_path: Path) -> None:
+def test_a_missing_secret_is_said_with_cures_unless_variables_suffice(tmp_path: Path) -> None:
     with pytest.raises(
         WorldChangeError,
         match=r"secretName is kafka-auth.*HOLDFAST_KAFKA__AD_EVENTS__SASL_PASSWORD",

@@ -114,7 +114,7 @@ def test_each_record_alone_is_there(readers: Readers, odd: Known) -> None:
         assert same(readers, odd, offset, offset + 1).num_rows == 1
 
 
-def test_a_range_of_nothing_but_aborted_and_control_records_is_empty(readers: Readers, odd: Known) -> None:
+def test_a_range_of_aborted_and_control_records_alone_is_empty(readers: Readers, odd: Known) -> None:
     end = odd.end()
     holes = [offset for offset in range(end) if offset not in odd.rows]
     assert holes[-1] == end - 1  # the partition ends in them

@@ -59,7 +59,7 @@ def test_going_back_begins_anew(broker: Broker, opened: Callable[..., RangeFetch
         check(fetcher, known, start, end)
 
 
-def test_going_back_behind_control_records_does_not_end_where_it_was(
+def test_going_back_behind_control_records_reads_from_there(
     broker: Broker, opened: Callable[..., RangeFetcher], kind: str
 ) -> None:
     # The client's own idea of where it is may be that of before.
@@ -160,7 +160,7 @@ def test_a_broker_that_is_away_is_no_missing_partition(opened: Callable[..., Ran
         check(fetcher, known, 10, 50)
 
 
-def test_a_client_that_hears_nothing_of_a_broker_that_is_there_is_replaced(broker: Broker, kind: str) -> None:
+def test_a_client_deaf_to_a_live_broker_is_replaced(broker: Broker, kind: str) -> None:
     (known,) = filled(broker, f"deaf-{kind}")
     before = threads()
     fetcher = reader(kind, settings_of(broker.bootstrap), FetchPatience(silence=2, doubt=1))
@@ -262,7 +262,7 @@ def test_the_environment_can_ask_for_the_plain_one(monkeypatch: pytest.MonkeyPat
     assert isinstance(make_fetcher(settings), PlainFetcher)
 
 
-def test_what_was_fetched_ahead_under_another_leader_epoch_is_not_used(
+def test_records_fetched_ahead_under_another_epoch_are_not_used(
     broker: Broker, opened: Callable[..., RangeFetcher], kind: str, starts: list[tuple[str, int, int]]
 ) -> None:
     # What a leader had behind the range may be other records under the next one.

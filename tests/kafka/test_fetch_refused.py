@@ -108,7 +108,7 @@ def test_a_record_that_is_damaged_is_not_left_out(opened: Callable[..., RangeFet
         fetcher.close()
 
 
-def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
+def test_a_too_large_range_is_refused_and_the_next_read(
     broker: Broker, opened: Callable[..., RangeFetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (known,) = filled(broker, "large")
@@ -128,7 +128,7 @@ def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
         ({"security_protocol": "SSL", "ssl_key_pem": "hunter2"}, "ssl.key.pem failed"),
     ],
 )
-def test_a_config_the_client_rejects_names_the_key_and_no_value(
+def test_a_rejected_config_names_the_key_and_no_value(
     kind: str,
     opened: Callable[..., RangeFetcher],
     config: dict[str, str],
@@ -204,7 +204,7 @@ def test_a_wrong_login_is_for_the_user_at_once(
         ("hidden", KafkaForbiddenError, "Grant it to the login"),
     ],
 )
-def test_a_topic_the_login_may_not_read_waits_for_a_right(
+def test_a_topic_the_login_may_not_read_awaits_a_right(
     guarded: tuple[Broker, Known], opened: Callable[..., RangeFetcher], kind: str, topic: str, error: type, reason: str
 ) -> None:
     fetcher = opened(kind, guarded[0].sasl_bootstrap, **login())

@@ -75,7 +75,7 @@ def app(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tota
     return made
 
 
-def test_a_checkpoint_that_is_one_batch_older_than_the_topics_is_refused_until_the_newer_is_back(app: Totals) -> None:
+def test_a_checkpoint_one_batch_behind_its_topics_is_refused(app: Totals) -> None:
     app.runs(*range(10))
     shutil.copytree(app.checkpoint, app.home / "older")
     app.runs(*range(10, 20))
@@ -92,7 +92,7 @@ def test_a_checkpoint_that_is_one_batch_older_than_the_topics_is_refused_until_t
     assert app.written() == list(range(30))
 
 
-def test_an_app_whose_data_directory_was_removed_is_refused_until_what_it_wrote_is_removed_too(app: Totals) -> None:
+def test_without_its_data_an_app_is_refused_until_outputs_go(app: Totals) -> None:
     app.runs(*range(5))
     shutil.rmtree(app.data)
     for fed in (range(5, 10), ()):
@@ -109,7 +109,7 @@ def test_an_app_whose_data_directory_was_removed_is_refused_until_what_it_wrote_
     assert app.written() == list(range(10))
 
 
-def test_topics_that_were_removed_do_not_stop_an_app_that_has_its_checkpoint(app: Totals) -> None:
+def test_removed_topics_do_not_stop_an_app_with_its_checkpoint(app: Totals) -> None:
     app.runs(*range(10))
     app.loses_topics("totals")
     app.runs(*range(10, 20))

@@ -149,7 +149,7 @@ def _hex(cell: bytes | None) -> str:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_key_that_java_wrote_is_where_holdfast_would_put_it(broker: Broker, count: int) -> None:
+def test_a_key_of_java_is_where_holdfast_puts_it(broker: Broker, count: int) -> None:
     topic = topic_of(broker, count)
     assert b"" in KEYS  # to Java, an empty key is a key like others
     assert_are_in(places_of(KEYS, count), java(broker, topic, numbered(KEYS)), broker, topic)
@@ -157,16 +157,14 @@ def test_a_key_that_java_wrote_is_where_holdfast_would_put_it(broker: Broker, co
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", ["murmur2_random", "murmur2"])
-def test_a_key_that_librdkafka_wrote_as_java_does_is_where_holdfast_would_put_it(
-    broker: Broker, name: str, count: int
-) -> None:
+def test_a_key_of_murmur2_librdkafka_is_where_holdfast_puts_it(broker: Broker, name: str, count: int) -> None:
     topic = topic_of(broker, count)
     answers = librdkafka(broker, topic, numbered(KEYS), partitioner=name)
     assert_are_in(places_of(KEYS, count), answers, broker, topic)
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_key_that_librdkafka_wrote_by_default_is_where_holdfast_would_put_it(broker: Broker, count: int) -> None:
+def test_a_key_of_default_librdkafka_is_where_holdfast_puts_it(broker: Broker, count: int) -> None:
     topic = topic_of(broker, count)
     answers = librdkafka(broker, topic, numbered(TRUE_KEYS))
     assert_are_in(places_of(TRUE_KEYS, count, "crc32"), answers, broker, topic)
@@ -182,7 +180,7 @@ def test_the_default_of_librdkafka_takes_an_empty_key_for_none(broker: Broker) -
     assert [record for records in fetched(broker, topic, 200).values() for record in records] == empty
 
 
-def test_librdkafka_puts_an_empty_key_where_holdfast_does_when_told_to_be_consistent(broker: Broker) -> None:
+def test_consistent_librdkafka_puts_an_empty_key_where_holdfast_does(broker: Broker) -> None:
     topic = topic_of(broker, 12)
     answers = librdkafka(broker, topic, numbered(KEYS), partitioner="consistent")
     assert_are_in(places_of(KEYS, 12, "crc32"), answers, broker, topic)
@@ -198,7 +196,7 @@ def test_the_golden_places_are_what_the_clients_say(broker: Broker) -> None:
 
 @pytest.mark.parametrize("reader", ["fast", "plain"])
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
-def test_records_and_tombstones_of_a_key_are_in_one_partition_whoever_wrote_them(
+def test_records_and_tombstones_of_a_key_share_its_partition(
     broker: Broker, partitioner: Partitioner, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(READER, reader)

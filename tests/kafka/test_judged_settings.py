@@ -41,7 +41,7 @@ def judged() -> Counter[str]:
     return Counter(key for keys in groups for key in keys)
 
 
-def test_every_setting_of_the_client_is_judged_once_and_no_other(known: set[str]) -> None:
+def test_exactly_the_settings_of_the_client_are_judged_once_each(known: set[str]) -> None:
     """A newer client may bring one: put it on a list in `kafka_settings`, with the reason."""
     assert len(known) > 150
     assert known - judged().keys() == set()
@@ -49,7 +49,7 @@ def test_every_setting_of_the_client_is_judged_once_and_no_other(known: set[str]
     assert {key for key, times in judged().items() if times > 1} == set()
 
 
-def test_nothing_that_names_a_file_a_library_or_a_command_is_for_who_asks(known: set[str]) -> None:
+def test_who_asks_gets_no_file_library_or_command(known: set[str]) -> None:
     suspicious = {key for key in known if any(word in key for word in NAMES_A_FILE)}
     assert {"ssl.providers", "plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.key.location"} <= suspicious
     for key in suspicious | {"sasl.oauthbearer.token.endpoint.url"}:
@@ -57,7 +57,7 @@ def test_nothing_that_names_a_file_a_library_or_a_command_is_for_who_asks(known:
         assert asking({key: "/x"}) == {}, key
 
 
-def test_nothing_that_loads_or_runs_is_for_the_pods_of_an_app() -> None:
+def test_pods_of_an_app_get_nothing_that_loads_or_runs() -> None:
     for key in ("ssl.providers", "ssl.engine.location", "plugin.library.paths", "sasl.kerberos.kinit.cmd"):
         assert unacceptable({key: "hunter2"}) == (
             f'"{key}" would load a library into the process that is told, or run a program there'
@@ -74,7 +74,7 @@ def test_nothing_that_loads_or_runs_is_for_the_pods_of_an_app() -> None:
         ("stats_cb", "takes a function"),
     ],
 )
-def test_what_is_on_no_list_is_refused_by_name_with_what_was_meant(key: str, reason: str) -> None:
+def test_an_unlisted_setting_is_refused_with_what_was_meant(key: str, reason: str) -> None:
     for fault in (unacceptable({key: "hunter2"}), unacceptable_when_asking({key: "hunter2"})):
         assert fault is not None
         assert fault.startswith(f'"{key}" {reason}')
@@ -92,7 +92,7 @@ FOR_THE_POD = {
 
 
 @pytest.mark.parametrize(("key", "value"), FOR_THE_POD.items())
-def test_files_tickets_and_tokens_are_for_the_pods_of_an_app_and_not_for_who_asks(key: str, value: str) -> None:
+def test_files_tickets_and_tokens_are_for_pods_not_who_asks(key: str, value: str) -> None:
     assert unacceptable({key: value}) is None
     fault = unacceptable_when_asking({key: value})
     assert fault is not None
@@ -109,7 +109,7 @@ def test_files_tickets_and_tokens_are_for_the_pods_of_an_app_and_not_for_who_ask
         ("sasl.oauthbearer.token.endpoint.url", "file:///etc/passwd"),
     ],
 )
-def test_a_value_that_the_client_would_run_or_read_as_a_file_is_refused_in_pods_too(key: str, value: str) -> None:
+def test_values_the_client_runs_or_reads_are_refused_in_pods(key: str, value: str) -> None:
     fault = unacceptable({key: value})
     assert fault is not None
     assert fault.startswith(f'"{key}" ')
@@ -117,7 +117,7 @@ def test_a_value_that_the_client_would_run_or_read_as_a_file_is_refused_in_pods_
 
 
 @pytest.mark.parametrize("path", ["probe", "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/cert.pem"])
-def test_the_certificates_of_the_system_are_what_who_asks_has_too(path: str) -> None:
+def test_the_certificates_of_the_system_are_for_who_asks_too(path: str) -> None:
     assert unacceptable_when_asking({"ssl.ca.location": path}) is None
     assert asking({"ssl.ca.location": path}) == {}
 
@@ -145,7 +145,7 @@ def test_who_asks_takes_the_login_and_leaves_the_rest() -> None:
         ({"enable.ssl.certificate.verification": "perhaps"}, "is one of TRUE, FALSE"),
     ],
 )
-def test_a_login_that_who_asks_can_not_make_is_refused_with_those_it_can(config: dict[str, str], reason: str) -> None:
+def test_an_impossible_login_is_refused_with_possible_ones(config: dict[str, str], reason: str) -> None:
     fault = unacceptable_when_asking(config)
     assert fault is not None
     assert reason in fault

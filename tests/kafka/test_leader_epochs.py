@@ -79,7 +79,7 @@ def test_what_an_unclean_election_cuts_and_others_fill_is_noticed(whole: ThreeBr
     assert cut(whole, "unclean", 60, before.epoch) == []
 
 
-def test_a_new_leader_that_has_all_records_is_none_to_doubt(whole: ThreeBrokers) -> None:
+def test_a_new_leader_with_all_records_is_not_doubted(whole: ThreeBrokers) -> None:
     whole.create("clean", [[2, 3]])
     whole.write("clean", 100)
     whole.in_sync("clean", {2, 3})
@@ -98,9 +98,7 @@ def test_an_epoch_that_no_broker_has_had_is_noticed(whole: ThreeBrokers) -> None
     assert cut(whole, "older", 5, whole.end("older").epoch + 3) == [0]
 
 
-def test_an_app_ends_when_the_records_it_has_read_are_others_now_and_goes_on_where_it_is_told(
-    whole: ThreeBrokers, tmp_path: Path
-) -> None:
+def test_an_app_ends_over_changed_records_and_resumes_where_told(whole: ThreeBrokers, tmp_path: Path) -> None:
     counted = Counted(whole.first, "cut")
     whole.create(counted.rows, [[2], [2]])
     whole.create(counted.numbered, [[1], [1]])
@@ -133,7 +131,7 @@ def test_an_app_ends_when_the_records_it_has_read_are_others_now_and_goes_on_whe
     assert sorted(ids) == [number for number in range(720) if number % 10 != 3]
 
 
-def test_all_that_is_asked_is_answered_within_seconds_while_a_leader_is_dead(whole: ThreeBrokers) -> None:
+def test_questions_are_answered_in_seconds_while_a_leader_is_dead(whole: ThreeBrokers) -> None:
     names = ["asked-a", "asked-b"]
     for name in names:
         whole.create(name, [[2, 3, 1], [3, 1, 2]])
@@ -161,9 +159,7 @@ def test_all_that_is_asked_is_answered_within_seconds_while_a_leader_is_dead(who
     markers.close()
 
 
-def test_an_app_writes_each_row_once_while_all_brokers_are_rolled_under_load(
-    whole: ThreeBrokers, tmp_path: Path
-) -> None:
+def test_rolling_all_brokers_under_load_loses_and_doubles_no_row(whole: ThreeBrokers, tmp_path: Path) -> None:
     counted = Counted(whole.cluster, "rolled")
     whole.create(counted.rows, [[1, 2, 3], [2, 3, 1]])
     # What brokers stamp shows how long nothing was written.

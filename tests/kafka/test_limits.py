@@ -21,7 +21,7 @@ def sent(limits: TopicLimits, *times: int, now: int = NOW) -> list[int]:
     return timestamps
 
 
-def test_an_event_time_that_brokers_refuse_travels_as_the_nearest_they_take() -> None:
+def test_an_event_time_brokers_refuse_travels_as_the_nearest_accepted() -> None:
     by_default = topic_limits({})
     assert sent(by_default, NOW + 2 * HOUR, Y1950, 0, Y2099, -ANY_TIME - 1) == [UNTIL, 1, 1, UNTIL, 1]
     assert sent(by_default, 1, NOW - 40 * 365 * DAY, NOW, UNTIL) == [1, NOW - 40 * 365 * DAY, NOW, UNTIL]
@@ -53,7 +53,7 @@ def test_a_timestamp_is_always_one_that_the_topic_takes(times: list[int], ahead:
             assert went == given_
 
 
-def test_a_batch_that_is_written_days_later_has_timestamps_of_then() -> None:
+def test_a_batch_written_days_later_has_timestamps_of_then() -> None:
     limits = topic_limits({"message.timestamp.before.max.ms": str(DAY)})
     assert sent(limits, NOW, now=NOW + 5 * DAY) == [NOW + 4 * DAY + 300_000]
 
@@ -74,7 +74,7 @@ def test_a_batch_that_is_written_days_later_has_timestamps_of_then() -> None:
         (50_000, {"compression_type": "none"}, RecordLimit(49_900, "max.message.bytes of topic out")),
     ],
 )
-def test_a_record_may_be_as_large_as_topic_and_client_take(
+def test_a_record_may_fill_what_topic_and_client_take(
     topic: int | None, client: dict[str, str], limit: RecordLimit
 ) -> None:
     assert record_limit("out", TopicLimits(topic), settings_of("nowhere:1", **client)) == limit

@@ -34,7 +34,7 @@ def turns(who: AttemptId, **batches: int) -> dict[str, Marker]:
     return {task: Marker(who.owner, task, batch, who.number, "life", "digest") for task, batch in batches.items()}
 
 
-def test_the_newest_attempt_is_the_highest_of_the_run_that_began_last() -> None:
+def test_the_newest_attempt_is_the_highest_of_the_youngest_run() -> None:
     assert Notes("app").newest is None
     assert Notes("app").add([attempt_note(TWO, 3), attempt_note(ONE, 3)]).newest == TWO
     assert Notes("app").add([attempt_note(TWO, 3), attempt_note(OTHER, 1)]).newest == OTHER
@@ -50,7 +50,7 @@ def test_the_name_is_whose_note_is_first_and_stands() -> None:
     assert Notes("app").add([first, second, attempt_note(ONE, 3)]).newest == ONE
 
 
-def test_what_a_run_has_written_is_the_highest_turn_of_each_task() -> None:
+def test_a_run_has_written_the_highest_turn_of_each_task() -> None:
     notes = Notes("app").add(
         [
             slot_note(ONE, 0, turns(ONE, a=3, b=1)),
@@ -96,7 +96,7 @@ def test_names_of_runs_and_apps_never_meet() -> None:
     assert len(names) == 4
 
 
-def test_event_times_that_kafka_does_not_know_come_back_as_they_were() -> None:
+def test_event_times_unknown_to_kafka_come_back_unchanged() -> None:
     import pyarrow as pa  # noqa: PLC0415
 
     times = pa.array([NO_TIME, -5_000_000_000_000, -1, 0, 1, 1_700_000_000_000], pa.int64())
@@ -105,7 +105,7 @@ def test_event_times_that_kafka_does_not_know_come_back_as_they_were() -> None:
     assert kafka_times(times.slice(4)).equals(times.slice(4))
 
 
-def test_a_topic_whose_leader_is_not_known_everywhere_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_with_an_unknown_leader_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def topic(*codes: int) -> MarkerTopic:
         monkeypatch.setattr(questions, "AdminClient", Admins(*codes, ListOffsetsResultInfo(0, -1, -1)))
         return MarkerTopic(KafkaSettings("events", "a:1", {}), "app.holdfast")
@@ -116,7 +116,7 @@ def test_a_topic_whose_leader_is_not_known_everywhere_yet_is_asked_again(monkeyp
         topic(KafkaError.TOPIC_AUTHORIZATION_FAILED).read(0)
 
 
-def test_a_topic_whose_leader_is_away_is_not_taken_for_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_without_its_leader_is_not_taken_for_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "AdminClient", Admins(BLANK))
     with pytest.raises(KafkaBusyError, match=r"nothing about app\.holdfast/0 came from a:1"):
         MarkerTopic(KafkaSettings("events", "a:1", {}), "app.holdfast", patience=0.1).read(0)

@@ -22,13 +22,13 @@ def brokers(monkeypatch: pytest.MonkeyPatch, *answers: AdminAnswer) -> None:
     monkeypatch.setattr(questions, "_FIRST_PAUSE", 0.001)
 
 
-def test_the_settings_of_a_new_topic_are_asked_for_until_the_broker_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_asked_for_until_the_broker_knows_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = {"max.message.bytes": SimpleNamespace(value="1234")}
     brokers(monkeypatch, UNKNOWN, UNKNOWN, limit)
     assert KafkaTopics(SETTINGS).limits("clicks").record_bytes == 1234
 
 
-def test_a_topic_that_was_made_just_now_is_asked_for_until_the_broker_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_is_asked_for_until_the_broker_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers(monkeypatch, UNKNOWN, UNKNOWN, KNOWN)
     bounds = TopicBounds(SETTINGS)
     with pytest.raises(StreamMissingError):

@@ -43,9 +43,7 @@ def test_counts_come_from_the_topics(broker: Broker, tmp_path: Path, capsys: pyt
     assert main(["plan", app, "--partitions", "views=6"]) == 0
 
 
-def test_a_broker_that_cannot_be_reached_is_named_and_exits_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreachable_broker_is_named_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
     assert main(["plan", write_app(bootstrap, tmp_path), "--timeout", "1"]) == 2
     err = capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_a_client_that_asks_whoever_led_before_is_replaced(first: AdminAnswer, m
     assert len(admins.configs) == 2
 
 
-def test_a_refusal_that_another_client_would_hear_too_is_heard_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_that_any_client_would_hear_is_heard_once(monkeypatch: pytest.MonkeyPatch) -> None:
     questions, admins = asked(monkeypatch, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(QuestionRefusedError) as refusal:
         end(questions)
@@ -70,7 +70,7 @@ def test_a_refusal_that_another_client_would_hear_too_is_heard_once(monkeypatch:
     (SILENCE, "nothing about clicks/0 came from a:1,b:1 in 0.5 s"),
     (BLANK, "nothing about clicks/0 came from a:1,b:1 in 0.5 s"),
 ])  # fmt: skip
-def test_the_last_fault_is_raised_in_time_with_the_brokers_and_the_partition(
+def test_the_last_fault_is_raised_with_brokers_and_partition(
     answer: AdminAnswer, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions, admins = asked(monkeypatch, answer, patience=0.5)
@@ -79,7 +79,7 @@ def test_the_last_fault_is_raised_in_time_with_the_brokers_and_the_partition(
     assert len(admins.configs) > 1
 
 
-def test_brokers_that_are_slow_get_more_time_from_question_to_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_brokers_get_more_time_from_question_to_question(monkeypatch: pytest.MonkeyPatch) -> None:
     questions, admins = asked(monkeypatch, SILENCE, patience=0.2)
     for _ in range(5):  # each try gets twice the time of the one before, and each question has one at least
         with pytest.raises(KafkaBusyError):
@@ -88,7 +88,7 @@ def test_brokers_that_are_slow_get_more_time_from_question_to_question(monkeypat
     assert max(admins.timeouts) > 0.1
 
 
-def test_a_fresh_client_knows_the_brokers_that_the_one_before_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_client_knows_the_brokers_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     questions, admins = asked(monkeypatch, ListOffsetsResultInfo(7, -1, 3))
     end(questions)
     questions.close()

@@ -66,7 +66,7 @@ def test_it_is_complete_at_the_last_offset_or_past_it() -> None:
     assert holed.records().num_rows == 3
 
 
-def test_the_end_of_the_partition_completes_it_only_at_its_end() -> None:
+def test_the_partitions_end_completes_it_only_at_its_end() -> None:
     reading = World().reading(0, 10)
     reading.told(END_OF_PARTITION, "", 9)
     assert reading.next == 9
@@ -117,7 +117,7 @@ def test_an_early_end_is_believed_only_when_it_stays() -> None:
         reading.check()
 
 
-def test_what_aged_out_is_seen_at_once_and_counted_from_where_it_is_missing() -> None:
+def test_what_aged_out_is_seen_at_once_and_counted() -> None:
     world = World(bounds=OffsetBounds(50, 100))
     reading = world.reading(0, 80)
     reading.add(rows(0, 20))
@@ -142,7 +142,7 @@ def test_a_missing_topic_is_believed_only_when_it_stays() -> None:
         reading.check()
 
 
-def test_a_client_that_knows_nothing_of_a_partition_is_doubted_and_not_believed() -> None:
+def test_a_client_that_knows_nothing_of_a_partition_is_doubted() -> None:
     world = World()
     reading = world.reading(0, 10)
     reading.told(int(KafkaError._UNKNOWN_PARTITION), "", 0)
@@ -151,7 +151,7 @@ def test_a_client_that_knows_nothing_of_a_partition_is_doubted_and_not_believed(
     assert world.looks == [0.0]
 
 
-def test_nobody_is_asked_while_there_is_no_doubt_and_not_too_often_then() -> None:
+def test_nobody_is_asked_without_doubt_or_too_often() -> None:
     world = World(bounds=trouble(int(KafkaError._TRANSPORT), "x"))
     reading = world.reading(0, 10)
     for now in (0.0, 0.5, 0.9):
@@ -187,7 +187,7 @@ def test_a_login_refused_later_is_waited_for() -> None:
         reading.check()
 
 
-def test_what_passes_is_waited_for_and_what_does_not_is_raised() -> None:
+def test_what_passes_is_waited_for_and_other_trouble_is_raised() -> None:
     reading = World().reading(0, 10)
     reading.told(int(KafkaError.NOT_LEADER_FOR_PARTITION), "moved", 3)
     reading.check()

@@ -38,13 +38,13 @@ BESIDE, PURGED = KafkaError._INVALID_DIFFERENT_RECORD, KafkaError._PURGE_QUEUE  
         ([replace(BAD, code=KafkaError.MSG_SIZE_TOO_LARGE, value_bytes=size) for size in (1, 2, 9, 3)], 2),
     ],
 )  # fmt: skip
-def test_of_records_that_were_refused_together_the_one_at_fault_is_blamed(
+def test_of_records_refused_together_the_one_at_fault_is_blamed(
     failed: list[FailedRecord], at_fault: int | None
 ) -> None:
     assert blamed(failed) == (None if at_fault is None else failed[at_fault])
 
 
-def test_where_nobody_says_which_of_several_is_at_fault_that_is_said() -> None:
+def test_an_unknown_fault_among_several_records_is_said() -> None:
     assert (
         str(blamed([BAD, BAD])) == "the record with key b'k' for out/0 (6 bytes), or another of the 2 sent with it: no"
     )
@@ -67,7 +67,7 @@ def made(broker: Broker, config: Mapping[str, str] | None = None) -> str:
         ({}, ("fine", "huge"), r"with key b'huge' .*\(1100004 bytes.*size too large"),
     ],
 )  # fmt: skip
-def test_a_record_that_is_refused_for_good_is_named_and_not_tried_for_ever(
+def test_a_record_refused_for_good_is_named_and_not_retried(
     broker: Broker, config: Mapping[str, str], records: tuple[str | None, ...], message: str, *, fast: bool
 ) -> None:
     topic, sizes = made(broker, config), {"large": 6_000, "huge": 1_100_000}
@@ -93,9 +93,7 @@ def test_a_record_that_is_refused_for_good_is_named_and_not_tried_for_ever(
         (False, r"with key b'fine' for .*/0 \(8 bytes\), or another of the 3 sent with it: .*INVALID_TIMESTAMP"),
     ],
 )
-def test_a_time_that_is_refused_is_blamed_on_its_record_where_the_client_tells(
-    broker: Broker, message: str, *, fast: bool
-) -> None:
+def test_a_refused_time_is_blamed_on_its_record_where_known(broker: Broker, message: str, *, fast: bool) -> None:
     topic, now = made(broker), int(time.time() * 1000)
     producer = TransactionalProducer(settings_of(broker.bootstrap), f"t-{topic}", fast=fast)
     producer.open()

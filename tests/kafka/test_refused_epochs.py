@@ -14,7 +14,7 @@ TAKEN, REFUSED = FirstAnswer(accepted=True, offset=5), FirstAnswer(accepted=Fals
     [(TAKEN, None, False), (REFUSED, TAKEN, True), (REFUSED, REFUSED, False), (REFUSED, None, False)],
     ids=["taken", "only without its epoch", "out of range, whatever the epoch", "not asked"],
 )
-def test_a_position_is_refused_for_its_epoch_if_it_is_taken_without(
+def test_a_position_taken_without_its_epoch_is_refused_for_it(
     with_epoch: FirstAnswer, without: FirstAnswer | None, refused: bool
 ) -> None:
     partitions = refused_epochs({A: with_epoch}, {} if without is None else {A: without})

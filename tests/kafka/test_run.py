@@ -37,7 +37,7 @@ def own_broker() -> Iterator[Broker]:
         yield broker
 
 
-def test_a_broker_that_is_killed_and_comes_back_is_waited_for(own_broker: Broker, tmp_path: Path) -> None:
+def test_a_killed_broker_that_comes_back_is_waited_for(own_broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(own_broker)
     counted.feed(ROWS)
     with Run(counted.file(tmp_path), tmp_path / "data", "--until-idle") as run:
@@ -49,9 +49,7 @@ def test_a_broker_that_is_killed_and_comes_back_is_waited_for(own_broker: Broker
     counted.check(ROWS)
 
 
-def test_what_was_read_is_published_for_lag_tools_and_deleted_where_it_is_the_apps_own(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_offsets_are_published_for_lag_tools_and_own_records_deleted(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(1_000)
     with Run(counted.file(tmp_path), tmp_path / "data", "--until-idle") as run:
@@ -69,7 +67,7 @@ def test_what_was_read_is_published_for_lag_tools_and_deleted_where_it_is_the_ap
     counted.check(1_000)
 
 
-def test_a_new_run_begins_behind_what_the_last_one_left_between_its_steps(broker: Broker, tmp_path: Path) -> None:
+def test_a_new_run_begins_behind_intermediate_records_of_the_last(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     app = counted.file(tmp_path)
     counted.feed(ROWS)
@@ -86,7 +84,7 @@ def test_a_new_run_begins_behind_what_the_last_one_left_between_its_steps(broker
     check_rows([json.loads(value) for number, values in after for value in values[len(before[number]) :]], ROWS)
 
 
-def test_topics_are_made_as_the_spec_says_and_refused_if_they_are_otherwise(broker: Broker, tmp_path: Path) -> None:
+def test_topics_are_made_by_the_spec_and_refused_if_otherwise(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(100)
     app = counted.file(tmp_path)
@@ -117,9 +115,7 @@ def test_topics_are_made_as_the_spec_says_and_refused_if_they_are_otherwise(brok
     assert f"{counted.numbered} has retention.ms 129600000, but 172800000 is asked for" in message
 
 
-def test_a_topic_that_was_made_anew_or_lost_records_stops_the_app_with_the_choice(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_a_topic_made_anew_or_shortened_stops_with_the_choice(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(500)
     app = counted.file(tmp_path)
@@ -192,7 +188,7 @@ def check_ids(counted: Counted, ids: Sequence[int]) -> None:
         assert [row["nth"] for row in key_rows] == list(range(1, len(key_rows) + 1))
 
 
-def test_partitions_that_are_added_under_load_are_read_by_the_run_that_is_there(broker: Broker, tmp_path: Path) -> None:
+def test_partitions_added_under_load_are_read_by_the_same_run(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(2_000)
     with Run(counted.file(tmp_path), tmp_path / "data") as run:
@@ -210,9 +206,7 @@ def test_partitions_that_are_added_under_load_are_read_by_the_run_that_is_there(
     counted.check(first)
 
 
-def test_a_producer_that_does_not_know_of_a_growth_is_waited_for_and_then_counted(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_a_producer_unaware_of_growth_is_waited_for_then_counted(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker, partitions=1)
     counted.feed(500)
     app = counted.file(tmp_path)
@@ -237,7 +231,7 @@ def test_a_producer_that_does_not_know_of_a_growth_is_waited_for_and_then_counte
     assert 0 < count == expected
 
 
-def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Broker, tmp_path: Path) -> None:
+def test_growth_by_a_non_multiple_is_said_and_ends_nothing(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(500)
     with Run(counted.file(tmp_path, keeping=True), tmp_path / "data") as run:
@@ -252,7 +246,7 @@ def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Bro
     counted.check(500)
 
 
-def test_a_run_may_move_with_its_data_and_is_refused_without_them_with_the_cure(broker: Broker, tmp_path: Path) -> None:
+def test_a_run_may_move_with_its_data_but_not_without(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(300)
     app = counted.file(tmp_path)

@@ -77,7 +77,7 @@ def test_slices_send_their_rows_alone(broker: Broker) -> None:
     assert seen(broker, "slices", 100).equals(batch)
 
 
-def test_a_full_queue_takes_what_it_can_and_the_rest_later(broker: Broker) -> None:
+def test_a_full_queue_takes_the_rest_later(broker: Broker) -> None:
     create(broker, "full")
     batch, first, full = rows(100), 0, 0
     with producing(broker.bootstrap, "full", queue_buffering_max_messages="7") as (loaded, client, topic):

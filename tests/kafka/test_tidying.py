@@ -21,9 +21,7 @@ def works(tidying: TopicHousekeeping, offset: int) -> bool:
     return True
 
 
-def test_brokers_that_are_away_when_offsets_are_published_do_not_end_the_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_brokers_missing_while_offsets_are_published_end_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     # librdkafka ends it when an administrator's question about a group is not answered in time.
     monkeypatch.setattr("holdfast_runtime.streams.kafka.admin.housekeeping._PATIENCE", 2.0)
     with Broker() as broker:

@@ -74,7 +74,7 @@ def certified(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("in_secret", [False, True], ids=["ssl.ca.location", "ssl.ca.pem"])
-def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
+def test_encrypted_connections_read_what_they_wrote(
     sealed: Sealed, tmp_path: Path, in_secret: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings = sealed.settings(tmp_path, sealed.right, in_secret=in_secret)
@@ -99,7 +99,7 @@ def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
     assert capfd.readouterr() == ("", "")
 
 
-def test_who_asks_for_counts_takes_the_same_texts_and_tells_a_wrong_certificate(sealed: Sealed) -> None:
+def test_asking_for_counts_takes_the_same_texts_and_checks_certificates(sealed: Sealed) -> None:
     login = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
@@ -151,7 +151,7 @@ def begins(settings: KafkaSettings) -> None:
 
 @pytest.mark.parametrize("in_secret", [False, True], ids=["ssl.ca.location", "ssl.ca.pem"])
 @pytest.mark.parametrize("act", [asks, reads, counts, begins])
-def test_a_broker_that_another_certificate_signed_is_refused_with_the_cure_and_no_secret(
+def test_a_foreign_certificate_is_refused_with_a_cure_without_secrets(
     sealed: Sealed,
     tmp_path: Path,
     in_secret: bool,

@@ -39,16 +39,14 @@ def so(
     return wanted(use, partitions, replication, retention)
 
 
-def test_a_topic_that_is_not_there_is_made_with_what_it_needs(broker: Broker, topics: KafkaTopics, name: str) -> None:
+def test_a_missing_topic_is_made_with_what_it_needs(broker: Broker, topics: KafkaTopics, name: str) -> None:
     assert topics.count(name) is None
     assert topics.ensure(name, so(3, TopicUse.INTERMEDIATE)) == 3
     assert topics.count(name) == 3
     assert config_of(broker, name).items() >= INTERMEDIATE.items()
 
 
-def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers_if_not(
-    topics: KafkaTopics, name: str
-) -> None:
+def test_an_existing_topic_is_taken_unless_its_partition_count_differs(topics: KafkaTopics, name: str) -> None:
     topics.ensure(name, so(3))
     assert topics.ensure(name, so(3)) == 3
     with pytest.raises(
@@ -61,7 +59,7 @@ def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers
 
 
 @pytest.mark.parametrize(("retention", "millis"), [("168h", "604800000"), ("90m", "5400000"), ("Forever", "-1")])
-def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
+def test_a_topic_gets_the_replicas_and_retention_asked_for(
     broker: Broker, topics: KafkaTopics, name: str, retention: str, millis: str
 ) -> None:
     spec = so(1, retention=retention, replication=1)
@@ -92,7 +90,7 @@ def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
         ),
     ],
 )
-def test_a_topic_that_is_there_otherwise_is_refused_with_both_values(
+def test_an_existing_topic_of_other_settings_is_refused_with_both(
     broker: Broker, topics: KafkaTopics, name: str, spec: TopicSpec, difference: str
 ) -> None:
     topics.ensure(name, so(1, retention="90m"))
@@ -114,7 +112,7 @@ def test_what_the_spec_does_not_say_is_not_checked(topics: KafkaTopics, name: st
 
 
 @pytest.mark.parametrize("order", [(TopicUse.TIMED, TopicUse.TIMED_READ), (TopicUse.TIMED_READ, TopicUse.TIMED)])
-def test_of_two_apps_the_one_that_comes_first_makes_the_topic_between_them(
+def test_the_first_of_two_apps_makes_the_topic_between_them(
     topics: KafkaTopics, name: str, order: tuple[TopicUse, TopicUse]
 ) -> None:
     for use in order:
@@ -131,21 +129,19 @@ def test_more_replicas_than_brokers_are_said_with_both_numbers(topics: KafkaTopi
     assert topics.count(name) is None
 
 
-def test_a_topic_of_holdfasts_own_gets_more_partitions_and_never_fewer(topics: KafkaTopics, name: str) -> None:
+def test_an_own_topic_gets_more_partitions_and_never_fewer(topics: KafkaTopics, name: str) -> None:
     assert topics.ensure(name, so(3, TopicUse.MARKERS), ours=True) == 3
     assert topics.ensure(name, so(5, TopicUse.MARKERS), ours=True) == 5
     assert topics.ensure(name, so(4, TopicUse.MARKERS), ours=True) == 5
 
 
-def test_several_who_make_the_same_topic_at_once_get_the_same_one(broker: Broker, name: str) -> None:
+def test_simultaneous_makers_of_a_topic_get_the_same_one(broker: Broker, name: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         made = pool.map(lambda _: KafkaTopics(settings_of(broker.bootstrap)).ensure(name, so(2)), range(4))
         assert list(made) == [2, 2, 2, 2]
 
 
-def test_without_transactions_all_is_there_when_a_write_returns_and_twice_if_it_is_repeated(
-    broker: Broker, name: str
-) -> None:
+def test_without_transactions_a_repeated_write_is_there_twice(broker: Broker, name: str) -> None:
     broker.create_topic(f"{name}-out", 2)
     kafka = KafkaCluster(settings_of(broker.bootstrap), name, exactly_once=False)
     attempt = Attempt(broker.bootstrap, name, 1)

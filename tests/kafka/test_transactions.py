@@ -96,7 +96,7 @@ def test_an_open_transaction_of_another_slot_hides_no_marker(broker: Broker, app
 
 
 @pytest.mark.smoke
-def test_an_earlier_attempt_that_was_stopped_before_its_commit_commits_nothing(broker: Broker, app: str) -> None:
+def test_an_earlier_attempt_stopped_before_its_commit_commits_nothing(broker: Broker, app: str) -> None:
     first = attempt(broker, app, 1).begin()
     with first.worker() as zombie:
 
@@ -116,7 +116,7 @@ def test_an_earlier_attempt_that_was_stopped_before_its_commit_commits_nothing(b
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 3))
 
 
-def test_an_earlier_attempt_that_comes_back_before_it_had_a_name_takes_none(broker: Broker, app: str) -> None:
+def test_an_earlier_attempt_that_returns_nameless_takes_no_name(broker: Broker, app: str) -> None:
     first = attempt(broker, app, 1).begin()
     second = attempt(broker, app, 2).begin()
     with first.worker() as zombie, second.worker() as worker:
@@ -152,7 +152,7 @@ def test_another_run_shuts_out_the_run_before(broker: Broker, app: str) -> None:
     assert seen(broker, f"{app}-out") == sorted(rows_of("a", range(5, 6)) + rows_of("a", range(1, 2)))
 
 
-def test_an_app_of_the_same_name_and_another_owner_is_refused_and_shuts_nobody_out(broker: Broker, app: str) -> None:
+def test_a_namesake_of_another_owner_shuts_nobody_out(broker: Broker, app: str) -> None:
     first = attempt(broker, app, 1).begin()
     with first.worker() as worker:
         worker.send(1)
@@ -169,7 +169,7 @@ def test_an_app_of_the_same_name_and_another_owner_is_refused_and_shuts_nobody_o
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 4))
 
 
-def test_of_two_owners_that_begin_at_once_one_gets_the_name(broker: Broker, app: str) -> None:
+def test_one_of_two_simultaneous_owners_gets_the_name(broker: Broker, app: str) -> None:
     owners = [f"namespace n{number}" for number in range(4)]
 
     def begins(owner: str) -> bool:
@@ -194,7 +194,7 @@ def test_of_two_owners_that_begin_at_once_one_gets_the_name(broker: Broker, app:
         (10, {"life": "another"}, "batch 10 is to be written, of another checkpoint"),
     ],
 )
-def test_a_batch_that_does_not_follow_what_is_written_is_refused_and_nothing_of_it_is_there(
+def test_a_batch_that_does_not_follow_is_refused_whole(
     broker: Broker, app: str, batch: int, more: dict[str, str], why: str
 ) -> None:
     first = attempt(broker, app, 1).begin()
@@ -238,7 +238,7 @@ def test_a_crash_between_beginning_and_tidying_loses_no_marker(
     assert attempt(broker, app, 5).begin().turns == {"a": 1}
 
 
-def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps_own(broker: Broker, app: str) -> None:
+def test_event_times_unknown_to_kafka_travel_through_an_own_topic(broker: Broker, app: str) -> None:
     kafka, topic = KafkaCluster(settings_of(broker.bootstrap), app), f"{app}-moved"
     kafka.ensure(topic, 1, TopicUse.INTERMEDIATE)
     times = pa.array([NO_TIME, -(10**14), -1, 0, 1, 1_700_000_000_000, 10**15])
@@ -261,7 +261,7 @@ def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_record_that_brokers_never_take_is_not_tried_for_ever(broker: Broker, app: str, fast: bool) -> None:
+def test_a_record_brokers_never_take_is_not_tried_for_ever(broker: Broker, app: str, fast: bool) -> None:
     topic = f"{app}-small"
     with broker.admin() as admin:
         new = NewTopic(topic, 1, 1, config={"max.message.bytes": "1000"})
@@ -294,7 +294,7 @@ def test_who_has_lost_its_name_hears_so_at_each_call(broker: Broker, app: str, f
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_transaction_that_gets_nowhere_is_given_up_after_its_patience_and_not_later(app: str, fast: bool) -> None:
+def test_a_stuck_transaction_is_given_up_exactly_after_its_patience(app: str, fast: bool) -> None:
     patience = 3.0
     with Broker() as broker:
         broker.create_topic(f"{app}-out", 1)

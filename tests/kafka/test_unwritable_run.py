@@ -45,9 +45,7 @@ spec:
 
 
 @pytest.mark.parametrize("by", ["command", "spec"])
-def test_rows_that_a_topic_does_not_take_are_named_then_planned_anew_and_written_once(
-    broker: Broker, tmp_path: Path, by: str
-) -> None:
+def test_rows_a_topic_refuses_are_named_replanned_and_written_once(broker: Broker, tmp_path: Path, by: str) -> None:
     app = f"app-{uuid.uuid4().hex[:6]}"
     # One that is compacted takes no record without a key, which nobody can know before.
     made(broker, f"{app}-out", {"max.message.bytes": "5000", "cleanup.policy": "compact"})
