@@ -14,7 +14,7 @@ from tests.engine.clicks import START, app, came, counted, drawn, fed
 
 
 @pytest.mark.parametrize("repartitioned", [False, True])
-def test_windows_come_out_when_their_time_has_passed_and_the_rest_at_the_end(repartitioned: bool) -> None:
+def test_windows_come_out_by_their_time_or_at_the_end(repartitioned: bool) -> None:
     clicks = drawn(400, "windows", null=repartitioned)
     with TestDriver(app(repartitioned=repartitioned), slots=2) as driver:
         for start in range(0, 400, 50):
@@ -29,7 +29,7 @@ def test_windows_come_out_when_their_time_has_passed_and_the_rest_at_the_end(rep
         assert came(driver) == counted(clicks)
 
 
-def test_behind_a_repartition_that_only_it_reads_a_row_a_key_and_batch_travels() -> None:
+def test_behind_its_own_repartition_one_row_a_key_travels() -> None:
     clicks = drawn(1000, "travel", seconds=59, null=True)
     with TestDriver(app(repartitioned=True), slots=2) as driver:
         driver.feed("clicks", fed(clicks))
@@ -124,7 +124,7 @@ def test_windows_over_windows_fall_into_the_right_ones() -> None:
         assert not any(task.late for batch in driver.run_until_idle() for task in batch.tasks)
 
 
-def test_several_inputs_are_one_and_a_silent_one_holds_windows_back_unless_it_may_be_idle() -> None:
+def test_inputs_are_merged_and_silent_ones_hold_windows_unless_idle() -> None:
     spec = app(bounded=False)
     taps = next(stream for stream in spec["spec"]["streams"] if stream["name"] == "clicks") | {"name": "taps"}
     spec["spec"]["streams"].append(taps)
@@ -212,7 +212,7 @@ _BY_SPARK = {
 }
 
 
-def test_windows_sessions_and_joins_have_the_edges_that_spark_has_to_the_microsecond(small_spark: SparkSession) -> None:
+def test_windows_sessions_and_joins_have_the_edges_of_spark(small_spark: SparkSession) -> None:
     draw, second = random.Random(12), timedelta(seconds=1)  # noqa: S311
     sides = {
         side: [
@@ -264,7 +264,7 @@ def test_what_is_kept_of_a_key_can_be_looked_at() -> None:
 
 
 @pytest.mark.parametrize("window", [None, "1m"])
-def test_updates_of_the_null_group_are_in_one_partition_in_their_order(window: str | None) -> None:
+def test_updates_of_the_null_group_keep_order_in_one_partition(window: str | None) -> None:
     spec = app({"window": window, "emit": "Update"}, repartitioned=True)
     spec["spec"]["streams"][1]["partitions"] = 4
     with TestDriver(spec, slots=2) as driver:

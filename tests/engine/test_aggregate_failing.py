@@ -24,7 +24,7 @@ def test_late_rows_are_dropped_and_counted() -> None:
         assert came(driver) == [(0.0, "a", 1), (60.0, "a", 2)]
 
 
-def test_late_rows_are_kept_where_the_step_says_so_and_as_they_came(small_spark: SparkSession) -> None:
+def test_late_rows_are_kept_as_they_came_on_request(small_spark: SparkSession) -> None:
     for compute in (["count(*) AS n"], ["sum(cents + 1) AS n"]):
         spec = app({"compute": compute}, late="DeadLetter", deadLetter="letters")
         with TestDriver(spec, spark=small_spark) as driver:
@@ -37,7 +37,7 @@ def test_late_rows_are_kept_where_the_step_says_so_and_as_they_came(small_spark:
             assert set(json.loads(letter["value"])) == {"campaign", "user", "cents", "ts"}
 
 
-def test_a_sum_that_overflows_stops_the_app_with_column_and_key() -> None:
+def test_an_overflowing_sum_stops_the_app_with_column_and_key() -> None:
     rows = [{"campaign": "a", "user": "u", "cents": 2**62, "ts": START + timedelta(seconds=at)} for at in range(3)]
     with TestDriver(app()) as driver:
         driver.feed("clicks", rows)
@@ -49,7 +49,7 @@ def test_a_sum_that_overflows_stops_the_app_with_column_and_key() -> None:
             driver.run_until_idle()
 
 
-def test_results_that_overflow_become_dead_letters_where_the_step_says_so() -> None:
+def test_overflowing_results_become_dead_letters_where_the_step_says_so() -> None:
     rows = [
         {"campaign": name, "user": "u", "cents": cents, "ts": START + timedelta(seconds=at)}
         for at in range(3)
@@ -65,7 +65,7 @@ def test_results_that_overflow_become_dead_letters_where_the_step_says_so() -> N
         assert "is more than BIGINT holds" in letter["reason"]
 
 
-def test_an_argument_that_can_not_be_computed_names_step_and_expression(small_spark: SparkSession) -> None:
+def test_an_uncomputable_argument_names_step_and_expression(small_spark: SparkSession) -> None:
     for compute in ("sum(CAST(user AS INT)) AS n", "1 / (count(*) - count(*)) AS n"):
         with TestDriver(app({"compute": [compute]}), spark=small_spark) as driver:
             driver.feed("clicks", fed([("a", 0)]))

@@ -11,7 +11,7 @@ UP = {"pod-0": "10.0.0.1_1", "pod-1": "10.0.0.2_2"}
 NOW = Arrangement(FIRST, UP, 2)
 
 
-def test_an_executor_goes_by_its_pod_and_without_one_by_its_id() -> None:
+def test_an_executor_goes_by_its_pod_else_by_its_id() -> None:
     executors = [Executor("1", "h_1", "pod-0"), Executor("2", "h_2")]
     assert by_processor(executors) == {"pod-0": "h_1", "2": "h_2"}
 
@@ -31,18 +31,18 @@ def test_nothing_new_changes_nothing() -> None:
     assert NOW.followed(None, {**UP, "pod-2": "10.0.0.3_3"}) is NOW, "a processor without tasks is no news"
 
 
-def test_a_pod_that_came_back_as_another_executor_keeps_its_tasks_elsewhere() -> None:
+def test_a_pod_back_as_another_executor_keeps_its_tasks_elsewhere() -> None:
     after = NOW.followed(None, {**UP, "pod-0": "10.0.0.9_7"})
     assert after.slots == NOW.slots
     assert after.placement is FIRST
     assert after.places == {"pod-0/0": "10.0.0.9_7", "pod-0/1": "10.0.0.9_7", "pod-1/0": "10.0.0.2_2"}
 
 
-def test_slots_of_a_processor_that_is_gone_stay_where_they_were_until_it_is_back() -> None:
+def test_slots_of_a_missing_processor_stay_until_it_is_back() -> None:
     assert NOW.followed(None, {"pod-1": UP["pod-1"]}) is NOW
 
 
-def test_a_newer_placement_moves_what_it_moves_and_leaves_the_other_slots_alone() -> None:
+def test_a_newer_placement_moves_only_what_differs() -> None:
     after = NOW.followed(SWAPPED, UP)
     assert after.placement is SWAPPED
     assert after.slots == {"pod-0/0": ("a",), "pod-0/1": ("c",), "pod-1/0": ("b",)}

@@ -11,7 +11,7 @@ from tests.engine.totals import app, orders, settled
 UNREADABLE = b'{"customer": "customer-0", "n": "x"}'
 
 
-def test_a_record_that_cannot_be_decoded_stops_the_app_and_names_it(tmp_path: Path) -> None:
+def test_an_undecodable_record_stops_the_app_and_is_named(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(0, 4))
         driver.feed_bytes("orders", [UNREADABLE], key=b"customer-0")
@@ -29,7 +29,7 @@ def test_a_record_that_cannot_be_decoded_stops_the_app_and_names_it(tmp_path: Pa
         assert driver.undecoded == 1
 
 
-def test_a_record_that_cannot_be_decoded_is_skipped_and_counted_where_the_stream_says_so(tmp_path: Path) -> None:
+def test_an_undecodable_record_is_skipped_and_counted_on_request(tmp_path: Path) -> None:
     with TestDriver(app(onDecodeError="Skip"), tmp_path) as driver:
         driver.feed("orders", orders(0, 1))
         driver.feed_bytes("orders", [UNREADABLE, b"{"], key=b"customer-0")
@@ -48,7 +48,7 @@ def total(customer, rows, state):
 """
 
 
-def test_microseconds_taken_for_milliseconds_are_bad_records_and_times_without_a_zone_are_naive(tmp_path: Path) -> None:
+def test_mistaken_microseconds_are_bad_and_times_without_zone_naive(tmp_path: Path) -> None:
     columns = "customer STRING, n BIGINT, ts TIMESTAMP, wall TIMESTAMP_NTZ"
     spec = app(code=TIMES, schema=columns, onDecodeError="Skip", eventTime={"column": "ts"})
     good = b'{"customer":"a","n":%d,"ts":1700000000000,"wall":"9999-12-31T23:59:59.999999"}'
@@ -60,7 +60,7 @@ def test_microseconds_taken_for_milliseconds_are_bad_records_and_times_without_a
         assert [row["total"] for row in driver.rows("totals")] == [2023, 9999]
 
 
-def test_records_without_a_value_are_skipped_and_counted_whatever_becomes_of_bad_ones(tmp_path: Path) -> None:
+def test_records_without_a_value_are_always_skipped_and_counted(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path) as driver:
         driver.feed("orders", orders(0, 1))
         driver.feed_bytes("orders", [None, None], key=b"customer-0")
@@ -71,7 +71,7 @@ def test_records_without_a_value_are_skipped_and_counted_whatever_becomes_of_bad
         assert (driver.tombstones, driver.undecoded) == (3, 0)
 
 
-def test_a_record_that_cannot_be_decoded_is_written_once_as_a_dead_letter(tmp_path: Path) -> None:
+def test_an_undecodable_record_is_written_once_as_a_dead_letter(tmp_path: Path) -> None:
     with TestDriver(app(onDecodeError="DeadLetter", deadLetter="unreadable"), tmp_path) as driver:
         driver.feed("orders", orders(0, 1, 2, 3))
         driver.feed_bytes("orders", [UNREADABLE], key=b"customer-0")

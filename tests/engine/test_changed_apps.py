@@ -116,7 +116,7 @@ def driver() -> Iterator[TestDriver]:
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_that_state_cannot_follow_is_refused_by_the_name_of_its_field(driver: TestDriver, edit: str) -> None:
+def test_an_edit_that_state_cannot_follow_is_refused_by_field(driver: TestDriver, edit: str) -> None:
     path, value = EDITS[edit]
     refusal = rf"StateMisfit: {re.escape(field_of(path))} was .* and is .*: the state of this run .* can't follow"
     with pytest.raises(UserActionError, match=refusal, check=has_code("PlanRejectedError")):
@@ -133,7 +133,7 @@ def test_an_edit_that_state_cannot_follow_is_refused_by_the_name_of_its_field(dr
         ("owners", "owner STRING", "owner INT", "table owner: owner was STRING and is INT"),
     ],
 )
-def test_a_column_of_another_type_is_refused_by_the_name_of_what_holds_it(
+def test_a_column_of_another_type_is_refused_by_its_holder(
     driver: TestDriver, stream: str, column: str, kind: str, held: str
 ) -> None:
     (schema,) = (one["schema"] for one in APP["spec"]["streams"] if one["name"] == stream)
@@ -141,7 +141,7 @@ def test_a_column_of_another_type_is_refused_by_the_name_of_what_holds_it(
         driver.restart(put(f"spec.streams.{stream}.schema", schema.replace(column, kind), APP))
 
 
-def test_columns_that_come_or_go_where_all_are_kept_are_refused_and_their_order_means_nothing() -> None:
+def test_columns_may_change_order_alone_where_all_are_kept() -> None:
     all_kept = drop("spec.tables.owner.select", drop("spec.steps.matched.join.select", APP))
     all_kept = put("spec.streams.clicks.schema", "ad STRING, user STRING, n BIGINT, ts TIMESTAMP", all_kept)
     all_kept = put("spec.streams.shows.schema", "ad STRING, more INT, at TIMESTAMP", all_kept)
@@ -172,7 +172,7 @@ def test_columns_that_come_or_go_where_all_are_kept_are_refused_and_their_order_
         assert sorted(row["owner"] for row in driver.rows("looked-up")) == ["o", "p"]
 
 
-def test_whole_numbers_on_their_way_may_get_longer_and_columns_come_and_go() -> None:
+def test_intermediate_numbers_may_get_longer_and_columns_come_and_go() -> None:
     way = put("spec.steps", [APP["spec"]["steps"][-3], {"name": "on", "from": ["by-user"], "to": "counted"}], APP)
     with TestDriver(put("spec.streams.clicks.schema", "ad STRING, user STRING, n INT, ts TIMESTAMP", way)) as driver:
         driver.feed("clicks", [{"ad": "a", "user": "u", "n": 5, "ts": AT}])
@@ -192,7 +192,7 @@ def test_the_same_edit_under_the_former_name_is_refused_too() -> None:
             )
 
 
-def test_a_step_that_comes_back_with_another_window_does_not_take_up_what_it_left() -> None:
+def test_a_returning_step_with_another_window_takes_up_no_state() -> None:
     with TestDriver(APP) as driver:
         driver.feed("clicks", [CLICK] * 3)
         driver.run_until_idle()
@@ -204,7 +204,7 @@ def test_a_step_that_comes_back_with_another_window_does_not_take_up_what_it_lef
         driver.restart(put("spec.steps", [steps[0] | {"was": "windows"}, *steps[1:]], APP))
 
 
-def test_the_sides_of_a_join_cannot_change_places_but_more_may_lie_before_them(driver: TestDriver) -> None:
+def test_sides_of_a_join_keep_their_places_behind_more_steps(driver: TestDriver) -> None:
     with pytest.raises(
         UserActionError, match=r"StateMisfit: spec.steps\[matched\].from was clicks on the left, shows on the right"
     ):
@@ -226,9 +226,7 @@ def test_the_sides_of_a_join_cannot_change_places_but_more_may_lie_before_them(d
         ("user", 2, "the key of its rows was ad and is user"),
     ],
 )
-def test_rows_that_come_by_another_key_or_in_other_partitions_do_not_meet_the_state_of_other_tasks(
-    by: str, partitions: int, misfit: str
-) -> None:
+def test_rows_by_other_keys_or_partitions_meet_no_foreign_state(by: str, partitions: int, misfit: str) -> None:
     before = put("spec.planning.intermediatePartitions", partitions, APP)
     before = put("spec.steps.first.deduplicate.by", ["ad", "user"], before)
     moved = {"name": "moved", "from": ["clicks"], "repartition": {"by": [by]}}
@@ -244,7 +242,7 @@ def test_rows_that_come_by_another_key_or_in_other_partitions_do_not_meet_the_st
             driver.restart(app_after)
 
 
-def test_windows_are_kept_alike_whether_or_not_rows_are_counted_before_they_travel() -> None:
+def test_windows_are_kept_alike_whether_counted_before_travel_or_not() -> None:
     two = put("spec.planning.intermediatePartitions", 2, APP)
     moved = {"name": "moved", "from": ["clicks"], "repartition": {"by": ["ad"]}}
     through = put("spec.steps.windows.from", ["moved"], put("spec.steps", [*two["spec"]["steps"], moved], two))
@@ -260,7 +258,7 @@ def test_windows_are_kept_alike_whether_or_not_rows_are_counted_before_they_trav
             assert [row["clicks"] for row in driver.rows("windowed")] == [5]
 
 
-def test_a_stream_that_is_renamed_is_not_read_again_into_the_state_it_has_made() -> None:
+def test_a_renamed_stream_is_not_read_again_into_its_state() -> None:
     with TestDriver(APP) as driver:
         driver.feed("owners", [{"ad": "a", "owner": "o"}])
         driver.feed("clicks", [CLICK] * 3)
@@ -298,7 +296,7 @@ WAS = {name: former for former, name in NAMES.items()}
 
 @pytest.mark.parametrize("distribution", ["Partitioned", "Broadcast"])
 @pytest.mark.parametrize("lost", [False, True], ids=["disk kept", "disk lost"])
-def test_renamed_streams_that_say_what_they_were_go_on_where_they_were(distribution: str, *, lost: bool) -> None:
+def test_renamed_streams_that_say_what_they_were_go_on(distribution: str, *, lost: bool) -> None:
     app = put("spec.tables.owner.distribution", distribution, APP)
     with TestDriver(app) as driver:
         driver.feed("owners", [{"ad": "a", "owner": "o"}])
@@ -329,7 +327,7 @@ def test_renamed_streams_that_say_what_they_were_go_on_where_they_were(distribut
         assert sorted(row["owner"] for row in driver.rows("names-2")) == ["o"] * 5 + ["p"]
 
 
-def test_nothing_that_is_kept_on_disk_has_the_new_name_of_a_stream_and_dead_letters_have_it(tmp_path: Path) -> None:
+def test_dead_letters_alone_have_the_new_name_of_a_stream(tmp_path: Path) -> None:
     app = put("spec.streams.clicks.onDecodeError", "DeadLetter", put("spec.streams.clicks.deadLetter", "bad", APP))
     app = put("spec.streams", [*app["spec"]["streams"], {"name": "bad", "system": "here", "partitions": 1}], app)
     names = {"clicks": "zz-clicks", "owners": "zz-owners", "bad": "zz-bad"}
@@ -347,7 +345,7 @@ def test_nothing_that_is_kept_on_disk_has_the_new_name_of_a_stream_and_dead_lett
         assert [row["stream"] for row in driver.rows("zz-bad")] == ["zz-clicks"]
 
 
-def test_diff_calls_a_renamed_stream_a_restart_and_refuses_it_where_it_does_not_say_what_it_was() -> None:
+def test_diff_calls_a_declared_rename_of_a_stream_a_restart() -> None:
     old = parse_app(APP)
     for was, reasons in ((WAS, set()), ({}, {Reason.STREAM_RENAMED, Reason.STATE_MISFIT})):
         new = parse_app(renamed(APP, NAMES, was))
@@ -358,7 +356,7 @@ def test_diff_calls_a_renamed_stream_a_restart_and_refuses_it_where_it_does_not_
     assert [(one.old, one.new, one.cost) for one in names] == [(*name, ChangeCost.RESTART) for name in NAMES.items()]
 
 
-def test_a_stream_that_was_what_the_run_does_not_know_or_has_another_topic_is_refused() -> None:
+def test_a_stream_of_unknown_past_or_another_topic_is_refused() -> None:
     with TestDriver(APP) as driver:
         driver.feed("clicks", [CLICK])
         driver.run_until_idle()
@@ -388,7 +386,7 @@ def test_a_stream_that_is_only_written_may_be_renamed() -> None:
         assert len(driver.rows("found")) == 2
 
 
-def test_an_edited_step_under_another_name_starts_from_nothing_and_all_else_goes_on() -> None:
+def test_an_edited_step_under_another_name_alone_starts_from_nothing() -> None:
     with TestDriver(APP) as driver:
         driver.feed("clicks", [CLICK] * 3)
         driver.run_until_idle()
@@ -403,7 +401,7 @@ def test_an_edited_step_under_another_name_starts_from_nothing_and_all_else_goes
         assert [row["n"] for row in driver.rows("counted")] == [3, 4]
 
 
-def test_a_table_with_other_columns_under_another_name_is_loaded_anew() -> None:
+def test_a_renamed_table_of_other_columns_is_loaded_anew() -> None:
     with TestDriver(APP) as driver:
         driver.feed("owners", [{"ad": "a", "owner": "o"}])
         driver.run_until_idle()
@@ -417,7 +415,7 @@ def test_a_table_with_other_columns_under_another_name_is_loaded_anew() -> None:
         assert sorted(row["name"] or "" for row in driver.rows("looked-up")) == ["", "o"], "of before, and of now"
 
 
-def test_streams_that_have_grown_apart_in_a_run_can_not_be_brought_together_by_an_edit(tmp_path: Path) -> None:
+def test_no_edit_brings_streams_together_that_have_grown_apart(tmp_path: Path) -> None:
     """The repartition becomes as wide as the table, and its new partitions stay with their parent."""
     log = {"system": "here", "partitions": 3}
     streams = [

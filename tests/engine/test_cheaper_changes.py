@@ -183,7 +183,7 @@ def live(driver: TestDriver, tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_what_costs_less_than_a_new_run_is_named_and_works_and_all_else_goes_on(situation: str) -> None:
+def test_what_costs_less_than_a_new_run_works_as_named(situation: str) -> None:
     edit, named, cheaper = SITUATIONS[situation]
     tree = app()
     with TestDriver(deepcopy(tree)) as driver:
@@ -201,7 +201,7 @@ def test_what_costs_less_than_a_new_run_is_named_and_works_and_all_else_goes_on(
         assert last.get("name", last.get("owner")) == "o", "what is loaded anew has what it had"
 
 
-def test_a_step_that_is_left_out_gives_up_its_own_state_and_all_else_goes_on() -> None:
+def test_a_step_left_out_gives_up_its_own_state_alone() -> None:
     tree = app()
     with TestDriver(deepcopy(tree)) as driver:
         live(driver, tree)
@@ -211,7 +211,7 @@ def test_a_step_that_is_left_out_gives_up_its_own_state_and_all_else_goes_on() -
         assert [row["n"] for row in driver.rows("counted")] == [1, 2]
 
 
-def test_a_table_of_files_with_other_columns_under_another_name_is_loaded_anew(tmp_path: Path) -> None:
+def test_a_renamed_file_table_of_other_columns_is_loaded_anew(tmp_path: Path) -> None:
     put(tmp_path / "files", {"a": 3})
     before = filed(tmp_path / "files")
     after = filed(tmp_path / "files", select=["sku", "price AS cents"])

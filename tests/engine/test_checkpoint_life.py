@@ -19,9 +19,7 @@ def marker(batch: int = 3, epoch: int = 2, life: str = A, task: str = "partition
 
 
 @pytest.mark.parametrize("written", [marker(), marker(batch=1), marker(epoch=1)])
-def test_batches_that_are_done_or_planned_by_attempts_that_used_the_checkpoint_may_be_there(
-    written: PlacedMarker,
-) -> None:
+def test_batches_of_attempts_that_used_the_checkpoint_may_be_there(written: PlacedMarker) -> None:
     check_outputs([written], CheckpointLife(2, A), {"partition-0": 3})
 
 
@@ -61,7 +59,7 @@ def test_an_attempt_that_is_shut_out_takes_nothing_back(tmp_path: Path) -> None:
     assert take_up(storage, 4, [marker(epoch=3)], {"partition-0": 3}, B) == A
 
 
-def test_an_attempt_that_is_refused_leaves_no_number_and_is_refused_again(tmp_path: Path) -> None:
+def test_a_refused_attempt_leaves_no_number_and_is_refused_again(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path)
     take_up(storage, 1, [], {}, A)
     for attempt in (2, 3, 4):

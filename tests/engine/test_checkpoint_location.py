@@ -58,7 +58,7 @@ def test_settings_of_s3a_say_how_an_object_store_is_reached(conf: dict[str, str]
         ("s3a://bucket/../apps", "knows no . and .."),
     ],
 )
-def test_an_address_that_names_none_is_refused_with_what_to_write(location: str, why: str) -> None:
+def test_an_address_of_no_storage_is_refused_with_the_cure(location: str, why: str) -> None:
     with pytest.raises(UserActionError, match=why, check=has_code("CheckpointLocationError")):
         storage_at(location, {})
 
@@ -70,7 +70,7 @@ def test_credentials_in_an_address_are_refused_and_not_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["access.key", "secret.key", "session.token", "bucket.mine.secret.key"])
-def test_credentials_in_a_spec_are_refused_by_their_setting_and_not_told(name: str) -> None:
+def test_credentials_in_a_spec_are_refused_by_setting_alone(name: str) -> None:
     with pytest.raises(
         UserActionError,
         match=rf"{S3A}{name}.* into a Secret.* pod templates",

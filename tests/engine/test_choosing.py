@@ -32,7 +32,7 @@ def record(**places: tuple[str, str]) -> PlacementRecord:
         (2, TASKS, [], "pod-0, pod-1 did not register"),
     ],
 )
-def test_an_assignment_is_applied_when_it_is_for_this_attempt_its_tasks_and_what_is_up(
+def test_an_assignment_must_fit_attempt_tasks_and_processors(
     attempt: int, tasks: list[str], up: list[str], why: str | None
 ) -> None:
     refusal = misfit(HANDED, attempt, tasks, up)
@@ -44,19 +44,19 @@ def test_an_assignment_that_has_a_task_twice_is_not_applied() -> None:
     assert "each once" in str(misfit(twice, 2, TASKS, ["pod-0", "pod-1"]))
 
 
-def test_a_driver_that_assigns_itself_without_a_record_takes_each_processor_for_a_place_of_its_own() -> None:
+def test_without_a_record_each_processor_is_its_own_location() -> None:
     placement = own_placement(TASKS, ["pod-1", "pod-0"], None)
     assert placement == Placement(0, {"pod-0": "pod-0", "pod-1": "pod-1"}, HANDED.assignment)
 
 
-def test_a_driver_that_assigns_itself_leaves_tasks_where_the_record_has_them() -> None:
+def test_an_own_assignment_leaves_tasks_where_the_record_has_them() -> None:
     known = record(p_0=("pod-1", "claim-1"), p_1=("pod-0", "claim-0"))
     placement = own_placement(TASKS, ["pod-0", "pod-1"], known)
     assert placement.assignment.tasks_of == {"pod-0": ("p-1",), "pod-1": ("p-0",)}
     assert placement.locations == {"pod-0": "claim-0", "pod-1": "claim-1"}
 
 
-def test_a_processor_the_record_does_not_know_is_a_place_of_its_own() -> None:
+def test_a_processor_unknown_to_the_record_is_its_own_location() -> None:
     placement = own_placement(TASKS, ["pod-0", "pod-9"], record(p_0=("pod-0", "claim-0"), p_1=("pod-1", "claim-1")))
     assert placement.locations == {"pod-0": "claim-0", "pod-9": "pod-9"}
     assert placement.assignment.processor_of() == {"p-0": "pod-0", "p-1": "pod-9"}

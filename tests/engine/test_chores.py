@@ -12,7 +12,7 @@ from tests.waiting import patience
 CLICKS = StreamPartition("clicks", 0)
 
 
-def test_only_the_newest_positions_are_used_and_the_last_ones_always() -> None:
+def test_only_the_newest_positions_and_always_the_last_are_used() -> None:
     handled_positions: list[Positions] = []
     with PositionChore(handled_positions.append, every=3600) as chores:
         for offset in range(5):
@@ -43,7 +43,7 @@ def test_what_fails_is_tried_again_with_the_next_news() -> None:
     assert len(offsets) > 1
 
 
-def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_foreign_error_ends_no_thread_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     done, third = list[int](), threading.Event()
 
     def act(positions: Positions) -> None:
@@ -92,7 +92,7 @@ def test_nothing_is_done_where_nothing_was_processed() -> None:
     assert handled_positions == []
 
 
-def test_rounds_go_on_after_one_that_fails_and_end_with_what_they_are_for() -> None:
+def test_rounds_go_on_after_failures_and_end_with_their_purpose() -> None:
     done, third = list[int](), threading.Event()
 
     def act() -> None:
@@ -111,7 +111,7 @@ def test_rounds_go_on_after_one_that_fails_and_end_with_what_they_are_for() -> N
     assert not any(thread.name == "rounds" for thread in threading.enumerate())
 
 
-def test_the_first_round_is_at_once_and_there_is_none_before_it_is_begun() -> None:
+def test_the_first_round_is_immediate_and_never_before_the_beginning() -> None:
     done = threading.Event()
     with PeriodicChore(done.set, every=3600):
         pass

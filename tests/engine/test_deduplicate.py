@@ -59,7 +59,7 @@ def came(driver: TestDriver) -> list[tuple[str | None, int]]:
     return sorted((row["payment"], row["n"]) for row in driver.rows("single"))
 
 
-def test_after_its_time_a_payment_comes_out_again_and_late_ones_are_counted() -> None:
+def test_a_payment_comes_again_after_its_time_unless_late() -> None:
     with TestDriver(app("5m")) as driver:
         driver.feed("payments", payments(1, 1, 1))
         driver.run_until_idle()
@@ -89,7 +89,7 @@ def letters(driver: TestDriver) -> list[tuple[str, str, int, int]]:
     return sorted((row["step"], value["payment"], value["n"], row["offset"]) for row, value in pairs)
 
 
-def test_a_late_row_becomes_a_dead_letter_that_says_why_and_counts_as_late_only() -> None:
+def test_a_late_row_becomes_a_dead_letter_and_counts_once() -> None:
     untimed = payments(1, first=6)[0] | {"ts": None}
     future = payments(1, first=7)[0] | {"ts": datetime(2099, 1, 1, tzinfo=UTC)}
     with TestDriver(keeping_late_rows()) as driver:
@@ -108,7 +108,7 @@ def test_a_late_row_becomes_a_dead_letter_that_says_why_and_counts_as_late_only(
         assert (driver.late, driver.failed) == (3, 0)
 
 
-def test_state_follows_a_step_that_says_its_old_name_and_takes_another_within(tmp_path: Path) -> None:
+def test_state_follows_a_renamed_step_with_another_within(tmp_path: Path) -> None:
     with TestDriver(app("1h"), tmp_path) as driver:
         driver.feed("payments", payments(*range(20)))
         driver.run_until_idle()
@@ -121,7 +121,7 @@ def test_state_follows_a_step_that_says_its_old_name_and_takes_another_within(tm
         assert len(came(driver)) == 25
 
 
-def test_a_key_of_a_type_that_can_not_be_one_is_refused_before_anything_starts() -> None:
+def test_an_impossible_key_type_is_refused_before_anything_starts() -> None:
     spec = app(None)
     spec["spec"]["streams"][0]["schema"] = "payment ARRAY<STRING>, customer STRING, n BIGINT, ts TIMESTAMP"
     spec["spec"]["streams"][0]["key"] = ["customer"]
@@ -130,7 +130,7 @@ def test_a_key_of_a_type_that_can_not_be_one_is_refused_before_anything_starts()
         TestDriver(spec)
 
 
-def test_what_it_keeps_can_be_looked_at_also_after_the_local_store_is_lost(tmp_path: Path) -> None:
+def test_its_state_can_be_read_also_after_a_lost_store(tmp_path: Path) -> None:
     with TestDriver(app("3h"), tmp_path) as driver:
         assert driver.kept_rows("once") == []
         driver.feed("payments", [*payments(1, 2, 1), payments(3)[0] | {"payment": None}])
@@ -168,7 +168,7 @@ def test_a_test_that_looks_at_the_wrong_thing_is_told(look: Callable[[TestDriver
             look(driver)
 
 
-def test_a_key_column_of_another_type_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_key_column_of_another_type_is_refused_without_loss(tmp_path: Path) -> None:
     def by_number(kind: str) -> dict[str, Any]:
         spec = app()
         spec["spec"]["steps"][0]["deduplicate"]["by"] = ["payment", "n"]

@@ -107,7 +107,7 @@ def test_an_app_comes_as_file_text_tree_or_itself(tmp_path: Path) -> None:
         ({"shop": "a", "ts": 5}, "row 1 fed into sales: column ts is 5"),
     ],
 )
-def test_rows_that_are_none_of_the_stream_are_refused_and_nothing_is_written(row: dict[str, Any], message: str) -> None:
+def test_rows_foreign_to_the_stream_are_refused_and_not_written(row: dict[str, Any], message: str) -> None:
     with TestDriver(app()) as driver:
         with pytest.raises(FeedError, match=message):
             driver.feed("sales", [sale("a", 1, 0), row])
@@ -116,7 +116,7 @@ def test_rows_that_are_none_of_the_stream_are_refused_and_nothing_is_written(row
         assert driver.records("sales") == []
 
 
-def test_names_that_are_not_there_are_told_with_those_that_are() -> None:
+def test_unknown_names_are_told_with_the_known_ones() -> None:
     with TestDriver(app({"name": "moved", "from": ["sales"], "repartition": {"by": ["item"]}})) as driver:
         with pytest.raises(TestMisuseError, match=r"no stream sale; did you mean sales"):
             driver.feed("sale", [])
@@ -136,7 +136,7 @@ def test_names_that_are_not_there_are_told_with_those_that_are() -> None:
             driver.crash_at("computed", 0)
 
 
-def test_an_app_whose_sql_spark_computes_says_where_and_how_to_run_it() -> None:
+def test_an_app_with_sparks_sql_says_how_to_run_it() -> None:
     steps = [
         {"name": "many", "from": ["sales"], "filter": "sqrt(item) > 1"},
         {"name": "in", "from": ["many"], "to": "sold"},
@@ -150,7 +150,7 @@ def test_an_app_whose_sql_spark_computes_says_where_and_how_to_run_it() -> None:
         TestDriver(spec)
 
 
-def test_an_app_whose_sql_is_plain_needs_no_session_and_can_crash() -> None:
+def test_plain_sql_needs_no_session_and_can_crash() -> None:
     spec = app({"name": "many", "from": ["sales"], "filter": "item > 1"})
     tell = next(step for step in spec["spec"]["steps"] if step["name"] == "tell")
     tell["from"] = ["many"]
@@ -169,7 +169,7 @@ def test_tests_without_sql_do_not_even_import_spark() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_stream_of_another_app_brings_rows_watermarks_and_its_end() -> None:
+def test_another_apps_stream_brings_rows_watermarks_and_its_end() -> None:
     with TestDriver(app(control=True)) as driver:
         driver.feed("sales", [sale("a", 1, 0), sale("b", 1, 5)])
         driver.run_until_idle()

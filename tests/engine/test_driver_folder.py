@@ -46,9 +46,7 @@ def test_a_driver_reads_its_app_its_attempt_and_its_settings(tmp_path: Path) -> 
     assert (read.app.name, read.orders, read.spark) == ("ads", TOLD, {"spark.app.id": "ads-1"})
 
 
-def test_shared_files_are_apart_by_namespace_app_and_run_and_local_ones_on_the_disk_of_the_location(
-    tmp_path: Path,
-) -> None:
+def test_shared_files_are_apart_by_run_local_ones_by_location(tmp_path: Path) -> None:
     places = places_of(told(tmp_path, "file:///shared/check%20points"), *FOLDERS, None)
     run = Path("/shared/check points/team-a/ads/Run.1")
     assert (places.query, places.planned) == (run / "query", None)
@@ -57,7 +55,7 @@ def test_shared_files_are_apart_by_namespace_app_and_run_and_local_ones_on_the_d
     assert places.log is None
 
 
-def test_where_an_object_store_is_shared_spark_keeps_its_files_on_the_drivers_own_disk(tmp_path: Path) -> None:
+def test_beside_an_object_store_spark_uses_the_drivers_disk(tmp_path: Path) -> None:
     places = places_of(told(tmp_path, "s3a://bucket/check%20points"), *FOLDERS, None)
     assert places.query == FOLDERS[2] / "query"
     assert places.planned is not None
@@ -96,9 +94,7 @@ def test_a_file_that_is_missing_or_spoilt_is_named(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize(("retention", "stays"), [({}, 3), ({"retention": "59s"}, 2), ({"retention": "Forever"}, 2)])
-def test_runs_beside_its_own_are_kept_as_long_as_the_spec_says(
-    tmp_path: Path, retention: dict[str, str], stays: int
-) -> None:
+def test_other_runs_are_kept_as_long_as_the_spec_says(tmp_path: Path, retention: dict[str, str], stays: int) -> None:
     read = read_folder(folder(tmp_path, checkpoint={"location": f"file://{tmp_path}/shared", **retention}))
     runs = tmp_path / "shared" / "team-a" / "ads"
     claim_run(FolderStorage(runs / "old"), replace(TOLD, run="old", attempt=1))

@@ -24,7 +24,7 @@ def log(clock: list[int], caplog: pytest.LogCaptureFixture) -> DriverLog:
     return DriverLog(lambda: clock[0])
 
 
-def test_progress_is_said_once_a_minute_for_all_batches_of_it(
+def test_progress_is_said_once_a_minute_for_all_its_batches(
     log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     for batch in range(1, 100):
@@ -37,9 +37,7 @@ def test_progress_is_said_once_a_minute_for_all_batches_of_it(
     ]
 
 
-def test_what_was_restored_is_said_at_once_but_not_without_end(
-    log: DriverLog, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_was_restored_is_said_at_once_without_flooding(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
     log.listen(progress(1, tuple(f"partition-{at}: there is no local store" for at in range(25))))
     lines = [line for line in caplog.messages if line.startswith("restored")]
     assert lines[0] == "restored partition-0: there is no local store"
@@ -52,7 +50,7 @@ def test_what_was_freed_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptur
     assert caplog.messages[1:] == ["3 local stores that nothing needs any more are removed, 12345678 bytes"]
 
 
-def test_rows_from_the_future_are_counted_and_the_first_is_named(
+def test_rows_from_the_future_are_counted_naming_the_first(
     log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     log.listen(progress(1))
@@ -94,7 +92,7 @@ def test_misplaced_records_are_said_with_the_next_line(
     ]
 
 
-def test_rows_that_failed_are_said_by_step_with_the_next_line(
+def test_failed_rows_are_said_by_step_with_the_next_line(
     log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     log.listen(progress(1))

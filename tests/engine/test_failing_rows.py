@@ -94,7 +94,7 @@ def letters(driver: TestDriver) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_rows_on_which_apply_fails_become_dead_letters_and_all_others_come_out_in_order(tmp_path: Path) -> None:
+def test_only_rows_on_which_apply_fails_become_dead_letters(tmp_path: Path) -> None:
     with TestDriver(applied(**LETTERS), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(*range(40)))
         (batch,) = driver.run_until_idle()
@@ -112,7 +112,7 @@ def test_a_good_batch_is_one_call_whatever_on_error_says(tmp_path: Path) -> None
         assert len(driver.rows("out")) == 40
 
 
-def test_a_value_that_its_column_cannot_hold_is_the_failure_of_its_row_and_names_the_column(tmp_path: Path) -> None:
+def test_a_value_its_column_cannot_hold_fails_its_row_alone(tmp_path: Path) -> None:
     with TestDriver(applied(schema="customer STRING, cents INT", **LETTERS), tmp_path) as driver:
         driver.feed("orders", orders(0, 1, 5, 2))
         driver.run_until_idle()
@@ -121,9 +121,7 @@ def test_a_value_that_its_column_cannot_hold_is_the_failure_of_its_row_and_names
 
 
 @pytest.mark.parametrize(("function", "message"), [("misnamed", "client"), ("starved", "MemoryError")])
-def test_what_is_wrong_with_any_row_or_with_the_host_is_no_dead_letter(
-    tmp_path: Path, function: str, message: str
-) -> None:
+def test_faults_of_any_row_or_host_are_no_dead_letters(tmp_path: Path, function: str, message: str) -> None:
     with TestDriver(applied(function, **LETTERS), tmp_path) as driver:
         driver.feed("orders", orders(0, 1))
         with pytest.raises(UserActionError, match=message):
@@ -131,7 +129,7 @@ def test_what_is_wrong_with_any_row_or_with_the_host_is_no_dead_letter(
         assert driver.rows("failed") == []
 
 
-def test_without_dead_letters_the_message_names_the_row_on_which_apply_fails(tmp_path: Path) -> None:
+def test_without_dead_letters_apply_names_the_row(tmp_path: Path) -> None:
     with TestDriver(applied(), tmp_path) as driver:
         driver.feed("orders", orders(*range(20)))
         with pytest.raises(
@@ -145,7 +143,7 @@ def test_without_dead_letters_the_message_names_the_row_on_which_apply_fails(tmp
             driver.run()
 
 
-def test_a_row_on_which_process_fails_leaves_state_and_timers_as_they_were_and_the_key_goes_on(tmp_path: Path) -> None:
+def test_a_row_on_which_process_fails_leaves_state_and_timers(tmp_path: Path) -> None:
     with TestDriver(processed(**LETTERS), tmp_path) as driver:
         driver.feed("orders", orders(1, customer="b"))
         driver.feed("orders", orders(1, 13, 2, 14, 15, 4))
@@ -164,7 +162,7 @@ def test_a_row_on_which_process_fails_leaves_state_and_timers_as_they_were_and_t
         assert driver.failed == 3
 
 
-def test_offsets_in_dead_letters_of_process_are_those_of_their_records(tmp_path: Path) -> None:
+def test_dead_letters_of_process_have_the_offsets_of_their_records(tmp_path: Path) -> None:
     with TestDriver(processed(**LETTERS), tmp_path) as driver:
         for n in (1, 13, 2, 13):
             driver.feed("orders", orders(n, customer="b") + orders(n, customer="a"))
@@ -181,7 +179,7 @@ def _fed(driver: TestDriver) -> list[tuple[dict[str, Any], int]]:
     return [(json.loads(record.value or b"{}"), record.offset) for record in driver.records("orders")]
 
 
-def test_a_timer_on_which_process_fails_does_not_fire_again_and_leaves_the_state(tmp_path: Path) -> None:
+def test_a_failing_timer_leaves_state_and_does_not_fire_again(tmp_path: Path) -> None:
     with TestDriver(processed(**LETTERS), tmp_path) as driver:
         driver.feed("orders", orders(16))
         driver.run_until_idle()
@@ -194,7 +192,7 @@ def test_a_timer_on_which_process_fails_does_not_fire_again_and_leaves_the_state
         assert "a timer of nobody" in letter["reason"]
 
 
-def test_dead_letters_of_a_step_are_written_once_whenever_the_process_dies(tmp_path: Path) -> None:
+def test_dead_letters_are_written_once_whenever_the_process_dies(tmp_path: Path) -> None:
     with TestDriver(applied(**LETTERS), tmp_path) as driver:
         driver.feed("orders", orders(12, 13))
         driver.crash_at("partition written")
@@ -205,7 +203,7 @@ def test_dead_letters_of_a_step_are_written_once_whenever_the_process_dies(tmp_p
         assert [row["n"] for _, _, row, *_ in letters(driver)] == [13]
 
 
-def test_without_dead_letters_the_message_names_key_and_row_on_which_process_fails(tmp_path: Path) -> None:
+def test_without_dead_letters_process_names_key_and_row(tmp_path: Path) -> None:
     with TestDriver(processed(), tmp_path) as driver:
         driver.feed("orders", orders(1, 13, customer="b"))
         with pytest.raises(

@@ -75,7 +75,7 @@ def late(driver: TestDriver) -> dict[int, bool]:
 
 
 @pytest.mark.parametrize("repartitioned", [False, True])
-def test_an_event_from_2099_is_late_and_makes_no_other_late(tmp_path: Path, repartitioned: bool) -> None:
+def test_an_event_from_2099_makes_no_other_late(tmp_path: Path, repartitioned: bool) -> None:
     with driven(tmp_path, repartitioned=repartitioned) as driver:
         click(driver, 1, at(20))
         driver.feed("clicks", [{"k": "a", "n": 2, "ts": WRONG}, {"k": "a", "n": 3, "ts": at(40)}])
@@ -107,7 +107,7 @@ def test_where_the_stream_has_dead_letters_it_is_one(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_given_again_because_another_failed_can_be_asked_for_too(tmp_path: Path) -> None:
+def test_lateness_is_known_also_when_rows_are_given_again(tmp_path: Path) -> None:
     failing = CODE.replace("    for row in rows:\n", "    for row in rows:\n        1 // row['n']\n", 1)
     with driven(tmp_path, code=failing, failed="odd") as driver:
         click(driver, 1, at(40))
@@ -117,7 +117,7 @@ def test_rows_given_again_because_another_failed_can_be_asked_for_too(tmp_path: 
         assert driver.failed == 1
 
 
-def test_how_far_ahead_is_believed_is_a_setting_and_what_is_at_the_bound_is_believed(tmp_path: Path) -> None:
+def test_the_bound_of_what_is_believed_is_a_setting(tmp_path: Path) -> None:
     with driven(tmp_path, event_time={"maxAhead": "1m"}) as driver:
         click(driver, 1, at(60))
         assert (driver.ahead, driver.watermark("clicks")) == (0, at(50))
@@ -129,7 +129,7 @@ def test_how_far_ahead_is_believed_is_a_setting_and_what_is_at_the_bound_is_beli
 
 
 @pytest.mark.parametrize("wrong", [datetime(1971, 1, 1, tzinfo=UTC), WRONG])
-def test_a_hosts_clock_that_is_set_wrong_changes_nothing_of_what_is_believed(tmp_path: Path, wrong: datetime) -> None:
+def test_a_wrong_clock_of_the_host_changes_no_belief(tmp_path: Path, wrong: datetime) -> None:
     with driven(tmp_path) as driver:
         click(driver, 1, at(20))
         driver.set_clock(wrong)
@@ -153,7 +153,7 @@ def test_a_replay_decides_as_the_first_try_did(tmp_path: Path) -> None:
         assert driver.watermark("clicks") == at(10)
 
 
-def test_an_app_that_had_believed_2099_hears_the_truth_again_once_it_no_longer_does(tmp_path: Path) -> None:
+def test_an_app_that_believed_2099_hears_the_truth_again(tmp_path: Path) -> None:
     for repartitioned in (False, True):
         data = tmp_path / str(repartitioned)
         with driven(data, repartitioned=repartitioned, event_time={"maxAhead": "876000h"}) as driver:

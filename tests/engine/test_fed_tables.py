@@ -45,7 +45,7 @@ def forget_products(driver: TestDriver) -> None:
 
 
 @each_kind
-def test_a_table_may_be_added_while_a_batch_is_planned_and_not_done(kind: str) -> None:
+def test_a_table_may_be_added_while_a_batch_is_planned(kind: str) -> None:
     with TestDriver(without_table(app(kind))) as driver:
         order(driver, "a")
         driver.crash_at("offsets durable")
@@ -58,7 +58,7 @@ def test_a_table_may_be_added_while_a_batch_is_planned_and_not_done(kind: str) -
 
 
 @each_kind
-def test_bootstrap_without_a_store_inputs_wait_until_all_is_loaded_from_the_oldest(kind: str) -> None:
+def test_bootstrap_without_a_store_loads_all_before_inputs(kind: str) -> None:
     with TestDriver(app(kind, bootstrap=True)) as driver:
         driver.feed("products", products({"a": 1, "b": 2, "c": 3}))
         order(driver, "a", "b", "c", "d")
@@ -67,7 +67,7 @@ def test_bootstrap_without_a_store_inputs_wait_until_all_is_loaded_from_the_olde
 
 
 @each_kind
-def test_bootstrap_with_a_store_too_old_inputs_wait_until_all_is_loaded_again(kind: str) -> None:
+def test_bootstrap_with_an_outdated_store_loads_all_again_before_inputs(kind: str) -> None:
     with started(kind, **HOUR) as driver:
         forget_products(driver)
         driver.feed("products", products({"b": 7}))
@@ -82,7 +82,7 @@ def test_bootstrap_with_a_store_too_old_inputs_wait_until_all_is_loaded_again(ki
 
 
 @each_kind
-def test_bootstrap_with_a_valid_store_inputs_wait_until_the_rest_is_read(kind: str) -> None:
+def test_bootstrap_with_a_valid_store_reads_the_rest_before_inputs(kind: str) -> None:
     with started(kind, **HOUR) as driver:
         forget_products(driver)
         driver.advance(timedelta(minutes=59))
@@ -94,7 +94,7 @@ def test_bootstrap_with_a_valid_store_inputs_wait_until_the_rest_is_read(kind: s
 
 
 @each_kind
-def test_without_bootstrap_and_store_inputs_do_not_wait_and_nothing_is_left_out(kind: str) -> None:
+def test_without_bootstrap_and_store_inputs_do_not_wait(kind: str) -> None:
     with TestDriver(app(kind, bootstrap=False)) as driver:
         driver.feed("products", products({"a": 1, "b": 2, "c": 3}))
         order(driver, "a", "b", "c", "d")
@@ -103,7 +103,7 @@ def test_without_bootstrap_and_store_inputs_do_not_wait_and_nothing_is_left_out(
 
 
 @each_kind
-def test_without_bootstrap_a_store_too_old_is_given_up_and_said_to_lack_rows(kind: str) -> None:
+def test_without_bootstrap_an_outdated_store_is_given_up_and_said(kind: str) -> None:
     with started(kind, bootstrap=False, **HOUR) as driver:
         driver.advance(timedelta(hours=1))
         driver.feed("products", products({"b": 7}))
@@ -147,7 +147,7 @@ def test_a_table_in_memory_is_loaded_by_each_attempt(kind: str) -> None:
 
 
 @each_kind
-def test_a_table_in_memory_without_bootstrap_has_what_comes_while_the_app_runs(kind: str) -> None:
+def test_without_bootstrap_a_memory_table_has_what_comes_later(kind: str) -> None:
     with started(kind, persistent=False, bootstrap=False) as driver:
         assert priced(driver, "a") == [1]
         driver.restart()
@@ -157,7 +157,7 @@ def test_a_table_in_memory_without_bootstrap_has_what_comes_while_the_app_runs(k
 
 
 @each_kind
-def test_a_lost_disk_is_restored_from_the_durable_copy_and_the_tail_though_the_topic_has_forgotten(kind: str) -> None:
+def test_a_lost_disk_is_restored_though_the_topic_has_forgotten(kind: str) -> None:
     with started(kind) as driver:
         forget_products(driver)
         driver.feed("products", products({"b": 7}))
@@ -184,7 +184,7 @@ def test_later_arrivals_do_not_keep_inputs_waiting(kind: str) -> None:
 
 
 @each_kind
-def test_records_that_a_topic_has_lost_unread_are_left_out_and_it_is_said(kind: str) -> None:
+def test_records_lost_unread_are_left_out_and_said(kind: str) -> None:
     with started(kind) as driver:
         driver.feed("products", products({"a": 5}))
         forget_products(driver)
@@ -199,7 +199,7 @@ def test_records_that_a_topic_has_lost_unread_are_left_out_and_it_is_said(kind: 
 
 
 @each_kind
-def test_a_table_under_a_new_name_is_loaded_from_the_oldest(kind: str) -> None:
+def test_a_renamed_table_is_loaded_from_the_oldest_record(kind: str) -> None:
     with started(kind) as driver:
         renamed = app(kind, name="item", lookup={"table": "item"})
         driver.restart(renamed)
@@ -222,7 +222,7 @@ def test_tables_that_share_a_side_input_start_anew_together(kind: str) -> None:
 
 
 @each_kind
-def test_a_record_without_a_value_deletes_and_one_without_a_key_is_counted(kind: str) -> None:
+def test_records_without_value_delete_and_those_without_key_are_counted(kind: str) -> None:
     with started(kind) as driver:
         driver.feed_bytes("products", [None], key=b"a")
         driver.feed_bytes("products", [None])
@@ -240,7 +240,7 @@ def test_a_record_without_a_value_deletes_and_one_without_a_key_is_counted(kind:
 
 
 @each_kind
-def test_within_a_batch_a_key_is_deleted_and_written_in_the_order_of_its_records(kind: str) -> None:
+def test_deletions_and_writes_within_a_batch_follow_record_order(kind: str) -> None:
     with started(kind) as driver:
         driver.feed("products", products({"a": 5}))
         driver.feed_bytes("products", [None], key=b"a")
@@ -313,7 +313,7 @@ def test_side_inputs_hold_no_watermark_back(kind: str) -> None:
 
 
 @each_kind
-def test_a_grown_side_input_keeps_what_is_there_and_each_key_its_order(kind: str) -> None:
+def test_a_grown_side_input_keeps_rows_and_order_by_key(kind: str) -> None:
     with TestDriver(app(kind)) as driver:
         driver.feed("products", products({f"p{at}": at for at in range(16)}))
         assert priced(driver, "p3") == [3]
@@ -341,7 +341,7 @@ def test_a_broadcast_table_grows_alone() -> None:
         assert priced(driver, *(f"p{at}" for at in range(16))) == [200 + at for at in range(16)]
 
 
-def test_a_growth_of_a_broadcast_side_input_that_hides_which_value_is_newer_is_refused() -> None:
+def test_broadcast_growth_that_hides_which_value_is_newer_is_refused() -> None:
     with TestDriver(app("Broadcast")) as driver:
         driver.feed("products", products({f"p{at}": at for at in range(16)}))
         driver.run_until_idle()
@@ -354,7 +354,7 @@ def test_a_growth_of_a_broadcast_side_input_that_hides_which_value_is_newer_is_r
         assert priced(driver, *(f"p{at}" for at in range(16))) == [100 + at for at in range(16)]
 
 
-def test_an_edit_that_would_grow_a_broadcast_side_input_so_is_refused_before_it_grows() -> None:
+def test_an_edit_that_would_cause_such_growth_is_refused_beforehand() -> None:
     wider = app("Broadcast")
     next(stream for stream in wider["spec"]["streams"] if stream["name"] == "products")["partitions"] = 3
     with TestDriver(app("Broadcast")) as driver:
@@ -398,7 +398,7 @@ def test_a_key_may_be_computed_of_a_sources_rows(kind: str) -> None:
         assert priced(driver, "a", "b") == [2, None]
 
 
-def test_a_key_that_only_spark_computes_is_refused_by_its_name_where_rows_come_without_it() -> None:
+def test_a_key_that_only_spark_computes_is_refused_by_name() -> None:
     with pytest.raises(UserActionError, match=r"the key sku of table product is lower\(sku\) AS sku, which only Spark"):
         TestDriver(app("Broadcast", select=["lower(sku) AS sku", "price"]))
 
@@ -413,7 +413,7 @@ def test_a_table_keeps_what_its_select_says(kind: str) -> None:
             assert driver.kept_rows("product") == [{"sku": "a", "cost": 1}]
 
 
-def test_a_position_that_is_set_leaves_out_what_lies_before_and_other_locations_agree() -> None:
+def test_a_jump_leaves_out_earlier_records_at_all_locations() -> None:
     spec = app("Broadcast", partitions=1)
     with TestDriver(spec) as driver:
         driver.feed("products", products({"a": 1, "b": 2}))

@@ -58,7 +58,7 @@ def test_a_data_set_is_switched_to_when_no_rows_come(tmp_path: Path) -> None:
         assert len(driver.run_until_idle()) == 1
 
 
-def test_the_last_row_of_a_key_counts_in_the_order_of_file_names(tmp_path: Path) -> None:
+def test_a_keys_last_row_in_order_of_file_names_counts(tmp_path: Path) -> None:
     put(tmp_path / "files", {"a": 1, "b": 2}, "1.json")
     put(tmp_path / "files", {"b": 3}, "2.json")
     put(tmp_path / "files", {"b": 9}, "_SUCCESS")
@@ -99,7 +99,7 @@ def test_a_restart_waits_until_files_that_changed_meanwhile_are_loaded(tmp_path:
         assert priced(driver, "a") == [2]
 
 
-def test_a_restart_without_files_goes_on_with_the_data_set_there_was(tmp_path: Path) -> None:
+def test_a_restart_without_files_keeps_the_data_set(tmp_path: Path) -> None:
     put(tmp_path / "files", {"a": 1})
     with TestDriver(filed(tmp_path / "files")) as driver:
         assert priced(driver, "a") == [1]
@@ -153,7 +153,7 @@ def test_a_batch_that_names_a_lost_data_set_says_so(tmp_path: Path) -> None:
             driver.run_until_idle()
 
 
-def test_a_table_of_files_may_be_added_while_a_batch_is_planned_and_not_done(tmp_path: Path) -> None:
+def test_a_table_may_be_added_while_a_batch_is_planned(tmp_path: Path) -> None:
     put(tmp_path / "files", {"a": 1})
     with TestDriver(without_table(app("Broadcast"))) as driver:
         order(driver, "a")
@@ -165,7 +165,7 @@ def test_a_table_of_files_may_be_added_while_a_batch_is_planned_and_not_done(tmp
 
 
 @pytest.mark.parametrize("step", ["offsets durable", "lock held", "manifest written", "manifest renamed", "slots done"])
-def test_a_crash_while_a_data_set_is_switched_to_changes_nothing(tmp_path: Path, step: str) -> None:
+def test_a_crash_during_a_switch_of_data_sets_changes_nothing(tmp_path: Path, step: str) -> None:
     put(tmp_path / "files", {"a": 1})
     with TestDriver(filed(tmp_path / "files")) as driver:
         assert priced(driver, "a") == [1]

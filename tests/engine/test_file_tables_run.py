@@ -18,7 +18,7 @@ VERSIONS, ORDERS = 4, 40
 SKUS = ("a", "b", "c")
 
 
-def test_drivers_killed_while_files_change_serve_no_older_version_and_lose_no_order(tmp_path: Path) -> None:
+def test_killed_drivers_serve_no_older_version_and_lose_no_order(tmp_path: Path) -> None:
     app, data, files, chance = tmp_path / "app.yaml", tmp_path / "data", tmp_path / "files", random.Random(3)  # noqa: S311
     location = {"location": f"file://{files}", "format": "json", "every": "1s"}
     YAML(typ="safe", pure=True).dump(filed(files, files=location), app)

@@ -76,7 +76,7 @@ def test_all_of_them_reach_a_timed_step(behind: str, *, repartitioned: bool) -> 
 
 
 @pytest.mark.parametrize("repartitioned", [False, True])
-def test_what_is_merged_with_them_waits_for_them_though_their_input_is_silent(*, repartitioned: bool) -> None:
+def test_merged_rows_wait_for_them_behind_a_silent_input(*, repartitioned: bool) -> None:
     with TestDriver(app("a window", repartitioned=repartitioned, merged=True), slots=2) as driver:
         driver.feed("clicks", [{"ad": ad, "ts": at(number)} for number, ad in enumerate(ADS)] * 3)
         driver.run_until_idle()

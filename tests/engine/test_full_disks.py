@@ -34,7 +34,7 @@ PLACES = {
 
 @pytest.mark.parametrize("free", [0, 1, 2, 4])
 @pytest.mark.parametrize("full", PLACES)
-def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_there_is_space(
+def test_a_full_disk_stops_with_the_reason_and_without_loss(
     tmp_path: Path, small_disk: Path, full: str, free: int
 ) -> None:
     where, kind, message = PLACES[full]
@@ -55,7 +55,7 @@ def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_ther
         settled(driver, 2000)
 
 
-def test_a_store_that_reaches_state_size_says_so_and_goes_on_with_more(tmp_path: Path) -> None:
+def test_a_store_at_its_state_size_goes_on_with_more(tmp_path: Path) -> None:
     small = app()
     small["spec"]["state"] = {"size": "1Mi"}
     many = [row | {"customer": f"{row['n']:0400}"} for row in orders(*range(6000))]
@@ -68,7 +68,7 @@ def test_a_store_that_reaches_state_size_says_so_and_goes_on_with_more(tmp_path:
         assert len(driver.rows("totals")) == len(many)
 
 
-def test_files_that_may_not_grow_stop_the_app_and_nothing_is_lost_once_they_may(tmp_path: Path) -> None:
+def test_files_that_may_not_grow_stop_the_app_without_loss(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(*range(40)))
         driver.run()

@@ -25,7 +25,7 @@ def written(maps: ConfigMapsHere, run: str, orders: AttemptOrders = TOLD) -> Non
         maps.create({"metadata": {"name": name, "ownerReferences": [owner_reference(orders)]}, "data": {}})
 
 
-def test_all_that_is_kept_of_a_run_goes_and_nothing_of_others() -> None:
+def test_all_of_a_run_goes_and_nothing_of_others() -> None:
     maps, other_maps = ConfigMapsHere(), ConfigMapsHere()
     for run in RUNS:
         written(maps, run)
@@ -43,7 +43,7 @@ def test_report_and_assignment_of_another_app_object_stay() -> None:
     assert {assignment_name("ads", "1"), report_name("ads", "1")} <= maps.trees.keys()
 
 
-def test_a_record_that_somebody_has_changed_stays_and_the_rest_goes() -> None:
+def test_a_record_changed_by_somebody_stays_and_the_rest_goes() -> None:
     maps = ConfigMapsHere()
     written(maps, "1")
     maps.edit("ads.record.1.head", data={"note": "mine"})

@@ -35,7 +35,7 @@ def world(now: int, *ends: int, first: bool = False) -> LoopSnapshot:
     )
 
 
-def test_a_new_partition_is_read_after_its_parent_to_where_that_ended_when_the_grace_was_over() -> None:
+def test_a_new_partition_follows_its_parent_to_the_graces_end() -> None:
     noticed = next_offsets(FIRST, AFTER, world(2_000, 10, 0, 5, 0, first=True))
     assert noticed.noticed == {P2: NewPartition(P0, 2_000), P3: NewPartition(P1, 2_000)}
     # In the grace a producer still writes to the parent, which is read at once.
@@ -63,7 +63,7 @@ def test_what_was_decided_is_known_to_replays_and_later_attempts() -> None:
     assert later.starts == {P0: 20, P2: 0}
 
 
-def test_while_nothing_can_be_read_there_is_no_batch_but_something_left() -> None:
+def test_while_nothing_is_readable_something_is_left_without_a_batch() -> None:
     noticed = next_offsets(FIRST, AFTER, world(2_000, 10, 0, 5, 0, first=True))
     waiting = world(2_400, 10, 0, 5, 0)
     assert next_offsets(noticed, AFTER, waiting) is noticed
@@ -71,19 +71,19 @@ def test_while_nothing_can_be_read_there_is_no_batch_but_something_left() -> Non
     assert next_offsets(noticed, AFTER, world(2_500, 10, 0, 5, 0)).starts == {P2: 0}
 
 
-def test_partitions_that_were_read_before_there_was_a_grace_go_on() -> None:
+def test_partitions_from_before_there_was_a_grace_go_on() -> None:
     old = replace(FIRST, positions={**FIRST.positions, P2: 3, P3: 0})
     after = next_offsets(old, AFTER, world(2_000, 12, 0, 9, 0, first=True))
     assert (after.starts, after.noticed) == ({P0: 10, P2: 3}, {})
 
 
-def test_a_parent_that_has_ended_is_not_waited_for_beyond_its_end() -> None:
+def test_an_ended_parent_is_not_awaited_beyond_its_end() -> None:
     bounded = replace(AFTER, bounded=frozenset("s"), after={P2: ParentEnd(P0, 40), P3: ParentEnd(P1, 0)}, grace=0)
     ended = replace(FIRST, ends={P0: 10, P1: 0})
     assert next_offsets(ended, bounded, world(2_000, 40, 0, 5, 0, first=True)).starts == {P2: 0}
 
 
-def test_keys_are_counted_from_where_the_parent_ended_and_not_in_the_grace() -> None:
+def test_keys_are_counted_from_the_parents_end_without_the_grace() -> None:
     noticed = next_offsets(FIRST, AFTER, world(2_000, 12, 0, 5, 0, first=True))
     over = next_offsets(noticed, AFTER, world(2_500, 20, 0, 5, 0))
     after = next_offsets(over, AFTER, world(2_600, 25, 0, 6, 0))
@@ -96,7 +96,7 @@ def test_keys_are_counted_from_where_the_parent_ended_and_not_in_the_grace() -> 
     assert BatchPlan.parse(plan.text()) == plan
 
 
-def test_a_partition_that_gave_keys_away_twice_is_settled_when_the_last_of_them_is() -> None:
+def test_a_partition_that_gave_keys_twice_settles_with_the_last() -> None:
     p4 = StreamPartition("s", 4)
     first, waiting, second = NewPartition(P0, 0, 10), NewPartition(P0, 5), NewPartition(P0, 5, 30)
     assert settled({P2: first}) == {P0: 10}
@@ -110,9 +110,7 @@ def steps() -> st.SearchStrategy[list[tuple[int, int, int]]]:
 
 
 @given(steps(), st.integers(0, 1_000))
-def test_whatever_comes_when_a_child_never_overtakes_what_its_parent_had_when_the_grace_was_over(
-    came: list[tuple[int, int, int]], grace: int
-) -> None:
+def test_a_child_never_overtakes_its_parent_at_the_graces_end(came: list[tuple[int, int, int]], grace: int) -> None:
     reading, offsets = replace(AFTER, grace=grace), FIRST
     for at, (now, parent, child) in enumerate(_added(came)):
         known = world(now, 10 + parent, 0, child, 0, first=at == 0)

@@ -61,7 +61,7 @@ def policy(name: str) -> StreamApp:
     return app.model_copy(update={"spec": app.spec.model_copy(update={"on_partition_growth": name})})
 
 
-def test_a_multiple_is_taken_and_the_same_number_is_nothing_new() -> None:
+def test_a_multiple_is_taken_and_the_same_count_changes_nothing() -> None:
     events: list[Event] = []
     growth = watched(app_of(TREE), events)
     assert not growth.taken(clicks(2))
@@ -69,7 +69,7 @@ def test_a_multiple_is_taken_and_the_same_number_is_nothing_new() -> None:
     assert events == []
 
 
-def test_what_is_no_multiple_is_said_once_and_what_becomes_one_is_taken() -> None:
+def test_what_becomes_a_multiple_is_taken_others_are_said_once() -> None:
     events: list[Event] = []
     growth = watched(app_of(TREE), events)
     assert not growth.taken(clicks(3))
@@ -101,7 +101,7 @@ def repartitioned(partitions: int, **expansion: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("counts", [(3, 5), (4, 7), (3, 4)])
 @pytest.mark.parametrize("expansion", [{}, {"parent": "partition / 2"}])
-def test_a_source_that_only_feeds_a_repartition_grows_again_and_again_and_every_count_goes_on(
+def test_a_repartitioned_source_grows_to_any_count_again_and_again(
     counts: tuple[int, ...], expansion: dict[str, object]
 ) -> None:
     ads = "abcdefg"
@@ -117,7 +117,7 @@ def test_a_source_that_only_feeds_a_repartition_grows_again_and_again_and_every_
         assert most == dict.fromkeys(ads, sum((2, *counts)))
 
 
-def test_a_source_that_only_feeds_a_repartition_is_read_on_by_the_next_attempt_whatever_its_count() -> None:
+def test_the_next_attempt_reads_a_repartitioned_source_of_any_count() -> None:
     events: list[Event] = []
     app = app_of(repartitioned(2))
     planned = plan(app, PlanningFacts(topics={"clicks": 2, "counted": 2}))

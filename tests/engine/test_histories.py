@@ -163,7 +163,7 @@ def test_a_mixture_of_times_is_right_or_refused(
     ("copied", "outcome"), [("offsets durable", "DeltaMissingError"), ("outputs committed", "right")]
 )
 @pytest.mark.parametrize("local", ["kept", "older copy", "deleted"])
-def test_a_copy_from_within_the_last_batch_is_right_if_it_has_the_deltas_and_else_refused(
+def test_a_copy_from_within_the_last_batch_needs_its_deltas(
     tmp_path: Path, copied: str, outcome: str, local: str
 ) -> None:
     world = World(tmp_path)
@@ -179,7 +179,7 @@ def test_a_copy_from_within_the_last_batch_is_right_if_it_has_the_deltas_and_els
     assert [world.outcome(0), world.outcome(0)] == [outcome] * 2
 
 
-def test_outputs_that_were_refused_go_on_when_the_newer_checkpoint_is_back(tmp_path: Path) -> None:
+def test_outputs_that_were_refused_go_on_with_the_newer_checkpoint(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.runs()
     world.keeps("older", CHECKPOINT)
@@ -232,16 +232,14 @@ def test_what_is_between_steps_is_an_output_and_an_input(
     assert world.outcome(0 if checkpoint == "deleted" else 2 * EACH) == outcome
 
 
-def test_a_local_store_at_the_same_batch_of_another_history_is_restored(tmp_path: Path) -> None:
+def test_a_local_store_of_another_history_is_restored(tmp_path: Path) -> None:
     world = forked(tmp_path)
     world.loses(OUTPUTS)
     assert world.outcome(2 * EACH) == "right"
 
 
 @pytest.mark.parametrize("seed", range(400 if SOAK else 2))
-def test_after_any_order_of_losing_and_putting_back_outputs_have_no_gap_and_nothing_twice(
-    tmp_path: Path, seed: int
-) -> None:
+def test_losing_and_restoring_in_any_order_skips_and_repeats_nothing(tmp_path: Path, seed: int) -> None:
     world, chance, copies = World(tmp_path), random.Random(seed), 0  # noqa: S311 - a seed, to see the same again
     world.runs()
     for _ in range(25):

@@ -48,7 +48,7 @@ def counted(driver: TestDriver) -> list[tuple[int, int]]:
     return sorted(((row["window_start"] - START) // minutes, row["n"]) for row in driver.rows("counted"))
 
 
-def test_a_stream_that_is_silent_behind_three_repartitions_holds_nothing_back(tmp_path: Path) -> None:
+def test_a_silent_stream_behind_three_repartitions_holds_nothing_back(tmp_path: Path) -> None:
     with TestDriver(app({"eventTime": TIMED}, depth=3), tmp_path) as driver:
         driver.feed("first", rows(0, 1))
         driver.run_until_idle()
@@ -68,9 +68,7 @@ def test_a_stream_that_is_silent_behind_three_repartitions_holds_nothing_back(tm
         assert driver.late == 0
 
 
-def test_rows_that_are_on_their_way_are_not_late_though_batches_take_longer_than_a_stream_may_be_silent(
-    tmp_path: Path,
-) -> None:
+def test_rows_on_their_way_are_not_late_in_long_batches(tmp_path: Path) -> None:
     with TestDriver(app({"eventTime": TIMED}, depth=3), tmp_path) as driver:
         for minute in range(9):
             driver.feed("first", rows(minute))
@@ -91,7 +89,7 @@ def leave(k, rows, state):
 """
 
 
-def test_a_stream_without_event_time_holds_no_timer_back_behind_a_repartition(tmp_path: Path) -> None:
+def test_a_stream_without_event_time_holds_no_timer_back(tmp_path: Path) -> None:
     tree = app({}, depth=2)
     steps = tree["spec"]["steps"]
     process = {"function": "code:leave", "by": ["k"], "schema": "k STRING, minute STRING", "keeps": ["k"]}

@@ -28,7 +28,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("repartitioned", [False, True])
-def test_pairs_come_out_at_once_and_rows_without_a_partner_when_none_can_come(kind: str, repartitioned: bool) -> None:
+def test_pairs_come_at_once_and_lone_rows_once_none_can(kind: str, repartitioned: bool) -> None:
     orders, payments = fed(drawn(200, "orders")), fed(drawn(200, "payments", orders=30))
     with TestDriver(app({"type": kind}, repartitioned=repartitioned), slots=2) as driver:
         for start in range(0, 200, 40):
@@ -122,7 +122,7 @@ def test_joins_in_a_row_and_an_aggregate_behind_them() -> None:
         }
 
 
-def test_rows_behind_a_join_keep_the_time_of_the_pair_through_a_function() -> None:
+def test_rows_behind_a_join_keep_the_pairs_time() -> None:
     """Not that of a column which was the event time of one side."""
     steps = [
         {"name": "same", "from": ["matched"], "apply": {"function": "f:first", "keeps": ["id", "ts"]}},
@@ -174,7 +174,7 @@ def test_rows_of_a_broadcast_stream_meet_those_of_all_tasks() -> None:
         assert came(driver, "id", "n") == expected
 
 
-def test_late_rows_are_counted_by_side_and_kept_where_the_step_says_so() -> None:
+def test_late_rows_are_counted_by_side_and_kept_on_request() -> None:
     with TestDriver(app({"type": "Full"}, late="DeadLetter", deadLetter="letters", partitions=1)) as driver:
         driver.feed("orders", fed([("a", 100)]))
         driver.feed("payments", fed([("a", 100)]))
@@ -229,9 +229,7 @@ def test_a_side_that_is_read_faster_waits_for_the_other() -> None:
     assert most <= 2 * 50
 
 
-def test_a_hot_key_comes_out_over_several_commits_and_nothing_is_read_meanwhile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_hot_key_comes_out_over_commits_without_further_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 100)
     spec = app({"type": "Full"}, partitions=1)
     spec["spec"]["runtime"] = {"trigger": {"maxRecordsPerPartition": 20}}
@@ -251,7 +249,7 @@ def test_a_hot_key_comes_out_over_several_commits_and_nothing_is_read_meanwhile(
 
 
 @pytest.mark.parametrize("life", range(4))
-def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
+def test_each_pair_comes_once_whatever_dies_among_rows_put_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, life: int
 ) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 5)
@@ -274,7 +272,7 @@ def test_whatever_step_dies_among_rows_put_aside_each_pair_comes_out_once(
 
 
 @pytest.mark.parametrize("within", [10, 60])
-def test_what_waits_is_judged_by_the_bounds_of_the_new_attempt(tmp_path: Path, within: int) -> None:
+def test_what_waits_is_judged_by_the_new_attempts_bounds(tmp_path: Path, within: int) -> None:
     """The watermark is at 40 s at the restart: an order of 10 s has waited 30 s and stays, one of 9.9 s does not."""
     with TestDriver(app({"type": "Left"}, partitions=1), tmp_path) as driver:
         driver.feed("orders", fed([("a", 9.9), ("b", 10), ("c", 35)]))

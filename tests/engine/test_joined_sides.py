@@ -26,7 +26,7 @@ def held(marks: Mapping[str, int | None], *unread: StreamPartition) -> set[Strea
     return set(held_partitions([JOIN], INPUTS, JoinedTasks({"t-0": marks}), set(unread)))
 
 
-def test_a_side_that_is_too_far_ahead_waits_while_the_other_has_records() -> None:
+def test_a_side_too_far_ahead_waits_while_others_have_records() -> None:
     assert held({"a": 301, "b": 200}, A0, B0) == {A0}
     assert held({"a": 300, "b": 200}, A0, B0) == set()
     assert held({"a": 200, "b": 301}, A0, B0) == {B0}
@@ -37,7 +37,7 @@ def test_it_waits_for_records_on_their_way_too() -> None:
     assert held({"a": 301, "b": 200}, A0, C0) == {A0}
 
 
-def test_nobody_waits_for_a_side_without_records_or_of_another_task() -> None:
+def test_nobody_waits_for_a_side_without_records_or_elsewhere() -> None:
     assert held({"a": 301, "b": 200}, A0) == set()
     assert held({"a": 301, "b": 200}, A0, B1) == set()
 
@@ -55,7 +55,7 @@ def test_the_reason_names_the_join_and_both_sides() -> None:
     }
 
 
-def test_a_task_with_rows_put_aside_reads_no_more_until_they_have_met() -> None:
+def test_a_task_with_rows_put_aside_reads_no_more_yet() -> None:
     aside = JoinedTasks(unjoined={"t-0": {"pairs": 70}, "t-1": {}})
     reason = (
         "step pairs: 70 rows wait to be joined, because rows of their keys make very many pairs; a, b wait until "
@@ -64,12 +64,12 @@ def test_a_task_with_rows_put_aside_reads_no_more_until_they_have_met() -> None:
     assert held_partitions([JOIN], INPUTS, aside, {A0, B0, A1}) == {A0: reason, B0: reason}
 
 
-def test_a_join_of_a_stream_with_itself_is_never_ahead_of_itself() -> None:
+def test_a_stream_joined_with_itself_is_never_ahead() -> None:
     self_join = replace(JOIN, sides=(JoinedSide(frozenset(), frozenset("a")),) * 2, reads=frozenset("a"))
     assert held_partitions([self_join], INPUTS, JoinedTasks({"t-0": {"a": 10**9}}), {A0}) == {}
 
 
-def test_a_side_does_not_wait_for_what_is_made_of_it() -> None:
+def test_a_side_does_not_wait_for_what_derives_from_it() -> None:
     """`b` is `a` by another key: on the way to it `a` itself is unread, in this task alone, or others that are read."""
     join = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("b"), frozenset("abc"))))
     far = JoinedTasks({"t-0": {"a": 301, "b": 200}})
@@ -78,7 +78,7 @@ def test_a_side_does_not_wait_for_what_is_made_of_it() -> None:
         assert set(held_partitions([join], INPUTS, far, {A0, other})) == {A0}
 
 
-def test_sides_that_would_wait_for_each_other_do_not_but_those_of_a_chain_do() -> None:
+def test_sides_do_not_wait_for_each_other_but_chains_do() -> None:
     """`d` is `b` after long windows, and `e` is `a`; both are far behind, and nothing is on its way."""
     inputs = {"t": tuple(StreamPartition(stream, 0) for stream in "abcde")}
     (a, b, c, _, _) = inputs["t"]
@@ -94,7 +94,7 @@ def test_sides_that_would_wait_for_each_other_do_not_but_those_of_a_chain_do() -
     assert set(held_partitions([first, third], inputs, marks, {a, b, c})) == {a, b}
 
 
-def test_a_batch_leaves_the_side_out_and_the_next_takes_it_up_again() -> None:
+def test_a_batch_leaves_the_side_out_and_the_next_resumes() -> None:
     reading = AttemptInputs(INPUTS, frozenset(), BatchLimits(10), joins=(JOIN,))
     snapshot = LoopSnapshot(dict.fromkeys((A0, B0, A1, B1), OffsetBounds(0, 100)), 1000, first=False)
     far = replace(snapshot, joined=JoinedTasks({"t-0": {"a": 301, "b": 200}, "t-1": {"a": 301, "b": 250}}))

@@ -46,7 +46,7 @@ def jump(ids: Mapping[str, str] | None = None, **to: int) -> Jump:
     return Jump("j1", {one: STOOD.positions[one] for one in partitions}, partitions, ids or {})
 
 
-def test_a_jump_back_reads_from_there_and_a_replay_sees_the_same() -> None:
+def test_a_jump_back_reads_from_there_also_in_a_replay() -> None:
     after = next_offsets(STOOD, READING, seen(), jump(a0=4))
     plan = BatchPlan.parse(batch_to(Offsets.parse(after.text()), READING.inputs, 7, first=True).text())
     assert plan == batch_to(after, READING.inputs, 7, first=True)
@@ -56,14 +56,14 @@ def test_a_jump_back_reads_from_there_and_a_replay_sees_the_same() -> None:
     assert after.jump == "j1"
 
 
-def test_a_jump_to_where_nothing_is_has_a_range_for_every_task_that_reads_the_partition() -> None:
+def test_a_jump_to_nothing_has_a_range_for_every_reader() -> None:
     after = next_offsets(STOOD, READING, replace(seen(b0=(0, 50)), first=False), jump(b0=50))
     assert after.taking_part == ("partition-0", "partition-1")
     for turn in batch_to(after, READING.inputs, 7, first=True).turns.values():
         assert (turn.ranges, turn.fetched, turn.jumped) == ((OffsetRange(B0, 50, 50),), (), {B0: 30})
 
 
-def test_a_jump_is_made_also_where_the_partition_has_to_wait_for_another() -> None:
+def test_a_jump_is_made_where_the_partition_has_to_wait() -> None:
     reading = replace(READING, after={A1: ParentEnd(A0, 15)})
     after = next_offsets(STOOD, reading, seen(), jump(a1=3))
     assert (after.starts, after.positions[A1]) == ({A1: 3}, 3)
@@ -76,13 +76,13 @@ def test_the_batch_after_a_jump_goes_on_from_there() -> None:
     assert Offsets.parse(later.text()) == later
 
 
-def test_offsets_of_a_run_that_never_jumped_read_as_they_always_did() -> None:
+def test_offsets_of_a_run_without_jumps_read_as_always() -> None:
     assert set(json.loads(STOOD.text())) == {
         "format", "batch", "now", "positions", "turns", "ends", "starts", "takingPart", "ids", "crc32",
     }  # fmt: skip
 
 
-def test_a_jump_takes_the_id_of_a_topic_that_was_made_anew() -> None:
+def test_a_jump_takes_the_id_of_a_new_topic() -> None:
     world = seen({"a": "two"}, a0=(0, 3), a1=(0, 0))
     with pytest.raises(PositionLostError) as stopped:
         next_offsets(STOOD, READING, world)
@@ -93,7 +93,7 @@ def test_a_jump_takes_the_id_of_a_topic_that_was_made_anew() -> None:
         next_offsets(STOOD, READING, seen({"a": "three"}), jump({"a": "two"}, a0=0, a1=0))
 
 
-def test_a_bounded_stream_that_was_made_anew_ends_where_it_ends_now() -> None:
+def test_a_bounded_stream_made_anew_ends_at_its_new_end() -> None:
     reading, before = replace(READING, bounded=frozenset("a")), replace(STOOD, ends={A0: 99, A1: 99})
     world = seen({"a": "two"}, a0=(0, 3), a1=(0, 5))
     assert next_offsets(before, reading, world, jump({"a": "two"}, a0=0, a1=0)).ends == {A0: 3, A1: 5}
@@ -112,7 +112,7 @@ def test_a_jump_from_elsewhere_is_refused(before: Offsets, reading: AttemptInput
         next_offsets(before, reading, seen(), jump(a0=4))
 
 
-def test_a_jump_to_records_that_are_gone_by_now_stops_the_app_with_the_choice() -> None:
+def test_a_jump_to_lost_records_stops_with_the_choice() -> None:
     with pytest.raises(PositionLostError, match=r"is 4, but the oldest record kept is 6: 2 records are gone"):
         next_offsets(STOOD, READING, seen(a0=(6, 10)), jump(a0=4))
 
@@ -131,7 +131,7 @@ def test_a_jump_with_a_digit_that_is_another_leads_nowhere() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', '{"format": 1, "id": "x", "partitions": {"a": [1, 2]}}'])
-def test_a_file_that_holds_no_jump_is_refused_with_the_cure(tmp_path: Path, text: str) -> None:
+def test_a_file_of_no_jump_is_refused_with_the_cure(tmp_path: Path, text: str) -> None:
     (tmp_path / "jump.json").write_text(text)
     with pytest.raises(
         UserActionError, match="set them once more with `holdfast offsets`", check=has_code("JumpUnreadableError")
@@ -139,7 +139,7 @@ def test_a_file_that_holds_no_jump_is_refused_with_the_cure(tmp_path: Path, text
         JumpFile.beside(tmp_path / "query").read()
 
 
-def test_a_jump_waits_in_its_file_until_its_batch_is_committed(tmp_path: Path) -> None:
+def test_a_jump_waits_until_its_batch_is_committed(tmp_path: Path) -> None:
     file, next_jump = JumpFile.beside(tmp_path / "query"), jump({"a": "two"}, a0=4, a1=0)
     assert file.read() is None
     file.write(jump(a0=1))
@@ -185,9 +185,7 @@ def check(driver: TestDriver, at: Mapping[StreamPartition, int], next_jump: Jump
 
 @pytest.mark.parametrize(("step", "after"), DEATHS)
 @pytest.mark.parametrize("disk_is_lost", [False, True])
-def test_a_jump_is_made_once_at_whatever_step_its_batch_dies(
-    tmp_path: Path, step: str, after: int, disk_is_lost: bool
-) -> None:
+def test_a_jump_is_made_once_wherever_its_batch_dies(tmp_path: Path, step: str, after: int, disk_is_lost: bool) -> None:
     at, next_jump = stood(tmp_path)
     assert min(at[O0] - 2, next_jump.to[O1] - at[O1]) > 0, "some are read again, some skipped"
     with TestDriver(app(), tmp_path, slots=2) as driver:
@@ -216,7 +214,7 @@ def test_a_jump_whose_file_comes_back_is_not_made_again(tmp_path: Path) -> None:
         JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(next_jump)
 
 
-def test_a_jump_forward_to_the_ends_is_remembered_by_state_though_no_record_is_read(tmp_path: Path) -> None:
+def test_state_remembers_a_jump_to_the_ends_without_records(tmp_path: Path) -> None:
     at, next_jump = stood(tmp_path)
     with TestDriver(app(), tmp_path) as driver:
         next_jump = replace(next_jump, to=ends(driver))
@@ -230,7 +228,7 @@ def test_a_jump_forward_to_the_ends_is_remembered_by_state_though_no_record_is_r
 
 @pytest.mark.parametrize("back", [0, 3, None], ids=["nowhere", "a little", "to the oldest"])
 @pytest.mark.parametrize("death", [None, *DEATHS], ids=str)
-def test_a_jump_whose_batch_ends_where_the_partitions_stood_leaves_the_app_able_to_go_on(
+def test_a_jump_to_where_partitions_stood_lets_the_app_continue(
     tmp_path: Path, back: int | None, death: tuple[str, int] | None
 ) -> None:
     with TestDriver(app(), tmp_path, slots=2) as driver:

@@ -72,9 +72,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=25))
-def test_whatever_happens_to_a_log_what_is_read_on_is_what_was_read_or_of_an_older_leader(
-    steps: list[tuple[str, int, bool]],
-) -> None:
+def test_reading_goes_on_in_one_log_or_an_older_leaders(steps: list[tuple[str, int, bool]]) -> None:
     """A leader that comes back with records of an epoch before the position's is all that brokers can't tell."""
     partition, offsets, checks = Partition(), Offsets(), PositionChecks(lambda _: {})
     checks.ask = partition.cut
@@ -103,7 +101,7 @@ def test_whatever_happens_to_a_log_what_is_read_on_is_what_was_read_or_of_an_old
             first, read = False, partition.log[:at]
 
 
-def test_an_epoch_stays_with_a_position_that_stays_and_is_the_leaders_where_it_moves() -> None:
+def test_an_epoch_stays_with_its_position_or_follows_the_leader() -> None:
     first = next_offsets(Offsets(), READING, seen(first=True, a=OffsetBounds(0, 9, 3), b=OffsetBounds(0, 2, 5)))
     assert (first.positions, first.epochs) == ({A: 4, B: 2}, {A: 3, B: 5})
     second = next_offsets(first, READING, seen(a=OffsetBounds(0, 9, 4), b=OffsetBounds(0, 2, 7)))
@@ -114,7 +112,7 @@ def test_an_epoch_stays_with_a_position_that_stays_and_is_the_leaders_where_it_m
     assert BatchPlan.parse(plan.text()) == plan
 
 
-def test_a_position_without_an_epoch_is_not_asked_for_and_gets_one() -> None:
+def test_a_position_without_an_epoch_gets_one_unasked() -> None:
     old = replace(next_offsets(Offsets(), READING, seen(first=True, a=OffsetBounds(0, 9))), epochs={})
     assert "epochs" not in old.text()
     queries: list[Mapping[StreamPartition, EpochPosition]] = []
@@ -130,7 +128,7 @@ def test_a_position_without_an_epoch_is_not_asked_for_and_gets_one() -> None:
     assert len(queries) == 2, "asked again of the next leader"
 
 
-def test_a_position_that_brokers_no_longer_have_is_refused_with_all_that_is_known() -> None:
+def test_a_lost_position_is_refused_with_all_that_is_known() -> None:
     first = next_offsets(Offsets(), READING, seen(first=True, a=OffsetBounds(0, 4, 3)))
     world = seen(a=OffsetBounds(0, 9, 6), cut={A: LogCut(1, "the broker's words")})
     with pytest.raises(PositionLostError) as stopped:
@@ -144,14 +142,14 @@ def test_a_position_that_brokers_no_longer_have_is_refused_with_all_that_is_know
         check_replay(first, world)
 
 
-def test_after_a_jump_the_position_is_the_one_of_the_log_as_it_is() -> None:
+def test_a_jump_leads_to_a_position_of_the_present_log() -> None:
     first = next_offsets(Offsets(), READING, seen(first=True, a=OffsetBounds(0, 4, 3)))
     world = seen(a=OffsetBounds(0, 9, 6), cut={A: LogCut(1, "cut")})
     after = next_offsets(first, READING, world, Jump("jump", {A: 4}, {A: 1}))
     assert (after.jumped, after.epochs[A]) == ({A: 4}, 6)
 
 
-def test_a_batch_of_a_topic_that_was_created_again_is_not_repeated() -> None:
+def test_a_batch_of_a_recreated_topic_is_not_repeated() -> None:
     planned = next_offsets(Offsets(), READING, replace(seen(first=True, a=OffsetBounds(0, 4)), ids={"a": "one"}))
     with pytest.raises(PositionLostError, match="its id is two"):
         check_replay(planned, replace(seen(a=OffsetBounds(0, 9)), ids={"a": "two"}))

@@ -76,7 +76,7 @@ def of(*tasks: int) -> Counter[str]:
     return Counter({f"partition-{number}": 2 for number in tasks})
 
 
-def test_three_restarts_with_other_tasks_leave_no_store_behind_and_all_counts_are_right(tmp_path: Path) -> None:
+def test_restarts_with_other_tasks_leave_no_store_behind(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path, slots=2) as driver:
         fed(driver, "clicks", "orders")
         assert stores(tmp_path) == {"1": of(0, 1, 2, 3)}
@@ -95,7 +95,7 @@ def test_three_restarts_with_other_tasks_leave_no_store_behind_and_all_counts_ar
         assert counted(driver, "clicks") == dict.fromkeys(USERS, 3)
 
 
-def test_an_app_that_goes_back_to_its_old_run_continues_with_what_that_had(tmp_path: Path) -> None:
+def test_an_app_back_at_its_old_run_has_its_state(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path) as driver:
         fed(driver, "clicks", "orders")
     with TestDriver(app("2"), tmp_path) as driver:
@@ -109,7 +109,7 @@ def test_an_app_that_goes_back_to_its_old_run_continues_with_what_that_had(tmp_p
     assert stores(tmp_path) == {"1": of(0, 1, 2, 3), "2": of()}
 
 
-def test_an_app_that_goes_back_to_a_run_that_somebody_removed_is_refused(tmp_path: Path) -> None:
+def test_an_app_back_at_a_removed_run_is_refused(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path) as driver:
         fed(driver, "clicks", "orders")
     rmtree(tmp_path / "apps" / "shop" / "runs" / "1")

@@ -34,7 +34,7 @@ def test_slots_run_on_the_executors_they_name_in_any_arrangement(spark: SparkSes
         assert locations == [[f"slot-{i}", "plan", executor] for i, executor in enumerate(arrangement)]
 
 
-def test_a_prepared_job_is_told_a_new_plan_in_each_batch(spark: SparkSession) -> None:
+def test_a_prepared_job_gets_a_new_plan_each_batch(spark: SparkSession) -> None:
     job = LocatedJob(spark, [SlotLocation("slot-0"), SlotLocation("slot-1")], through_sql)
     for batch in range(5):
         assert {json.loads(row)[1] for row in job.run(f"batch {batch}")} == {f"batch {batch}"}
@@ -54,6 +54,6 @@ def test_a_slot_whose_executor_is_gone_runs_elsewhere(spark: SparkSession) -> No
     assert json.loads(job.run("plan")[0])[2] in by_processor(registered(spark))
 
 
-def test_the_plan_of_a_batch_is_known_only_inside_a_batch() -> None:
+def test_the_plan_of_a_batch_is_known_inside_it_only() -> None:
     with pytest.raises(HoldfastError, match="inside a part"):
         batch_plan_text()

@@ -80,9 +80,7 @@ def fed(driver: TestDriver, *, event: bool = True) -> list[str]:
 
 
 @pytest.mark.parametrize("repartitioned", [False, True])
-def test_due_timers_of_event_time_fire_batch_by_batch_and_nothing_behind_them_is_late(
-    tmp_path: Path, repartitioned: bool
-) -> None:
+def test_due_timers_of_event_time_fire_over_batches_without_lateness(tmp_path: Path, repartitioned: bool) -> None:
     with driven(tmp_path, repartitioned=repartitioned) as driver:
         keys = fed(driver)
         driver.feed("ticks", [tick("end", 100)])
@@ -120,7 +118,7 @@ def test_the_end_of_the_inputs_waits_for_all_timers(tmp_path: Path, repartitione
         assert driver.run_until_idle() == ()
 
 
-def test_what_is_told_to_others_never_overtakes_a_timer_that_has_not_fired(tmp_path: Path) -> None:
+def test_no_message_overtakes_a_timer_that_has_not_fired(tmp_path: Path) -> None:
     with driven(tmp_path, repartitioned=True, bounded=True) as driver:
         fed(driver)
         driver.end("ticks")
@@ -134,7 +132,7 @@ def test_what_is_told_to_others_never_overtakes_a_timer_that_has_not_fired(tmp_p
         assert times[-1] == last, "the end is behind all rows"
 
 
-def test_due_timers_of_processing_time_fire_batch_by_batch_at_once(tmp_path: Path) -> None:
+def test_due_timers_of_processing_time_fire_over_batches_at_once(tmp_path: Path) -> None:
     with driven(tmp_path) as driver:
         keys = fed(driver, event=False)
         driver.run_until_idle()
@@ -144,7 +142,7 @@ def test_due_timers_of_processing_time_fire_batch_by_batch_at_once(tmp_path: Pat
         assert [result.rows_out for result in results] == [3, 3, 3, 1]
 
 
-def test_a_crash_between_two_of_these_batches_repeats_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_crash_between_these_batches_repeats_and_loses_nothing(tmp_path: Path) -> None:
     with driven(tmp_path) as driver:
         keys = fed(driver)
         driver.feed("ticks", [tick("end", 100)])

@@ -40,7 +40,7 @@ def feed(driver: TestDriver) -> list[str]:
 
 
 @pytest.mark.parametrize(("first", "second"), [(DIRECT, MOVED), (MOVED, DIRECT)], ids=["put in", "taken out"])
-def test_a_repartition_as_wide_as_an_input_that_has_grown_does_not_part_rows_from_their_state(
+def test_a_repartition_as_wide_as_a_grown_input_keeps_state(
     first: list[dict[str, Any]], second: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """The input's tasks are still those of one partition: half of the keys came into tasks that had none of them."""
@@ -57,7 +57,7 @@ def test_a_repartition_as_wide_as_an_input_that_has_grown_does_not_part_rows_fro
         assert feed(driver) == KEYS
 
 
-def test_a_repartition_as_wide_as_an_input_was_may_be_put_before_its_state(tmp_path: Path) -> None:
+def test_a_repartition_of_the_inputs_former_width_may_precede_state(tmp_path: Path) -> None:
     with TestDriver(app(1, DIRECT, 1), tmp_path) as driver:
         assert feed(driver) == KEYS
         driver.grow("rows", 2)

@@ -78,7 +78,7 @@ def test_tasks_that_stay_keep_their_job(world: World, job: MovingJob) -> None:
     assert world.done == []
 
 
-def test_a_move_is_remembered_first_and_applied_when_no_batch_is_at_work(world: World, job: MovingJob) -> None:
+def test_a_move_is_recorded_first_and_applied_between_batches(world: World, job: MovingJob) -> None:
     world.target = SECOND
     world.seen()
     assert world.done == ["built 2", "remembered 2"]
@@ -86,7 +86,7 @@ def test_a_move_is_remembered_first_and_applied_when_no_batch_is_at_work(world: 
     assert world.done == ["built 2", "remembered 2", "applied 2"]
 
 
-def test_a_processor_that_is_elsewhere_gets_a_new_job_and_nothing_is_written(world: World, job: MovingJob) -> None:
+def test_a_moved_processor_gets_a_new_job_and_writes_nothing(world: World, job: MovingJob) -> None:
     world.target = SECOND
     world.seen()
     job.between()
@@ -96,7 +96,7 @@ def test_a_processor_that_is_elsewhere_gets_a_new_job_and_nothing_is_written(wor
     assert world.done == ["built 2", "remembered 2", "applied 2", "built 2"]
 
 
-def test_a_move_that_is_overtaken_before_it_was_applied_is_still_told(world: World, job: MovingJob) -> None:
+def test_a_move_that_was_overtaken_is_told_all_the_same(world: World, job: MovingJob) -> None:
     world.target = SECOND
     world.seen()
     world.target = ELSEWHERE
@@ -115,7 +115,7 @@ def test_what_cannot_be_looked_at_now_is_looked_at_again(world: World, job: Movi
     assert job.between() == Job(SECOND)
 
 
-def test_what_is_wrong_for_good_comes_up_at_the_next_batch(world: World, job: MovingJob) -> None:
+def test_what_is_wrong_for_good_surfaces_at_the_next_batch(world: World, job: MovingJob) -> None:
     world.trouble = ValueError("a mistake")
     wait_until(lambda: raised(job) is world.trouble, 20, "the mistake")
 

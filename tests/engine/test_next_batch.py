@@ -26,7 +26,7 @@ def seen(now: int = 1000, *, first: bool = False, **bounds: tuple[int, int]) -> 
     return LoopSnapshot({**dict.fromkeys((A0, A1, B0), OffsetBounds(0, 0)), **named}, now, first)
 
 
-def test_the_first_batch_of_an_attempt_concerns_all_tasks_though_there_is_nothing_to_read() -> None:
+def test_the_first_batch_of_an_attempt_concerns_all_tasks() -> None:
     after = next_offsets(Offsets(), READING, seen(first=True))
     assert after.taking_part == ("partition-0", "partition-1")
     assert after.turns == {"partition-0": 1, "partition-1": 1}
@@ -46,7 +46,7 @@ def test_a_task_without_records_takes_no_part() -> None:
 
 
 @pytest.mark.parametrize(("wake", "takes_part"), [(999, True), (1000, True), (1001, False)])
-def test_a_task_that_asked_to_be_woken_takes_part_when_its_time_has_come(wake: int, takes_part: bool) -> None:
+def test_a_task_takes_part_when_its_wake_up_is_due(wake: int, takes_part: bool) -> None:
     before = next_offsets(Offsets(), READING, seen(now=500, first=True))
     after = next_offsets(before, READING, replace(seen(now=1000), wakes={"partition-1": wake}))
     assert (after is not before) == takes_part
@@ -57,7 +57,7 @@ def test_the_clock_of_batches_never_goes_back() -> None:
     assert next_offsets(before, READING, seen(now=10, a_0=(0, 1))).now == 5000
 
 
-def test_a_run_begins_behind_what_an_earlier_one_left_in_streams_the_app_writes_for_itself() -> None:
+def test_a_run_begins_behind_an_earlier_ones_intermediate_rows() -> None:
     reading = replace(READING, intermediate=frozenset({"b"}))
     left = seen(first=True, a_0=(2, 5), b_0=(3, 9))
     first = next_offsets(Offsets(), reading, left)
@@ -67,7 +67,7 @@ def test_a_run_begins_behind_what_an_earlier_one_left_in_streams_the_app_writes_
     assert (then.starts, then.positions[B0]) == ({B0: 9}, 11)
 
 
-def test_a_partition_of_its_own_that_comes_later_is_read_from_its_beginning() -> None:
+def test_an_own_partition_that_comes_later_is_read_whole() -> None:
     reading = replace(READING, intermediate=frozenset({"b"}))
     before = next_offsets(
         Offsets(), AttemptInputs({"partition-0": (A0,)}, frozenset(), BatchLimits(100)), seen(first=True)
@@ -76,7 +76,7 @@ def test_a_partition_of_its_own_that_comes_later_is_read_from_its_beginning() ->
     assert after.starts == {B0: 0}
 
 
-def test_a_partition_is_read_from_its_oldest_record_and_then_on() -> None:
+def test_a_partition_is_read_from_its_oldest_record_on() -> None:
     first = next_offsets(Offsets(), READING, seen(first=True, a_0=(7, 300)))
     second = next_offsets(first, READING, seen(a_0=(7, 300)))
     turns = [batch_to(one, READING.inputs, 1, first=False).turns["partition-0"] for one in (first, second)]
@@ -102,7 +102,7 @@ def test_a_child_waits_for_its_parent() -> None:
     assert next_offsets(second, reading, replace(world, first=False)).starts == {A1: 0}
 
 
-def test_a_bounded_stream_ends_where_it_ended_when_it_was_first_looked_at() -> None:
+def test_a_bounded_stream_ends_at_its_first_observed_end() -> None:
     reading = replace(READING, bounded=frozenset("a"))
     first = next_offsets(Offsets(), reading, seen(first=True, a_0=(0, 3)))
     assert next_offsets(first, reading, seen(a_0=(0, 9), a_1=(0, 9))) is first
@@ -129,7 +129,7 @@ def test_offsets_survive_their_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 1}', "null"])
-def test_a_text_that_is_no_offsets_is_refused_with_what_it_is(text: str) -> None:
+def test_what_is_no_offsets_is_refused_with_what_it_is(text: str) -> None:
     with pytest.raises(OffsetsUnreadableError, match=r"start under a new spec\.runId"):
         Offsets.parse(text)
 
@@ -170,7 +170,7 @@ def test_batches_read_every_record_once_and_in_order(worlds: list[Mapping[Stream
     assert all(position[one] <= grown[one] for one in position)
 
 
-def test_a_topic_that_was_made_anew_is_not_read_on_as_if_it_were_the_old_one() -> None:
+def test_a_topic_made_anew_is_not_read_on_unnoticed() -> None:
     first = next_offsets(Offsets(), READING, replace(seen(first=True, a_0=(0, 5)), ids={"a": "one"}))
     assert Offsets.parse(first.text()).ids == {"a": "one"}
     assert next_offsets(first, READING, replace(seen(a_0=(0, 5)), ids={"a": "one"})) is first
@@ -178,7 +178,7 @@ def test_a_topic_that_was_made_anew_is_not_read_on_as_if_it_were_the_old_one() -
         next_offsets(first, READING, replace(seen(a_0=(0, 9)), ids={"a": "two"}))
 
 
-def test_the_first_batch_takes_no_more_than_fits_though_no_record_was_read_yet() -> None:
+def test_the_first_batch_takes_no_more_than_fits() -> None:
     limited = replace(READING, limits=BatchLimits(50_000, 256 << 20))
     unread = replace(seen(first=True, a_0=(0, 50_000), a_1=(0, 50_000)), assumed_bytes={"a": float(1 << 20), "b": 0.0})
     first = next_offsets(Offsets(), limited, unread)

@@ -24,11 +24,11 @@ def done(query: Path, number: int) -> None:
     (query / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
-def test_nothing_is_known_of_a_run_that_never_planned_a_batch(tmp_path: Path) -> None:
+def test_nothing_is_known_of_a_run_without_a_batch(tmp_path: Path) -> None:
     assert read_offset_log(tmp_path / "query") is None
 
 
-def test_a_batch_counts_when_it_is_done_and_is_known_when_it_is_planned(tmp_path: Path) -> None:
+def test_a_batch_is_known_when_planned_and_counts_when_done(tmp_path: Path) -> None:
     planned(tmp_path, 0, Offsets(1))
     assert read_offset_log(tmp_path) == OffsetLogState(Offsets(), Offsets(1))
     done(tmp_path, 0)
@@ -40,7 +40,7 @@ def test_a_batch_counts_when_it_is_done_and_is_known_when_it_is_planned(tmp_path
     assert read_offset_log(tmp_path) == OffsetLogState(Offsets(11), Offsets(12))
 
 
-def test_an_entry_that_is_missing_is_told_from_a_run_without_any(tmp_path: Path) -> None:
+def test_a_missing_entry_is_told_from_a_run_without_any(tmp_path: Path) -> None:
     planned(tmp_path, 0, Offsets(1))
     done(tmp_path, 3)
     with pytest.raises(CheckpointUnavailableError, match="put the checkpoint back"):
@@ -103,7 +103,7 @@ def flip(path: Path) -> None:
         ("metadata", lambda path: path.write_bytes(b""), "metadata"),
     ],
 )
-def test_damage_that_spark_would_stumble_over_is_named_before_it_starts(
+def test_damage_that_spark_would_stumble_over_is_named_first(
     tmp_path: Path, name: str, damage: Callable[[Path], object], says: str
 ) -> None:
     query = of_spark(tmp_path, 4)

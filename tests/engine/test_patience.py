@@ -27,7 +27,7 @@ class Slots:
         return patiently(run, lambda error: self.waited.append(str(error)), self.drain, lambda: self.seconds)
 
 
-def test_what_is_away_is_waited_for_as_long_as_it_takes() -> None:
+def test_what_is_away_is_waited_for_without_limit() -> None:
     slots = Slots(*[AwayError("brokers are away")] * 50)
     assert slots.result() == "done"
     assert slots.waited == ["brokers are away"] * 50
@@ -47,7 +47,7 @@ def test_a_run_that_is_to_end_waits_no_more(error: RetrySoonError) -> None:
     assert slots.seconds == 30
 
 
-def test_a_batch_that_can_be_done_is_done_though_the_run_is_to_end() -> None:
+def test_a_possible_batch_is_done_though_the_run_shall_end() -> None:
     slots = Slots()
     slots.drain.set()
     assert slots.result() == "done"

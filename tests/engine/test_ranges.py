@@ -38,7 +38,7 @@ def test_no_partition_gives_more_than_its_limit() -> None:
     assert counts(plan_ranges(backlogs(s_0=500, s_1=3), BatchLimits(100), {})) == {"s/0": 100, "s/1": 3}
 
 
-def test_bytes_are_shared_so_that_the_small_are_served_and_the_lagging_get_more() -> None:
+def test_bytes_serve_the_small_and_give_more_to_the_lagging() -> None:
     got = counts(plan_ranges(backlogs(s_0=1_000, s_1=3_000, s_2=2), BatchLimits(10_000, bytes_in_all=100_000), {}))
     assert got["s/2"] == 2
     assert got["s/1"] > got["s/0"] > 200
@@ -50,7 +50,7 @@ def test_a_record_larger_than_the_limit_is_read_alone() -> None:
     assert counts(plan_ranges(many, BatchLimits(100, bytes_in_all=10), {})) == {"s/2": 1}
 
 
-def test_a_child_is_not_read_before_its_parent_is_processed_to_where_it_ended() -> None:
+def test_a_child_waits_until_its_parent_is_processed() -> None:
     order = {parse_partition("s/1"): ParentEnd(parse_partition("s/0"), 12)}
     assert counts(plan_ranges(backlogs(s_0=5, s_1=5), BatchLimits(2), order)) == {"s/0": 2}
     after = {**backlogs(s_1=5), parse_partition("s/0"): Backlog(12, 15)}

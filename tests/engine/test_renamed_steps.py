@@ -51,7 +51,7 @@ def driver() -> Iterator[TestDriver]:
         yield driver
 
 
-def test_a_step_that_is_renamed_without_a_word_is_refused_and_not_started_from_nothing(driver: TestDriver) -> None:
+def test_a_step_renamed_without_a_word_is_refused(driver: TestDriver) -> None:
     with pytest.raises(
         UserActionError,
         match=r"StepRenamed: visits is gone and totals is new.* say `was: visits`",
@@ -60,7 +60,7 @@ def test_a_step_that_is_renamed_without_a_word_is_refused_and_not_started_from_n
         driver.restart(counting(("totals", None)))
 
 
-def test_a_step_that_says_what_it_was_goes_on_with_its_state(driver: TestDriver) -> None:
+def test_a_step_that_says_what_it_was_keeps_its_state(driver: TestDriver) -> None:
     driver.restart(counting(("totals", "visits")))
     driver.feed("clicks", [{"ad": "a"}])
     driver.run_until_idle()
@@ -68,7 +68,7 @@ def test_a_step_that_says_what_it_was_goes_on_with_its_state(driver: TestDriver)
     assert [row["n"] for row in driver.rows("counted")] == [3, 4]
 
 
-def test_a_renamed_step_finds_its_state_in_the_durable_copy_too(driver: TestDriver) -> None:
+def test_a_renamed_step_finds_its_durable_copy_too(driver: TestDriver) -> None:
     driver.restart(counting(("totals", "visits")))
     driver.feed("clicks", [{"ad": "a"}])
     driver.run_until_idle()
@@ -93,7 +93,7 @@ def test_a_step_may_go_first_and_another_come_later(driver: TestDriver) -> None:
     assert driver.state("totals", "a") == {"n": 1}
 
 
-def test_a_step_that_comes_back_takes_up_old_state_only_if_it_says_so(driver: TestDriver) -> None:
+def test_a_returning_step_takes_up_old_state_on_request_only(driver: TestDriver) -> None:
     driver.restart(counting())
     driver.feed("clicks", [{"ad": "a"}])
     driver.run_until_idle()
@@ -107,7 +107,7 @@ def test_a_step_that_comes_back_takes_up_old_state_only_if_it_says_so(driver: Te
     assert driver.state("visits", "a") == {"n": 3}
 
 
-def test_a_step_whose_key_changes_is_refused_in_the_same_run(driver: TestDriver) -> None:
+def test_a_step_whose_key_changes_is_refused_within_its_run(driver: TestDriver) -> None:
     app = counting(("visits", None))
     app["spec"]["streams"][0] |= {"schema": "ad STRING, user STRING"}
     app["spec"]["steps"][0]["process"]["by"] = ["ad", "user"]

@@ -51,12 +51,12 @@ def decided(planned: Offsets, *states: TurnState) -> Replan:
 
 
 @pytest.mark.parametrize("states", [(OPEN, OPEN), (DECIDED, OPEN), (DECIDED, DECIDED)])
-def test_a_batch_that_nobody_has_seen_is_planned_anew_as_a_whole(states: tuple[TurnState, ...]) -> None:
+def test_an_unseen_batch_is_planned_anew_as_a_whole(states: tuple[TurnState, ...]) -> None:
     decision = decided(PLANNED, *states)
     assert (decision.instead, decision.taken_back) == (None, ("partition-0", "partition-1"))
 
 
-def test_of_a_batch_that_is_written_in_part_that_part_stays() -> None:
+def test_a_batch_that_is_written_in_part_keeps_that_part() -> None:
     first, second = decided(PLANNED, SEEN, DECIDED), decided(PLANNED, OPEN, SEEN)
     assert first.taken_back == ("partition-1",)
     assert first.instead == replace(
@@ -137,7 +137,7 @@ def dead(data: Path, step: str, after: int) -> None:
 
 @pytest.mark.parametrize(("step", "after"), DEATHS)
 @pytest.mark.parametrize("disk_is_lost", [False, True])
-def test_whatever_a_batch_died_of_it_is_planned_anew_with_other_limits_and_each_order_counts_once(
+def test_a_deadly_batch_replanned_with_other_limits_counts_orders_once(
     tmp_path: Path, step: str, after: int, disk_is_lost: bool
 ) -> None:
     dead(tmp_path, step, after)
@@ -162,9 +162,7 @@ def test_whatever_a_batch_died_of_it_is_planned_anew_with_other_limits_and_each_
     ("step", "after", "dies_at"),
     [*(("delta written", 2, step) for step in REPLAN_STEPS), ("outputs committed", 1, "plan changed")],
 )
-def test_a_plan_that_dies_while_it_is_taken_back_is_taken_back_again(
-    tmp_path: Path, step: str, after: int, dies_at: str
-) -> None:
+def test_taking_a_plan_back_survives_a_death_within(tmp_path: Path, step: str, after: int, dies_at: str) -> None:
     dead(tmp_path, step, after)
 
     def dies(at: str) -> None:
@@ -182,7 +180,7 @@ def test_a_plan_that_dies_while_it_is_taken_back_is_taken_back_again(
         settled(driver, 40)
 
 
-def test_a_run_that_comes_between_the_steps_of_taking_back_repeats_the_batch_as_it_was(tmp_path: Path) -> None:
+def test_a_run_amid_a_withdrawal_repeats_the_batch_as_planned(tmp_path: Path) -> None:
     dead(tmp_path, "delta written", 2)
 
     def dies(_: str) -> None:

@@ -122,19 +122,19 @@ def first_events(
     return events
 
 
-def test_after_a_restart_the_first_progress_counts_what_waits_behind_the_repeated_batch(tmp_path: Path) -> None:
+def test_after_a_restart_progress_counts_what_waits_behind_the_replay(tmp_path: Path) -> None:
     bounds = {CLICKS: OffsetBounds(0, 5_100), NEW: OffsetBounds(30, 37)}
     (progress,) = [one for one in first_events(tmp_path, lambda: bounds) if isinstance(one, Progress)]
     assert progress.lag == 5_007
 
 
-def test_after_a_restart_the_first_progress_says_which_tables_are_still_loading(tmp_path: Path) -> None:
+def test_after_a_restart_progress_says_which_tables_still_load(tmp_path: Path) -> None:
     bounds = dict.fromkeys((CLICKS, NEW), OffsetBounds(0, 100))
     (progress,) = [one for one in first_events(tmp_path, lambda: bounds, {"prices": 9}) if isinstance(one, Progress)]
     assert progress.loading == {"prices": 9}
 
 
-def test_positions_that_are_gone_do_not_keep_a_repeated_batch_from_its_end(tmp_path: Path) -> None:
+def test_lost_positions_do_not_keep_a_replay_from_its_end(tmp_path: Path) -> None:
     bounds = {CLICKS: OffsetBounds(4_000, 5_100), NEW: OffsetBounds(0, 0)}
     (progress,) = [one for one in first_events(tmp_path, lambda: bounds) if isinstance(one, Progress)]
     assert progress.lag == 1_100
@@ -154,7 +154,7 @@ def test_a_repeated_batch_waits_for_a_broker_that_is_away(tmp_path: Path) -> Non
     assert progress.lag == 1
 
 
-def test_a_batch_whose_records_are_others_now_is_not_repeated_and_nothing_before_it_is_deleted(tmp_path: Path) -> None:
+def test_a_batch_of_changed_records_neither_repeats_nor_deletes(tmp_path: Path) -> None:
     bounds = {CLICKS: OffsetBounds(0, 5_100, 6), NEW: OffsetBounds(30, 37, 6)}
     ran: list[str] = []
 

@@ -26,13 +26,13 @@ def test_the_first_report_is_written_at_once() -> None:
         {"held_back": "clicks/0 is silent"},
     ],
 )
-def test_what_changes_the_picture_is_written_but_not_twice_in_a_second(change: dict[str, int | str]) -> None:
+def test_news_is_written_but_not_twice_in_a_second(change: dict[str, int | str]) -> None:
     now = replace(SAID, **change)  # type: ignore[arg-type] # mypy wants one type for all
     assert due(SAID, replace(now, at=SAID.at + APART))
     assert not due(SAID, replace(now, at=SAID.at + APART - 1))
 
 
-def test_the_first_batch_is_news_and_the_next_ones_are_progress() -> None:
+def test_the_first_batch_is_news_and_later_ones_are_progress() -> None:
     first_report = replace(SAID, batch=6, progressed=None)
     assert due(first_report, replace(SAID, at=SAID.at + APART))
     later = replace(SAID, batch=8, progressed=101_000, lag=0)
@@ -40,7 +40,7 @@ def test_the_first_batch_is_news_and_the_next_ones_are_progress() -> None:
     assert due(SAID, replace(later, at=SAID.at + EVERY))
 
 
-def test_what_holds_back_may_change_without_a_write_of_its_own() -> None:
+def test_what_holds_back_changes_without_a_write_of_its_own() -> None:
     held = replace(SAID, held_back="clicks/0")
     assert not due(held, replace(held, held_back="clicks/1", at=held.at + EVERY))
 

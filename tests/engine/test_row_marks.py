@@ -65,7 +65,7 @@ records = st.lists(st.none() | st.tuples(st.sampled_from(TASKS), st.integers(0, 
 
 
 @given(records, cuts)
-def test_an_intermediate_stream_moves_its_marks_with_the_messages_between_rows(
+def test_an_intermediate_stream_moves_its_marks_with_the_messages_between(
     drawn: list[tuple[str, int] | None], at: list[int]
 ) -> None:
     """A record is a row, or the watermark of a task."""

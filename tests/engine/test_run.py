@@ -19,7 +19,7 @@ def app(tmp_path: Path) -> Path:
     return path
 
 
-def test_whatever_ends_a_run_the_next_one_goes_on_and_each_row_counts_once(app: Path, tmp_path: Path) -> None:
+def test_whatever_ends_a_run_each_row_counts_once(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     endings = (Run.killed, worker_killed, jvm_killed, executor_killed, drained)
     for attempt, ending in enumerate(endings):
@@ -65,7 +65,7 @@ def executor_killed(run: Run) -> None:
     drained(run)
 
 
-def test_a_second_run_on_the_same_data_is_refused_by_name(app: Path, tmp_path: Path) -> None:
+def test_a_second_run_on_the_same_data_is_refused(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     feed(data, 10)
     with Run(app, data) as run:

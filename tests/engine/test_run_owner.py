@@ -20,7 +20,7 @@ def test_every_attempt_of_an_app_finds_its_run(tmp_path: Path) -> None:
     claim_run(FolderStorage(tmp_path / "run"), replace(TOLD, attempt=2))
 
 
-def test_an_app_that_was_made_anew_is_told_what_to_do(tmp_path: Path) -> None:
+def test_an_app_made_anew_is_told_what_to_do(tmp_path: Path) -> None:
     claim_run(FolderStorage(tmp_path / "run"), TOLD)
     with pytest.raises(
         UserActionError, match=r"app ads that was deleted .* new spec\.runId", check=has_code("RunOfAnotherAppError")
@@ -41,7 +41,7 @@ def test_a_location_that_is_not_there_is_named(tmp_path: Path) -> None:
         claim_run(FolderStorage(tmp_path / "file" / "run"), TOLD)
 
 
-def test_a_run_that_has_committed_batches_and_whose_checkpoint_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
+def test_a_run_without_its_checkpoint_does_not_begin_anew(tmp_path: Path) -> None:
     claim_run(FolderStorage(tmp_path / "run"), TOLD)
     claim_run(FolderStorage(tmp_path / "run"), replace(TOLD, attempt=2), committed=True)
     with pytest.raises(

@@ -60,7 +60,7 @@ def test_a_spark_that_does_not_start_says_what_it_printed(tmp_path: Path) -> Non
     assert "/nowhere/bin/java" in ran.stderr
 
 
-def test_a_jvm_that_is_killed_as_it_starts_is_started_again_and_nobody_has_to_act(tmp_path: Path) -> None:
+def test_a_jvm_killed_in_its_start_is_started_again(tmp_path: Path) -> None:
     # As the launcher's JVM and Spark's own one end then: the first without a word, the second by the signal.
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)

@@ -101,7 +101,7 @@ def test_marked_records_end_data_sets_and_are_no_rows() -> None:
     assert (report.unkeyed, report.undecoded) == ({}, 0)
 
 
-def test_in_a_table_without_versions_a_marked_record_is_like_others() -> None:
+def test_without_versions_a_marked_record_is_like_others() -> None:
     rows, ends, _ = read([(b"a", value("a", 1), END)])
     assert (rows, ends) == ([("a", 1, False)], [])
 

@@ -40,7 +40,7 @@ def damage(path: Path) -> bytes:
     return content
 
 
-def test_a_lost_local_disk_is_rebuilt_from_the_durable_copy_and_reported(driver: TestDriver) -> None:
+def test_a_lost_disk_is_rebuilt_from_the_durable_copy(driver: TestDriver) -> None:
     history(driver)
     driver.lose_local_state()
     driver.feed("orders", orders(36, 37, 38, 39))
@@ -49,7 +49,7 @@ def test_a_lost_local_disk_is_rebuilt_from_the_durable_copy_and_reported(driver:
     settled(driver, 40)
 
 
-def test_a_damaged_delta_stops_the_app_and_names_the_object_until_it_is_put_back(tmp_path: Path) -> None:
+def test_a_damaged_delta_stops_the_app_until_put_back(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path / "data") as driver:
         history(driver)
         (hurt,) = copy_of(tmp_path).glob("delta-*5-*")
@@ -64,7 +64,7 @@ def test_a_damaged_delta_stops_the_app_and_names_the_object_until_it_is_put_back
         settled(driver, 40)
 
 
-def test_a_damaged_snapshot_gives_way_to_the_one_before_it_and_is_reported(driver: TestDriver, tmp_path: Path) -> None:
+def test_a_damaged_snapshot_gives_way_to_the_one_before(driver: TestDriver, tmp_path: Path) -> None:
     history(driver)
     snapshots = sorted(copy_of(tmp_path).glob("snapshot-*"))
     assert len(snapshots) == 2
@@ -79,7 +79,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before_it_and_is_reported(drive
     settled(driver, 40)
 
 
-def test_a_clock_that_jumps_back_and_forth_neither_repeats_nor_forgets_a_timer(driver: TestDriver) -> None:
+def test_a_jumping_clock_neither_repeats_nor_forgets_a_timer(driver: TestDriver) -> None:
     driver.feed("orders", orders(0, amount=60))
     (first,) = driver.run()
     driver.advance(-3600)
@@ -97,13 +97,13 @@ def test_a_clock_that_jumps_back_and_forth_neither_repeats_nor_forgets_a_timer(d
     assert [row["n"] for row in driver.rows("totals")] == [0, 4, -1]
 
 
-def test_a_second_driver_on_a_directory_is_told_who_has_it(driver: TestDriver, tmp_path: Path) -> None:
+def test_a_second_driver_learns_who_has_the_directory(driver: TestDriver, tmp_path: Path) -> None:
     assert driver.attempt == 1
     with pytest.raises(DataInUseError, match="in use by process"):
         TestDriver(app(), tmp_path / "data")
 
 
-def test_of_two_drivers_on_one_checkpoint_the_older_is_refused_and_the_newer_goes_on(tmp_path: Path) -> None:
+def test_the_older_of_two_drivers_on_one_checkpoint_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     newer: list[TestDriver] = []
 
@@ -125,7 +125,7 @@ def test_of_two_drivers_on_one_checkpoint_the_older_is_refused_and_the_newer_goe
         newer[0].close()
 
 
-def test_a_driver_that_slept_while_another_went_on_is_refused_before_it_runs_anything(tmp_path: Path) -> None:
+def test_a_driver_overtaken_in_its_sleep_runs_nothing_more(tmp_path: Path) -> None:
     with (
         TestDriver(app(), tmp_path, lab=Lab(exclusive=False)) as older,
         TestDriver(app(), tmp_path, lab=Lab(exclusive=False)) as newer,
@@ -137,7 +137,7 @@ def test_a_driver_that_slept_while_another_went_on_is_refused_before_it_runs_any
         settled(newer, 8)
 
 
-def test_a_batch_that_another_driver_cut_off_is_run_as_it_was_planned(tmp_path: Path) -> None:
+def test_a_batch_cut_off_by_another_driver_runs_as_planned(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(*range(8)))
         driver.crash_at("delta written")
@@ -154,7 +154,7 @@ def test_a_batch_that_another_driver_cut_off_is_run_as_it_was_planned(tmp_path: 
         settled(driver, 12)
 
 
-def test_a_slot_that_only_lost_a_race_is_run_again_and_forgets_no_timer(tmp_path: Path) -> None:
+def test_a_slot_that_lost_a_race_forgets_no_timer(tmp_path: Path) -> None:
     races = ["state committed"]
 
     def lose_a_race(step: str) -> None:
@@ -172,7 +172,7 @@ def test_a_slot_that_only_lost_a_race_is_run_again_and_forgets_no_timer(tmp_path
         assert [row["n"] for row in driver.rows("totals")].count(-1) == 4
 
 
-def test_a_timer_of_a_task_that_had_no_part_in_a_replayed_batch_is_not_forgotten(driver: TestDriver) -> None:
+def test_a_task_without_part_in_a_replay_keeps_its_timer(driver: TestDriver) -> None:
     driver.feed("orders", orders(0, 1, 2, 3, amount=60))
     driver.run_until_idle()
     driver.feed("orders", orders(4))
@@ -188,9 +188,7 @@ def test_a_timer_of_a_task_that_had_no_part_in_a_replayed_batch_is_not_forgotten
     assert [row["n"] for row in driver.rows("totals")].count(-1) == 4
 
 
-def test_a_checkpoint_location_that_takes_nothing_stops_the_app_before_its_outputs(
-    driver: TestDriver, tmp_path: Path
-) -> None:
+def test_an_unwritable_checkpoint_location_stops_the_app_before_its_outputs(driver: TestDriver, tmp_path: Path) -> None:
     driver.feed("orders", orders(0, 1, 2, 3))
     driver.run()
     place = copy_of(tmp_path).parent
@@ -251,9 +249,7 @@ def test_a_bounded_app_completes_and_stays_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [False, True])
-def test_an_input_that_grows_between_two_attempts_keeps_counts_and_order_of_each_key(
-    tmp_path: Path, *, read: bool
-) -> None:
+def test_growth_between_attempts_keeps_counts_and_order_of_keys(tmp_path: Path, *, read: bool) -> None:
     with TestDriver(app(most=3), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(*range(20)))
         driver.run(20 if read else 1)
@@ -268,7 +264,7 @@ def test_an_input_that_grows_between_two_attempts_keeps_counts_and_order_of_each
         settled(driver, 44)
 
 
-def test_a_growth_that_is_cut_off_by_a_crash_is_taken_up_again(tmp_path: Path) -> None:
+def test_a_growth_cut_off_by_a_crash_is_resumed(tmp_path: Path) -> None:
     with TestDriver(app(most=3), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(*range(20)))
         driver.crash_at("partition written")
@@ -296,7 +292,7 @@ def test_a_function_that_fails_commits_nothing_until_it_is_corrected(driver: Tes
     settled(driver, 8)
 
 
-def test_a_task_with_nothing_to_do_takes_no_part_and_writes_nothing(driver: TestDriver, tmp_path: Path) -> None:
+def test_a_task_with_nothing_to_do_writes_nothing(driver: TestDriver, tmp_path: Path) -> None:
     driver.feed("orders", orders(0, 1, 2, 3))
     driver.run_until_idle()
     before = {task: sorted(copy_of(tmp_path, task).iterdir()) for task in driver.tasks}
@@ -312,7 +308,7 @@ def test_a_task_with_nothing_to_do_takes_no_part_and_writes_nothing(driver: Test
     assert driver.run() == ()
 
 
-def test_what_other_slots_committed_before_a_function_failed_stays_and_is_named(tmp_path: Path) -> None:
+def test_commits_of_other_slots_outlast_a_failing_function(tmp_path: Path) -> None:
     """Slots do not wait for each other: a mended function computes the rest of the batch, and all later ones."""
     doubled = CODE.replace('state["total"]}', 'state["total"] * 2}').replace("< 0", "< -1")
     with TestDriver(app(), tmp_path / "data", slots=2) as driver:

@@ -13,7 +13,7 @@ def test_tasks_of_a_processor_are_dealt_to_its_cores() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=5), st.integers(1, 4))
-def test_every_task_is_in_one_slot_and_slots_of_a_processor_differ_by_one(sizes: list[int], cores: int) -> None:
+def test_tasks_are_dealt_once_and_evenly_to_a_processors_slots(sizes: list[int], cores: int) -> None:
     names = {str(at): tuple(f"{at}-{n}" for n in range(size)) for at, size in enumerate(sizes)}
     slots = tasks_by_slot(Assignment(names), cores)
     assert sorted(task for tasks in slots.values() for task in tasks) == sorted(sum(names.values(), ()))

@@ -41,7 +41,7 @@ def app(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_that_is_to_end_while_its_batch_waits_ends_well_and_leaves_the_batch(app: Path, tmp_path: Path) -> None:
+def test_a_run_that_ends_while_its_batch_waits_leaves_it(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     places = DataDir(data).places("counted", "1")
     feed(data, ROWS)
@@ -57,7 +57,7 @@ def test_a_run_that_is_to_end_while_its_batch_waits_ends_well_and_leaves_the_bat
     assert unfinished(data)
 
 
-def test_a_batch_that_another_attempt_ended_first_is_done_once_and_said_so(app: Path, tmp_path: Path) -> None:
+def test_a_batch_that_another_attempt_ended_is_done_once(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     commits = DataDir(data).app("counted").run("1").query / "commits"
     plain = app.read_text()
@@ -76,7 +76,7 @@ def test_a_batch_that_another_attempt_ended_first_is_done_once_and_said_so(app: 
     check(data, ROWS)
 
 
-def test_a_run_whose_process_does_not_start_in_sparks_time_starts_again_by_itself(
+def test_a_run_whose_process_starts_too_late_starts_again(
     app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"

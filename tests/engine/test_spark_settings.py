@@ -63,7 +63,7 @@ def test_users_settings_are_kept_and_added_to() -> None:
     assert spark_conf["spark.executorEnv.PYTHONPATH"] == "/lib"
 
 
-def test_an_app_whose_rows_stay_in_python_needs_one_compiler_of_java_unless_users_say_otherwise() -> None:
+def test_rows_that_stay_in_python_need_one_compiler_of_java() -> None:
     option = "-XX:TieredStopAtLevel=4"
     conf = {"spark.executor.extraJavaOptions": option}
     spark_conf = session_settings(SessionRequest("ad-clicks", "local[2]", ui=False, conf=conf, rows_in_spark=False))
@@ -73,7 +73,7 @@ def test_an_app_whose_rows_stay_in_python_needs_one_compiler_of_java_unless_user
     assert settings()["spark.executor.extraJavaOptions"] == LOGGING
 
 
-def test_a_driver_beside_its_executors_needs_one_compiler_of_java_whatever_they_run() -> None:
+def test_a_driver_beside_its_executors_needs_one_compiler_of_java() -> None:
     spark_conf = settings("k8s://https://kubernetes.default.svc")
     assert spark_conf["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
     assert spark_conf["spark.executor.extraJavaOptions"] == LOGGING
@@ -85,7 +85,7 @@ def test_memory_is_written_as_spark_knows_it() -> None:
 
 
 @pytest.mark.parametrize("fixed", FIXED_SETTINGS, ids=lambda fixed: fixed.name)
-def test_a_setting_that_would_break_the_engine_is_refused_with_its_reason(fixed: FixedSetting) -> None:
+def test_a_setting_that_breaks_the_engine_is_refused_with_reason(fixed: FixedSetting) -> None:
     with pytest.raises(SparkSettingRefusedError) as refused:
         check_settings({fixed.name: "something"})
     assert f"{fixed.name}: {fixed.why}" in str(refused.value)
@@ -113,7 +113,7 @@ def test_what_comes_with_the_cluster_needs_nobodys_leave_and_counts() -> None:
     assert spark_conf.items() >= cluster_conf.items()
 
 
-def test_a_setting_that_comes_with_the_cluster_is_not_the_users_to_choose() -> None:
+def test_a_setting_of_the_cluster_is_not_the_users_choice() -> None:
     cluster_conf = {"spark.executor.instances": "3", "spark.app.id": "ads-1"}
     conf = {"spark.app.id": "mine", "spark.executor.instances": "9"}
     with pytest.raises(SparkSettingRefusedError) as refused:

@@ -5,7 +5,7 @@ from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.slot.report import TaskReport
 
 
-def test_all_tasks_are_asked_until_a_batch_of_the_attempt_itself_has_run() -> None:
+def test_all_tasks_are_asked_until_the_attempts_first_own_batch() -> None:
     standing = TaskLedger()
     standing.note([TaskReport("partition-0", replayed=True)], 5, replay=True)
     assert standing.seen({}, BatchTime(9)).first
@@ -14,7 +14,7 @@ def test_all_tasks_are_asked_until_a_batch_of_the_attempt_itself_has_run() -> No
     assert not standing.seen({}, BatchTime(9)).first
 
 
-def test_a_task_whose_turn_was_replayed_did_not_say_when_to_wake_it_and_is_asked_at_once() -> None:
+def test_a_task_of_a_replayed_turn_is_asked_at_once() -> None:
     standing = TaskLedger()
     standing.note([TaskReport("partition-0", wake=90), TaskReport("partition-1", wake=80)], 5, replay=False)
     standing.note([TaskReport("partition-0", replayed=True)], 6, replay=False)

@@ -8,7 +8,7 @@ from holdfast_runtime.spark.session import HostTooBusyError, started_in_time, to
 BUSY = HostTooBusyError("a Python process took longer to start than the ten seconds that Spark waits")
 
 
-def test_each_wait_is_twice_the_one_before_and_after_the_last_the_error_says_what_to_do() -> None:
+def test_each_wait_doubles_until_an_error_says_the_cure() -> None:
     patience = StartPatience()
     assert [patience.wait(BUSY)[0] for _ in WAITS] == [1, 2, 4, 8, 16, 32]
     with pytest.raises(HostTooBusyError, match=r"7 times in a row over more than 63 s.*Nothing is lost: give .* CPU"):
@@ -29,7 +29,7 @@ def test_a_batch_that_is_done_gives_patience_back() -> None:
     assert patience.wait(BUSY)[0] == 1
 
 
-def test_only_what_spark_says_of_late_processes_is_a_busy_host() -> None:
+def test_only_sparks_word_of_late_processes_means_a_busy_host() -> None:
     assert too_busy(ValueError("Python worker exited unexpectedly (crashed)")) is None
     assert too_busy(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back.")) is not None
     with pytest.raises(ValueError, match="else"), started_in_time():

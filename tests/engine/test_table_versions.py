@@ -35,7 +35,7 @@ def test_a_version_serves_while_the_next_one_loads(kind: str, slots: int) -> Non
 
 
 @each_kind
-def test_of_versions_that_end_in_one_batch_the_newest_is_served_and_others_leave_nothing(kind: str) -> None:
+def test_of_versions_ending_in_one_batch_only_the_newest_stays(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         for price in range(5):
             driver.feed("products", products({"a": price, f"only-{price}": price}))
@@ -87,7 +87,7 @@ def test_a_version_switches_once_wherever_the_load_dies(step: str, lose: bool, a
 
 
 @each_kind
-def test_a_data_set_of_several_producers_ends_when_all_have_ended(kind: str) -> None:
+def test_a_data_set_of_several_producers_ends_with_the_last(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         driver.feed("products", products({"a": 1}))
         for at, task in enumerate(("one", "two", "three")):
@@ -98,7 +98,7 @@ def test_a_data_set_of_several_producers_ends_when_all_have_ended(kind: str) -> 
 
 
 @each_kind
-def test_a_producer_that_is_run_anew_half_way_ends_the_data_set_with_all_its_tasks(kind: str) -> None:
+def test_a_rerun_producer_ends_its_data_set_with_all_tasks(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         driver.feed("products", products({"a": 1}))
         old, new = WriterRun("p/1/x", 1), WriterRun("p/2/y", 1)
@@ -110,7 +110,7 @@ def test_a_producer_that_is_run_anew_half_way_ends_the_data_set_with_all_its_tas
 
 
 @each_kind
-def test_a_producer_that_goes_on_with_other_tasks_ends_the_data_set_with_all_of_them_and_once(kind: str) -> None:
+def test_a_producer_with_new_tasks_ends_its_data_set_once(kind: str) -> None:
     first = WriterRun("p/1/x", 1)
     then = first._replace(attempt=2)
     with TestDriver(versioned(kind)) as driver:

@@ -68,7 +68,7 @@ def came(driver: TestDriver) -> list[tuple[int, str, int | None]]:
     return sorted((row["call"], row["driver"], row["lat"]) for row in driver.rows("located"))
 
 
-def test_a_look_up_in_a_table_that_its_own_rows_write_sees_the_batch_before() -> None:
+def test_a_look_up_of_own_writes_sees_the_batch_before() -> None:
     verb = {"select": ["left.call", "driver", "right.lat"]}
     spec = app(verb, table={"schema": "driver STRING, lat BIGINT, call BIGINT"}, steps=[])
     more = [
@@ -96,7 +96,7 @@ def raised(batch):
 """
 
 
-def test_a_table_that_is_written_behind_spark_sql_is_looked_up_after_it(spark: SparkSession) -> None:
+def test_a_table_written_behind_spark_sql_is_looked_up_after(spark: SparkSession) -> None:
     steps = [
         {"name": "north", "from": ["positions"], "filter": "lat > 0"},
         {"name": "remember", "from": ["north"], "toTable": "last-position"},
@@ -108,7 +108,7 @@ def test_a_table_that_is_written_behind_spark_sql_is_looked_up_after_it(spark: S
         assert came(driver) == [(0, "ann", 2)]
 
 
-def test_a_table_that_is_written_before_spark_sql_is_merged_batch_by_batch(spark: SparkSession) -> None:
+def test_a_table_written_before_spark_sql_is_merged_by_batch(spark: SparkSession) -> None:
     with TestDriver(app({"select": ["call", "driver", "lat * 1 AS lat"]}), spark=spark) as driver:
         for batch in range(20):
             driver.feed("positions", positions(ann=batch))
@@ -132,7 +132,7 @@ def test_several_steps_may_write_one_table() -> None:
         assert came(driver) == [(0, "ann", 19), (1, "bob", -19)]
 
 
-def test_a_table_under_another_name_would_start_from_nothing_and_is_refused(tmp_path: Path) -> None:
+def test_a_renamed_table_is_refused_and_not_started_from_nothing(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path) as driver:
         driver.feed("positions", positions(ann=1))
         driver.run_until_idle()
@@ -163,9 +163,7 @@ IN_MEMORY, HOUR = {"persistent": False}, {"maxAge": "1h"}
     [({}, HOUR), (HOUR, {}, HOUR), (IN_MEMORY, {}), (IN_MEMORY, HOUR), (HOUR, {"maxAge": "2h"}), ({}, {})],
     ids=str,
 )
-def test_a_table_that_steps_write_keeps_its_rows_where_how_long_it_is_kept_is_edited(
-    tables: tuple[dict[str, Any], ...],
-) -> None:
+def test_a_written_table_survives_an_edit_of_its_retention(tables: tuple[dict[str, Any], ...]) -> None:
     first, *edited_tables = tables
     with TestDriver(app(table=first)) as driver:
         driver.feed("positions", positions(ann=1))
@@ -177,7 +175,7 @@ def test_a_table_that_steps_write_keeps_its_rows_where_how_long_it_is_kept_is_ed
         assert came(driver) == [(0, "ann", 1)]
 
 
-def test_what_steps_wrote_before_their_tables_had_generations_is_of_the_first() -> None:
+def test_rows_from_before_generations_are_of_the_first() -> None:
     shape = TableShape(("driver",), pa.schema([("driver", pa.string())]))
     table = FedTable("last", (), shape, broadcast=False, bootstrap=True, anew=False, max_age=None)
     for age in (None, 1_000):

@@ -94,7 +94,7 @@ def test_no_watermark_before_every_partition_has_spoken() -> None:
     assert "a/1: no watermark yet" in str(after.behind.held_back)
 
 
-def test_the_watermark_is_the_lowest_partition_less_its_lateness_and_is_told_to_all() -> None:
+def test_the_watermark_is_the_lowest_partition_less_its_lateness() -> None:
     task = Task()
     task.batch(0, {A0: 100})
     after = task.batch(1, {A1: 70})
@@ -102,7 +102,7 @@ def test_the_watermark_is_the_lowest_partition_less_its_lateness_and_is_told_to_
     assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(60, Position(2, 0), "t", 2))]
 
 
-def test_a_watermark_that_does_not_move_is_told_again_only_while_rows_come() -> None:
+def test_an_unmoved_watermark_is_repeated_only_while_rows_come() -> None:
     task = Task()
     task.batch(0, {A0: 100, A1: 70})
     assert len(task.batch(1, {A0: 120}).says) == 1
@@ -115,7 +115,7 @@ def test_late_rows_do_not_take_the_watermark_back() -> None:
     assert task.batch(1, {A0: 5, A1: 5}).watermarks == {"sum": 90}
 
 
-def test_a_silent_partition_of_a_source_is_left_out_when_its_time_has_come_and_the_task_is_woken_for_it() -> None:
+def test_a_silent_source_partition_is_left_out_waking_its_task() -> None:
     task = Task()
     task.batch(0, {A0: 100, A1: 70})
     after = task.batch(500, {A0: 200})
@@ -123,7 +123,7 @@ def test_a_silent_partition_of_a_source_is_left_out_when_its_time_has_come_and_t
     assert task.batch(1000).watermarks == {"sum": 190}
 
 
-def test_a_partition_whose_rows_are_all_older_than_one_before_them_is_not_silent() -> None:
+def test_a_partition_whose_rows_are_all_older_is_not_silent() -> None:
     task = Task()
     task.batch(0, {A0: 500, A1: 70})
     for now in (600, 1200):
@@ -131,7 +131,7 @@ def test_a_partition_whose_rows_are_all_older_than_one_before_them_is_not_silent
     assert task.batch(2200, {A0: 100}).watermarks == {"sum": 490}, "now the other one is silent"
 
 
-def test_what_is_merged_goes_on_without_a_stream_whose_producers_are_all_idle_and_says_who_else_is_waited_for() -> None:
+def test_merged_rows_go_on_without_streams_whose_producers_idle() -> None:
     plan = ClockPlan(
         "t",
         (A0, M0),
@@ -154,7 +154,7 @@ def test_what_is_merged_goes_on_without_a_stream_whose_producers_are_all_idle_an
     assert task.batch(1500, {A0: 70}, deliveries=(back,)).watermarks == {"sum": 60, "alone": 20}
 
 
-def test_a_task_says_when_all_that_it_reads_is_idle_or_has_no_event_time_and_when_it_is_not_any_more() -> None:
+def test_a_task_says_when_all_it_reads_is_idle() -> None:
     plan = replace(
         PLAN,
         partitions=(A0, M0),
@@ -180,7 +180,7 @@ def test_after_a_stop_nobody_counts_as_silent() -> None:
     assert after.watermarks == {"sum": 60}
 
 
-def test_the_end_of_all_partitions_is_the_end_of_what_follows() -> None:
+def test_the_end_of_all_partitions_ends_what_follows() -> None:
     task = Task()
     assert not task.batch(0, {A0: 100}, ended=(A0,)).steps.ended["sum"]
     after = task.batch(1, {A1: 50}, ended=(A1,))
@@ -200,7 +200,7 @@ def test_an_intermediate_stream_moves_when_all_its_producers_have_spoken() -> No
     assert task.batch(2, deliveries=tuple(deliveries)).steps.control == {}, "a replay changes nothing"
 
 
-def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -> None:
+def test_a_stream_without_event_time_ends_but_holds_nothing_back() -> None:
     plan = replace(
         PLAN,
         partitions=(A0, M0),
@@ -214,7 +214,7 @@ def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -
     assert task.batch(1, ended=(A0, M0)).steps.ended == {"sum": True}
 
 
-def test_a_partition_that_is_new_in_an_attempt_is_waited_for_however_long_it_is_silent() -> None:
+def test_a_partition_new_in_an_attempt_is_awaited_however_silent() -> None:
     task = Task(replace(PLAN, partitions=(A0,), sources={"a": ClockSource(lateness=10)}))
     assert task.batch(0, {A0: 100}).watermarks == {"sum": 90}
     task.plan = replace(task.plan, partitions=(A0, A1))
@@ -231,7 +231,7 @@ def test_what_comes_out_depends_on_what_is_stored_alone() -> None:
         assert before.batch(now, latest) == after == twin.batch(now, latest)
 
 
-def test_event_time_does_not_pass_timers_that_have_not_fired_for_whoever_reads_what_they_write() -> None:
+def test_event_time_passes_no_unfired_timers_for_their_readers() -> None:
     plan = replace(
         PLAN,
         partitions=(A0,),
@@ -252,7 +252,7 @@ def test_event_time_does_not_pass_timers_that_have_not_fired_for_whoever_reads_w
     assert last.behind.all_ended
 
 
-def test_a_stored_watermark_that_can_not_be_true_is_taken_back_and_the_next_one_counts_and_is_told() -> None:
+def test_an_impossible_stored_watermark_is_taken_back_for_the_next() -> None:
     task = Task(replace(PLAN, partitions=(A0,)))
     task.batch(0, {A0: 10**12})
     task.plan = replace(task.plan, sources={"a": ClockSource(10, 1000, max_ahead=5000)}, max_ahead=5000)
@@ -263,7 +263,7 @@ def test_a_stored_watermark_that_can_not_be_true_is_taken_back_and_the_next_one_
     assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(90, Position(3, 0), "t", 2))]
 
 
-def test_a_message_that_can_not_be_true_is_not_heard_and_is_named_and_its_producer_may_speak_again() -> None:
+def test_an_impossible_message_is_named_and_its_producer_heard_later() -> None:
     source = ClockSource(producers=Producers.of(["t", "u"]), max_ahead=4000)
     task = Task(ClockPlan("t", (M0,), {"m": source}, {"sum": frozenset("m")}, {}, max_ahead=4000))
 
@@ -279,7 +279,7 @@ def test_a_message_that_can_not_be_true_is_not_heard_and_is_named_and_its_produc
     assert say(2, t=50).watermarks == {"sum": 40}
 
 
-def test_a_task_whose_due_rows_wait_for_the_next_batch_is_not_idle_yet() -> None:
+def test_a_task_whose_due_rows_wait_is_not_idle() -> None:
     task = Task(replace(PLAN, partitions=(A0,), behind={"out": frozenset({"remind"})}))
     task.batch(0, {A0: 500})
     assert messages(task.batch(1000, unfired={"remind": 495})) == []

@@ -35,9 +35,7 @@ def test_a_good_end_says_which() -> None:
     assert success_message(RunEnded(EndCause.COMPLETED, 1, 2, 3, 4.0)) == '{"ended": "completed"}'
 
 
-def test_it_is_left_where_it_is_looked_for_and_where_there_is_no_such_place_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_it_is_written_to_its_place_else_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_termination("word", tmp_path / "log")
     assert (tmp_path / "log").read_text() == "word"
     with caplog.at_level(logging.WARNING, "holdfast"):

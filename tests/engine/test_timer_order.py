@@ -62,7 +62,7 @@ def told(data: Path, at_once: int, *before: dict[str, Any], spark: SparkSession 
     return {key: [row["what"] for row in rows if row["k"] == key] for key in sorted({row["k"] for row in rows})}
 
 
-def test_batches_of_ten_rows_and_of_all_rows_give_the_same(tmp_path: Path) -> None:
+def test_batches_of_ten_and_of_all_rows_agree(tmp_path: Path) -> None:
     small, large = told(tmp_path, 10), told(tmp_path, 5_000)
     assert small == large
     assert sum(line.startswith("idle") for lines in large.values() for line in lines) > READINGS / 20
@@ -72,7 +72,7 @@ def test_batches_of_ten_rows_and_of_all_rows_give_the_same(tmp_path: Path) -> No
 SIFTED = {"name": "some", "from": ["readings"], "filter": "n % 7 != 3"}
 
 
-def test_rows_that_a_filter_drops_move_the_watermark_where_they_were(tmp_path: Path) -> None:
+def test_filtered_rows_move_the_watermark_where_they_were(tmp_path: Path) -> None:
     assert told(tmp_path, 10, SIFTED) == told(tmp_path, 5_000, SIFTED)
 
 

@@ -69,7 +69,7 @@ def counted(driver: TestDriver) -> list[tuple[str, str, int]]:
     return rows
 
 
-def test_windows_of_the_second_close_by_the_event_time_of_the_first_and_both_complete(tmp_path: Path) -> None:
+def test_windows_of_the_second_close_by_the_firsts_event_time(tmp_path: Path) -> None:
     with TestDriver(first(), tmp_path) as producer, TestDriver(second(), tmp_path) as reader:
         feed(producer, 0, 1, 2)
         ran(producer, reader)
@@ -110,7 +110,7 @@ def test_the_first_may_grow_while_the_second_runs(tmp_path: Path) -> None:
         assert [n for *_, n in counted(reader)] == [1] * 3 * len(KEYS)
 
 
-def test_the_first_may_be_run_anew_and_its_event_time_is_heard_at_once(tmp_path: Path) -> None:
+def test_a_first_app_run_anew_is_heard_at_once(tmp_path: Path) -> None:
     anew = first()
     anew["spec"]["runId"] = "2"
     with TestDriver(second(), tmp_path) as reader:
@@ -138,7 +138,7 @@ def tasks_ended(driver: TestDriver) -> set[str | None]:
     return {one.task for one in messages if isinstance(one, EndOfStreamMessage)}
 
 
-def test_a_run_that_stops_when_half_of_its_tasks_have_ended_may_be_run_anew(tmp_path: Path) -> None:
+def test_a_run_stopped_half_ended_may_be_run_anew(tmp_path: Path) -> None:
     anew = first()
     anew["spec"]["runId"] = "2"
     with TestDriver(second(), tmp_path) as reader:
@@ -172,7 +172,7 @@ def fed_by(*inputs: tuple[str, int], grouping: str = "ByPartition") -> dict[str,
     return tree
 
 
-def test_fewer_tasks_of_the_first_do_not_leave_its_readers_waiting(tmp_path: Path) -> None:
+def test_fewer_tasks_of_the_first_leave_no_reader_waiting(tmp_path: Path) -> None:
     """Two tasks read `raw` alone, and two more what `more` has had; the second reader begins when they are gone."""
     wide, narrow = fed_by(("raw", 2), ("more", 4)), fed_by(("raw", 2))
     late_reader = second()
@@ -204,7 +204,7 @@ def test_fewer_tasks_of_the_first_do_not_leave_its_readers_waiting(tmp_path: Pat
             assert len(counted(reader)) == len(latecomer.rows("counted-late")) == 4 * len(KEYS)
 
 
-def test_tasks_of_another_name_take_the_place_of_those_that_are_gone(tmp_path: Path) -> None:
+def test_tasks_of_other_names_replace_those_that_are_gone(tmp_path: Path) -> None:
     """With a task for each stream partition, an app that reads another stream has as many tasks, of other names."""
     before, after = (fed_by((name, 2), grouping="ByStreamPartition") for name in ("raw", "newer"))
     with TestDriver(before, tmp_path) as producer, TestDriver(second(), tmp_path) as reader:
@@ -231,7 +231,7 @@ def direct(partitions: int, between: int, **timed: Any) -> tuple[dict[str, Any],
     return producer, reader
 
 
-def test_a_producer_without_a_record_is_named_and_left_out_when_it_is_idle(tmp_path: Path) -> None:
+def test_an_idle_producer_without_records_is_named_and_left_out(tmp_path: Path) -> None:
     silent, patient = direct(9, 2), direct(9, 2, idleAfter="10s")
     with TestDriver(silent[0], tmp_path) as producer, TestDriver(silent[1], tmp_path) as reader:
         feed(producer, 0, 1)
@@ -253,7 +253,7 @@ def test_a_producer_without_a_record_is_named_and_left_out_when_it_is_idle(tmp_p
         assert len(counted(reader)) == 3 * len(KEYS)
 
 
-def test_many_producers_tell_every_partition_of_a_stream_that_another_app_reads(tmp_path: Path) -> None:
+def test_many_producers_tell_every_partition_of_another_apps_stream(tmp_path: Path) -> None:
     """So many speak through a relay, but only in a stream that their own app reads: nobody else would relay."""
     apps = direct(65, 64)
     with TestDriver(apps[0], tmp_path) as producer, TestDriver(apps[1], tmp_path) as reader:

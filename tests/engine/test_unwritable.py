@@ -49,7 +49,7 @@ def sent(outbox: Outbox, stream: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_record_that_is_too_large_is_named_with_step_partition_size_limit_and_where_it_came_from() -> None:
+def test_a_too_large_record_is_named_with_place_and_limit() -> None:
     with pytest.raises(UserActionError, check=has_code("RecordTooLargeError")) as failed:
         Outbox(1, 7, READ).add(out(None), rows_of(ROWS))
     message = str(failed.value)
@@ -65,7 +65,7 @@ def test_a_record_that_is_too_large_is_named_with_step_partition_size_limit_and_
         assert part in message
 
 
-def test_a_row_too_large_becomes_a_dead_letter_and_its_neighbours_go_out() -> None:
+def test_a_too_large_row_alone_becomes_a_dead_letter() -> None:
     outbox = Outbox(1, 7, READ)
     outbox.add(out(letters_to()), rows_of(ROWS))
     assert sorted(row["k"] for row in sent(outbox, "out")) == ["a", "c"]
@@ -97,7 +97,7 @@ def test_without_a_limit_nothing_is_too_large() -> None:
 
 
 @pytest.mark.parametrize("format_", ["json", "arrow"])
-def test_a_dead_letter_of_a_large_record_is_cut_and_says_so(format_: Format) -> None:
+def test_a_large_records_dead_letter_is_cut_and_says_so(format_: Format) -> None:
     # Bytes are in base64 there: a record of 900 KB makes a letter of 1.2 MB.
     value = bytes(range(256)) * 3_600
     letter = {"reason": "no JSON", "stream": "rows", "partition": 3, "offset": 9, "key": b"k", "value": value}

@@ -57,7 +57,7 @@ def test_one_record_is_what_the_format_of_messages_says(value: bytes, time: int)
     assert payload_of(written_value) == value
 
 
-def test_a_time_goes_as_its_millisecond_which_is_never_behind_it() -> None:
+def test_a_time_goes_as_the_millisecond_not_behind_it() -> None:
     times = pa.array([1_999, 1_000, -1, None], pa.int64())
     assert record_times(times, 77).to_pylist() == [1, 1, -1, 77]
 

@@ -67,7 +67,7 @@ def rows(*ids: int, keys: int = 3) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("verb", ["process", "apply"])
 @pytest.mark.parametrize("repartitioned", [False, True])
-def test_rows_whose_event_time_is_kept_have_it_also_behind_a_repartition(verb: str, repartitioned: bool) -> None:
+def test_rows_keep_their_event_time_behind_a_repartition(verb: str, repartitioned: bool) -> None:
     function = {"function": f"f:{'odd' if verb == 'process' else 'but_first'}", "keeps": ["k", "ts"]}
     spec = app(
         [stream("a", 1)],
@@ -86,7 +86,7 @@ def test_rows_whose_event_time_is_kept_have_it_also_behind_a_repartition(verb: s
         assert times == [3000, 5000, 7000]
 
 
-def test_repartitioned_rows_meet_by_their_new_key_and_keep_the_order_of_their_task() -> None:
+def test_repartitioned_rows_meet_by_key_in_their_tasks_order() -> None:
     spec = app(
         [stream("a", key=["id"], partitions=4)],
         {"name": "moved", "from": ["a"], "repartition": {"by": ["k"]}},
@@ -132,7 +132,7 @@ def seen(batch):
     assert sorted(row["id"] for row in numbered) == [7, 7, 8, 8, 9, 9]
 
 
-def test_event_time_passes_on_through_a_repartition_and_fires_timers_behind_it() -> None:
+def test_event_time_passes_a_repartition_and_fires_timers_behind() -> None:
     spec = app(
         [stream("a")],
         {"name": "moved", "from": ["a"], "repartition": {"by": ["k"]}},
@@ -154,7 +154,7 @@ def test_event_time_passes_on_through_a_repartition_and_fires_timers_behind_it()
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["cut short", "ended"])
-def test_a_new_run_does_not_read_what_the_last_one_left_between_its_steps(tmp_path: Path, ended: bool) -> None:
+def test_a_new_run_reads_no_intermediate_rows_of_the_last(tmp_path: Path, ended: bool) -> None:
     spec = app(
         [stream("a", bounded=True)],
         {"name": "moved", "from": ["a"], "repartition": {"by": ["k"]}},
@@ -187,7 +187,7 @@ def test_a_new_run_does_not_read_what_the_last_one_left_between_its_steps(tmp_pa
         assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_a_stream_with_control_messages_carries_event_time_and_end_to_another_app(tmp_path: Path) -> None:
+def test_control_messages_carry_event_time_and_end_to_another_app(tmp_path: Path) -> None:
     shared = stream("shared", control=True, eventTime=None)
     del shared["eventTime"]
     first = app(
@@ -212,7 +212,7 @@ def test_a_stream_with_control_messages_carries_event_time_and_end_to_another_ap
 
 
 @pytest.mark.parametrize("kind", ["arrow", "json"])
-def test_rows_come_out_of_a_stream_as_they_went_in_whatever_its_format(kind: str) -> None:
+def test_rows_of_any_format_come_out_as_they_went_in(kind: str) -> None:
     spec = app(
         [stream("a", format=kind), stream("b", format=kind)],
         {"name": "out", "from": ["a"], "to": "b"},
@@ -224,7 +224,7 @@ def test_rows_come_out_of_a_stream_as_they_went_in_whatever_its_format(kind: str
         assert len(driver.rows("b")) == 10
 
 
-def test_a_verb_that_slots_do_not_know_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_verb_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_steps, "_RUN_ELSEWHERE", (SOURCE,))
     with pytest.raises(HoldfastError, match="step out: slots can't run the verb to"):
         TestDriver(app([stream("events")], {"name": "out", "from": ["events"], "to": "numbered"}), tmp_path)

@@ -20,7 +20,7 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("users_path", ["", "/code", "/my code:/lib/functions.zip", "/a*"])
-def test_what_spark_puts_before_the_users_path_is_left_out_and_nothing_else(users_path: str) -> None:
+def test_only_sparks_part_before_the_users_path_is_left_out(users_path: str) -> None:
     path = f"{_SPARK}:{users_path}" if users_path else _SPARK
     ours = worker_python(local=True)
     environment = {**os.environ, **ours, "PYTHONPATH": path}
@@ -28,14 +28,12 @@ def test_what_spark_puts_before_the_users_path_is_left_out_and_nothing_else(user
     assert ran.stdout.decode() == users_path
 
 
-def test_workers_on_other_hosts_run_what_is_at_the_same_place_there() -> None:
+def test_workers_on_other_hosts_run_the_same_path_there() -> None:
     assert worker_python(local=False) == {"PYSPARK_PYTHON": sys.executable}
 
 
 @pytest.mark.parametrize("handed_on", [None, "/usr/bin/python3", sys.executable])
-def test_a_jvm_that_was_started_without_it_is_not_given_a_script_that_finds_no_python(
-    handed_on: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_jvm_without_it_gets_no_script_lacking_python(handed_on: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     system = SimpleNamespace(getenv={"HOLDFAST_PYTHON": handed_on}.get)
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(jvm=SimpleNamespace(System=system)))
     ours = worker_python(local=True)
