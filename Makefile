@@ -75,6 +75,7 @@ check: $(STAMP)  ## format, lint, types, import contracts, generated files
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.class_names
 	$(BIN)/python -m tests.vague_names
+	$(BIN)/python -m tests.long_names
 	$(BIN)/python -m holdfast_cli.generated --check
 
 .PHONY: generate
