@@ -64,7 +64,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_whatever_is_no_broker_is_told_in_one_sentence_after_one_time(protocol: str, certificates: Path) -> None:
+def test_anything_but_a_broker_gives_one_message_after_one_time(protocol: str, certificates: Path) -> None:
     trust = (certificates / "server.pem").read_text()  # those of the system take a while to be read
     config = {"security.protocol": protocol, "ssl.ca.pem": trust, **PROTOCOLS[protocol]}
     with ExitStack() as stack, ThreadPoolExecutor(16) as pool:
@@ -85,7 +85,7 @@ def test_whatever_is_no_broker_is_told_in_one_sentence_after_one_time(protocol: 
 
 
 @pytest.mark.parametrize("first", ["closed", "silent", "not admitted"])
-def test_when_a_second_address_is_asked_tells_nothing_of_the_first(first: str) -> None:
+def test_time_of_the_second_address_tells_nothing_of_the_first(first: str) -> None:
     with listening(silent) as quiet, listening(FakeBroker([], {"clicks": (0, 4)})) as listener:
         before = {"closed": closed(), "silent": quiet.address, "not admitted": "localhost:9"}[first]
         # Of the name localhost, nothing but its addresses is not admitted.
@@ -97,7 +97,7 @@ def test_when_a_second_address_is_asked_tells_nothing_of_the_first(first: str) -
     assert bool(quiet.connected) == (first == "silent")
 
 
-def test_no_address_that_an_answer_names_is_connected_to_and_no_thread_is_started_for_it() -> None:
+def test_addresses_in_an_answer_get_no_connection_and_no_thread() -> None:
     with listening(silent) as victim:
         broker = FakeBroker([("127.0.0.1", victim.port)] * 3000, {"clicks": (0, 4)})
         with listening(broker) as listener:
@@ -129,7 +129,7 @@ def test_an_answer_that_no_broker_would_give_is_none(broker: FakeBroker) -> None
         read_counts("events", listener.address, {}, ["clicks"], timeout=5)
 
 
-def test_what_the_values_do_not_admit_is_said_at_once_and_not_connected_to() -> None:
+def test_an_address_outside_the_values_is_refused_without_a_connection() -> None:
     with listening(silent) as peer:
         only = AddressRule((AddressPattern.parse("*.kafka.svc:9092"),), never=())
         for rule in (AddressRule(), only):
@@ -142,7 +142,7 @@ def test_what_the_values_do_not_admit_is_said_at_once_and_not_connected_to() -> 
     assert peer.connected == []
 
 
-def test_brokers_that_are_admitted_are_asked_though_others_beside_them_are_not() -> None:
+def test_admitted_brokers_beside_others_are_asked() -> None:
     with listening(silent) as other, listening(FakeBroker([], {"clicks": (0, 4)})) as listener:
         rule = AddressRule((AddressPattern.parse(listener.address),), never=())
         bootstrap = f"{other.address},{listener.address}"
@@ -220,7 +220,7 @@ def test_a_certificate_of_the_app_is_its_login(certificates: Path) -> None:
             assert "hunter" not in str(raised.value)
 
 
-def test_in_the_shell_of_who_asks_nothing_waits_and_all_is_told() -> None:
+def test_without_a_rule_the_cause_is_shown_at_once() -> None:
     peer, started = Peer(int(closed().rpartition(":")[2])), time.monotonic()
     with pytest.raises(BrokerUnreachableError) as raised:
         read_counts("events", peer.address, {}, ["clicks"], timeout=60)

@@ -24,7 +24,7 @@ OTHERS = ("10.0.0.7", "192.168.1.1", "172.20.0.1", "100.64.0.9", "8.8.8.8", "200
 
 @pytest.mark.parametrize("text", NEVER)
 @pytest.mark.parametrize("patterns", [(), ("*",), ("0.0.0.0/0", "::/0"), ("127.0.0.0/8", "kafka")])
-def test_what_is_of_the_host_or_tells_who_a_machine_is_is_never_asked(text: str, patterns: tuple[str, ...]) -> None:
+def test_host_and_metadata_addresses_are_never_asked(text: str, patterns: tuple[str, ...]) -> None:
     assert not rule(*patterns).admits(Server("kafka", 9092), ip_address(text))
 
 
@@ -55,7 +55,7 @@ TABLE = (
 
 
 @pytest.mark.parametrize(("pattern", "host", "port", "address", "admitted"), TABLE)
-def test_a_pattern_is_of_a_name_as_it_is_written_or_of_an_address_as_it_is_found(
+def test_a_pattern_matches_the_written_name_or_the_resolved_address(
     pattern: str, host: str, port: int, address: str, admitted: bool
 ) -> None:
     assert rule(pattern).admits(Server(host, port), ip_address(address)) is admitted
@@ -84,7 +84,7 @@ def test_one_pattern_of_several_is_enough() -> None:
         (("10.0.0.0/8:9092",), Server("other", 22), False),
     ],
 )
-def test_what_is_said_of_values_is_known_from_the_text_alone(
+def test_whether_values_may_admit_a_server_needs_no_lookup(
     patterns: tuple[str, ...], server: Server, possible: bool
 ) -> None:
     assert rule(*patterns).may_admit(server) is possible
@@ -99,7 +99,7 @@ def test_a_pattern_that_can_not_be_read_is_refused(text: str) -> None:
         AddressPattern.parse(text)
 
 
-def test_the_patterns_of_the_command_line_are_those_that_brokers_are_asked_under(
+def test_patterns_of_the_command_line_limit_what_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[OperatorOptions] = []

@@ -62,7 +62,7 @@ def test_the_first_attempt_is_written_down_with_the_act() -> None:
     assert condition(decision, "Reconciling") == ("True", "Starting")
 
 
-def test_an_operator_that_died_between_intent_and_act_makes_the_same_attempt() -> None:
+def test_death_between_intent_and_act_gives_the_same_attempt() -> None:
     status = decided(seen(app())).status
     decision = decided(seen(app(status)))
     assert [one.attempt for one in decision.actions if isinstance(one, StartDriver)] == [1]
@@ -70,7 +70,7 @@ def test_an_operator_that_died_between_intent_and_act_makes_the_same_attempt() -
     assert decision.events == ()
 
 
-def test_a_number_is_never_used_twice_though_the_status_is_lost_or_an_old_run_is_taken_up_again() -> None:
+def test_neither_lost_status_nor_old_run_repeats_a_number() -> None:
     for status in (None, after(run_id="2", ended="Drained")):
         decision = decided(seen(app(status), highest=7))
         assert decision.status.attempt == 8
@@ -85,13 +85,13 @@ def test_a_driver_that_commits_batches_makes_the_app_ready() -> None:
     assert decided(seen(app(decision.status), driver=driver(), report=report())).actions == ()
 
 
-def test_what_earlier_attempts_left_is_collected_once_the_next_one_does_well() -> None:
+def test_a_healthy_attempt_collects_what_earlier_ones_left() -> None:
     decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=report(2)))
     assert decision.actions == (CollectAttempts(2, app_id("ads", "1")),)
     assert decided(seen(app(decision.status), driver=driver(2), report=report(2))).actions == ()
 
 
-def test_the_first_attempt_of_a_new_run_collects_the_attempts_of_the_old_one_though_their_numbers_are_higher() -> None:
+def test_a_new_run_collects_old_attempts_of_higher_numbers() -> None:
     old = driver(7, "0", phase=PodPhase.SUCCEEDED)
     for older, actions in (((), ()), ((old,), (CollectAttempts(1, app_id("ads", "1")),))):
         assert decided(seen(app(started()), driver=driver(), report=report(), other_drivers=older)).actions == actions
@@ -111,7 +111,7 @@ def test_a_driver_without_a_report_is_starting() -> None:
     assert condition(decision, "Ready") == ("False", "Starting")
 
 
-def test_the_report_of_an_earlier_attempt_says_nothing_of_this_one() -> None:
+def test_the_report_of_an_earlier_attempt_is_ignored() -> None:
     decision = decided(seen(app(started()), driver=driver(), report=report(attempt=0)))
     assert condition(decision, "Ready") == ("False", "Starting")
 
@@ -128,7 +128,7 @@ def test_the_report_of_an_earlier_attempt_says_nothing_of_this_one() -> None:
         ({}, {"lag": 10, "progressed": NOW - LIMITS.silence - 1}, Reason.NO_PROGRESS),
     ],
 )
-def test_a_driver_that_does_not_work_is_left_alone_and_said(
+def test_a_driver_not_working_is_reported_and_left_alone(
     facts: dict[str, Any], report_fields: dict[str, Any] | None, reason: Reason
 ) -> None:
     driver_report = None if report_fields is None else report(**report_fields)
@@ -138,7 +138,7 @@ def test_a_driver_that_does_not_work_is_left_alone_and_said(
     assert isinstance(decision.wake, LookAgain)
 
 
-def test_an_idle_app_without_lag_is_ready_though_its_last_batch_is_old() -> None:
+def test_an_idle_app_without_lag_is_ready() -> None:
     decision = decided(seen(app(started()), driver=driver(), report=report(progressed=NOW - 3_600_000)))
     assert condition(decision, "Ready") == ("True", "Running")
 
@@ -158,7 +158,7 @@ def test_a_failed_driver_is_followed_by_another_after_a_wait() -> None:
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
 
-def test_a_full_disk_is_said_with_task_and_cure_and_attempt_follows_attempt_until_there_is_space() -> None:
+def test_a_full_disk_names_task_and_cure_and_is_retried() -> None:
     full = StoreFullError("the disk under /state has no space for the state of task partition-3: free or add space")
     with pytest.raises(WorldChangeError) as error:
         Failure.of(full, "slot 1").throw(())
@@ -205,7 +205,7 @@ def test_a_driver_deleted_by_somebody_else_is_replaced_at_once() -> None:
     assert isinstance(decided(seen(app(decision.status))).actions[0], StartDriver)
 
 
-def test_an_attempt_that_has_begun_is_not_made_again_though_its_status_lost_the_driver() -> None:
+def test_a_status_without_driver_does_not_repeat_a_begun_attempt() -> None:
     """It got the number of one that may still live unseen, with the pods of a spec that nobody had tried."""
     begun_attempt = BegunAttempt(run_id="1", attempt=1, spec_hash="as it was")
     decision = decided(seen(app(after(driver_uid=None, begun=begun_attempt))))
@@ -214,7 +214,7 @@ def test_an_attempt_that_has_begun_is_not_made_again_though_its_status_lost_the_
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
 
-def test_a_driver_that_says_somebody_must_act_is_not_repeated_until_somebody_does() -> None:
+def test_a_driver_needing_a_person_is_retried_after_an_edit() -> None:
     end = ContainerEnd(1, "Error", '{"failed": "user", "message": "offsets aged out: choose"}')
     pod = driver(phase=PodPhase.FAILED, ended=end)
     decision = decided(seen(app(started()), driver=pod))
@@ -284,9 +284,7 @@ def test_a_missing_secret_is_waited_for() -> None:
     ],
     ids=lambda part: str(part) if isinstance(part, Reason) else "",
 )
-def test_what_may_come_right_by_itself_is_under_way_and_stalls_once_it_has_taken_too_long(
-    facts: dict[str, Any], reason: Reason
-) -> None:
+def test_what_may_recover_stalls_only_after_too_long(facts: dict[str, Any], reason: Reason) -> None:
     status, last = Status(), NOW + LIMITS.start
     for now in (NOW, last):
         early = decided(seen(app(status), **facts), now)
@@ -300,7 +298,7 @@ def test_what_may_come_right_by_itself_is_under_way_and_stalls_once_it_has_taken
     assert condition(decided(seen(app(late.status)), last + LIMITS.look), "Stalled")[0] == "False"
 
 
-def test_an_app_that_was_suspended_for_long_has_all_its_time_to_start() -> None:
+def test_time_in_suspension_does_not_count_as_start_time() -> None:
     status = decided(seen(app(suspend=True))).status
     later = decided(seen(app(status, generation=2), missing=("Secret kafka-auth",)), NOW + 10 * LIMITS.start)
     assert condition(later, "Reconciling") == ("True", "ObjectMissing")
@@ -314,9 +312,7 @@ def test_an_app_that_was_suspended_for_long_has_all_its_time_to_start() -> None:
         ({"phase": PodPhase.PENDING, "unschedulable": "0/3 nodes"}, Reason.UNSCHEDULABLE),
     ],
 )
-def test_a_driver_that_nothing_but_a_person_can_help_stalls_after_the_time_a_start_may_take(
-    facts: dict[str, Any], reason: Reason
-) -> None:
+def test_a_start_only_people_can_help_stalls_after_its_time(facts: dict[str, Any], reason: Reason) -> None:
     for age, moving in ((LIMITS.start, True), (LIMITS.start + 1, False)):
         decision = decided(seen(app(started()), driver=driver(created=NOW - age, **facts)))
         assert condition(decision, "Ready") == ("False", reason)
@@ -340,7 +336,7 @@ def test_what_the_scheduler_says_decides_what_is_advised(scheduler: str, cure: s
     assert cure in message(decided(seen(app(started()), driver=pod)), "Ready")
 
 
-def test_what_an_executor_waits_for_is_said_of_an_app_that_is_not_ready() -> None:
+def test_an_unready_app_says_what_an_executor_waits_for() -> None:
     waits = PodState("ads-exec-1", "e", PodPhase.PENDING, attempt=1, role="executor", unschedulable="unbound claims")
     for age in (0, LIMITS.start + 1):
         pod = driver(created=NOW - age)
@@ -348,7 +344,7 @@ def test_what_an_executor_waits_for_is_said_of_an_app_that_is_not_ready() -> Non
         assert "; ads-exec-1 waits: unbound claims" in message(decision, "Ready")
 
 
-def test_an_app_in_a_crash_loop_says_what_failed_until_a_batch_is_committed() -> None:
+def test_a_crash_loop_shows_its_failure_until_a_batch_commits() -> None:
     status = decided(seen(app(started()), driver=driver(**FAILED))).status
     failed = message(decided(seen(app(status))), "Ready")
     later = NOW + 60_000
@@ -361,7 +357,7 @@ def test_an_app_in_a_crash_loop_says_what_failed_until_a_batch_is_committed() ->
     assert condition(runs, "Ready") == ("True", "Running")
 
 
-def test_without_a_default_storage_class_an_app_with_claims_waits_and_says_so() -> None:
+def test_claims_without_a_default_storage_class_wait() -> None:
     waits = decided(seen(app(), storage_class=None))
     assert waits.actions == ()
     assert waits.wake == LookAgain(LIMITS.look)
@@ -385,7 +381,7 @@ def test_what_the_api_server_refuses_is_said_and_tried_again() -> None:
     assert decision.wake == LookAgain(LIMITS.look)
 
 
-def test_in_a_namespace_that_is_deleted_an_app_is_held_up_no_more_and_nothing_starts() -> None:
+def test_in_a_deleted_namespace_apps_go_and_nothing_starts() -> None:
     refused = AppFinding(Reason.DELETING, "namespace apps is being terminated")
     decision = decided(seen(app(started()), driver=driver(), report=report(), refused=refused))
     assert decision.actions == (RemoveFinalizer(),)
@@ -395,7 +391,7 @@ def test_in_a_namespace_that_is_deleted_an_app_is_held_up_no_more_and_nothing_st
     assert isinstance(going.wake, WaitForChange)
 
 
-def test_a_setting_that_no_client_is_given_is_said_before_brokers_are_asked() -> None:
+def test_a_refused_client_setting_is_reported_before_brokers_are_asked() -> None:
     kafka = {"bootstrapServers": "kafka:9092", "config": {"ssl.providers": "/mine"}}
     decision = decided(
         seen(app(systems=[{"name": "events", "kafka": kafka}]), counts=Unknown("being asked", asked=False))

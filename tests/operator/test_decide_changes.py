@@ -98,7 +98,7 @@ def test_grown_inputs_drain_and_start_the_next_attempt() -> None:
     assert "clicks from 4 to 8" in decision.events[0].message
 
 
-def test_an_attempt_started_for_a_growth_is_not_ended_by_it_though_the_record_is_still_the_last_one() -> None:
+def test_growth_does_not_end_the_attempt_started_for_it() -> None:
     facts: Any = {"counts": {"clicks": 8, "out": 4}, "record": recorded(clicks=4)}
     for driver_report in (None, report(1), report(2, tasks=0, progressed=None)):
         decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=driver_report, **facts))
@@ -116,9 +116,7 @@ def test_an_attempt_started_for_a_growth_is_not_ended_by_it_though_the_record_is
         ({"missing": ("Secret kafka-auth",)}, Reason.OBJECT_MISSING),
     ],
 )
-def test_a_change_that_has_to_wait_is_not_said_to_be_ready_though_the_attempt_does_well(
-    facts: dict[str, Any], reason: Reason
-) -> None:
+def test_a_waiting_change_is_not_ready_beside_a_healthy_attempt(facts: dict[str, Any], reason: Reason) -> None:
     changed: Any = {"runtime": {**TREE["spec"]["runtime"], "image": "other"}}
     ready = decided(seen(app(started()), driver=driver(), report=report())).status
     waits = decided(seen(app(ready, generation=2, **changed), driver=driver(), report=report(), **facts))
@@ -157,7 +155,7 @@ def test_growth_halts_where_the_spec_says_so() -> None:
     assert isinstance(decided(seen(app(halted.status), **facts)).actions[0], StartDriver)
 
 
-def test_a_broker_that_cannot_be_reached_is_a_condition_and_harms_nobody() -> None:
+def test_an_unreachable_broker_is_a_condition_and_harms_nobody() -> None:
     unknown = Unknown("no broker of events answered at kafka:9092")
     waiting = decided(seen(app(), counts=unknown))
     assert condition(waiting, "Reconciling") == ("True", "BrokerUnreachable")

@@ -48,7 +48,7 @@ def test_a_driver_of_another_attempt_ends_before_anything_else() -> None:
     assert condition(decision, "Ready") == ("False", "PreviousAttemptAlive")
 
 
-def test_the_driver_of_an_app_that_had_the_name_is_waited_for_and_not_ended() -> None:
+def test_the_driver_of_a_former_namesake_is_only_waited_for() -> None:
     decision = decided(seen(app(), strangers=(driver(),)))
     assert decision.actions == ()
     assert condition(decision, "Stalled") == ("True", "PreviousAttemptAlive")
@@ -65,7 +65,7 @@ def test_executors_that_outlive_their_driver_end_before_the_next_attempt() -> No
 
 @pytest.mark.parametrize("ended", ["Stopped", "Lost", "Refused", "Drained", "Completed"])
 @pytest.mark.parametrize("suspend", [False, True])
-def test_what_makes_executors_again_that_a_dead_driver_has_left_ends_before_them(ended: str, suspend: bool) -> None:
+def test_a_dead_drivers_executor_set_ends_before_its_pods(ended: str, suspend: bool) -> None:
     maker = PodController(executor_set("ads", "1"), "uid-of-set")
     left = [replace(driver(role="executor", made_by=maker), name=f"{maker.name}-{n}") for n in (1, 2)]
     status = after(ended=ended, retry_at="2040-01-01T00:00:00Z")
@@ -79,7 +79,7 @@ def test_what_makes_executors_again_that_a_dead_driver_has_left_ends_before_them
     assert decided(seen(app(status, suspend=suspend), executors=(leaving,))).actions == ()
 
 
-def test_a_driver_that_hangs_in_its_deletion_on_a_lost_node_is_given_up() -> None:
+def test_a_stuck_deletion_on_a_lost_node_is_given_up() -> None:
     pod = driver(deleting_since=NOW - 100_000, grace=30_000, node="n", node_lost=True)
     decision = decided(seen(app(started()), driver=pod))
     assert decision.actions == (ForceDeletePod(pod.name, pod.uid),)
@@ -89,7 +89,7 @@ def test_a_driver_that_hangs_in_its_deletion_on_a_lost_node_is_given_up() -> Non
     assert decided(seen(app(started()), driver=reachable_pod)).actions == ()
 
 
-def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> None:
+def test_a_driver_on_a_lost_node_is_replaced_at_once() -> None:
     lost: dict[str, Any] = {"node": "n", "silent_since": NOW - LIMITS.lost_after, "node_lost": True}
     first = decided(seen(app(started()), driver=driver(**lost), report=report()))
     assert first.actions == (EndPod(driver().name, driver().uid),)
@@ -103,7 +103,7 @@ def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> N
     assert condition(after_end, "DriverRunning") == ("False", "NodeLost")
 
 
-def test_a_driver_whose_node_is_back_in_time_goes_on_as_if_nothing_had_been() -> None:
+def test_a_driver_whose_node_returns_in_time_goes_on() -> None:
     silent = driver(node="n", silent_since=NOW - LIMITS.lost_after + 3_000)
     waits = decided(seen(app(started()), driver=silent, report=report()))
     assert (waits.actions, waits.wake) == ((), LookAgain(3_000))
@@ -112,7 +112,7 @@ def test_a_driver_whose_node_is_back_in_time_goes_on_as_if_nothing_had_been() ->
     assert (back.actions, condition(back, "Ready")) == ((), ("True", "Running"))
 
 
-def test_a_driver_whose_node_is_back_after_it_was_asked_to_end_may_end_by_itself() -> None:
+def test_a_driver_asked_to_end_may_once_its_node_returns() -> None:
     status = started().model_copy(update={"draining": "NodeLost"})
     ends = driver(node="n", deleting_since=NOW - 300_000, grace=120_000)
     assert decided(seen(app(status), driver=ends)).actions == ()
@@ -128,7 +128,7 @@ def test_deleting_drains_then_releases() -> None:
     assert (over.actions, isinstance(over.wake, WaitForChange)) == ((), True)
 
 
-def test_a_driver_of_a_deleted_app_keeps_its_executors_until_it_has_drained() -> None:
+def test_the_driver_of_a_deleted_app_drains_with_its_executors() -> None:
     of = AppObject("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
     executors = (PodState("exec-1", "uid-exec-1", attempt=1, role="executor", phase=PodPhase.RUNNING, created=NOW),)
     drains = seen(of, driver=driver(deleting_since=NOW, grace=120_000), executors=executors)
@@ -136,12 +136,12 @@ def test_a_driver_of_a_deleted_app_keeps_its_executors_until_it_has_drained() ->
     assert decided(seen(of, executors=executors)).actions == (EndPod("exec-1", "uid-exec-1"),)
 
 
-def test_an_app_deleted_while_its_spec_is_invalid_goes_all_the_same() -> None:
+def test_an_app_with_an_invalid_spec_can_be_deleted() -> None:
     of = AppObject("ads", "apps", "u", 2, {"spec": 7}, deleting_since=NOW, finalizer=True)
     assert RemoveFinalizer() in decided(Snapshot(of)).actions
 
 
-def test_what_starts_or_lets_go_rests_on_absence_and_is_decided_over_what_the_api_server_says() -> None:
+def test_only_starts_and_releases_rest_on_absence() -> None:
     assert decided(seen(app())).rests_on_absence
     deleted_app = AppObject("ads", "apps", UID, 1, tree(), after(), deleting_since=NOW, finalizer=True)
     assert decided(seen(deleted_app)).rests_on_absence
@@ -149,7 +149,7 @@ def test_what_starts_or_lets_go_rests_on_absence_and_is_decided_over_what_the_ap
     assert not decided(seen(app(started(), suspend=True), driver=driver(), report=report())).rests_on_absence
 
 
-def test_a_driver_that_runs_without_a_word_is_replaced_and_that_is_no_failure_of_the_app() -> None:
+def test_a_silent_driver_is_replaced_without_counting_a_failure() -> None:
     quiet = seen(app(started()), driver=driver(), report=report(at=NOW - 3_600_000), silence=LIMITS.hung - 1)
     assert decided(quiet).actions == ()
     hangs = decided(replace(quiet, silence=LIMITS.hung))
@@ -169,7 +169,7 @@ def test_a_pending_driver_does_not_hang_however_long_it_waits() -> None:
     assert decided(waits).actions == ()
 
 
-def test_a_driver_whose_orders_were_deleted_before_it_began_is_replaced() -> None:
+def test_a_driver_whose_orders_went_before_it_began_is_replaced() -> None:
     pending = seen(app(started()), driver=driver(phase=PodPhase.PENDING, node="n"), orders_gone=True)
     ends = decided(pending)
     assert ends.actions == (EndPod(driver().name, driver().uid),)

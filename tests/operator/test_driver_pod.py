@@ -41,7 +41,7 @@ def test_driver_and_executors_pass_restricted_pod_security() -> None:
         assert pod["spec"]["enableServiceLinks"] is False
 
 
-def test_executors_have_no_token_of_their_account_unless_the_user_wants_it() -> None:
+def test_executors_have_no_account_token_unless_the_user_asks() -> None:
     def mounted(pod: dict[str, Any]) -> bool:
         return bool(pod["spec"].get("automountServiceAccountToken", True))
 
@@ -58,7 +58,7 @@ def test_executors_have_the_account_of_their_template() -> None:
         assert spec["serviceAccountName"] == spec["serviceAccount"] == account
 
 
-def test_the_app_id_and_so_the_claims_are_the_same_in_every_attempt_of_a_run() -> None:
+def test_all_attempts_of_a_run_share_app_id_and_claims() -> None:
     first, second = (spark_settings(app(), attempt, OWNER, RELEASE) for attempt in (1, 2))
     assert first["spark.app.id"] == second["spark.app.id"]
     assert spark_settings(app(runId="2"), 1, OWNER, RELEASE)["spark.app.id"] != first["spark.app.id"]
@@ -79,7 +79,7 @@ def test_each_place_of_state_has_its_volume() -> None:
     assert claim not in spark_settings(app(state={"location": "Node"}), 1, OWNER, RELEASE)
 
 
-def test_a_volume_that_the_template_mounts_for_state_is_the_only_one_there() -> None:
+def test_a_template_volume_for_state_replaces_ours() -> None:
     mount = {"name": "filer", "mountPath": "/var/lib/holdfast"}
     volume = {"name": "filer", "persistentVolumeClaim": {"claimName": "shared"}}
     pod = {"containers": [{"name": "spark-kubernetes-executor", "volumeMounts": [mount]}], "volumes": [volume]}
@@ -91,7 +91,7 @@ def test_a_volume_that_the_template_mounts_for_state_is_the_only_one_there() -> 
     assert not takes_node_folder(shared)
 
 
-def test_claims_are_of_the_class_the_app_names_else_of_the_clusters_default() -> None:
+def test_claims_have_the_named_class_or_the_clusters_default() -> None:
     name = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.storageClass"
 
     def told(default: str, **state: Any) -> str | None:
@@ -105,7 +105,7 @@ def test_claims_are_of_the_class_the_app_names_else_of_the_clusters_default() ->
     assert told("standard", location="Pod") is None
 
 
-def test_what_an_attempt_is_told_is_whole_and_has_no_status() -> None:
+def test_an_attempts_config_map_is_complete_and_without_status() -> None:
     start = StartDriver(app(), 3, {"clicks": 4})
     config_map = attempt_config_map(start, {**tree(), "status": {"attempt": 7}}, OWNER, RELEASE)
     assert config_map["immutable"] is True
@@ -134,7 +134,7 @@ def test_a_template_shapes_the_pod_and_keeps_what_is_ours() -> None:
     assert container["env"][-1] == {"name": "A"}
 
 
-def test_a_driver_may_take_as_long_to_drain_as_its_batches_may_last() -> None:
+def test_a_driver_may_drain_as_long_as_batches_may_last() -> None:
     assert drain_seconds(app()) == 120
     assert drain_seconds(app(runtime=runtime(trigger={"interval": "10m"}))) == 1200
     assert drain_seconds(app(runtime=runtime(trigger={"interval": "24h"}))) == 3600
@@ -147,7 +147,7 @@ def test_memory_is_the_heap_and_what_stands_beside_it() -> None:
     assert int(resources["limits"]["memory"]) == int((2 << 30) * 1.4)
 
 
-def test_executors_have_room_beside_their_heap_for_python_unless_the_user_says_how_much() -> None:
+def test_executors_have_room_for_python_unless_the_user_sets_it() -> None:
     name = "spark.executor.memoryOverheadFactor"
     assert spark_settings(app(), 1, OWNER, RELEASE)[name] == "0.4"
     for conf in ("spark.executor.memoryOverhead", name, "spark.kubernetes.memoryOverheadFactor"):

@@ -54,18 +54,18 @@ def done(action: Action, *metadata: dict[str, Any]) -> list[tuple[str, str | Non
     return list(dict.fromkeys(calls.deleted))
 
 
-def test_a_claim_that_was_made_again_is_not_deleted_for_the_one_before() -> None:
+def test_a_recreated_claim_is_not_deleted_for_its_predecessor() -> None:
     assert done(GiveUpClaim("state-x-0", "uid-1")) == [("state-x-0", "uid-1")]
 
 
-def test_of_the_claims_with_the_label_of_a_run_only_its_own_are_deleted() -> None:
+def test_claims_that_only_carry_the_label_are_not_deleted() -> None:
     claim, run = f"state-{executor_set('ads', '1')}-0", app_id("ads", "1")
     labelled = {"labels": {SPARK_APP_LABEL: run}}
     deletions = done(GiveUpRunClaims(run), {"name": claim, **labelled}, {"name": "data-database-0", **labelled})
     assert deletions == [(claim, f"uid-of-{claim}")]
 
 
-def test_of_the_objects_with_labels_of_an_attempt_only_its_own_are_deleted() -> None:
+def test_objects_that_only_carry_the_labels_are_not_deleted() -> None:
     old, now = attempt_name("ads", "1", 1), attempt_name("ads", "1", 2)
     labels = {"labels": {"holdfast.dev/attempt": "1", "holdfast.dev/app": "ads"}}
     objects = ({"name": old, **OWNED}, {"name": now, **OWNED}, {"name": "notes", **OWNED, **labels})
@@ -73,7 +73,7 @@ def test_of_the_objects_with_labels_of_an_attempt_only_its_own_are_deleted() -> 
     assert done(CollectAttempts(2, app_id("ads", "1")), {"name": old, **labels}) == []
 
 
-def test_a_config_map_of_others_is_not_replaced_by_an_assignment() -> None:
+def test_an_assignment_replaces_no_config_map_of_others() -> None:
     with pytest.raises(ConflictError, match="does not belong to this app"):
         done(HandOver(handed(1, 0, 1)), {"name": assignment_name("ads", "1")})
 

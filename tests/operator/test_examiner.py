@@ -79,7 +79,7 @@ def test_an_object_is_read_once_per_generation() -> None:
         (AnswerFault("0a1b2c3d", "Traceback: secret"), "by a fault of Holdfast (0a1b2c3d); the operator's log has it"),
     ],
 )
-def test_what_could_not_be_answered_is_not_tried_again_until_the_object_changes(answer: Any, message: str) -> None:
+def test_an_unanswerable_object_is_not_asked_about_until_it_changes(answer: Any, message: str) -> None:
     async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> list[str]:
         for _look in range(3):
             spec = await examiner.spec(KEY, app())
@@ -95,7 +95,7 @@ def test_what_could_not_be_answered_is_not_tried_again_until_the_object_changes(
     assert examined(work, answer, read_spec(tree())) == ["spec", "spec"]
 
 
-def test_a_look_does_not_wait_for_what_takes_long_and_is_asked_for_when_it_is_there() -> None:
+def test_a_look_does_not_wait_but_follows_a_slow_answer() -> None:
     async def work(examiner: Examiner, lanes: Played, changed: list[AppKey]) -> None:
         lanes.hold.clear()
         for _ in range(2):
@@ -120,7 +120,7 @@ def test_a_question_that_was_lost_is_asked_again() -> None:
     assert examined(work, NotAnsweredError("gone"), read_spec(tree())) == ["spec", "spec"]
 
 
-def test_what_could_not_be_read_of_an_object_is_said_without_asking_anybody() -> None:
+def test_an_unreadable_object_is_refused_without_asking_a_lane() -> None:
     async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> None:
         cut = app()
         del cut["spec"]

@@ -73,9 +73,7 @@ def told(decision: Decision) -> list[str]:
         (executor(reason="NodeLost"), [f"{NAME} is lost with node b"]),
     ],
 )
-def test_an_executor_that_ends_while_its_attempt_goes_on_is_told_with_node_cause_and_cure(
-    pod: dict[str, Any], says: list[str]
-) -> None:
+def test_a_death_is_told_with_node_cause_and_cure(pod: dict[str, Any], says: list[str]) -> None:
     (message,) = told(look(pod))
     assert all(part in message for part in says), message
 
@@ -105,7 +103,7 @@ def test_an_executor_that_ends_while_its_attempt_goes_on_is_told_with_node_cause
         "killed as it was too slow to end",
     ],
 )
-def test_an_executor_that_runs_or_was_meant_to_end_is_not_told(pod: dict[str, Any]) -> None:
+def test_an_executor_running_or_meant_to_end_is_not_told(pod: dict[str, Any]) -> None:
     assert told(look(pod)) == []
 
 
@@ -119,7 +117,7 @@ def test_the_executors_of_an_attempt_that_ends_are_not_told() -> None:
     assert told(look(pod, driver=None)) == []
 
 
-def test_an_executor_that_fails_with_its_driver_is_not_told_and_one_that_fails_alone_is_told_in_time() -> None:
+def test_a_failure_is_told_once_the_driver_has_outlived_it() -> None:
     pod = executor(**ended(1, 2 * SECOND))
     first = look(pod)
     assert told(first) == []
@@ -129,25 +127,25 @@ def test_an_executor_that_fails_with_its_driver_is_not_told_and_one_that_fails_a
     assert len(told(look(pod, now=NOW + first.wake.after + LIMITS.settle))) == 1
 
 
-def test_each_end_is_about_something_of_its_own_and_the_same_in_every_look() -> None:
+def test_each_end_has_its_own_subject_in_every_look() -> None:
     first, second = executor(**ended(1, 2 * MINUTE)), executor(**ended(1, MINUTE))
     about = [look(pod, now=now).events[0].about for pod in (first, second) for now in (NOW, NOW + MINUTE)]
     assert about[0] == about[1] != about[2] == about[3]
 
 
-def test_a_pod_that_is_evicted_from_a_node_that_is_lost_is_told_once() -> None:
+def test_an_eviction_from_a_lost_node_is_told_once() -> None:
     lost = executor(reason="NodeLost")
     deleted_pod = deleted(executor(reason="NodeLost", **DISRUPTED), SECOND)
     assert look(lost).events[0].about == look(deleted_pod).events[0].about
 
 
-def test_of_many_ends_five_are_told_and_the_number_of_the_others() -> None:
+def test_of_many_ends_five_and_the_rests_number_are_told() -> None:
     messages = told(look(*(executor(number, **ended(137, MINUTE, reason="OOMKilled")) for number in range(20))))
     assert len(messages) == 5
     assert [message.endswith("15 more executors ended within 10 min") for message in messages] == [False] * 4 + [True]
 
 
-def test_an_executor_is_told_also_while_the_spec_can_not_be_read() -> None:
+def test_a_death_is_told_while_the_spec_is_unreadable() -> None:
     pod = pod_state(executor(**ended(137, MINUTE, reason="OOMKilled")))
     broken = app(started(), generation=2, steps=[{"name": "x"}])
     assert len(told(decided(seen(broken, driver=driver(), executors=(pod,), report=report())))) == 1

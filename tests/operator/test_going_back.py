@@ -46,7 +46,7 @@ def test_an_attempt_that_never_came_up_goes_back_at_once(how: Any) -> None:
     assert decision.rests_on_absence, "that it has not begun is read from the API server"
 
 
-def test_what_ran_is_started_under_the_next_number_and_says_why() -> None:
+def test_the_spec_that_ran_starts_under_the_next_number() -> None:
     decision = decided(seen(app(gone_back(), generation=2), report=report()))
     start = next(action for action in decision.actions if isinstance(action, StartDriver))
     assert start.attempt == 3
@@ -61,7 +61,7 @@ def back_and_running() -> Decision:
     return decided(seen(app(status, generation=2), driver=driver(3), report=report(3)))
 
 
-def test_an_app_that_went_back_and_runs_is_not_ready_as_it_was_applied() -> None:
+def test_an_app_that_went_back_and_runs_is_not_ready() -> None:
     decision = back_and_running()
     assert condition(decision, "Ready") == ("False", "RolledBack")
     assert condition(decision, "Reconciling")[0] == "False"
@@ -88,7 +88,7 @@ def test_a_newer_generation_is_tried_anew() -> None:
     assert drains.status.draining == "SpecChanged"
 
 
-def test_a_spec_that_is_taken_back_is_ready_without_a_restart() -> None:
+def test_a_reverted_spec_is_ready_without_a_restart() -> None:
     forgets = decided(seen(app(back_and_running().status, generation=3), driver=driver(3), report=report(3)))
     ready = decided(seen(app(forgets.status, generation=3), driver=driver(3), report=report(3)))
     assert condition(ready, "Ready") == ("True", "Running")
@@ -96,7 +96,7 @@ def test_a_spec_that_is_taken_back_is_ready_without_a_restart() -> None:
     assert not any(isinstance(action, EndPod) for action in ready.actions)
 
 
-def test_where_the_spec_that_ran_is_gone_the_newest_goes_on() -> None:
+def test_without_the_spec_that_ran_the_newest_goes_on() -> None:
     """Its ConfigMap was deleted: the object's own spec is what is judged."""
     status = gone_back()
     forgets = decided(seen(app(status, generation=2, **NEW)))
@@ -114,7 +114,7 @@ def test_where_the_spec_that_ran_is_gone_the_newest_goes_on() -> None:
         (report(), EVICTED),
     ],
 )
-def test_an_attempt_that_began_or_may_have_or_was_taken_away_does_not_go_back(driver_report: Any, how: Any) -> None:
+def test_an_attempt_that_may_have_begun_does_not_go_back(driver_report: Any, how: Any) -> None:
     assert ended(replaced(), driver_report, **how).status.rollback is None
 
 
@@ -136,12 +136,12 @@ def test_a_spec_that_was_changed_meanwhile_is_tried_instead() -> None:
 
 
 @pytest.mark.parametrize("spec", [{**NEW, "restart": {"policy": "Never"}}, {**NEW, "suspend": True}])
-def test_an_app_that_may_not_start_again_does_not_go_back(spec: dict[str, Any]) -> None:
+def test_an_app_that_may_not_restart_does_not_go_back(spec: dict[str, Any]) -> None:
     assert ended(replaced(), spec=spec, **CRASHED).status.rollback is None
 
 
 @pytest.mark.parametrize("draining", ["Suspended", "SpecChanged"])
-def test_an_attempt_that_was_asked_to_end_does_not_go_back(draining: str) -> None:
+def test_an_attempt_asked_to_end_does_not_go_back(draining: str) -> None:
     status = replaced().model_copy(update={"draining": draining})
     assert ended(status, **REFUSED).status.rollback is None
 
@@ -153,7 +153,7 @@ def test_a_driver_that_hung_before_it_began_goes_back() -> None:
     assert decision.status.rollback is not None
 
 
-def test_a_driver_that_can_not_start_is_ended_for_the_spec_that_ran() -> None:
+def test_a_driver_that_cannot_start_yields_to_what_ran() -> None:
     waits: Any = {"phase": PodPhase.PENDING, "unschedulable": "0/3 nodes: Insufficient memory"}
     status, late = replaced(), NOW - LIMITS.start - 1000
     young = decided(seen(app(status, generation=2, **NEW), driver=driver(2, **waits), report=report()))

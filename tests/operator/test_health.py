@@ -34,7 +34,7 @@ def tree(version: int, **status: Any) -> dict[str, Any]:
     return {"metadata": metadata, "status": status}
 
 
-def test_a_watch_that_gives_no_sign_of_life_is_noticed_though_the_others_live() -> None:
+def test_a_silent_watch_is_noticed_beside_living_ones() -> None:
     now = 100.0
     signs = WatchSigns(lambda: now)
     signs.expect([(APP, None), (POD, "apps"), (POD, "more")])
@@ -48,7 +48,7 @@ def test_a_watch_that_gives_no_sign_of_life_is_noticed_though_the_others_live() 
     assert silent_watches(signs) is None
 
 
-def test_an_app_at_rest_whose_last_write_the_watch_told_of_before_its_answer_came_leaves_the_operator_well() -> None:
+def test_a_write_the_watch_reported_first_is_not_waited_for() -> None:
     now = 100.0
     cache, signs = WatchCache(), WatchSigns(lambda: now)
     signs.expect([(APP, None)])
@@ -61,7 +61,7 @@ def test_an_app_at_rest_whose_last_write_the_watch_told_of_before_its_answer_cam
         assert silent_watches(signs) is None
 
 
-def test_the_first_part_of_an_operator_that_ends_ends_it_and_the_log_says_which(
+def test_the_first_part_to_end_ends_the_operator_by_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ended_parts: list[str] = []
@@ -83,7 +83,7 @@ def test_the_first_part_of_an_operator_that_ends_ends_it_and_the_log_says_which(
     assert "the operator ends, as its signs of life ended: " in caplog.text
 
 
-def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> None:
+def test_a_write_does_not_bring_a_deleted_app_back() -> None:
     cache = WatchCache()
     cache.saw_app(tree(1))
     cache.forget_app(tree(2))
@@ -91,7 +91,7 @@ def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> 
     assert cache.app(KEY) is None
 
 
-def test_what_we_wrote_counts_until_the_watch_tells_of_something_newer() -> None:
+def test_our_write_counts_until_the_watch_reports_a_newer_one() -> None:
     cache = WatchCache()
     cache.saw_app(tree(1))
     cache.read_app(tree(5, attempt=2))
@@ -120,7 +120,7 @@ def test_looks_that_are_late_are_noticed() -> None:
     asyncio.run(story())
 
 
-def test_a_probe_is_told_what_is_wrong_and_prometheus_gets_figures() -> None:
+def test_a_probe_names_faults_and_prometheus_gets_figures() -> None:
     (port,) = free_ports(1)
     wrong: list[str] = []
     metrics, cache = Metrics(), WatchCache()

@@ -123,9 +123,7 @@ def deletes(decision: Decision) -> Iterator[tuple[str, str]]:
 
 
 @given(st.lists(pods(), max_size=6), statuses(), st.booleans(), st.booleans())
-def test_whatever_is_in_the_namespace_only_what_is_of_the_app_is_deleted(
-    trees: list[Tree], status: Status, deleting: bool, suspend: bool
-) -> None:
+def test_only_what_is_of_the_app_is_deleted(trees: list[Tree], status: Status, deleting: bool, suspend: bool) -> None:
     spec = TREE["spec"] | ({"suspend": True} if suspend else {})
     deletable = {"Pod": OWN, "StatefulSet": (SET,), "Claim": (f"state-{SET}-0",)}
     seats = ExecutorLocations({}, None, {f"state-{SET}-0": "uid-of-claim"})
@@ -145,9 +143,7 @@ def test_whatever_is_in_the_namespace_only_what_is_of_the_app_is_deleted(
     st.lists(st.sampled_from(OWNERS), max_size=2),
     st.sampled_from((1, 2, LAST_ATTEMPT)),
 )
-def test_objects_that_only_carry_labels_of_an_attempt_are_not_collected(
-    name: str, owners: list[Tree], before: int
-) -> None:
+def test_labels_of_an_attempt_alone_get_nothing_collected(name: str, owners: list[Tree], before: int) -> None:
     of = AppObject("ads", "apps", UID, 1, TREE)
     goes = CollectAttempts(before, app_id("ads", "1")).covers(of, {"name": name, "ownerReferences": owners})
     assert not goes or (attempt_in("ads", name) is not None and OWNERS[0] in owners)
@@ -164,11 +160,11 @@ def test_objects_that_only_carry_labels_of_an_attempt_are_not_collected(
         (f"state-{executor_set('ads', '2')}-0", False),
     ],
 )
-def test_a_claim_that_only_carries_the_label_of_a_run_is_not_given_up(claim: str, goes: bool) -> None:
+def test_the_label_of_a_run_alone_gives_up_no_claim(claim: str, goes: bool) -> None:
     assert GiveUpRunClaims(app_id("ads", "1")).covers({"name": claim}) is goes
 
 
-def test_a_pod_that_names_another_set_as_its_owner_ends_without_it() -> None:
+def test_a_pod_ends_without_the_foreign_set_it_names() -> None:
     forged = {
         "metadata": {
             "name": f"{SET}-7",
@@ -183,7 +179,7 @@ def test_a_pod_that_names_another_set_as_its_owner_ends_without_it() -> None:
     assert decided(replace(snapshot, counts={"clicks": 4, "out": 4})).actions == (EndPod(f"{SET}-7", "u"),)
 
 
-def test_a_driver_whose_labels_somebody_took_off_is_still_the_driver() -> None:
+def test_a_driver_stripped_of_its_labels_is_still_the_driver() -> None:
     bare = {
         "metadata": {"name": OWN[0], "uid": "uid-1", "ownerReferences": [OWNERS[0]]},
         "status": {"phase": "Running"},
@@ -208,7 +204,7 @@ def test_names_are_parsed_into_what_they_were_made_of(app: str, run: str) -> Non
 
 
 @pytest.mark.parametrize("attempt", [LAST_ATTEMPT + 1, 2**62, 2**63 - 1, -1, True, "1", 1.0, None])
-def test_a_number_that_no_attempt_has_is_refused_wherever_it_is_read(attempt: Any) -> None:
+def test_an_impossible_attempt_number_is_refused_by_every_reader(attempt: Any) -> None:
     orders = '{"app":"a","namespace":"n","uid":"u","runId":"1","assignment":"x","report":"y","topics":{},"attempt":%s}'
     with pytest.raises(AttemptNumberError, match="is no number of an attempt"):
         read_orders(orders % json.dumps(attempt))
@@ -225,7 +221,7 @@ def test_a_number_that_no_attempt_has_is_refused_wherever_it_is_read(attempt: An
     assert app_object(written).status == Status()
 
 
-def test_a_run_whose_last_number_somebody_wrote_says_so_and_starts_nothing() -> None:
+def test_a_forged_last_number_is_reported_and_starts_nothing() -> None:
     status = started().model_copy(update={"attempt": LAST_ATTEMPT, "ended": "Drained"})
     of = AppObject("ads", "apps", UID, 1, TREE, status, finalizer=True)
     decision = decided(replace(with_pods(of, {}), counts={"clicks": 4, "out": 4}))
@@ -237,7 +233,7 @@ def test_a_run_whose_last_number_somebody_wrote_says_so_and_starts_nothing() -> 
 
 
 @pytest.mark.parametrize("count", ["restarts", "failures"])
-def test_a_count_that_somebody_wrote_does_not_make_the_status_one_that_is_refused(count: str) -> None:
+def test_a_forged_count_does_not_invalidate_the_status(count: str) -> None:
     status = started().model_copy(update={count: LAST_ATTEMPT, "driver_uid": "uid-1"})
     failed = {"phase": "Failed"}
     pod = {"metadata": {"name": OWN[0], "uid": "uid-1", "ownerReferences": [OWNERS[0]]}, "status": failed}
@@ -269,7 +265,7 @@ def waiting(message: str, reason: str) -> Tree:
 
 @given(HOSTILE, st.sampled_from(("ErrImagePull", "CreateContainerError")), st.booleans(), st.booleans(), HOSTILE)
 @example("\n2026-01-01 INFO all is well\x1b[2K\u202egnp.exe" * 900, "ErrImagePull", True, True, "\n")
-def test_no_text_of_a_pod_or_a_status_reaches_people_with_what_a_terminal_obeys(
+def test_texts_of_pods_and_statuses_lose_terminal_controls(
     text: str, reason: str, over: bool, nested: bool, quoted: str
 ) -> None:
     words = json.dumps({"failed": "user" if len(text) % 2 else "world", "message": text}) if nested else text
@@ -300,7 +296,7 @@ def test_no_text_of_a_pod_or_a_status_reaches_people_with_what_a_terminal_obeys(
 
 
 @given(HOSTILE)
-def test_nor_does_what_a_report_a_broker_or_the_api_server_says(text: str) -> None:
+def test_texts_of_reports_brokers_and_api_server_lose_terminal_controls(text: str) -> None:
     names = ("heldBack", "heldBy", "loading", "incomplete")
     report = read_report(json.dumps({"attempt": 1, "at": 1, **dict.fromkeys(names, text)}))
     assert report is not None
@@ -313,7 +309,7 @@ def test_nor_does_what_a_report_a_broker_or_the_api_server_says(text: str) -> No
         assert len(shown) < 1_100
 
 
-def test_a_line_keeps_what_is_printed_and_ends_where_it_has_to() -> None:
+def test_a_line_keeps_printable_text_up_to_its_limit() -> None:
     assert one_line("größer 日本 → ok") == "größer 日本 → ok"
     assert one_line("a\nb\x1b[31mc\u202ed") == "a b [31mc d"
     assert one_line("x" * 1_001) == "x" * 997 + "..."

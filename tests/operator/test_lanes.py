@@ -67,14 +67,14 @@ def test_an_answer_is_what_reading_here_would_give() -> None:
     assert verdict.against is None
 
 
-def test_what_takes_long_is_asked_again_where_there_is_more_time() -> None:
+def test_a_slow_answer_is_asked_again_in_a_longer_lane() -> None:
     async def work(lanes: ExaminerLanes) -> Any:
         return await asked_of(lanes, "a", "verdict", LONG, GROUNDS, POLICY)
 
     assert isinstance(answered(work, ExaminerLane(0.05, ROOM), ExaminerLane(30, ROOM)), StartVerdict)
 
 
-def test_what_takes_more_than_there_is_is_said_and_the_next_one_is_answered() -> None:
+def test_too_little_time_is_reported_and_the_next_is_answered() -> None:
     async def work(lanes: ExaminerLanes) -> list[Any]:
         return [await asked_of(lanes, "a", "verdict", app, GROUNDS, POLICY) for app in (LONG, SHORT, LONG, SHORT)]
 
@@ -84,7 +84,7 @@ def test_what_takes_more_than_there_is_is_said_and_the_next_one_is_answered() ->
     assert short == last
 
 
-def test_memory_that_is_not_there_is_said_and_the_next_one_is_answered() -> None:
+def test_too_little_memory_is_reported_and_the_next_is_answered() -> None:
     wide = f"[{'[],' * 300_000}[]]"
 
     async def work(lanes: ExaminerLanes) -> list[Any]:
@@ -112,7 +112,7 @@ def test_namespaces_take_turns_whatever_one_of_them_asks() -> None:
     assert sorted(order[:4]) == ["bad", "good-0", "good-1", "good-2"]
 
 
-def test_whatever_is_raised_is_an_answer_with_a_code_and_a_traceback() -> None:
+def test_any_exception_is_an_answer_with_code_and_traceback() -> None:
     async def work(lanes: ExaminerLanes) -> Any:
         return await asked_of(lanes, "a", "verdict", SHORT, None, POLICY)
 
@@ -122,7 +122,7 @@ def test_whatever_is_raised_is_an_answer_with_a_code_and_a_traceback() -> None:
     assert "Traceback" in failed.traceback
 
 
-def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None:
+def test_a_killed_process_is_replaced_and_its_asker_informed() -> None:
     async def work(lanes: ExaminerLanes) -> Any:
         before = await asked_of(lanes, "a", "spec", tree())
         killed = _sandboxes(os.getpid())

@@ -120,7 +120,7 @@ async def until(condition: Callable[[], bool], seconds: float) -> float:
 
 
 @pytest.mark.parametrize("how", ["cut", "hanging"])
-def test_a_leader_that_is_cut_off_stops_writing_and_goes_on_when_it_is_back_and_nobody_led_meanwhile(how: str) -> None:
+def test_a_leader_cut_off_writes_nothing_until_it_is_back(how: str) -> None:
     async def story() -> None:
         server = Server()
         lease, keeping = await leader(server, "first")
@@ -140,7 +140,7 @@ def test_a_leader_that_is_cut_off_stops_writing_and_goes_on_when_it_is_back_and_
     lived(story)
 
 
-def test_a_call_that_hangs_leaves_time_for_another_before_writing_stops() -> None:
+def test_a_hanging_call_leaves_time_for_another() -> None:
     async def story() -> None:
         server = Server()
         lease, keeping = await leader(server, "first")
@@ -156,7 +156,7 @@ def test_a_call_that_hangs_leaves_time_for_another_before_writing_stops() -> Non
     lived(story)
 
 
-def test_two_operators_never_write_at_once_and_the_one_that_was_cut_off_ends() -> None:
+def test_two_operators_never_write_at_once() -> None:
     async def story() -> None:
         server = Server()
         first, keeping = await leader(server, "first")
@@ -180,7 +180,7 @@ def test_two_operators_never_write_at_once_and_the_one_that_was_cut_off_ends() -
     lived(story)
 
 
-def test_what_may_not_be_written_is_refused_before_it_is_sent() -> None:
+def test_without_the_lease_a_write_is_refused_before_sending() -> None:
     async def story() -> None:
         cluster = Cluster(cast("Any", None), left=lambda: 0.0)
         with pytest.raises(NotLeadingError):
@@ -189,7 +189,7 @@ def test_what_may_not_be_written_is_refused_before_it_is_sent() -> None:
     lived(story)
 
 
-def test_a_renewal_whose_answer_was_lost_and_an_edit_of_the_lease_do_not_end_the_leader() -> None:
+def test_lost_answers_and_edits_do_not_end_the_leader() -> None:
     async def story() -> None:
         server = Server()
         lease, keeping = await leader(server, "first")
@@ -206,7 +206,7 @@ def test_a_renewal_whose_answer_was_lost_and_an_edit_of_the_lease_do_not_end_the
     lived(story)
 
 
-def test_a_leader_whose_lease_another_held_or_somebody_deleted_ends_though_it_names_the_leader_again() -> None:
+def test_a_lease_taken_or_deleted_meanwhile_ends_the_leader() -> None:
     async def story() -> None:
         server = Server()
         _, keeping = await leader(server, "first")
@@ -223,7 +223,7 @@ def test_a_leader_whose_lease_another_held_or_somebody_deleted_ends_though_it_na
     lived(story)
 
 
-def test_an_operator_that_may_not_have_the_lease_says_so_once_and_leads_when_it_may(
+def test_a_forbidden_lease_is_reported_once_and_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:

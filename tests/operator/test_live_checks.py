@@ -97,7 +97,7 @@ def operator(*, deleted: bool) -> Operator:
     return made
 
 
-def test_a_deletion_that_does_not_end_is_checked_once_a_minute_and_ends() -> None:
+def test_an_unending_deletion_is_checked_once_a_minute() -> None:
     async def story() -> None:
         ads = operator(deleted=True)
         for _ in range(5):
@@ -114,7 +114,7 @@ def test_a_deletion_that_does_not_end_is_checked_once_a_minute_and_ends() -> Non
     asyncio.run(story())
 
 
-def test_a_driver_that_reports_is_not_checked_and_one_that_is_quiet_is_found_to_be_gone() -> None:
+def test_only_a_quiet_driver_is_checked() -> None:
     async def story() -> None:
         ads = operator(deleted=False)
         del ads.server.objects["pods", driver().name]

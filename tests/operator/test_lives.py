@@ -75,7 +75,7 @@ ACCIDENTS: tuple[Callable[[World], None], ...] = (
 
 
 @given(st.randoms(use_true_random=False))
-def test_there_is_never_a_second_driver_and_the_end_is_that_of_an_undisturbed_life(pick: random.Random) -> None:
+def test_any_life_has_one_driver_and_the_undisturbed_end(pick: random.Random) -> None:
     world = World()
     for _ in range(pick.randrange(60)):
         if pick.random() < 0.25:

@@ -47,7 +47,7 @@ def live(look: Look, story: Callable[[LookQueue], Awaitable[None]]) -> list[tupl
     return failed
 
 
-def test_a_change_while_an_app_is_looked_at_brings_another_look() -> None:
+def test_a_change_during_a_look_brings_another() -> None:
     look_counts, go = Counter[AppKey](), asyncio.Event()
 
     async def look(key: AppKey) -> NextLook:
@@ -67,7 +67,7 @@ def test_a_change_while_an_app_is_looked_at_brings_another_look() -> None:
     assert look_counts == {A: 2}
 
 
-def test_no_app_is_looked_at_twice_at_once_and_others_go_on() -> None:
+def test_looks_at_one_app_never_overlap_and_others_go_on() -> None:
     at_once, most, look_counts = Counter[AppKey](), Counter[AppKey](), Counter[AppKey]()
 
     async def look(key: AppKey) -> NextLook:
@@ -119,7 +119,7 @@ def test_the_earlier_of_two_wishes_counts() -> None:
     live(look, story)
 
 
-def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
+def test_a_deleted_app_is_not_looked_at_again() -> None:
     look, _ = counted(LookAgain(3_600_000, well=True))
 
     async def story(looks: LookQueue) -> None:
@@ -131,7 +131,7 @@ def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
     live(look, story)
 
 
-def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_not() -> None:
+def test_only_good_news_puts_a_look_off() -> None:
     look, look_counts = counted(LookAgain(300, well=True))
 
     async def story(looks: LookQueue) -> None:
@@ -147,7 +147,7 @@ def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_
     assert live(look, story) == []
 
 
-def test_a_look_that_is_due_at_once_is_not_put_off() -> None:
+def test_a_look_due_at_once_is_not_put_off() -> None:
     look, look_counts = counted(WaitForChange("it changes"))
 
     async def story(looks: LookQueue) -> None:
@@ -171,7 +171,7 @@ def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
     assert live(look, story) == []
 
 
-def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_their_turn() -> None:
+def test_events_of_a_running_app_come_before_thousands_that_wait() -> None:
     order: list[AppKey] = []
     waiting = [AppKey("n", f"new-{number}") for number in range(2000)]
 
@@ -194,7 +194,7 @@ def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_t
     assert live(look, story) == []
 
 
-def test_a_look_that_is_needed_is_not_put_off_by_news_that_all_goes_well() -> None:
+def test_good_news_does_not_put_off_a_needed_look() -> None:
     look, look_counts = counted(LookAgain(20))
 
     async def story(looks: LookQueue) -> None:
@@ -206,7 +206,7 @@ def test_a_look_that_is_needed_is_not_put_off_by_news_that_all_goes_well() -> No
     assert live(look, story) == []
 
 
-def test_an_app_whose_status_another_operator_writes_back_again_and_again_is_looked_at_twice_a_second() -> None:
+def test_a_contested_status_is_looked_at_twice_a_second() -> None:
     look, look_counts = counted(WaitForChange("it changes"))
     began = time.monotonic()
 

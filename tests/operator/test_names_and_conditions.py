@@ -13,7 +13,7 @@ runs = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", fullmatch
 
 
 @given(apps, runs, st.integers(1, 10**9))
-def test_names_are_labels_and_leave_room_for_what_spark_and_kubernetes_add(app: str, run: str, attempt: int) -> None:
+def test_names_are_labels_with_room_for_suffixes(app: str, run: str, attempt: int) -> None:
     for name, most in (
         (app_id(app, run), MAX_APP_ID),
         (attempt_name(app, run, attempt), 63),

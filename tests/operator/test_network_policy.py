@@ -64,7 +64,7 @@ def reached(of: StreamApp, target: End, *ports: int, network: AppNetwork = DEFAU
     return [port for port in ports if reaches(policies(of, network), pods(of)[1], target, port)]
 
 
-def test_pods_of_an_app_reach_each_other_on_whatever_ports_spark_chooses() -> None:
+def test_pods_of_an_app_reach_each_other_on_any_port() -> None:
     driver, executor = pods(app())
     for source, target in ((driver, executor), (executor, driver), (executor, executor)):
         assert reaches(policies(app()), source, target, SPARK)
@@ -123,7 +123,7 @@ def test_brokers_are_reached_outside_and_inside_of_the_cluster(target: End) -> N
         ("[a,b:19092", {19092}),
     ],
 )
-def test_the_ports_of_brokers_are_those_of_the_spec_and_of_the_release(servers: str, ports: set[int]) -> None:
+def test_broker_ports_are_those_of_spec_and_release(servers: str, ports: set[int]) -> None:
     bare = AppNetwork()
     assert set(reached(with_brokers(servers), OUTSIDE, *range(9090, 9095), 19092, 19093, network=bare)) == ports
     more = AppNetwork(kafka_ports=(9094,))
@@ -169,13 +169,13 @@ STORES: list[tuple[StreamApp, int | None]] = [
 
 
 @pytest.mark.parametrize(("stored", "port"), STORES)
-def test_the_store_of_the_checkpoint_is_reached_and_of_a_folder_nothing(stored: StreamApp, port: int | None) -> None:
+def test_a_checkpoint_store_is_reached_and_for_a_folder_nothing(stored: StreamApp, port: int | None) -> None:
     assert store_port(stored) == port
     assert reached(stored, OUTSIDE, 80, 443, 9000, 9001) == ([] if port is None else [port])
 
 
 @pytest.mark.parametrize(("stored", "port"), STORES)
-def test_the_port_of_the_store_is_the_one_that_the_driver_takes(stored: StreamApp, port: int | None) -> None:
+def test_the_port_of_the_store_is_the_drivers(stored: StreamApp, port: int | None) -> None:
     runtime = stored.spec.runtime
     assert runtime.checkpoint is not None
     storage = storage_at(runtime.checkpoint.location, runtime.spark_conf)
@@ -228,7 +228,7 @@ def test_open_means_everything_also_where_an_attempt_before_was_restricted() -> 
             assert all(reaches(known, pod, target, 80) for target in (OUTSIDE, POD, METADATA))
 
 
-def test_they_go_with_the_app_and_no_two_apps_share_one() -> None:
+def test_each_app_owns_policies_of_its_own() -> None:
     names = set()
     for name in ("ads", "ads-api", "api", "holdfast"):
         for made in network_policies(app(name), OWNER, {"team": "a"}, DEFAULT):
@@ -239,6 +239,6 @@ def test_they_go_with_the_app_and_no_two_apps_share_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"dns_ports": ["many"]}', '{"dns": [53]}', '{"open": "perhaps"}'])
-def test_an_operator_is_not_started_with_what_it_can_not_read(text: str) -> None:
+def test_an_unreadable_setting_stops_the_operators_start(text: str) -> None:
     with pytest.raises(ValueError, match="AppNetwork"):
         read_app_network(text)

@@ -29,7 +29,7 @@ def again(decision: Decision, generation: int = 1, **spec: Any) -> Decision:
     return decided(seen(app(decision.status, generation, **spec)), NOW + 5_000)
 
 
-def test_a_rejected_plan_is_told_once_and_again_for_another_spec() -> None:
+def test_a_rejected_plan_is_told_once_for_each_spec() -> None:
     first = decided(seen(app(**REJECTED)))
     assert told(first) == [("UnknownColumn", True)]
     assert "nothing" in first.events[0].message
@@ -53,7 +53,7 @@ def test_a_failed_driver_is_told_once_for_each_attempt() -> None:
     assert told(waiting) == []
 
 
-def test_a_driver_that_refuses_is_told_once_though_the_app_is_stalled_from_then_on() -> None:
+def test_a_driver_that_refuses_is_told_once_though_it_stalls() -> None:
     end = ContainerEnd(1, message='{"failed": "user", "message": "f:count: there is no module f"}')
     first = decided(seen(app(started()), driver=driver(phase=PodPhase.FAILED, ended=end)))
     assert told(first) == [("DriverRefused", True)]
@@ -62,7 +62,7 @@ def test_a_driver_that_refuses_is_told_once_though_the_app_is_stalled_from_then_
     assert told(stays) == []
 
 
-def test_a_driver_that_can_not_pull_its_image_is_told_once_whatever_its_message_says() -> None:
+def test_a_failing_image_pull_is_told_once_whatever_its_message() -> None:
     first = decided(seen(app(started()), driver=driver(phase=PodPhase.PENDING, waiting=("ErrImagePull", "1 s"))))
     assert told(first) == [("ImageUnavailable", True)]
     later = decided(seen(app(first.status), driver=driver(phase=PodPhase.PENDING, waiting=("ImagePullBackOff", "9 s"))))
@@ -78,7 +78,7 @@ def test_a_driver_without_progress_is_told_each_time_it_begins() -> None:
     assert told(decided(seen(app(well.status), driver=driver(created=0), report=stuck))) == [("NoProgress", True)]
 
 
-def test_what_is_being_asked_and_what_is_asked_for_is_no_news() -> None:
+def test_what_is_asked_for_or_under_way_is_no_news() -> None:
     assert told(decided(seen(app(suspend=True)))) == []
     assert told(decided(seen(app(after(ended="Completed"))))) == []
     assert told(decided(seen(app(Status())))) == [("Starting", False)]
@@ -89,7 +89,7 @@ def test_what_is_being_asked_and_what_is_asked_for_is_no_news() -> None:
     assert told(stranger) == [("PreviousAttemptAlive", True)], "this one waits for somebody to act"
 
 
-def test_state_that_goes_with_a_step_is_told_when_the_attempt_starts() -> None:
+def test_state_dropped_with_a_step_is_told_at_the_start() -> None:
     record = parse_record({**RECORD, "state": {"visits": "process by k"}})
     first = decided(seen(app(), record=record))
     assert told(first) == [("Starting", False), ("StateGivenUp", True)]

@@ -30,23 +30,23 @@ def nodes(at: int, *trees: dict[str, Any], removed: tuple[str, ...] = ()) -> Nod
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
-def test_a_node_is_lost_so_long_after_its_condition_changed_and_not_before(ready: str) -> None:
+def test_a_silent_node_is_lost_exactly_after_its_time(ready: str) -> None:
     for after, lost in ((0, False), (LOST_AFTER - 1, False), (LOST_AFTER, True)):
         assert nodes(NOW + after, node("a", ready)).lost("a") is lost
     assert not nodes(NOW + 86_400_000, node("a")).lost("a")
 
 
-def test_a_silent_node_that_gets_another_word_is_not_waited_for_anew() -> None:
+def test_another_word_for_silence_does_not_restart_the_wait() -> None:
     of = nodes(NOW + LOST_AFTER, node("a", "False"), node("a", "Unknown", "2027-01-15T08:00:50Z"))
     assert of.lost("a")
 
 
-def test_a_node_that_answers_for_a_moment_is_waited_for_anew() -> None:
+def test_an_answer_for_a_moment_restarts_the_wait() -> None:
     later = "2027-01-15T08:00:50Z"
     assert not nodes(NOW + LOST_AFTER, node("a", "Unknown"), node("a"), node("a", "Unknown", later)).lost("a")
 
 
-def test_a_node_that_is_gone_is_lost_as_long_after_and_back_when_it_is_there() -> None:
+def test_a_missing_node_is_lost_as_late_and_may_return() -> None:
     for after, lost in ((LOST_AFTER - 1, False), (LOST_AFTER, True)):
         assert nodes(NOW + after, node("a"), node("b"), removed=("a",)).lost("a") is lost
     assert not nodes(NOW + 2 * LOST_AFTER, node("a"), removed=("a",)).lost("b")
@@ -58,7 +58,7 @@ def test_who_sees_no_nodes_holds_none_for_lost() -> None:
     assert not nodes(NOW + 86_400_000).lost("a")
 
 
-def test_a_node_nobody_told_of_counts_from_when_it_was_asked_for() -> None:
+def test_an_unknown_node_counts_from_when_it_was_asked_for() -> None:
     now = NOW
     of = Nodes(LOST_AFTER, lambda: now)
     of.saw("b", node("b"))
@@ -75,7 +75,7 @@ def tolerations(*users: dict[str, Any]) -> list[tuple[str, int | None]]:
     return [(one.get("key", ""), one.get("tolerationSeconds")) for one in toleration_trees]
 
 
-def test_pods_stay_on_a_silent_node_as_long_as_it_is_waited_for_unless_the_user_says_how_long() -> None:
+def test_pods_tolerate_silence_until_lost_unless_the_user_sets_it() -> None:
     ready, reach = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
     assert tolerations() == [(ready, 60), (reach, 60)]
     assert tolerations({"key": "gpu", "operator": "Exists"}) == [("gpu", None), (ready, 60), (reach, 60)]
@@ -128,7 +128,7 @@ VOLUMES = {
 
 
 @pytest.mark.parametrize("which", VOLUMES)
-def test_a_claim_is_out_of_reach_where_only_lost_nodes_have_its_volume(which: str) -> None:
+def test_a_claim_is_out_of_reach_with_only_lost_nodes(which: str) -> None:
     tree, lost = VOLUMES[which]
     labels: Any = {ZONE: "z"}
     of = nodes(
@@ -147,7 +147,7 @@ def test_a_claim_is_out_of_reach_where_only_lost_nodes_have_its_volume(which: st
     assert out_of_reach(claim, tree, of) is lost
 
 
-def test_a_claim_whose_volume_was_never_made_is_out_of_reach_with_the_node_it_was_to_be_made_for() -> None:
+def test_an_unmade_volume_is_out_of_reach_with_its_node() -> None:
     of = nodes(NOW + LOST_AFTER, node("a", "Unknown"), node("b"))
     for name, lost in (("a", True), ("b", False)):
         assert out_of_reach({"metadata": {"annotations": {MADE_FOR: name}}, "spec": {}}, None, of) is lost

@@ -30,7 +30,7 @@ ENDED_BY_ITSELF: Any = {"phase": PodPhase.SUCCEEDED, "ended": ContainerEnd(0)}
 EVICTED: Any = {"phase": PodPhase.FAILED, "reason": "Evicted"}
 
 
-def test_a_decision_cannot_be_made_without_saying_when_somebody_looks_again() -> None:
+def test_no_decision_lacks_its_next_look() -> None:
     wake = next(one for one in dataclasses.fields(Decision) if one.name == "wake")
     assert wake.default is dataclasses.MISSING
     assert wake.default_factory is dataclasses.MISSING
@@ -47,7 +47,7 @@ def test_a_decision_cannot_be_made_without_saying_when_somebody_looks_again() ->
         {"other_drivers": Unknown("timeout")},
     ],
 )
-def test_whatever_is_left_of_an_attempt_is_waited_for_and_looked_at_again(left: dict[str, Any]) -> None:
+def test_leftovers_of_an_attempt_are_waited_for_with_another_look(left: dict[str, Any]) -> None:
     status = started().model_copy(update={"attempt": 2, "driver_uid": None, "ended": "Lost"})
     decision = decided(seen(app(status), **left))
     assert isinstance(decision.wake, LookAgain)
@@ -59,7 +59,7 @@ def test_a_driver_has_one_owner_and_that_one_controls_it() -> None:
     assert (owner["uid"], owner["controller"]) == ("uid-of-app", True)
 
 
-def test_spark_is_told_the_driver_pod_so_that_executors_go_with_it() -> None:
+def test_spark_gets_the_driver_pod_that_owns_its_executors() -> None:
     for attempt in (1, 2):
         pod = driver_pod(parse_app(tree()), attempt, OWNER, RELEASE)
         settings = spark_settings(parse_app(tree()), attempt, OWNER, RELEASE)
@@ -67,7 +67,7 @@ def test_spark_is_told_the_driver_pod_so_that_executors_go_with_it() -> None:
 
 
 @pytest.mark.parametrize("node_lost", [False, True])
-def test_a_driver_that_hangs_in_its_deletion_is_looked_at_until_it_is_gone(node_lost: bool) -> None:
+def test_a_hanging_deletion_is_looked_at_until_it_ends(node_lost: bool) -> None:
     for age in (0, 60_000, 89_000, 91_000, 86_400_000):
         pod = driver(deleting_since=NOW - age, grace=30_000, node="n", node_lost=node_lost)
         decision = decided(seen(app(started()), driver=pod))
@@ -75,7 +75,7 @@ def test_a_driver_that_hangs_in_its_deletion_is_looked_at_until_it_is_gone(node_
         assert any(isinstance(one, ForceDeletePod) for one in decision.actions) == (node_lost and age > 90_000)
 
 
-def test_an_edit_of_an_app_that_may_not_restart_is_taken_up() -> None:
+def test_an_edit_of_an_app_that_may_not_restart_counts() -> None:
     never: Any = {"restart": {"policy": "Never"}}
     failed = decided(seen(app(started(**never), **never), driver=driver(**ERROR)))
     stays = decided(seen(app(failed.status, **never), driver=driver(**ERROR)))
@@ -120,7 +120,7 @@ def test_the_restart_policy_counts_for_every_way_to_end(
     assert isinstance(last.wake, LookAgain if starts else WaitForChange)
 
 
-def test_a_status_is_as_large_after_hundreds_of_attempts_as_after_the_first() -> None:
+def test_hundreds_of_attempts_do_not_make_the_status_larger() -> None:
     def size(world: World) -> int:
         return len(world.status.model_dump_json(by_alias=True, exclude_none=True))
 

@@ -63,9 +63,7 @@ def test_what_says_nothing_of_its_pods_is_allowed_everywhere() -> None:
         ({"volumes": "all"}, "spec.volumes is not a list"),
     ],
 )
-def test_a_template_that_reaches_for_the_node_is_refused_unless_any_is_allowed(
-    part: str, spec: dict[str, Any], named: str
-) -> None:
+def test_reaching_for_the_node_is_refused_unless_any_is_allowed(part: str, spec: dict[str, Any], named: str) -> None:
     for policy in (RESTRICTED, BASELINE):
         assert f"spec.runtime.{part}.podTemplate.{named}" in of_template(policy, part, **spec)
     assert of_template(ANY, part, **spec) == ""
@@ -75,9 +73,7 @@ def test_a_template_that_reaches_for_the_node_is_refused_unless_any_is_allowed(
 @pytest.mark.parametrize(
     "context", [{"runAsUser": 0}, {"allowPrivilegeEscalation": True}, {"capabilities": {"drop": []}}]
 )
-def test_what_loosens_our_own_container_is_refused_where_pods_are_restricted(
-    part: str, context: dict[str, Any]
-) -> None:
+def test_loosening_our_container_is_refused_where_pods_are_restricted(part: str, context: dict[str, Any]) -> None:
     (field,) = context
     spec = main(part, securityContext=context)
     assert f"podTemplate.spec.containers[{MAIN[part]}].securityContext.{field}" in of_template(RESTRICTED, part, **spec)
@@ -142,7 +138,7 @@ def test_settings_of_spark_are_no_way_around(conf: str, value: str, allowed: tup
 
 
 @pytest.mark.parametrize("location", ["Node", "{node.labels.rack}"])
-def test_folders_of_nodes_are_for_state_alone_and_only_where_the_release_allows_it(location: str) -> None:
+def test_node_folders_are_for_state_where_the_release_allows_them(location: str) -> None:
     state = {"location": location}
     assert "value apps.nodeState" in against(RESTRICTED, state=state)
     allowing = PodPolicy(RELEASE, node_state=True)
@@ -154,7 +150,7 @@ def test_folders_of_nodes_are_for_state_alone_and_only_where_the_release_allows_
         assert "hostPath" in against(allowing, state=state, **runtime(driver=template))
 
 
-def test_an_app_that_asks_for_too_much_waits_for_a_change_and_is_told_which_value_decides() -> None:
+def test_an_app_asking_too_much_learns_the_deciding_value() -> None:
     decision = decided(seen(app(**runtime(driver={"podTemplate": {"spec": {"hostPID": True}}}))))
     assert condition(decision, "Ready") == ("False", Reason.PODS_NOT_ALLOWED.value)
     (message,) = {one.message for one in decision.status.conditions if one.type == "Ready"}

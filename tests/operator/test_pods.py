@@ -92,7 +92,7 @@ def test_the_facts_of_ordinary_and_odd_pods() -> None:
     assert pod_state(OOM).attempt == 1
 
 
-def test_a_pod_that_is_gone_does_not_take_its_successor_of_the_same_name_with_it() -> None:
+def test_a_deleted_pod_does_not_take_its_namesake_along() -> None:
     cache = WatchCache()
     of: dict[str, Any] = {"namespace": "apps", "labels": {APP_LABEL: "ads"}}
     first = pod({"phase": "Failed"}, **of, resourceVersion="5")
@@ -105,7 +105,7 @@ def test_a_pod_that_is_gone_does_not_take_its_successor_of_the_same_name_with_it
     assert cache.pods(AppKey("apps", "ads")) == {}
 
 
-def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
+def test_a_pod_is_lost_and_back_with_its_node() -> None:
     now = 1_800_000_000_000
     cache = WatchCache(nodes=Nodes(60_000, lambda: now))
     running = pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"})
@@ -161,7 +161,7 @@ def test_how_an_attempt_ended(tree: Any, draining: bool, outcome: AttemptOutcome
     assert (ending.outcome, ending.reason) == (outcome, reason)
 
 
-def test_a_driver_drained_by_its_node_is_followed_at_once_and_no_failure_is_counted() -> None:
+def test_a_driver_drained_by_its_node_is_replaced_without_failure() -> None:
     ended = pod_state(NODE_DRAINED)
     decision = decided(seen(app(started()), driver=ended))
     assert (decision.status.ended, decision.status.failures, decision.status.retry_at) == ("Lost", 0, None)
@@ -169,7 +169,7 @@ def test_a_driver_drained_by_its_node_is_followed_at_once_and_no_failure_is_coun
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
 
-def test_a_termination_message_that_is_no_object_of_json_is_shown_as_it_is() -> None:
+def test_a_termination_message_that_is_no_json_is_shown_unchanged() -> None:
     for text in ("[1]", "Killed", "[" * 100_000, '{"message": 7}'):
         ended = pod_state(
             pod({"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 1, "message": text})]})

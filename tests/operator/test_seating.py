@@ -51,7 +51,7 @@ def test_when_all_executors_are_up_they_get_their_tasks_once() -> None:
     assert hands_over(look(executors, None)) is None
 
 
-def test_fewer_executors_than_wanted_are_waited_for_and_then_have_to_do() -> None:
+def test_missing_executors_are_waited_for_and_then_done_without() -> None:
     late = executor(0, started=NOW - LIMITS.settle + 1)
     assert hands_over(look((late,), ExecutorLocations(places(0), None))) is None
     handover = hands_over(look((executor(0),), ExecutorLocations(places(0), None)))
@@ -59,7 +59,7 @@ def test_fewer_executors_than_wanted_are_waited_for_and_then_have_to_do() -> Non
     assert handover.assignment.tasks_of == {"exec-0": tuple(TASKS)}
 
 
-def test_an_executor_that_is_gone_is_said_waited_for_and_then_replaced() -> None:
+def test_a_lost_executor_is_waited_for_and_then_replaced() -> None:
     executors, last = (executor(0),), handed(3, 0, 1)
     decision = look(executors, ExecutorLocations(places(0), last))
     assert condition(decision, "Assigned") == ("False", "ExecutorsMissing")
@@ -86,7 +86,7 @@ def test_tasks_stay_where_the_last_run_had_them() -> None:
     assert {task: handover.processors[name] for task, name in handover.assignment.processor_of().items()} == at
 
 
-def test_a_version_is_newer_than_what_the_driver_has_though_somebody_took_it_away() -> None:
+def test_a_lost_assignment_is_followed_by_a_newer_version() -> None:
     of = app(started(**SPEC), **SPEC)
     executors = (executor(0), executor(1))
     lost = seen(
@@ -101,7 +101,7 @@ def test_a_version_is_newer_than_what_the_driver_has_though_somebody_took_it_awa
     assert handover.version == 8
 
 
-def test_the_assignment_of_an_earlier_attempt_counts_for_nothing_but_its_number() -> None:
+def test_an_earlier_attempts_assignment_counts_only_by_its_number() -> None:
     handover = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), handed(5, 0, 1, attempt=0))))
     assert handover is not None
     assert handover.version == 6
@@ -112,7 +112,7 @@ def test_an_executor_without_a_location_is_said() -> None:
     assert condition(look((executor(0), executor(1)), seats), "Assigned") == ("False", "LocationMissing")
 
 
-def test_places_that_may_not_be_seen_are_said_and_nothing_is_handed_over() -> None:
+def test_unreadable_locations_are_reported_without_a_handover() -> None:
     executors = (executor(0), executor(1))
     decision = look(executors, Unknown("get Node: nodes is forbidden"))
     assert condition(decision, "Assigned") == ("Unknown", "ClusterUnreadable")
@@ -127,7 +127,7 @@ def test_what_an_executor_waits_for_is_said() -> None:
     assert "0/3 nodes are available" in message
 
 
-def test_an_executor_on_a_lost_node_is_given_up_and_one_on_a_silent_node_is_not() -> None:
+def test_executors_of_lost_but_not_silent_nodes_are_given_up() -> None:
     silent = executor(1, silent_since=NOW - LIMITS.lost_after + 1_500)
     waits = look((executor(0), silent), None)
     assert waits.actions == ()
@@ -139,7 +139,7 @@ def test_an_executor_on_a_lost_node_is_given_up_and_one_on_a_silent_node_is_not(
     )
 
 
-def test_an_executor_that_says_itself_that_its_node_shuts_down_may_end_first() -> None:
+def test_an_executor_whose_node_shuts_down_may_end_first() -> None:
     lost = executor(1, node_lost=True)
     first = look((executor(0), lost), ExecutorLocations(places(0), handed(1, 0, 1)))
     assert first.actions == ()
@@ -147,7 +147,7 @@ def test_an_executor_that_says_itself_that_its_node_shuts_down_may_end_first() -
     assert ForceDeletePod("exec-1", "uid-exec-1") in decided(later, NOW + LIMITS.lost_after + 1).actions
 
 
-def test_a_new_attempt_gives_up_the_claim_of_a_lost_node_before_its_driver_has_begun() -> None:
+def test_a_lost_nodes_claim_goes_before_the_driver_has_begun() -> None:
     waiting = executor(
         1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", created=NOW, started=None
     )
@@ -157,7 +157,7 @@ def test_a_new_attempt_gives_up_the_claim_of_a_lost_node_before_its_driver_has_b
     assert GiveUpClaim("state-1", "uid-of-claim") in decided(young).actions
 
 
-def test_a_claim_whose_node_is_lost_is_given_up_with_the_pod_that_waits_for_it() -> None:
+def test_a_lost_nodes_claim_goes_with_its_waiting_pod() -> None:
     waiting = executor(1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", started=None)
     seats = ExecutorLocations(places(0), handed(1, 0, 1), lost_claims={"state-1": "uid-of-claim"})
     decision = look((executor(0), waiting), seats)

@@ -44,7 +44,7 @@ def ran(app: Tree, text: str | None = None) -> Tree | None:
     return None if attempt_spec is None else attempt_spec.app.tree["spec"]
 
 
-def test_the_spec_of_the_last_attempt_that_began_takes_the_place_of_the_newest() -> None:
+def test_the_last_begun_attempts_spec_replaces_the_newest() -> None:
     assert ran(app(), json.dumps({"spec": RAN})) == RAN
 
 
@@ -54,5 +54,5 @@ def test_the_newest_counts_after_an_edit_and_without_a_rollback(unaffected: Tree
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}"])
-def test_the_newest_counts_where_the_config_map_is_gone_or_no_app(text: str | None) -> None:
+def test_the_newest_counts_without_a_readable_config_map(text: str | None) -> None:
     assert ran(app(), text) is None

@@ -67,13 +67,13 @@ def test_claims_are_of_a_class_that_is_there(
     assert asyncio.run(StorageClasses(cluster, allowed).of(of_app, live=False)) == storage_class
 
 
-def test_classes_that_can_not_be_listed_are_a_reason_to_name_one() -> None:
+def test_unlistable_classes_are_a_reason_to_name_one() -> None:
     answer = asyncio.run(StorageClasses(Classes(refuses=True)).of(parse_app(tree()), live=False))  # type: ignore[arg-type]
     assert isinstance(answer, Unknown)
     assert "spec.state.storageClass" in answer.why
 
 
-def test_a_class_that_is_not_there_is_named_before_anything_is_made() -> None:
+def test_a_missing_class_is_named_before_anything_is_made() -> None:
     named = app(state={"storageClass": "slwo"})
     against = judge(seen(named, storage_class=None).grounds, read_spec(named.tree), POLICY).against
     assert against is not None

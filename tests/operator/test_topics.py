@@ -51,7 +51,7 @@ def test_nothing_is_known_before_somebody_was_asked() -> None:
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
 
 
-def test_one_question_for_all_apps_of_a_system_and_news_for_all_of_them() -> None:
+def test_apps_of_one_system_share_question_and_news() -> None:
     brokers, changed = Brokers(), list[AppKey]()
     topics = TopicCounts(brokers.ask, changed.append)
     for key in (A, B):
@@ -67,7 +67,7 @@ def test_one_question_for_all_apps_of_a_system_and_news_for_all_of_them() -> Non
     assert topics.counts(B, APP, {}) == {"clicks": 8, "out": 4}
 
 
-def test_a_topic_that_is_not_there_is_told_apart_from_one_nobody_was_asked_about() -> None:
+def test_a_missing_topic_differs_from_an_unasked_one() -> None:
     brokers, changed = Brokers(), list[AppKey]()
     del brokers.counts["out"]
     topics = TopicCounts(brokers.ask, changed.append)
@@ -115,9 +115,7 @@ REFUSED = (
 
 @pytest.mark.parametrize(("key", "value", "cure"), REFUSED)
 @pytest.mark.parametrize("where", ["config", "Secret"])
-def test_a_setting_that_is_not_for_who_asks_is_refused_by_name_before_anybody_is_asked(
-    key: str, value: str, cure: str, where: str
-) -> None:
+def test_a_setting_not_for_asking_is_refused_by_name(key: str, value: str, cure: str, where: str) -> None:
     brokers = Brokers()
     topics = TopicCounts(brokers.ask, lambda _: None)
     kafka = {
@@ -135,7 +133,7 @@ def test_a_setting_that_is_not_for_who_asks_is_refused_by_name_before_anybody_is
     assert value not in answer.why
 
 
-def test_of_what_the_app_is_told_who_asks_gets_the_login() -> None:
+def test_only_the_apps_login_is_used_for_asking() -> None:
     login = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
@@ -150,7 +148,7 @@ def test_of_what_the_app_is_told_who_asks_gets_the_login() -> None:
     assert brokers.asked[0][1] == login
 
 
-def test_what_was_tried_is_for_the_log_alone_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_tried_is_logged_once_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     def ask(*_: object) -> Mapping[str, int | None]:
         message = "no broker gave an answer."
         raise BrokerUnreachableError(message, ["10.0.0.7:22: Connection refused"])
@@ -217,7 +215,7 @@ def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
     assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
 
 
-def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of_a_few() -> None:
+def test_a_namespace_of_dead_brokers_costs_others_one_small_round() -> None:
     bootstraps, changed = list[str](), list[AppKey]()
     lock = threading.Lock()
 

@@ -40,7 +40,7 @@ def test_one_pod_tries_an_app_without_templates() -> None:
     assert trial.tree["metadata"]["ownerReferences"] == [OWNER.reference()]
 
 
-def test_it_passes_restricted_pod_security_has_no_token_and_asks_for_next_to_nothing() -> None:
+def test_it_is_restricted_has_no_token_and_asks_little() -> None:
     (trial,) = trials(driver={"cores": 8, "memory": "64g"})
     assert list(violations(trial.tree, PodProfile.RESTRICTED)) == []
     assert trial.tree["spec"]["automountServiceAccountToken"] is False
@@ -87,7 +87,7 @@ def test_what_pods_are_made_from_is_in_the_digests(runtime: dict[str, Any]) -> N
         {"driver": templated(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}})},
     ],
 )
-def test_what_would_not_fit_beside_the_attempt_or_would_act_on_what_it_uses_is_left_out(
+def test_what_would_not_fit_or_would_interfere_is_left_out(
     runtime: dict[str, Any],
 ) -> None:
     assert digests(**runtime) == digests()
@@ -106,12 +106,12 @@ def test_executors_of_another_template_have_a_trial_of_their_own() -> None:
     assert executors.tree["spec"]["nodeSelector"] == {"disk": "ssd"}
 
 
-def test_the_image_of_the_release_counts_where_the_app_names_none() -> None:
+def test_the_releases_image_counts_where_the_app_names_none() -> None:
     app = parse_app(tree())
     assert pod_digests(app, RELEASE) != pod_digests(app, Installation("registry/holdfast:2", pull_secrets=("login",)))
 
 
-def test_neither_run_nor_owner_nor_the_labels_of_the_release_are_in_the_digest() -> None:
+def test_run_owner_and_release_labels_are_not_in_the_digest() -> None:
     run = parse_app(tree(runId="2"))
     labelled = Installation("registry/holdfast:1", pull_secrets=("login",), labels={"chart": "2"})
     (trial,) = trial_pods(run, AppOwner("ads", "elsewhere", "another"), labelled)

@@ -59,7 +59,7 @@ def test_other_pods_are_tried_while_the_attempt_goes_on() -> None:
     assert decision.events == ()
 
 
-def test_a_pod_that_ended_well_lets_the_drain_begin_and_goes() -> None:
+def test_a_pod_that_ends_well_goes_and_the_drain_begins() -> None:
     status = look(running()).status
     pod = tried(status, phase=PodPhase.SUCCEEDED)
     decision = look(status, pod)
@@ -69,7 +69,7 @@ def test_a_pod_that_ended_well_lets_the_drain_begin_and_goes() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"runtime": {**RUNTIME, "driver": {"memory": "2g"}}}, {"runId": "2"}])
-def test_a_change_of_nothing_that_a_trial_could_tell_drains_at_once(spec: dict[str, Any]) -> None:
+def test_a_change_that_no_trial_could_judge_drains_at_once(spec: dict[str, Any]) -> None:
     assert look(running(), spec=spec).status.draining == "SpecChanged"
 
 
@@ -83,14 +83,14 @@ def test_an_app_that_is_suspended_is_drained_without_a_trial() -> None:
     assert look(running(), spec={**CHANGED, "suspend": True}).status.draining == "Suspended"
 
 
-def test_an_attempt_that_fell_silent_is_not_drained_for_pods_that_can_not_start_either() -> None:
+def test_a_silent_attempt_is_kept_while_pods_cannot_start() -> None:
     silent = report(at=NOW - 10 * MINUTE, progressed=NOW - 10 * MINUTE)
     decision = look(running(), report=silent)
     assert decision.status.draining is None
     assert condition(decision, "DriverRunning")[1] == "NoReport"
 
 
-def test_what_the_pod_waits_for_is_said_while_it_is_tried() -> None:
+def test_what_the_pod_waits_for_is_reported() -> None:
     status = look(running()).status
     decision = look(status, tried(status, **WAITS))
     assert decision.actions == ()
@@ -98,7 +98,7 @@ def test_what_the_pod_waits_for_is_said_while_it_is_tried() -> None:
     assert "ImagePullBackOff: Back-off pulling image; correct spec.runtime.image" in message(decision, "Ready")
 
 
-def test_a_pod_that_ends_badly_keeps_the_attempt_and_says_its_last_words() -> None:
+def test_a_failed_pod_keeps_the_attempt_and_shows_its_message() -> None:
     status = look(running()).status
     ended = ContainerEnd(1, "Error", "ModuleNotFoundError: no module named holdfast_runtime")
     pod = tried(status, phase=PodPhase.FAILED, ended=ended)
@@ -138,13 +138,13 @@ def test_a_pod_that_the_api_server_refuses_has_failed() -> None:
     assert "exceeded quota" in message(decision, "Ready")
 
 
-def test_the_refusal_of_an_attempt_is_not_that_of_a_trial() -> None:
+def test_a_refused_attempt_is_no_refused_trial() -> None:
     status = look(running()).status
     decision = look(status, refused=AppFinding(Reason.CREATE_REFUSED, "quota"))
     assert condition(decision, "Ready")[1] == "Trying"
 
 
-def test_what_failed_is_not_tried_again_by_an_operator_that_begins_anew() -> None:
+def test_a_restarted_operator_does_not_repeat_what_failed() -> None:
     status = failed(look(running()).status)
     decision = look(status, now=NOW + MINUTE)
     assert decision.actions == ()
@@ -153,7 +153,7 @@ def test_what_failed_is_not_tried_again_by_an_operator_that_begins_anew() -> Non
     assert decision.events == ()
 
 
-def test_what_failed_is_remembered_while_an_operator_that_begins_anew_asks_brokers() -> None:
+def test_a_failure_is_remembered_while_brokers_are_asked() -> None:
     status = failed(look(running()).status)
     asks = look(status, counts=Unknown("the brokers are being asked", asked=False))
     assert asks.status.trial == status.trial
@@ -172,7 +172,7 @@ def test_what_failed_is_tried_again_after_each_change_and_slowly() -> None:
     assert passed.status.draining == "SpecChanged"
 
 
-def test_a_new_trial_waits_until_the_pod_of_the_one_that_failed_is_gone() -> None:
+def test_a_new_trial_waits_for_the_failed_pod_to_go() -> None:
     status = look(running()).status
     pod = tried(status, phase=PodPhase.FAILED, ended=ContainerEnd(1))
     edited = look(failed(status), pod, generation=3)
@@ -191,7 +191,7 @@ def test_a_pod_that_its_node_took_away_is_made_again() -> None:
     assert isinstance(look(decision.status).actions[0], TryPods)
 
 
-def test_another_change_tries_that_and_ends_the_pod_of_the_first() -> None:
+def test_another_change_ends_the_first_pod_and_is_tried() -> None:
     status = look(running()).status
     pod = tried(status)
     decision = look(status, pod, generation=3, spec={"runtime": {**RUNTIME, "image": "registry/new:3"}})
@@ -199,7 +199,7 @@ def test_another_change_tries_that_and_ends_the_pod_of_the_first() -> None:
     assert decision.actions[1:] == (EndPod(pod.name, pod.uid),)
 
 
-def test_a_change_that_is_taken_back_ends_the_pod_and_the_app_is_ready() -> None:
+def test_a_change_taken_back_ends_the_pod_and_is_ready() -> None:
     status = failed(look(running()).status)
     pod = tried(status)
     decision = look(status, pod, generation=3, spec={})
@@ -209,7 +209,7 @@ def test_a_change_that_is_taken_back_ends_the_pod_and_the_app_is_ready() -> None
     assert condition(decision, "Stalled")[0] == "False"
 
 
-def test_the_pod_goes_with_the_app_with_its_suspension_and_with_the_attempt() -> None:
+def test_the_pod_goes_with_app_attempt_or_suspension() -> None:
     status = look(running()).status
     pod = tried(status)
     end_pod = EndPod(pod.name, pod.uid)
@@ -221,14 +221,14 @@ def test_the_pod_goes_with_the_app_with_its_suspension_and_with_the_attempt() ->
     assert end_pod in ended.actions
 
 
-def test_grown_inputs_do_not_drain_for_pods_that_can_not_start() -> None:
+def test_grown_inputs_do_not_drain_for_unstartable_pods() -> None:
     status = failed(look(running()).status)
     decision = look(status, counts={"clicks": 8, "out": 4}, now=NOW + MINUTE)
     assert decision.status.draining is None
     assert condition(decision, "Ready")[1] == "TrialFailed"
 
 
-def test_both_templates_are_tried_if_they_differ_and_only_what_has_changed() -> None:
+def test_two_templates_are_tried_where_they_differ_and_changed() -> None:
     chosen = {"podTemplate": {"spec": {"nodeSelector": {"disk": "ssd"}}}}
     whole = look(running(), spec={"runtime": {**CHANGED["runtime"], "executors": chosen}})
     assert whole.status.trial is not None

@@ -50,7 +50,7 @@ def listing(version: int, *places: Place, namespace: str | None = None) -> Compl
     return CompleteList(namespace, version, frozenset(places))
 
 
-def test_what_a_list_does_not_have_is_gone_whatever_its_kind() -> None:
+def test_what_a_list_lacks_is_gone_whatever_its_kind() -> None:
     cache = WatchCache()
     cache.saw_app(thing("ads", 1, uid="u"))
     cache.saw_pod({**pod("driver", 2), "spec": {"nodeName": "a"}}, deleted=False)
@@ -75,14 +75,14 @@ def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
     assert list(cache.pods(OTHER)) == ["driver"]
 
 
-def test_what_is_newer_than_a_list_stays_though_the_list_does_not_have_it() -> None:
+def test_what_is_newer_than_a_list_stays() -> None:
     cache = WatchCache()
     cache.saw_pod(pod("driver", 12), deleted=False)
     assert cache.listed(POD, listing(9)) == []
     assert list(cache.pods(KEY)) == ["driver"]
 
 
-def test_an_event_that_waited_while_a_list_came_brings_nothing_back() -> None:
+def test_an_event_older_than_the_list_brings_nothing_back() -> None:
     cache = WatchCache()
     cache.listed(POD, listing(9, ("apps", "driver")))
     cache.saw_pod(pod("gone", 5), deleted=False)
@@ -95,7 +95,7 @@ def test_an_event_that_waited_while_a_list_came_brings_nothing_back() -> None:
     assert set(cache.pods(KEY)) == {"gone"}, "made again after the list"
 
 
-def test_an_event_that_is_older_than_what_was_read_counts_no_more() -> None:
+def test_an_event_older_than_a_read_does_not_count() -> None:
     cache = WatchCache()
     cache.saw_pod(pod("old", 2), deleted=False)
     cache.saw_pod(pod("driver", 3), deleted=False)
@@ -108,7 +108,7 @@ def test_an_event_that_is_older_than_what_was_read_counts_no_more() -> None:
     assert set(cache.pods(KEY)) == {"driver", "unheard"}, "the watch tells of it later"
 
 
-def test_a_pod_that_goes_over_to_another_app_leaves_its_app() -> None:
+def test_a_pod_that_changes_apps_leaves_the_first() -> None:
     cache = WatchCache()
     cache.saw_pod(pod("driver", 2), deleted=False)
     cache.saw_pod(pod("driver", 3, app="other"), deleted=False)
@@ -116,7 +116,7 @@ def test_a_pod_that_goes_over_to_another_app_leaves_its_app() -> None:
     assert list(cache.pods(AppKey("apps", "other"))) == ["driver"]
 
 
-def test_the_path_of_a_request_says_what_is_watched_and_where() -> None:
+def test_a_requests_path_gives_kind_and_namespace() -> None:
     assert watched_place("/api/v1/pods") == (POD, None)
     assert watched_place("/api/v1/namespaces/apps/pods") == (POD, "apps")
     assert watched_place("/k8s/clusters/c-1/apis/holdfast.dev/v1alpha1/namespaces/a/streamapps") == (APP, "a")
@@ -151,7 +151,7 @@ async def _served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]
     await runner.cleanup()
 
 
-def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() -> None:
+def test_pages_make_one_list_and_every_event_is_heard() -> None:
     calls: list[Any] = []
 
     class Noted(WatchHandlers):
@@ -195,13 +195,13 @@ def test_a_list_of_several_pages_is_one_and_a_watch_is_heard_with_each_word() ->
     assert calls == [place, (*place, "7", all_places), place, "accepted", place, ("refused", POD, "refused")]
 
 
-def test_a_watch_that_failed_is_tried_again_every_ten_seconds_for_ever() -> None:
+def test_a_failed_watch_is_retried_every_ten_seconds_for_ever() -> None:
     waits = list(itertools.islice(RetryWaits(), 5000))
     assert waits == sorted(waits)
     assert waits[-1] == 10
 
 
-def test_the_silence_of_a_driver_counts_only_while_its_app_is_looked_at() -> None:
+def test_a_drivers_silence_counts_only_while_looked_at() -> None:
     cache = WatchCache()
     assert [cache.silence(KEY, "first", at) for at in (0, 30_000, 60_000)] == [0, 30_000, 60_000]
     # The API server was away for an hour: drivers could not say anything either.
@@ -210,7 +210,7 @@ def test_the_silence_of_a_driver_counts_only_while_its_app_is_looked_at() -> Non
     assert cache.silence(KEY, "second", 3_600_000) == 0, "the clock was put back"
 
 
-def test_a_refused_watch_is_no_silent_one_but_drivers_can_not_be_heard_by_it() -> None:
+def test_a_refused_watch_is_not_silent_but_hears_no_drivers() -> None:
     times = itertools.chain((0.0, 100.0), itertools.repeat(200.0))
     signs, cache = WatchSigns(lambda: next(times)), WatchCache()
     signs.expect([(POD, "apps"), (POD, None)])
