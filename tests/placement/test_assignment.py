@@ -24,7 +24,7 @@ def test_without_tasks_the_error_says_so_and_needs_a_user() -> None:
     assert isinstance(caught.value, UserActionError)
 
 
-def test_without_processors_the_error_says_so_and_waits_for_the_world() -> None:
+def test_without_processors_the_error_says_so_and_waits_for_them() -> None:
     with pytest.raises(
         WorldChangeError, match="no processors for 2 tasks", check=has_code("NoProcessorsError")
     ) as caught:
@@ -32,12 +32,12 @@ def test_without_processors_the_error_says_so_and_waits_for_the_world() -> None:
     assert isinstance(caught.value, WorldChangeError)
 
 
-def test_without_both_the_tasks_are_named_as_only_the_user_can_help() -> None:
+def test_without_both_the_error_names_the_tasks() -> None:
     with pytest.raises(UserActionError, check=has_code("NoTasksError")):
         assign([], {}, {}, {})
 
 
-def test_a_first_run_deals_tasks_like_cards_in_the_order_of_numbers() -> None:
+def test_a_first_run_deals_tasks_in_the_order_of_numbers() -> None:
     tasks = " ".join(f"partition-{i}" for i in (10, 2, 0, 1))
     assert assigned(tasks, {"exec-10": "L", "exec-9": "L"}) == {
         "exec-9": "partition-0 partition-2",
@@ -88,13 +88,13 @@ def test_a_task_whose_location_and_processor_are_gone_goes_anywhere() -> None:
     assert assigned("a b", {"P1": "L1", "P2": "L2"}, "a:gone b:L1", "a:gone b:gone") == {"P1": "b", "P2": "a"}
 
 
-def test_of_the_tasks_that_must_leave_a_location_those_go_whose_processor_left_too() -> None:
+def test_tasks_whose_processor_left_leave_a_location_first() -> None:
     processors = {"P1": "L1", "P2": "L2", "P3": "L3"}
     places, ran_on = "a:L1 b:L1 c:L1", "a:P3 b:P1 c:P2"
     assert assigned("a b c", processors, places, ran_on) == {"P1": "b", "P2": "c", "P3": "a"}
 
 
-def test_no_task_leaves_a_location_that_has_a_seat_to_follow_its_processor() -> None:
+def test_a_seat_at_the_location_goes_before_following_a_processor() -> None:
     processors = {"P1": "L1", "P2": "L2"}
     assert assigned("a b", processors, "a:L1", "a:P2") == {"P1": "a", "P2": "b"}
 
@@ -104,32 +104,32 @@ def test_a_task_at_home_goes_before_one_that_follows() -> None:
     assert assigned("a b c d", processors, "c:L1 d:L1", "a:P1 b:P1 c:P1 d:P1") == {"P1": "c d", "P2": "a b"}
 
 
-def test_an_extra_seat_goes_where_it_keeps_a_task_on_its_processor() -> None:
+def test_an_extra_seat_keeps_a_task_on_its_processor() -> None:
     processors = {"P1": "L1", "P2": "L1", "P3": "L2"}
     places, ran_on = "a:L1 b:L1 c:L1 d:L2", "a:P1 b:P2 c:P2 d:P3"
     assert assigned("a b c d", processors, places, ran_on) == {"P1": "a", "P2": "b c", "P3": "d"}
 
 
-def test_an_extra_seat_goes_where_a_task_can_follow_its_processor() -> None:
+def test_an_extra_seat_lets_a_task_follow_its_processor() -> None:
     processors = {"P1": "L1", "P2": "L1"}
     assert assigned("a b c", processors, "a:L1 b:L1", "a:P1 b:P2 c:P2") == {"P1": "a", "P2": "b c"}
 
 
-def test_a_location_gives_up_its_extra_seat_so_that_one_more_task_can_follow() -> None:
+def test_a_location_gives_up_its_extra_seat_for_a_follower() -> None:
     # L1 and L2 may each keep a third task; only b's processor has a seat for who leaves.
     processors = {"P1": "L1", "P2": "L2", "P3": "L3"}
     places, ran_on = "a:L1 b:L1 c:L2 d:L2", "a:gone b:P3 c:gone d:gone"
     assert assigned("a b c d", processors, places, ran_on) == {"P1": "a", "P2": "c d", "P3": "b"}
 
 
-def test_no_more_tasks_follow_than_their_locations_have_to_send_away() -> None:
+def test_no_more_tasks_follow_than_locations_must_send_away() -> None:
     # a and c could both follow, and L3 has seats for both; but then L1 and L2 would be left with an empty one.
     processors = {"P1": "L1", "P2": "L2", "P3": "L3", "P4": "L3"}
     places, ran_on = "a:L1 b:L1 c:L2 d:L2", "a:P3 c:P4"
     assert assigned("a b c d e", processors, places, ran_on) == {"P1": "b", "P2": "c d", "P3": "a", "P4": "e"}
 
 
-def test_a_task_does_not_follow_into_the_seat_of_one_at_home_if_another_can_follow_instead() -> None:
+def test_following_spares_the_seat_of_a_task_at_home() -> None:
     # One task must leave L0 and one L3. If v leaves with P3, then w finds a seat at P2, and P1 keeps its extra seat.
     processors = {"P0": "L0", "P1": "L1", "P2": "L1", "P3": "L1", "P4": "L2", "P5": "L2", "P6": "L3"}
     home = {"P0": "ab", "P1": "cde", "P2": "f", "P4": "ghi", "P6": "jk"}

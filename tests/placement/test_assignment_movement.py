@@ -31,14 +31,14 @@ def test_when_processors_go_only_their_tasks_move(run: Given, data: st.DataObjec
 
 
 @given(first_runs(), PLACES)
-def test_when_a_processor_comes_only_the_tasks_it_must_take_move(run: Given, place: str) -> None:
+def test_a_new_processor_takes_only_the_tasks_it_must(run: Given, place: str) -> None:
     after = run.then({**run.processors, "new": place})
     assert set(moved(run, after)) == set(after.assigned().tasks_of["new"])
     assert len(after.assigned().tasks_of["new"]) == len(run.tasks) // (len(run.processors) + 1)
 
 
 @given(first_runs(), st.data())
-def test_when_a_processor_is_replaced_where_it_was_the_new_one_takes_its_part(run: Given, data: st.DataObject) -> None:
+def test_a_replacement_at_the_same_location_takes_the_part_over(run: Given, data: st.DataObject) -> None:
     replaced = data.draw(st.sampled_from(sorted(run.processors)))
     hosts = {"new" if name == replaced else name: place for name, place in run.processors.items()}
     before, after = run.assigned(), run.then(hosts).assigned()
@@ -47,16 +47,14 @@ def test_when_a_processor_is_replaced_where_it_was_the_new_one_takes_its_part(ru
 
 
 @given(first_runs(), st.data())
-def test_when_a_processor_with_a_disk_of_its_own_is_replaced_only_its_tasks_move(
-    run: Given, data: st.DataObject
-) -> None:
+def test_replacing_a_processor_with_its_disk_moves_its_tasks_alone(run: Given, data: st.DataObject) -> None:
     replaced = data.draw(st.sampled_from(sorted(run.processors)))
     own_disks = Given(run.tasks, {name: name for name in run.processors}, {}, {})
     hosts = {name: name for name in run.processors if name != replaced} | {"new": "new"}
     assert set(moved(own_disks, own_disks.then(hosts))) == set(own_disks.assigned().tasks_of[replaced])
 
 
-def test_a_task_may_change_processors_on_one_disk_so_that_another_can_stay_on_its_own() -> None:
+def test_a_task_changes_processors_on_its_disk_so_another_stays() -> None:
     # P2's disk holds b and c; with P3 gone, P2 keeps both only if P1 gives its second task to a neighbour.
     record = {"a": "L1", "d": "L1", "b": "L2", "c": "L2"}, {"a": "P1", "d": "P1", "b": "P2", "c": "P3"}
     assignment = assign("abcd", {"P1": "L1", "P2": "L2", "P9": "L1"}, *record)
@@ -65,9 +63,7 @@ def test_a_task_may_change_processors_on_one_disk_so_that_another_can_stay_on_it
 
 
 @given(first_runs(), st.lists(PLACES, max_size=3), st.data())
-def test_after_any_change_a_processor_only_loses_tasks_if_its_part_is_too_large(
-    run: Given, come: list[str], data: st.DataObject
-) -> None:
+def test_a_processor_only_loses_tasks_of_too_large_a_part(run: Given, come: list[str], data: st.DataObject) -> None:
     stay = data.draw(st.sets(st.sampled_from(sorted(run.processors)), min_size=1))
     hosts = {name: place for name, place in run.processors.items() if name in stay}
     hosts |= {f"new-{i}": place for i, place in enumerate(come)}
@@ -77,7 +73,7 @@ def test_after_any_change_a_processor_only_loses_tasks_if_its_part_is_too_large(
             assert len(run.assigned().tasks_of[name]) > len(run.tasks) // len(hosts)
 
 
-def test_a_diff_says_what_each_processor_gains_and_loses_and_nothing_for_the_others() -> None:
+def test_a_diff_lists_what_each_processor_gains_and_loses() -> None:
     old = Assignment({"P1": ("a", "b"), "P2": ("c",), "P3": ("d",), "P4": ()})
     new = Assignment({"P1": ("a",), "P2": ("b", "c"), "P4": (), "P5": ("d",)})
     changes = processor_changes(old, new)
@@ -102,7 +98,7 @@ def test_a_diff_leads_from_one_assignment_to_the_other(first: Given, second: Giv
     }
 
 
-def test_a_task_has_moved_if_it_runs_elsewhere_than_its_state_was_recorded() -> None:
+def test_a_task_has_moved_if_it_left_its_recorded_state() -> None:
     assignment = Assignment({"P1": ("t-10", "t-2"), "P2": ("t-3", "t-4")})
     recorded = {"t-10": "L2", "t-2": "gone", "t-3": "L2"}
     assert moved_tasks(assignment, {"P1": "L1", "P2": "L2"}, recorded) == (

@@ -38,7 +38,7 @@ def test_the_oracles_agree(run: Given) -> None:
 
 
 @given(givens(tasks=30, processors=8, locations=5))
-def test_sizes_differ_by_at_most_one_and_each_task_has_one_processor(run: Given) -> None:
+def test_parts_differ_by_at_most_one_and_share_no_task(run: Given) -> None:
     tasks_of = run.assigned().tasks_of
     sizes = [len(part) for part in tasks_of.values()]
     assert max(sizes) - min(sizes) <= 1

@@ -21,7 +21,7 @@ def store(maps: ConfigMapsHere) -> ConfigMapStore:
     return ConfigMapStore(maps, "ads", OWNER)
 
 
-def test_what_is_kept_goes_with_its_owner_and_is_found_by_its_app(maps: ConfigMapsHere, store: ConfigMapStore) -> None:
+def test_a_config_map_names_its_owner_and_its_app(maps: ConfigMapsHere, store: ConfigMapStore) -> None:
     store.put("ads/x", b"one", None)
     metadata = maps.trees["ads.x"]["metadata"]
     assert metadata["ownerReferences"] == [OWNER]

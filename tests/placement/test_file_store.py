@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> FileStore:
     return FileStore(tmp_path / "store")
 
 
-def test_of_processes_that_write_at_once_none_writes_over_what_it_has_not_read(tmp_path: Path) -> None:
+def test_processes_never_write_over_what_they_have_not_read(tmp_path: Path) -> None:
     with Writer(tmp_path, "add", "200") as first, Writer(tmp_path, "add", "200") as second:
         assert (first.line(), second.line()) == ("begins", "begins")
         with Writer(tmp_path, "add", "1"):
@@ -109,7 +109,7 @@ def flipped(content: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
-def test_any_damage_to_a_file_is_named_and_the_file_is_never_written_over(store: FileStore, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_never_written_over(store: FileStore, tmp_path: Path) -> None:
     version = store.put("a/b", VALUE, None)
     other = store.put("c", b"other", None)
     path = tmp_path / "store" / "a.b"
@@ -154,7 +154,7 @@ def test_damage_is_something_a_user_must_act_on(store: FileStore, tmp_path: Path
         (header_of("b", 1, b"123") + b"123", "damaged, or not written as a"),
     ],
 )
-def test_a_file_that_is_not_a_value_says_what_is_wrong(content: bytes, why: str) -> None:
+def test_a_file_that_is_no_value_names_its_fault(content: bytes, why: str) -> None:
     with pytest.raises(UserActionError, match=why, check=has_code("ContentUnreadableError")):
         read_file("store/a", "a", content)
 
@@ -162,7 +162,7 @@ def test_a_file_that_is_not_a_value_says_what_is_wrong(content: bytes, why: str)
 # The order of calls that makes a write survive a power cut, as the interpreter sees them.
 
 
-def test_bytes_are_synced_before_the_rename_and_the_directory_after_it(store: FileStore) -> None:
+def test_bytes_are_synced_before_the_rename_and_directories_after(store: FileStore) -> None:
     first = store.put("a", b"one", None)
     assert calls_of(lambda: store.put("a", b"two", first)) == ["fsync", "replace", "fsync"]
 
@@ -186,7 +186,7 @@ def calls_of(act: Callable[[], object]) -> list[str]:
 # A file system that refuses
 
 
-def test_a_write_that_fails_half_way_leaves_the_old_value_and_the_store_usable(tmp_path: Path) -> None:
+def test_a_write_that_fails_half_way_leaves_value_and_store(tmp_path: Path) -> None:
     with Writer(tmp_path, "fill") as writer:
         assert writer.lines() == [f"refused {tmp_path}/a: File too large", "old value is there", "written again"]
     stored = FileStore(tmp_path).get("a")

@@ -32,7 +32,7 @@ def outcomes() -> list[tuple[str, str, bytes | None]]:
 
 
 @pytest.mark.parametrize(("operation", "step", "expected"), outcomes())
-def test_a_writer_killed_after_any_step_leaves_the_old_value_or_the_new(
+def test_a_writer_killed_after_any_step_leaves_old_or_new(
     tmp_path: Path, operation: str, step: str, expected: bytes | None
 ) -> None:
     with Writer(tmp_path, "step", operation, step) as writer:
@@ -46,9 +46,7 @@ def test_a_writer_killed_after_any_step_leaves_the_old_value_or_the_new(
 
 
 @pytest.mark.parametrize("step", REMOVE_STEPS)
-def test_a_remover_killed_after_any_step_leaves_the_value_or_none_and_no_version_comes_twice(
-    tmp_path: Path, step: str
-) -> None:
+def test_a_remover_killed_after_any_step_repeats_no_version(tmp_path: Path, step: str) -> None:
     with Writer(tmp_path, "step", "remove", step) as writer:
         assert writer.ended() == -signal.SIGKILL
     store = FileStore(tmp_path)
@@ -118,7 +116,7 @@ def kill_at_some_moment(writer: Writer, known: Known, draw: random.Random) -> No
     assert writer.ended() == -signal.SIGKILL
 
 
-def test_a_saver_killed_at_any_moment_leaves_the_record_it_saved_last_or_the_one_it_was_saving(tmp_path: Path) -> None:
+def test_a_saver_killed_at_any_moment_leaves_a_whole_record(tmp_path: Path) -> None:
     draw, last, middle = random.Random(7), "", 0  # noqa: S311
     for number in range(KILLS // 2):
         with Writer(tmp_path, "records", str(number)) as writer:

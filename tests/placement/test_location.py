@@ -71,7 +71,7 @@ def test_a_pod_that_is_not_scheduled_has_no_location_yet(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Claim", "Pod", "{pod.labels.app}"])
-def test_a_location_that_does_not_depend_on_the_node_needs_none(kind: str) -> None:
+def test_a_location_independent_of_the_node_needs_none(kind: str) -> None:
     assert location_of(kind, POD, None) == location_of(kind, POD, NODE)
 
 
@@ -85,7 +85,7 @@ def test_a_location_that_does_not_depend_on_the_node_needs_none(kind: str) -> No
         ("{pod.annotations.slot}", ["the pod has no annotation slot", "set the annotation slot on the pod"]),
     ],
 )
-def test_a_template_that_names_a_missing_label_is_an_error_naming_pod_and_label(kind: str, words: list[str]) -> None:
+def test_a_missing_label_is_an_error_naming_pod_and_label(kind: str, words: list[str]) -> None:
     with pytest.raises(LocationMissingError) as caught:
         location_of(kind, POD, NODE)
     assert isinstance(caught.value, UserActionError)
@@ -120,7 +120,7 @@ def test_a_pod_without_claim_has_no_location_under_claim() -> None:
         ("{node.name}/{pod.nome}", ["'{node.name}/{pod.nome}'", "there is no field {pod.nome}"]),
     ],
 )
-def test_a_location_that_no_pod_could_have_is_refused_without_one(kind: str, words: list[str]) -> None:
+def test_an_impossible_location_is_refused_without_a_pod(kind: str, words: list[str]) -> None:
     with pytest.raises(LocationInvalidError) as caught:
         check_location(kind)
     assert [word for word in words if word not in str(caught.value)] == []
@@ -134,7 +134,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.text(max_size=20) | st.lists(PIECES, max_size=8).map("".join))
-def test_whatever_the_text_what_is_checked_either_gives_a_location_or_says_why(kind: str) -> None:
+def test_any_text_gives_a_location_or_a_reason(kind: str) -> None:
     try:
         check_location(kind)
         location_of(kind, POD, NODE)
@@ -150,7 +150,7 @@ def test_any_label_key_with_dots_and_slashes_is_found(key: str, value: str) -> N
     assert location_of(f"<{{node.labels.{key}}}>", POD, node) == f"<{value}>"
 
 
-def test_the_page_names_exactly_the_fields_that_a_template_may_use() -> None:
+def test_the_page_names_exactly_the_fields_of_a_template() -> None:
     rows = re.findall(r"^\| `\{((?:pod|node)\.[^}]*)\}` \|", (ROOT / "docs" / "state.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted([*PLAIN_FIELDS, *(f"{field}.KEY" for field in KEYED_FIELDS)])
     assert location_fields("{node.labels.rack}/{node.name}") == {"node.labels.rack", "node.name"}

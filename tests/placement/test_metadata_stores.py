@@ -65,7 +65,7 @@ def test_a_missing_key_can_not_be_replaced(store: MetadataStore) -> None:
     assert store.get("a") is None
 
 
-def test_a_value_of_exactly_the_most_bytes_is_taken_and_one_byte_more_refused(store: MetadataStore) -> None:
+def test_a_value_may_have_the_most_bytes_and_no_more(store: MetadataStore) -> None:
     version = store.put("a", bytes(MOST_VALUE_BYTES), None)
     with pytest.raises(
         UserActionError,
@@ -76,7 +76,7 @@ def test_a_value_of_exactly_the_most_bytes_is_taken_and_one_byte_more_refused(st
     assert value(store, "a") == bytes(MOST_VALUE_BYTES)
 
 
-def test_a_key_is_removed_once_and_only_as_it_was_read(store: MetadataStore) -> None:
+def test_a_key_is_removed_once_and_only_as_read(store: MetadataStore) -> None:
     old = store.put("a", b"one", None)
     new = store.put("a", b"two", old)
     with pytest.raises(VersionConflictError, match="a was written or removed by somebody else"):
@@ -87,7 +87,7 @@ def test_a_key_is_removed_once_and_only_as_it_was_read(store: MetadataStore) -> 
     store.remove("a", new)
 
 
-def test_who_read_a_key_before_it_was_removed_and_made_again_overwrites_nothing(store: MetadataStore) -> None:
+def test_a_version_from_before_a_removal_overwrites_nothing(store: MetadataStore) -> None:
     read = store.put("a", b"one", None)
     store.put("a", b"two", read)
     other = store.put("b", b"one", None)
@@ -105,7 +105,7 @@ BAD_KEYS = ["", "/", "a/", "/a", "a//b", "A", "a.b", "..", "../a", "a/../b", "a_
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
-def test_a_key_that_could_not_name_a_file_and_an_object_is_refused(store: MetadataStore, key: str) -> None:
+def test_a_key_that_cannot_name_file_and_object_is_refused(store: MetadataStore, key: str) -> None:
     for call in (
         lambda: store.get(key),
         lambda: store.put(key, b"", None),

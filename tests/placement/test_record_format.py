@@ -36,7 +36,7 @@ def test_any_record_comes_back_from_its_stored_form(record: PlacementRecord) -> 
     assert read_record("app", record.run_id, record_bytes("app", record)) == record
 
 
-def test_equal_records_are_equal_bytes_whatever_order_they_were_built_in() -> None:
+def test_equal_records_are_equal_bytes_however_they_were_built() -> None:
     tree = {**GROWN, "taskLocation": {"partition-0": "node-a", "partition-1": "node-b"}}
     turned = {key: dict(reversed(value.items())) if isinstance(value, dict) else value for key, value in tree.items()}
     assert record_bytes("app", parse_record(turned)) == record_bytes("app", parse_record(tree))
@@ -49,7 +49,7 @@ def test_equal_records_are_equal_bytes_whatever_order_they_were_built_in() -> No
         PlacementRecord("1", {"t": (StreamPartition("clicks", 10**9),)}, {}, {}),
     ],
 )
-def test_a_record_that_could_not_be_read_again_is_not_written(record: PlacementRecord) -> None:
+def test_an_unreadable_record_is_not_written(record: PlacementRecord) -> None:
     with pytest.raises(
         UserActionError, match="does not name a stream partition", check=has_code("ContentUnreadableError")
     ):
@@ -73,7 +73,7 @@ def test_thirty_thousand_tasks_fit_one_config_map_with_room(streams: int) -> Non
     assert read_record("app", "1", value) == record
 
 
-def test_one_task_more_is_refused_with_all_numbers_and_what_to_do() -> None:
+def test_one_task_too_many_is_refused_with_numbers_and_cure() -> None:
     with pytest.raises(UserActionError, check=has_code("ValueTooLargeError")) as refused:
         record_bytes("app", large(MOST_TASKS + 1, streams=1))
     message = str(refused.value)
@@ -82,7 +82,7 @@ def test_one_task_more_is_refused_with_all_numbers_and_what_to_do() -> None:
     assert "Split the app" in message
 
 
-def test_a_record_that_does_not_fit_though_its_tasks_are_few_is_refused() -> None:
+def test_a_record_too_large_with_few_tasks_is_refused() -> None:
     noise = "".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(40_000))
     with pytest.raises(
         UserActionError, match=r"is too large: 1 tasks .* \d{7} bytes compressed", check=has_code("ValueTooLargeError")
@@ -93,13 +93,13 @@ def test_a_record_that_does_not_fit_though_its_tasks_are_few_is_refused() -> Non
 # The order of parent and child
 
 
-def test_the_record_says_what_of_the_parent_comes_before_its_child() -> None:
+def test_the_record_orders_a_child_after_its_parents_end() -> None:
     record = parse_record(GROWN)
     assert record.child_after == {StreamPartition("clicks", 16): ParentEnd(StreamPartition("clicks", 0), 1234)}
     assert record_tree(record) == GROWN
 
 
-def test_a_record_whose_streams_never_grew_has_the_pinned_four_fields() -> None:
+def test_a_record_without_growth_has_the_four_pinned_fields() -> None:
     assert parse_record(PLAIN).child_after == {}
     assert record_tree(parse_record(PLAIN)) == PLAIN
 
@@ -128,7 +128,7 @@ def test_an_unreadable_order_is_refused_by_field(children: object, named: str) -
 
 
 @pytest.mark.parametrize("count", [0, -1, True, "4", None])
-def test_a_count_of_a_side_input_that_is_none_is_refused_by_field(count: object) -> None:
+def test_an_impossible_side_input_count_is_refused_by_field(count: object) -> None:
     with pytest.raises(RecordInvalidError, match=r"^sideCounts.rates must be a whole number, 1 or more; found"):
         parse_record({**PLAIN, "sideCounts": {"rates": count}})
 
@@ -190,7 +190,7 @@ OLD = b'{"app":"app","checksum":"0","format":1,"generation":7,"runId":"1","shard
         (stored(document(givenUp="count")), "a column of texts holds something else"),
     ],
 )
-def test_what_is_no_record_of_this_run_is_refused_by_key_and_by_what_was_found(value: bytes, why: str) -> None:
+def test_anything_but_this_runs_record_is_refused_by_key(value: bytes, why: str) -> None:
     with pytest.raises(
         UserActionError, match=f"^app/record/1/head can't be used .*{why}", check=has_code("ContentUnreadableError")
     ) as refused:
@@ -208,7 +208,7 @@ def test_what_is_no_record_of_this_run_is_refused_by_key_and_by_what_was_found(v
     ],
     ids=["values", "bytes", "long"],
 )
-def test_a_record_that_an_app_put_there_to_harm_is_refused_in_a_short_sentence(text: bytes, why: str) -> None:
+def test_a_hostile_record_is_refused_in_a_short_sentence(text: bytes, why: str) -> None:
     with pytest.raises(UserActionError, match=why, check=has_code("ContentUnreadableError")) as refused:
         read_record("app", "1", stored(text))
     assert len(str(refused.value)) < 1_000
@@ -231,7 +231,7 @@ def test_no_cut_goes_unnoticed() -> None:
 
 
 @given(st.binary(max_size=200) | st.text().map(str.encode))
-def test_any_bytes_in_place_of_a_record_are_refused_and_nothing_else_happens(value: bytes) -> None:
+def test_any_other_bytes_are_refused_and_nothing_else_happens(value: bytes) -> None:
     for content in (value, signed(value), stored(value)):
         with pytest.raises(UserActionError, check=has_code("ContentUnreadableError")):
             read_record("app", "1", content)
@@ -281,6 +281,6 @@ def test_a_plain_name_stays_and_any_other_is_coded(name: str, part: str) -> None
 
 
 @pytest.mark.parametrize("name", ["", "a" * 64, "é" * 32])
-def test_a_name_too_long_or_empty_is_refused_with_its_length(name: str) -> None:
+def test_a_name_too_long_or_empty_is_refused_by_length(name: str) -> None:
     with pytest.raises(UserActionError, match=f"has {len(name.encode())} bytes", check=has_code("KeyNameError")):
         record_key("app", name)

@@ -88,7 +88,7 @@ def test_another_app_never_sees_it(store: ConfigMapStore) -> None:
 # Two savers
 
 
-def test_a_saver_that_was_overtaken_is_refused_until_it_has_loaded_the_newer_record(store: ConfigMapStore) -> None:
+def test_an_overtaken_saver_is_refused_until_it_has_loaded(store: ConfigMapStore) -> None:
     slow, fast = saver(store), saver(store)
     slow.save(some("one"))
     fast.load("1")
@@ -103,7 +103,7 @@ def test_a_saver_that_was_overtaken_is_refused_until_it_has_loaded_the_newer_rec
     assert saver(store).load("1") == some("three")
 
 
-def test_of_savers_that_all_looked_before_one_wrote_exactly_one_succeeds(store: ConfigMapStore) -> None:
+def test_of_savers_that_loaded_the_same_exactly_one_succeeds(store: ConfigMapStore) -> None:
     savers = [saver(store) for _ in range(3)]
     for record_store in savers:
         assert record_store.load("1") is None
@@ -114,7 +114,7 @@ def test_of_savers_that_all_looked_before_one_wrote_exactly_one_succeeds(store: 
     assert saver(store).load("1") == some("one")
 
 
-def test_a_saver_of_a_record_that_was_removed_meanwhile_is_refused(store: ConfigMapStore, maps: ConfigMapsHere) -> None:
+def test_a_saver_of_a_removed_record_is_refused(store: ConfigMapStore, maps: ConfigMapsHere) -> None:
     record_store = saver(store)
     record_store.save(some("one"))
     del maps.trees["app.record.1.head"]
@@ -123,7 +123,7 @@ def test_a_saver_of_a_record_that_was_removed_meanwhile_is_refused(store: Config
     assert saver(store).load("1") is None
 
 
-def test_a_saver_that_was_overtaken_and_then_could_not_load_still_replaces_nothing(store: ConfigMapStore) -> None:
+def test_an_overtaken_saver_that_could_not_load_replaces_nothing(store: ConfigMapStore) -> None:
     record_store = saver(store)
     record_store.save(some("one"))
     saver(store).save(some("two"))
@@ -150,7 +150,7 @@ def test_a_saver_that_was_overtaken_and_then_could_not_load_still_replaces_nothi
         (b"holdfast-record 3 ", "it has format 3, and this Holdfast reads format 2: upgrade"),
     ],
 )
-def test_unreadable_older_and_newer_records_are_refused_and_never_written_over(
+def test_unreadable_older_and_newer_records_are_never_written_over(
     store: ConfigMapStore, content: bytes, why: str
 ) -> None:
     before = store.put(KEY, content, None)
@@ -165,9 +165,7 @@ def test_unreadable_older_and_newer_records_are_refused_and_never_written_over(
 
 
 @pytest.mark.parametrize(("app", "run"), [("other", "1"), ("app", "2")])
-def test_a_record_moved_under_the_key_of_another_is_refused_by_both_names(
-    store: ConfigMapStore, app: str, run: str
-) -> None:
+def test_a_record_under_anothers_key_is_refused_by_both_names(store: ConfigMapStore, app: str, run: str) -> None:
     saver(store, app).save(some("one", run))
     moved = store.get(f"{app}/record/{run}/head")
     assert moved is not None
@@ -184,7 +182,7 @@ def test_a_record_moved_under_the_key_of_another_is_refused_by_both_names(
 # Deaths and races
 
 
-def test_a_save_that_dies_between_any_two_operations_leaves_the_old_record_or_the_new() -> None:
+def test_a_save_dying_between_operations_leaves_old_or_new_record() -> None:
     for old in (None, some("old")):
         loaded: list[PlacementRecord | None] = []
         dies = True
@@ -202,7 +200,7 @@ def test_a_save_that_dies_between_any_two_operations_leaves_the_old_record_or_th
         assert loaded == [old, old, some("new")], "get, put"
 
 
-def test_a_save_whose_answer_was_lost_is_refused_until_the_saver_has_looked_again() -> None:
+def test_a_save_whose_answer_was_lost_requires_a_load() -> None:
     for lost, expected in ((0, some("old")), (1, some("new"))):
         store = store_here()
         saver(store).save(some("old"))
@@ -244,7 +242,7 @@ def actor(acts: list[str]) -> Callable[[MetadataStore], list[PlacementRecord | N
     st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=3), min_size=2, max_size=4),
     st.lists(st.integers(0, 3), max_size=24),
 )
-def test_whatever_the_order_each_reader_and_the_end_see_a_whole_record_or_none(
+def test_actors_in_any_order_see_a_whole_record_or_none(
     before: str | None, actors: list[list[str]], turns: list[int]
 ) -> None:
     store = store_here()
@@ -270,9 +268,7 @@ ONCE: dict[str, Callable[[MetadataStore], object]] = {
 
 @pytest.mark.parametrize("start", [None, "six"])
 @pytest.mark.parametrize(("first", "second"), list(combinations_with_replacement(ONCE, 2)))
-def test_two_actors_in_every_order_leave_a_whole_record_and_a_lost_race_is_told(
-    start: str | None, first: str, second: str
-) -> None:
+def test_of_two_actors_in_any_order_the_loser_is_informed(start: str | None, first: str, second: str) -> None:
     whole = [None, *map(some, NAMES)]
     for order in product((0, 1), repeat=4):
         store = store_here()

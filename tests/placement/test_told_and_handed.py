@@ -43,14 +43,14 @@ def test_what_is_spoilt_is_told_apart(text: str) -> None:
         '{"version": Infinity, "attempt": 1, "assignment": {}, "processors": {}}',
     ],
 )  # fmt: skip
-def test_what_an_app_may_have_put_in_its_place_is_as_unreadable(text: str) -> None:
+def test_texts_an_app_may_have_forged_are_unreadable(text: str) -> None:
     assert read_report(text) is None
     with pytest.raises(AssignmentInvalidError, match="delete its ConfigMap") as refused:
         read_assignment(text)
     assert len(str(refused.value)) < 400
 
 
-def test_a_sentence_of_a_driver_is_short_and_does_nothing_to_a_terminal() -> None:
+def test_a_drivers_sentence_is_short_and_harmless_to_a_terminal() -> None:
     held = read_report(json.dumps({"attempt": 1, "at": 1, "heldBack": "a\x1b[2J\n" * 1000}))
     assert held is not None
     assert held.held_back is not None
