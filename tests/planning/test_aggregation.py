@@ -87,13 +87,13 @@ def test_an_argument_that_is_no_column_is_computed_before(item: str, expression:
     assert (parts.results, parts.after) == (("x",), ())
 
 
-def test_before_has_the_keys_the_columns_of_calls_and_what_is_computed() -> None:
+def test_before_has_keys_columns_of_calls_and_what_is_computed() -> None:
     parts = split("sum(a) AS x", "max(b + 1) FILTER (WHERE ok AND a > 1) AS y", "min(b + 1) AS z")
     assert parts.before == ("`k`", "`a`", "`b` + 1 AS `__a0`", "`ok` AND `a` > 1 AS `__a1`")
     assert parts.calls[1:] == (AggregateCall("max", ("__a0",), "__a1"), AggregateCall("min", ("__a0",)))
 
 
-def test_before_carries_all_columns_if_a_row_may_become_a_dead_letter() -> None:
+def test_before_carries_all_columns_where_rows_may_become_letters() -> None:
     assert split("sum(a + 1) AS x", carry=True).before == (*(f"`{name}`" for name in COLUMNS), "`a` + 1 AS `__a0`")
     assert split("sum(a) AS x", carry=True).before == ()
 
@@ -179,13 +179,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("item", REFUSED)
-def test_a_call_that_has_no_meaning_for_partial_results_is_refused(item: str) -> None:
+def test_a_call_without_meaning_for_partial_results_is_refused(item: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         split(f"{item} AS x")
     assert [finding.reason for finding in caught.value.findings] == [REFUSED[item]]
 
 
-def test_every_aggregate_of_spark_can_be_merged_or_says_what_to_use() -> None:
+def test_every_aggregate_of_spark_is_mergeable_or_has_an_alternative() -> None:
     aggregates = {name for name, kind in functions.kinds().items() if kind == functions.AGGREGATE}
     sorts = [set(CANONICAL), set(functions.NOT_MERGEABLE), set(functions.ELSEWHERE) & aggregates]
     assert set.union(*sorts) == aggregates

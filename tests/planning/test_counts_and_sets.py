@@ -18,12 +18,12 @@ def test_rows_merged_from_streams_of_different_counts_cannot_be_aggregated() -> 
     assert problem.repair.summary == "repartition b by k into 8"
 
 
-def test_a_keyed_step_behind_a_mismatched_join_is_not_reported_again() -> None:
+def test_a_mismatched_join_is_reported_once_before_a_keyed_step() -> None:
     result = plan_of([stream("a", 8), stream("b", 4)], [join("j", "a", "b"), step("n", "j", aggregate=COUNT)])
     assert only(result).step == "j"
 
 
-def test_an_intermediate_stream_merged_before_a_keyed_step_takes_the_count_of_the_others() -> None:
+def test_a_merged_intermediate_stream_takes_the_count_of_the_others() -> None:
     steps = [
         step("p", "b", repartition=BY_K),
         step("m", "a", "p", merge={}),
@@ -34,14 +34,14 @@ def test_an_intermediate_stream_merged_before_a_keyed_step_takes_the_count_of_th
     ) == {"p": 8}
 
 
-def test_a_stream_in_two_sets_takes_the_smallest_count_and_the_other_set_is_refused() -> None:
+def test_a_stream_in_two_sets_takes_the_smallest_count() -> None:
     steps = [step("p", "a", repartition=BY_K), join("j1", "p", "b"), join("j2", "p", "c")]
     result = plan_of([stream("a", 3), stream("b", 16), stream("c", 8)], steps)
     assert made(result) == {"p": 8}
     assert only(result).step == "j1"
 
 
-def test_every_stream_of_a_problem_says_how_its_count_came_about_and_how_it_gets_there() -> None:
+def test_a_problem_shows_origins_and_paths_of_its_counts() -> None:
     steps = [step("w", "a", toTable="t"), step("f", "b", filter="v > 1"), lookup("l", "f", "t")]
     problem = only(
         plan_of(
@@ -66,14 +66,14 @@ def test_a_broadcast_stream_joins_streams_of_any_count() -> None:
     assert all("all/0" in map(str, task.inputs) for task in result.tasks)
 
 
-def test_a_side_input_that_does_not_fit_and_cannot_be_repartitioned_is_cured_on_the_other_side() -> None:
+def test_a_misfit_side_input_is_cured_on_the_other_side() -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["side"]}]
     problem = only(plan_of([stream("a", 16), stream("side", 4)], [lookup("l", "a", "t")], tables=tables))
     assert problem.repair is not None
     assert problem.repair.summary == "repartition a by k into 4 (or make table t Broadcast)"
 
 
-def test_side_inputs_that_disagree_with_each_other_are_cured_by_a_broadcast_table() -> None:
+def test_disagreeing_side_inputs_are_cured_by_a_broadcast_table() -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["one", "two"]}]
     problem = only(
         plan_of([stream("a", 4), stream("one", 4), stream("two", 8)], [lookup("l", "a", "t")], tables=tables)
@@ -82,7 +82,7 @@ def test_side_inputs_that_disagree_with_each_other_are_cured_by_a_broadcast_tabl
     assert problem.repair.broadcast_tables == ("t",)
 
 
-def test_an_output_without_a_count_gets_one_and_an_input_without_one_is_refused() -> None:
+def test_missing_counts_are_derived_for_outputs_and_refused_for_inputs() -> None:
     result = plan_of([stream("a", None), stream("o", None, schema=None)], [step("w", "a", to="o")])
     assert reasons(result) == [Reason.PARTITION_COUNT_UNKNOWN]
     result = plan_of([stream("a", 8), stream("o", None, schema=None)], [step("w", "a", to="o")])
@@ -102,7 +102,7 @@ def test_a_missing_topic_is_named_with_its_system() -> None:
     assert "log" in problem.message
 
 
-def test_a_topic_that_contradicts_the_spec_wins_and_is_warned_of() -> None:
+def test_a_topic_that_contradicts_the_spec_wins_with_a_warning() -> None:
     result = plan_of([stream("a", 8)], [step("w", "a", filter="v > 1")], PlanningFacts(topics={"a": 16}))
     assert len(result.tasks) == 16
     assert Reason.PARTITION_COUNT_DIFFERS in warned(result)
@@ -114,14 +114,14 @@ def test_a_cap_that_bites_is_warned_of() -> None:
     assert Reason.COUNT_CAPPED in warned(result)
 
 
-def test_a_count_that_was_cut_keeps_what_it_was_cut_from_as_a_number() -> None:
+def test_a_cut_count_keeps_its_number_before_the_cut() -> None:
     result = plan_of([stream("a", 300)], [step("p", "a", repartition=BY_K)])
     count = result.stream("p").count
     assert count is not None
     assert (count.partitions, count.cut_from) == (256, 300)
 
 
-def test_a_stream_both_read_and_written_is_intermediate_and_its_known_count_holds() -> None:
+def test_an_intermediate_streams_known_count_holds() -> None:
     result = plan_of([stream("a", 8), stream("b", 4)], [step("w", "a", to="b"), step("r", "b", filter="v > 1")])
     assert result.stream("b").role == "intermediate"
     assert made(result) == {"b": 4}
@@ -153,7 +153,7 @@ def test_a_repartition_of_a_repartition_is_taken_from_before_it(repartitioned: s
     assert "{name: a-by-k, from: [a], repartition: {by: [k]}}" in problem.repair.yaml
 
 
-def test_a_table_fed_by_the_step_that_looks_it_up_is_cured_by_repartitioning_that_step_alone() -> None:
+def test_a_table_fed_by_its_lookup_repartitions_that_step_alone() -> None:
     tables = [{"name": "t", "key": ["k"], "schema": SCHEMA}, {"name": "u", "key": ["k"], "sources": ["side"]}]
     streams = [stream("a", 1, key=["v"]), stream("side", 2)]
     steps = [lookup("x", "a", "t"), step("w", "x", toTable="t"), lookup("y", "x", "u"), lookup("z", "a", "t")]
@@ -162,7 +162,7 @@ def test_a_table_fed_by_the_step_that_looks_it_up_is_cured_by_repartitioning_tha
     assert [new.source for new in problem.repair.new_steps] == ["a"]
 
 
-def test_a_writer_whose_rows_go_on_into_another_join_is_cut_off_from_that_too() -> None:
+def test_a_writer_in_another_join_is_cut_off_from_it() -> None:
     tables = [{"name": "t", "key": ["k"], "schema": SCHEMA}]
     streams = [stream("a", 1), stream("b", 2), stream("w", 1, key=["v"])]
     steps = [

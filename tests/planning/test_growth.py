@@ -24,7 +24,7 @@ def grown(record: PlacementRecord, a: int, b: int, **spec: Any) -> Plan:
     return plan_of([stream("a", a), stream("b", b)], [join("j", "a", "b")], PlanningFacts(record=record), **spec)
 
 
-def test_one_side_of_a_join_may_grow_because_its_keys_stay_with_their_tasks() -> None:
+def test_one_side_of_a_join_may_grow() -> None:
     result = grown(record_of(a=4, b=4), a=8, b=4)
     assert result.valid
     assert {task.name: [str(part) for part in task.new] for task in result.tasks} == {
@@ -35,7 +35,7 @@ def test_one_side_of_a_join_may_grow_because_its_keys_stay_with_their_tasks() ->
     }
 
 
-def test_an_app_that_survived_a_growth_is_valid_at_its_next_planning() -> None:
+def test_an_app_that_survived_a_growth_is_valid_again() -> None:
     after = record_of(a=4, b=4)
     grouping = {task: [*map(str, parts), f"a/{i + 4}"] for i, (task, parts) in enumerate(after.grouping.items())}
     record = parse_record({"runId": "1", "grouping": grouping})
@@ -53,7 +53,7 @@ def test_with_expansion_off_growth_counts_as_it_is() -> None:
     assert reasons(result) == [Reason.PARTITION_COUNT_MISMATCH]
 
 
-def test_growth_that_is_no_multiple_is_refused_with_the_next_count_that_is() -> None:
+def test_growth_by_a_non_multiple_names_the_next_multiple() -> None:
     problem = only(grown(record_of(a=4, b=4), a=6, b=4))
     assert problem.reason is Reason.NOT_A_MULTIPLE
     assert all(number in problem.message for number in ("4", "6", "8"))
@@ -66,7 +66,7 @@ def test_a_shrunk_stream_is_refused_with_both_counts() -> None:
     assert "2" in shrunk[0].message
 
 
-def test_growth_under_an_unknown_partitioner_needs_a_mapping_of_ones_own() -> None:
+def test_growth_under_an_unknown_partitioner_needs_a_mapping() -> None:
     streams = [stream("a", 8, partitioner="none")]
     steps = [step("d", "a", deduplicate={"by": ["k"]})]
     known = PlanningFacts(record=record_of(a=4))
@@ -123,9 +123,7 @@ def fed(steps: list[dict[str, Any]], count: int, more: dict[str, Any], **known: 
 @pytest.mark.parametrize("feeding", FED_BY)
 @pytest.mark.parametrize("count", [6, 8, 11])
 @pytest.mark.parametrize("partitioner", ["murmur2", "none"])
-def test_a_source_that_only_feeds_what_keeps_nothing_grows_by_any_number_under_any_partitioner(
-    feeding: str, count: int, partitioner: str
-) -> None:
+def test_a_source_of_stateless_steps_grows_by_any_number(feeding: str, count: int, partitioner: str) -> None:
     steps, more = FED_BY[feeding]
     result = fed(steps, count, more, partitioner=partitioner)
     assert reasons(result) == []
@@ -134,7 +132,7 @@ def test_a_source_that_only_feeds_what_keeps_nothing_grows_by_any_number_under_a
 
 
 @pytest.mark.parametrize(("count", "refused"), [(6, [Reason.NOT_A_MULTIPLE]), (3, [Reason.PARTITIONS_SHRANK]), (8, [])])
-def test_a_side_input_that_is_in_no_task_grows_by_a_multiple_only(count: int, refused: list[Reason]) -> None:
+def test_a_side_input_in_no_task_grows_by_multiples_only(count: int, refused: list[Reason]) -> None:
     table = {**SIDE_TABLE, "distribution": "Broadcast"}
     record = replace(record_of(a=4), side_counts={"side": 4, "gone": 2})
     streams = [stream("a", 4), stream("side", count)]
@@ -142,7 +140,7 @@ def test_a_side_input_that_is_in_no_task_grows_by_a_multiple_only(count: int, re
 
 
 @pytest.mark.parametrize("keeping", KEPT_BY)
-def test_a_source_under_whose_keys_something_is_kept_grows_by_a_multiple_only(keeping: str) -> None:
+def test_a_source_of_keyed_state_grows_by_multiples_only(keeping: str) -> None:
     steps, more = KEPT_BY[keeping]
     assert reasons(fed(steps, 6, more)) == [Reason.NOT_A_MULTIPLE]
     assert reasons(fed(steps, 8, more, partitioner="none"))[:1] == [Reason.PARTITIONER_UNKNOWN]
@@ -152,7 +150,7 @@ def test_a_source_that_only_feeds_a_repartition_does_not_shrink() -> None:
     assert reasons(fed(REPARTITIONED, 3, {})) == [Reason.PARTITIONS_SHRANK]
 
 
-def test_such_a_source_follows_a_mapping_as_far_as_it_gives_old_partitions() -> None:
+def test_a_repartitions_source_follows_a_mapping_to_old_partitions() -> None:
     result = fed(REPARTITIONED, 9, {"expansion": {"parent": "partition / 2"}})
     assert reasons(result) == []
     reads = {str(part): int(task.name.removeprefix("partition-")) for task in result.tasks for part in task.inputs}
@@ -166,13 +164,13 @@ def test_a_mapping_that_gives_no_old_partition_is_refused(parent: str) -> None:
     assert "expansion.parent" in problem.message
 
 
-def test_a_record_of_another_run_is_never_used_and_that_is_said() -> None:
+def test_a_record_of_another_run_is_never_used() -> None:
     result = grown(record_of("0", a=2, b=2), a=4, b=4)
     assert len(result.tasks) == 4
     assert Reason.RECORD_IGNORED in warned(result)
 
 
-def test_an_intermediate_stream_keeps_the_count_its_tasks_were_built_for() -> None:
+def test_an_intermediate_stream_keeps_the_count_of_its_tasks() -> None:
     steps = [step("p", "a", repartition={"by": ["k"]}), step("d", "p", deduplicate={"by": ["k"]})]
     result = plan_of(
         [stream("a", 4), stream("big", 64)],
@@ -202,12 +200,12 @@ def test_a_record_that_cannot_be_read_is_refused_by_field(tree: object, named: s
 
 
 @pytest.mark.parametrize("parent", ["partition %", "(partition", "partition ** 2", "2 + (previous"])
-def test_a_mapping_that_is_no_arithmetic_is_refused_before_anything_grows(parent: str) -> None:
+def test_a_mapping_that_is_no_arithmetic_is_refused_before_growth(parent: str) -> None:
     streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
     assert only(plan_of(streams, steps, expansion={"parent": parent})).reason is Reason.INVALID_EXPRESSION
 
 
-def test_a_count_that_tasks_were_built_for_is_not_one_that_was_cut() -> None:
+def test_a_recorded_count_is_not_a_cut_one() -> None:
     steps = [step("p", "a", repartition={"by": ["k"]}), step("d", "p", deduplicate={"by": ["k"]})]
     result = plan_of([stream("a", 300)], steps, PlanningFacts(record=record_of(a=300, p=4)))
     count = result.stream("p").count
@@ -216,7 +214,7 @@ def test_a_count_that_tasks_were_built_for_is_not_one_that_was_cut() -> None:
     assert Reason.COUNT_CAPPED not in warned(result)
 
 
-def test_a_mapping_may_divide_by_what_is_zero_until_something_grows() -> None:
+def test_a_mapping_may_divide_by_zero_until_something_grows() -> None:
     streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
     parent = "partition % previous + 0 * (partition / (current - previous))"
     assert plan_of(streams, steps, PlanningFacts(record=record_of(a=4)), expansion={"parent": parent}).valid

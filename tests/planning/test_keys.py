@@ -50,13 +50,13 @@ def test_the_key_goes_by_the_names_of_its_unchanged_copies(verb: dict[str, Any],
         ("Full", "k AS id", True),
     ],
 )
-def test_a_column_that_is_null_without_a_partner_is_no_key(kind: str, select: str, is_key: bool) -> None:
+def test_a_column_null_without_a_partner_is_no_key(kind: str, select: str, is_key: bool) -> None:
     verb = {"by": ["k"], "within": "1m", "type": kind, "select": [select]}
     result = plan_of([stream("a"), stream("b")], [step("j", "a", "b", join=verb)])
     assert (key_at(result, "j") == "id") is is_key
 
 
-def test_sides_partitioned_by_different_columns_do_not_meet_though_each_fits_the_join() -> None:
+def test_sides_partitioned_by_different_columns_do_not_meet() -> None:
     streams = [stream("a", key=["k"]), stream("b", key=["v"])]
     problem = only(plan_of(streams, [join("j", "a", "b", on=("k", "v"))]))
     assert problem.reason is Reason.KEY_MISMATCH
@@ -115,7 +115,7 @@ def test_a_keyed_step_needs_the_partition_key_among_its_columns(verb: str) -> No
     assert problem.repair.new_steps[0].by == ("v",)
 
 
-def test_rows_of_a_partitioned_table_must_be_where_they_are_looked_up() -> None:
+def test_a_partitioned_tables_rows_must_lie_where_looked_up() -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["side"]}]
     streams = [stream("a"), stream("side", key=["v"])]
     result = plan_of(streams, [lookup("l", "a", "t")], tables=tables)
@@ -129,7 +129,7 @@ def test_a_broadcast_table_asks_for_no_key() -> None:
     assert plan_of([stream("a", 8, key=["v"]), stream("side", 3)], [lookup("l", "a", "t")], tables=tables).valid
 
 
-def test_a_key_renamed_by_the_select_of_a_table_is_found_again() -> None:
+def test_a_key_renamed_by_a_tables_select_is_recognised() -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["side"], "select": ["id AS k", "w"]}]
     side = stream("side", key=["id"], schema="id STRING, w INT", eventTime=None)
     assert plan_of([stream("a"), side], [lookup("l", "a", "t")], tables=tables).valid
@@ -141,7 +141,7 @@ def test_a_lookup_must_name_the_whole_key_of_its_table() -> None:
     assert problem.reason is Reason.LOOKUP_KEY_MISMATCH
 
 
-def test_rows_written_to_a_table_under_two_keys_would_lie_in_two_tasks() -> None:
+def test_a_table_is_not_written_under_two_keys() -> None:
     streams, tables = [stream("a", key=["v"])], [{"name": "t", "key": ["k"]}]
     problem = only(plan_of(streams, [step("w", "a", toTable="t")], tables=tables))
     assert (problem.reason, problem.step) == (Reason.KEY_MISMATCH, "w")
@@ -154,7 +154,7 @@ def test_an_outer_join_cannot_keep_rows_that_every_task_has(kind: str, refused: 
     assert (Reason.BROADCAST_REPEATED in reasons(result)) is refused
 
 
-def test_broadcast_rows_that_are_written_come_out_once_per_task_and_that_is_said() -> None:
+def test_written_broadcast_rows_repeat_per_task_with_a_warning() -> None:
     steps = [step("all", "a", broadcast={}), step("f", "all", filter="v > 1"), step("w", "f", to="o")]
     assert Reason.BROADCAST_REPEATED in warned(plan_of([stream("a"), stream("o")], steps))
 

@@ -59,7 +59,7 @@ def test_one_location_for_two_disks_is_refused_with_its_cure(
     assert cure in problem.message
 
 
-def test_a_folder_of_nodes_that_racks_may_share_is_warned_of() -> None:
+def test_a_node_folder_that_racks_may_share_is_a_warning() -> None:
     result = planned(RACK, mounting(**FOLDER))
     assert result.valid
     assert warned(result) == {Reason.LOCATION_SPLIT}

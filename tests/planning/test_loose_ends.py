@@ -35,7 +35,7 @@ def test_two_names_of_one_topic_cannot_have_two_counts() -> None:
     assert plan_of([stream("a", 4, topic="x"), stream("b", 4, topic="x")], [step("m", "a", filter="v > 1")]).valid
 
 
-def test_a_topic_written_under_one_name_and_read_under_another_is_said() -> None:
+def test_a_topic_written_and_read_under_different_names_is_said() -> None:
     streams = [stream("a", topic="x"), stream("b", topic="x")]
     assert Reason.TOPIC_SHARED in warned(plan_of(streams, [step("f", "a", to="b")]))
 
@@ -80,7 +80,7 @@ def test_broadcast_rows_merged_with_others_cannot_be_counted() -> None:
 
 
 @pytest.mark.parametrize(("kind", "valid"), [("Inner", True), ("Left", False)])
-def test_broadcast_rows_without_a_match_would_come_out_of_every_task(kind: str, valid: bool) -> None:
+def test_broadcast_rows_without_a_match_would_repeat_per_task(kind: str, valid: bool) -> None:
     look = lookup("l", "all", "t")
     look["lookup"]["type"] = kind
     tables = [{"name": "t", "key": ["k"], "sources": ["side"]}]
@@ -136,7 +136,7 @@ def test_code_that_cannot_work_is_refused(text: str, detail: str) -> None:
     assert detail in problem.message
 
 
-def test_a_location_template_that_names_nothing_is_refused_before_any_pod_is_made() -> None:
+def test_a_location_template_that_names_nothing_is_refused() -> None:
     problem = only(plan_of([stream("a")], [step("x", "a", filter="v > 1")], state={"location": "{node.label.rack}"}))
     assert problem.reason is Reason.INVALID_SPEC
     assert "node.labels" in problem.message

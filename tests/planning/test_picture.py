@@ -103,14 +103,14 @@ def test_counts_that_disagree_are_shown_together_the_largest_first() -> None:
     assert not edges["step:moved", "step:counts"].wrong
 
 
-def test_a_step_that_makes_a_stream_is_one_node_with_it() -> None:
+def test_a_step_that_makes_a_stream_shares_its_node() -> None:
     moved = [node for node in PICTURES["rejected"].nodes if node.name == "moved"]
     assert [(node.kind, node.makes_stream, node.details) for node in moved] == [
         ("step", True, ("16 partitions · default",))
     ]
 
 
-def test_an_agreement_is_shown_from_its_streams_to_the_step_that_needs_it() -> None:
+def test_an_agreement_runs_from_its_streams_to_its_step() -> None:
     picture = PICTURES["rejected"]
     assert [agreement.streams for agreement in picture.agreements] == [
         ("orders", "payments"),
@@ -141,14 +141,14 @@ def test_a_stream_that_is_joined_with_itself_needs_no_agreement() -> None:
     assert len(PICTURES["self-join"].edges) == 2
 
 
-def test_agreements_beyond_the_colours_are_told_apart_by_letter_and_dash() -> None:
+def test_agreements_beyond_the_colours_differ_by_letter_and_dash() -> None:
     svg = svg_of(PICTURES["many-joins"])
     assert all(letter(i) in texts(PICTURES["many-joins"]) for i in range(20))
     assert "<path" in svg.split('stroke-dasharray="9 4"')[0].splitlines()[-1]
     assert [letter(i) for i in (0, 25, 26, 27, 51, 52)] == ["A", "Z", "AA", "AB", "AZ", "BA"]
 
 
-def test_steps_of_a_circle_are_drawn_though_the_plan_does_not_follow_them() -> None:
+def test_unplanned_steps_of_a_circle_are_drawn() -> None:
     assert {node.name for node in PICTURES["step-circle"].nodes} == {"events", "x", "y", "own"}
 
 
@@ -174,7 +174,7 @@ def test_the_order_of_a_file_does_not_change_the_picture(write: Callable[[Pictur
 
 
 @given(hostile_specs())
-def test_any_text_the_model_allows_gives_valid_xml_and_one_line_per_statement(given_spec: dict[str, Any]) -> None:
+def test_any_text_gives_valid_xml_and_one_line_per_statement(given_spec: dict[str, Any]) -> None:
     try:
         picture = drawn(given_spec)
     except SpecInvalidError:
@@ -238,7 +238,7 @@ def assert_lines_are_beside_boxes(layout: PictureLayout) -> None:
 
 
 @every_picture
-def test_links_enter_a_card_on_lanes_of_their_own_with_room_for_their_counts(picture: Picture) -> None:
+def test_links_enter_a_card_on_lanes_with_room_for_counts(picture: Picture) -> None:
     layout = layout_of(picture)
     ends = [(r.lanes[-1], e) for r, e in zip(layout.routes, picture.edges, strict=True) if not r.loop]
     for (a, first), (b, second) in itertools.combinations(ends, 2):
@@ -282,7 +282,7 @@ def test_only_links_that_close_a_cycle_run_upwards() -> None:
     assert [(edge.source, edge.target) for edge, up in names.items() if up] == [("table:last", "step:seen")]
 
 
-def test_parts_that_nothing_connects_stand_side_by_side_and_in_rows_on_a_page() -> None:
+def test_unconnected_parts_stand_side_by_side_and_in_rows() -> None:
     layout = layout_of(PICTURES["many-joins"])
     assert layout.width < 1100
     assert len({place.y for place in layout.places}) == 20

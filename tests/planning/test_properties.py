@@ -21,9 +21,7 @@ def parsed(spec: dict[str, Any]) -> StreamApp:
 
 
 @given(specs(), st.randoms(use_true_random=False))
-def test_the_order_of_streams_steps_and_tables_never_changes_the_plan(
-    spec: dict[str, Any], pick: random.Random
-) -> None:
+def test_the_order_of_a_spec_never_changes_the_plan(spec: dict[str, Any], pick: random.Random) -> None:
     shuffled = {**spec, **{name: pick.sample(spec[name], len(spec[name])) for name in ("streams", "steps", "tables")}}
     ordered, reordered = plan_json(plan(parsed(spec))), plan_json(plan(parsed(shuffled)))
     assert without_yaml(ordered) == without_yaml(reordered)
@@ -83,14 +81,14 @@ def test_mendable_problems_have_a_repair(spec: dict[str, Any]) -> None:
 
 
 @given(specs())
-def test_fixing_all_that_can_be_mended_gives_a_plan_without_such_problems(spec: dict[str, Any]) -> None:
+def test_fixing_all_that_can_be_mended_leaves_no_such_problems(spec: dict[str, Any]) -> None:
     result = apply_all_repairs(parsed(spec), PlanningFacts())
     beyond = beyond_repair(spec, result.plan)
     assert not [one for one in result.plan.problems if one.reason in MENDABLE and one.step not in beyond]
 
 
 @given(specs())
-def test_sets_and_counts_are_those_of_a_walk_written_without_cleverness(spec: dict[str, Any]) -> None:
+def test_sets_and_counts_are_those_of_a_plain_walk(spec: dict[str, Any]) -> None:
     app = parsed(spec)
     result = plan(app)
     spreads = {step.name: step.spread for step in result.steps}

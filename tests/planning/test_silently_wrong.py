@@ -27,7 +27,7 @@ def count(name: str, source: str, by: str) -> dict[str, Any]:
 OUT = {"name": "o", "system": "log", "partitions": 8}
 
 
-def test_a_repartition_inside_a_circle_is_a_circle_and_no_crash() -> None:
+def test_a_repartition_inside_a_circle_is_reported_as_a_circle() -> None:
     steps = [
         step("f", "r", filter="true"),
         step("r", "f", repartition={"by": ["k"]}),
@@ -37,14 +37,14 @@ def test_a_repartition_inside_a_circle_is_a_circle_and_no_crash() -> None:
 
 
 @pytest.mark.parametrize("feed", [{"key": ["j"]}, {"partitioner": "crc32"}])
-def test_feeds_of_a_table_must_fit_it_also_where_broadcast_rows_are_looked_up(feed: dict[str, Any]) -> None:
+def test_a_tables_feeds_must_fit_it_under_broadcast_look_ups(feed: dict[str, Any]) -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["s1", "s2"]}]
     steps = [step("b", "i", broadcast={}), look("lk", "b"), step("w", "lk", to="o")]
     streams = [wide("i"), wide("s1"), wide("s2", **feed), OUT]
     assert {Reason.KEY_MISMATCH, Reason.PARTITIONER_MISMATCH} & set(reasons(plan_of(streams, steps, tables=tables)))
 
 
-def test_a_table_of_broadcast_rows_beside_others_cannot_be_asked_by_every_task() -> None:
+def test_a_partly_broadcast_table_cannot_be_asked_by_every_task() -> None:
     tables = [{"name": "t", "key": ["k"], "schema": WIDE}]
     steps = [
         step("all", "a", broadcast={}),
@@ -64,7 +64,7 @@ def test_broadcast_rows_are_not_sent_around_again_by_every_task(verb: dict[str, 
     assert Reason.BROADCAST_REPEATED in reasons(plan_of([wide("a"), OUT], steps))
 
 
-def test_matches_of_broadcast_rows_lie_where_the_table_lies_and_count_as_it_does() -> None:
+def test_matches_of_broadcast_rows_lie_and_count_as_the_table() -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["src"]}]
     steps = [step("b", "i", broadcast={}), look("lk", "b"), join("m", "lk", "q"), step("w", "m", to="o")]
     streams = [stream("i"), stream("src", 8), stream("q", 4), OUT]
@@ -86,14 +86,14 @@ def test_an_undeclared_key_does_not_hide_a_contradiction_beside_it(streams: list
     assert Reason.KEY_MISMATCH in reasons(plan_of(streams, steps))
 
 
-def test_a_join_with_an_undeclared_side_is_partitioned_as_its_declared_side() -> None:
+def test_a_join_with_an_undeclared_side_follows_the_declared() -> None:
     steps = [join("j", "a", "b"), step("n", "j", aggregate={"by": ["v"], "compute": ["count(*) AS n"]})]
     result = plan_of([stream("a", key=None), stream("b")], steps)
     assert [problem.step for problem in result.problems] == ["n"]
     assert Reason.KEY_UNDECLARED in warned(result)
 
 
-def test_a_column_of_the_other_side_with_the_name_of_a_copy_is_no_copy() -> None:
+def test_another_sides_column_with_a_copys_name_is_no_copy() -> None:
     left = stream("l", schema="k STRING, ts TIMESTAMP")
     right = stream("r", schema="k STRING, x STRING, ts TIMESTAMP")
     matched = {"by": ["k"], "within": "1m", "select": ["right.x AS z"]}
@@ -101,14 +101,14 @@ def test_a_column_of_the_other_side_with_the_name_of_a_copy_is_no_copy() -> None
     assert only(plan_of([left, right], steps)).step == "c"
 
 
-def test_a_copy_of_the_key_on_the_right_side_is_one() -> None:
+def test_a_right_sides_copy_of_the_key_is_one() -> None:
     right = stream("r", schema="k STRING, ts TIMESTAMP")
     matched = {"by": ["k"], "within": "1m", "select": ["right.kk AS z"]}
     steps = [step("r2", "r", select=["k", "k AS kk", "ts"]), step("m", "a", "r2", join=matched), count("c", "m", "z")]
     assert plan_of([stream("a"), right], steps).valid
 
 
-def test_in_a_circle_of_a_table_its_key_is_what_its_rows_are_partitioned_by() -> None:
+def test_in_a_tables_circle_its_key_partitions_its_rows() -> None:
     tables = [{"name": "t", "key": ["k"], "schema": WIDE}]
     steps = [
         step("bb", "a", broadcast={}),
@@ -128,7 +128,7 @@ def test_two_names_of_one_topic_cannot_have_two_keys() -> None:
     assert reasons(plan_of(streams, [count("n", "a", "k"), count("m", "b", "j")])) == [Reason.TOPIC_SHARED]
 
 
-def test_merging_streams_of_unknown_partitioners_is_taken_on_trust_and_said() -> None:
+def test_merging_streams_of_unknown_partitioners_is_trusted_and_said() -> None:
     streams = [wide("a", partitioner="none"), wide("b", partitioner="none")]
     result = plan_of(streams, [step("m", "a", "b", merge={}), count("n", "m", "k")])
     assert Reason.PARTITIONER_UNKNOWN in warned(result)
@@ -145,7 +145,7 @@ def test_every_task_writes_where_broadcast_rows_are_among_those_written() -> Non
     assert len(result.producers["o"]) == 8
 
 
-def test_matches_of_partly_broadcast_rows_come_out_of_one_task_each() -> None:
+def test_matches_of_partly_broadcast_rows_do_not_repeat_per_task() -> None:
     steps = [
         step("b", "a", broadcast={}),
         step("m", "b", "p", merge={}),
@@ -155,7 +155,7 @@ def test_matches_of_partly_broadcast_rows_come_out_of_one_task_each() -> None:
     assert plan_of([stream("a"), stream("p"), stream("q")], steps).valid
 
 
-def test_the_key_of_a_matched_table_row_is_that_of_the_row() -> None:
+def test_a_matched_table_row_has_the_key_of_the_row() -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["src"]}]
     steps = [look("lk", "a", select=["right.k", "left.x"]), count("n", "lk", "k")]
     assert plan_of([wide("a"), wide("src")], steps, tables=tables).valid
@@ -166,7 +166,7 @@ def test_texts_of_limited_length_are_texts_where_they_are_compared() -> None:
     assert plan_of([stream("a"), short], [join("j", "a", "b")]).valid
 
 
-def test_a_look_up_behind_a_circle_of_another_table_knows_its_rows() -> None:
+def test_a_look_up_behind_another_tables_circle_knows_its_rows() -> None:
     tables = [{"name": "t1", "key": ["k"], "schema": "k STRING, v BIGINT"}, {"name": "t2", "key": ["k"]}]
     steps = [
         step("z", "a", lookup={"table": "t1", "by": ["k"], "select": ["k", "left.v"]}),
@@ -177,7 +177,7 @@ def test_a_look_up_behind_a_circle_of_another_table_knows_its_rows() -> None:
     assert plan_of([stream("a"), stream("b")], steps, tables=tables).valid
 
 
-def test_a_table_and_a_step_of_one_name_are_two_things_on_a_path() -> None:
+def test_a_table_and_a_namesake_step_differ_on_a_path() -> None:
     tables = [{"name": "t", "key": ["k"], "schema": SCHEMA}]
     steps = [step("t", "a", filter="true"), join("jn", "t", "q"), step("w", "jn", toTable="t")]
     problem = only(plan_of([stream("a", 8), stream("q", 16)], steps, tables=tables))
@@ -198,7 +198,7 @@ def test_paths_through_many_diamonds_are_not_walked_one_by_one() -> None:
     assert only(result).repair is not None
 
 
-def test_a_chain_as_long_as_a_spec_may_be_is_mended() -> None:
+def test_a_chain_of_the_longest_spec_is_mended() -> None:
     steps = [step("f0", "a", filter="true"), *(step(f"f{i}", f"f{i - 1}", filter="true") for i in range(1, 990))]
     assert only(plan_of([stream("a", 8), stream("q", 16)], [*steps, join("m", "f989", "q")])).repair is not None
 
@@ -224,7 +224,7 @@ def test_a_fresh_step_takes_no_name_whose_topic_is_taken() -> None:
     assert apply_all_repairs(app_of(streams, [join("m", "a", "q")]), PlanningFacts()).plan.valid
 
 
-def test_a_table_is_not_made_broadcast_where_broadcast_rows_are_looked_up_in_it() -> None:
+def test_a_table_looked_up_by_broadcast_rows_stays_partitioned() -> None:
     tables = [{"name": "t", "key": ["k"], "sources": ["src"]}]
     steps = [
         look("l1", "p", "Left"),

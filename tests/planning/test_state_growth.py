@@ -24,7 +24,7 @@ def warning(reason: Reason, **verb: Any) -> Problem:
     return problem
 
 
-def test_totals_without_a_window_are_kept_for_ever_with_the_size_of_a_key() -> None:
+def test_windowless_totals_are_kept_for_ever_with_a_keys_size() -> None:
     problem = warning(Reason.KEPT_FOR_EVER, compute=["count(*) AS n", "sum(v) AS v", "max(ts) AS ts"])
     assert problem.message == (
         "totals keeps the results of each k for ever, in the size of the key and about 44 bytes; set window, e.g. "
@@ -53,7 +53,7 @@ def test_what_is_forgotten_some_time_is_no_warning(verb: dict[str, Any]) -> None
     assert planned(compute=["collect_list(v) AS vs"], **verb).warnings == ()
 
 
-def test_a_window_of_very_many_panes_is_a_warning_with_a_cure() -> None:
+def test_very_many_panes_are_a_warning_with_a_cure() -> None:
     problem = warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="24h", slide="1s")
     assert "a window of 24h every 1s has 86,400 panes of 1s" in problem.message
     assert "make slide longer, to at least 1m26s400ms" in problem.message
@@ -65,7 +65,7 @@ def test_a_thousand_panes_are_none(window: str, slide: str | None) -> None:
     assert planned(compute=["count(*) AS n"], **verb).warnings == ()
 
 
-def test_a_slide_that_does_not_divide_its_window_makes_more_panes() -> None:
+def test_a_slide_that_does_not_divide_its_window_adds_panes() -> None:
     assert "panes of 1ms" in warning(Reason.MANY_PANES, compute=["count(*) AS n"], window="10s", slide="3333ms").message
 
 
@@ -82,7 +82,7 @@ def test_a_slide_that_does_not_divide_its_window_makes_more_panes() -> None:
         (["k"], {"key": ["v"], "versioned": True}, False),
     ],
 )
-def test_a_table_that_is_named_otherwise_than_its_records_is_said_to_keep_what_is_gone(
+def test_a_table_keyed_unlike_its_records_is_warned_of(
     key: list[str] | None, table: dict[str, Any], warned: bool
 ) -> None:
     fed = {"name": "t", "sources": ["changes"], "distribution": "Broadcast", **table}

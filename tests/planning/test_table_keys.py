@@ -35,7 +35,7 @@ def test_what_only_spark_computes_is_refused_with_a_cure(key: str) -> None:
     assert "distribution: Partitioned" in message
 
 
-def test_other_columns_than_those_of_the_key_may_be_computed_by_spark() -> None:
+def test_columns_beside_the_key_may_be_computed_by_spark() -> None:
     assert refused(["k AS id", "md5(k) AS hash"]) == []
 
 

@@ -34,7 +34,7 @@ def _select(count: int, item: str) -> list[Tree]:
     ]
 
 
-def test_sql_beyond_what_an_app_may_have_is_refused_once_with_its_size() -> None:
+def test_too_much_sql_is_refused_once_with_its_size() -> None:
     sum_of_many = " + ".join(["a"] * 500)
     steps = _select(3, f"{sum_of_many} AS x{{}}")
     (problem,) = [one for one in _planned(steps).problems if one.reason is Reason.TOO_LARGE]
@@ -63,7 +63,7 @@ def test_partitions_beyond_what_is_planned_are_refused() -> None:
     assert "its 100000 tasks would read 500000 stream partitions" in problem.message
 
 
-def test_a_type_that_doubles_at_each_step_is_not_followed_for_ever() -> None:
+def test_a_type_that_doubles_at_each_step_is_not_followed() -> None:
     steps = [
         {"name": f"s{n}", "from": [f"s{n - 1}" if n else "clicks"], "select": ["k", "struct(a AS x, a AS y) AS a"]}
         for n in range(60)
@@ -104,7 +104,7 @@ def test_of_many_mismatches_the_first_have_a_repair() -> None:
     assert sum(problem.paths != () for problem in problems) == MOST_EXPLAINED
 
 
-def test_nothing_of_a_name_reaches_a_terminal_that_acts_on_it() -> None:
+def test_messages_about_odd_names_are_printable() -> None:
     stream = {"name": "odd", "system": "here", "partitions": 4, "schema": "`a\x1b[31m` INT"}
     steps = [{"name": "s", "from": ["odd"], "select": ["`b\x1b[2J` AS x", "x"]}]
     assert all(problem.message.isprintable() for problem in _planned(steps, stream).problems)
@@ -127,17 +127,17 @@ def test_what_keeps_a_parser_busy_is_refused(text: str, why: str) -> None:
     assert why in finding.message
 
 
-def test_types_as_deep_as_people_write_them_and_many_comparisons_are_read() -> None:
+def test_ordinarily_deep_types_and_many_comparisons_are_read() -> None:
     assert check_filter(f"CAST(b AS {'ARRAY<' * 16}INT{'>' * 16}) IS NULL", A_COLUMN).findings == ()
     assert check_filter(" OR ".join(["a < 1"] * 100), A_COLUMN).findings == ()
 
 
-def test_of_one_expression_and_one_list_so_many_findings_are_told() -> None:
+def test_findings_of_an_expression_and_a_list_are_limited() -> None:
     assert len(check_filter(" + ".join(f"m{n}" for n in range(500)), A_COLUMN).findings) == 10
     assert sum(len(one.findings) for one in check_select([f"m{n} + 1 AS x{n}" for n in range(500)], A_COLUMN)) <= 110
 
 
-def test_a_tree_of_too_many_values_or_levels_is_refused_before_it_is_read() -> None:
+def test_a_tree_too_large_or_deep_is_refused_before_reading() -> None:
     deep: Any = 1
     for _ in range(5_000):
         deep = [deep]
@@ -161,7 +161,7 @@ class TestBugs:
         assert failed.value.bug in str(failed.value)
         return failed.value.bug
 
-    def test_its_code_tells_kinds_of_errors_apart_and_not_their_texts(self) -> None:
+    def test_its_code_tells_kinds_of_errors_apart_not_texts(self) -> None:
         assert self._code(KeyError("a")) == self._code(KeyError("b")) != self._code(TypeError("a"))
 
     def test_it_tells_functions_of_ours_apart(self) -> None:

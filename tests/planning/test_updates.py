@@ -34,7 +34,7 @@ def updates(result: Plan) -> dict[str, list[str] | None]:
         (TOTALS | {"session": "1m"}, None),
     ],
 )
-def test_an_aggregate_makes_updates_if_it_says_so_or_has_no_window(verb: dict[str, Any], key: list[str] | None) -> None:
+def test_an_aggregate_makes_updates_by_setting_or_without_a_window(verb: dict[str, Any], key: list[str] | None) -> None:
     assert updates(planned(step("last", "totals", to="out"), totals=verb))["totals"] == key
 
 
@@ -68,7 +68,7 @@ def test_a_look_up_passes_updates_on() -> None:
     assert updates(result)["found"] == ["k"]
 
 
-def test_updates_of_one_key_stay_so_when_merged_and_others_lose_it() -> None:
+def test_only_updates_of_one_key_stay_so_when_merged() -> None:
     other = step("other", "in", aggregate=TOTALS)
     rows = step("rows", "in", select=["k", "v"])
     per_value = step("per-value", "in", aggregate={"by": ["k", "v"], "compute": ["max(ts) AS ts"]})
@@ -78,7 +78,7 @@ def test_updates_of_one_key_stay_so_when_merged_and_others_lose_it() -> None:
     assert [result[one["name"]] for one in merges] == [["k"], [], []]
 
 
-def test_rows_read_back_from_a_stream_are_what_was_written_there() -> None:
+def test_rows_read_back_from_a_stream_are_as_written() -> None:
     back = stream("back", schema="k STRING, v BIGINT", eventTime=None)
     steps = [
         step("a-reader", "back", filter="v > 1"),

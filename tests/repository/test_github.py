@@ -24,7 +24,7 @@ def read(path: Path) -> Any:
 
 
 @BY_FILE
-def test_a_workflow_may_read_and_no_more_and_each_job_has_a_limit(workflow: Path) -> None:
+def test_workflows_may_only_read_and_jobs_have_a_limit(workflow: Path) -> None:
     tree = read(workflow)
     assert tree["permissions"] == {"contents": "read"}
     assert all(job["timeout-minutes"] <= 180 for job in tree["jobs"].values())
@@ -43,7 +43,7 @@ def test_every_target_that_a_workflow_makes_is_in_the_makefile() -> None:
     assert {target for lines in made for line in lines for target in line.split()} <= targets
 
 
-def test_the_cluster_is_of_each_kubernetes_from_the_oldest_that_the_chart_takes() -> None:
+def test_clusters_cover_each_kubernetes_from_the_charts_oldest() -> None:
     nodes = read(GITHUB / "workflows" / "nightly.yml")["jobs"]["cluster"]["strategy"]["matrix"]["node"]
     minors = [int(node.partition(":v1.")[2].partition(".")[0]) for node in nodes]
     oldest = read(ROOT / "charts/holdfast/Chart.yaml")["kubeVersion"]

@@ -73,9 +73,7 @@ def test_a_listing_that_is_damaged_once_is_read_again(damaging: Damaging, spoil:
 
 
 @pytest.mark.parametrize("spoil", [without_checksums(cut), garbled])
-def test_an_object_whose_answers_stay_damaged_is_named_and_credentials_are_not(
-    damaging: Damaging, spoil: Spoil
-) -> None:
+def test_an_object_whose_answers_stay_damaged_is_named_without_credentials(damaging: Damaging, spoil: Spoil) -> None:
     storage = damaging.bucket.storage
     storage.write("one", [CONTENT])
     damaging.next("GET", "one", spoil, times=2 * (len(WAITS) + 1))
@@ -86,7 +84,7 @@ def test_an_object_whose_answers_stay_damaged_is_named_and_credentials_are_not(
     assert "credentials" not in str(raised.value)
 
 
-def test_a_delta_that_arrives_cut_off_does_not_stop_a_restore(damaging: Damaging, tmp_path: Path) -> None:
+def test_a_cut_off_delta_does_not_stop_a_restore(damaging: Damaging, tmp_path: Path) -> None:
     disk = Disk(tmp_path, bucket=damaging.bucket)
     before = history(disk)
     lose(disk)
@@ -95,7 +93,7 @@ def test_a_delta_that_arrives_cut_off_does_not_stop_a_restore(damaging: Damaging
     assert disk.rows(9) == before
 
 
-def test_without_the_right_to_delete_attempts_go_on_and_start_and_one_warning_names_it(
+def test_without_the_right_to_delete_attempts_go_on_and_warn(
     damaging: Damaging, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaging.forbid("DELETE", "")
@@ -125,7 +123,7 @@ def test_what_would_count_if_it_stayed_is_not_left_there(damaging: Damaging) -> 
         list(storage.delete(["one"]))
 
 
-def test_a_write_that_breaks_off_is_told_though_its_rest_may_not_be_deleted(damaging: Damaging) -> None:
+def test_a_broken_write_is_told_though_its_rest_stays(damaging: Damaging) -> None:
     def pieces() -> Iterator[Chunk]:
         yield CONTENT
         message = "the disk it is read from broke"
@@ -152,7 +150,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("text", ERRORS)
-def test_what_the_client_finds_tells_a_refusal_from_damage_and_silence(text: str) -> None:
+def test_refusals_damage_and_silence_are_told_apart(text: str) -> None:
     assert kind_of(OSError(text)) is ERRORS[text]
 
 
@@ -161,7 +159,7 @@ def test_a_finding_has_code_status_and_operation() -> None:
     assert finding_in(text) == ClientFinding("UNKNOWN", 502, "HeadObject")
 
 
-def test_damage_is_asked_about_again_a_few_times_and_a_refusal_never() -> None:
+def test_damage_is_asked_about_again_and_a_refusal_never() -> None:
     waited, errors = list[float](), [OSError("AWS Error ACCESS_DENIED during GetObject operation: ")]
 
     def ask() -> None:

@@ -12,9 +12,7 @@ from tests.s3.gateway import Gateway
 __all__ = ["home", "plane", "theatre"]
 
 
-def test_a_driver_that_comes_up_elsewhere_goes_on_with_what_is_in_an_object_store(
-    theatre: Theatre, home: Path, gateway: Gateway
-) -> None:
+def test_a_driver_elsewhere_goes_on_from_the_object_store(theatre: Theatre, home: Path, gateway: Gateway) -> None:
     bucket = gateway.bucket()
     runtime = {"checkpoint": {"location": bucket.location}, "sparkConf": {"spark.ui.enabled": "false", **bucket.conf}}
     options = ("--master", "local-cluster[1,2,1024]", "--patience", "1")

@@ -22,7 +22,7 @@ def gone(storage: ObjectStorage, *names: str) -> list[str]:
     return list(storage.delete(names))
 
 
-def test_what_is_written_is_read_and_listed_at_once_and_deleted_for_all(bucket: Bucket) -> None:
+def test_writes_and_deletions_are_visible_at_once(bucket: Bucket) -> None:
     storage = bucket.storage
     assert (storage.names(), storage.read("one")) == ([], None)
     assert storage.write("one", [b"a", memoryview(b"bc")]) == 3
@@ -31,7 +31,7 @@ def test_what_is_written_is_read_and_listed_at_once_and_deleted_for_all(bucket: 
     assert (storage.names(), storage.read("one")) == ([], None)
 
 
-def test_a_name_that_is_taken_keeps_its_object_unless_it_is_to_be_replaced(bucket: Bucket) -> None:
+def test_a_name_taken_keeps_its_object_unless_replaced(bucket: Bucket) -> None:
     storage = bucket.storage
     storage.write("one", [b"first"])
     assert storage.write("one", [b"second"]) is None
@@ -52,7 +52,7 @@ def test_names_below_are_not_names_here(bucket: Bucket) -> None:
     assert storage.below("task", "more").names() == ["deep"]
 
 
-def test_more_objects_than_one_answer_lists_are_all_listed_and_all_deleted(bucket: Bucket) -> None:
+def test_more_objects_than_one_answer_lists_are_listed_and_deleted(bucket: Bucket) -> None:
     storage, names = bucket.storage, [f"delta-{number:020}" for number in range(1234)]
     # As the server keeps them: writing so many through it takes a while.
     folder = bucket.folder(storage.directory)
@@ -99,7 +99,7 @@ def test_a_storage_travels_without_its_client_and_without_credentials(bucket: Bu
     assert pickle.loads(packed).read("one") == b"1"  # noqa: S301 - made above
 
 
-def test_wrong_credentials_are_refused_with_what_to_look_at_and_are_not_told(
+def test_wrong_credentials_are_refused_with_a_cure_and_not_shown(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-and-secret")
@@ -113,7 +113,7 @@ def test_wrong_credentials_are_refused_with_what_to_look_at_and_are_not_told(
     assert "wrong-and-secret" not in str(raised.value)
 
 
-def test_a_bucket_that_is_not_there_is_named_by_the_first_write(gateway: Gateway) -> None:
+def test_a_missing_bucket_is_named_by_the_first_write(gateway: Gateway) -> None:
     storage = storage_at("s3a://other/path", gateway.bucket().conf)
     assert (storage.names(), storage.read("one")) == ([], None)
     with pytest.raises(CheckpointUnavailableError, match=r"refuses s3a://other/path/one .*NO_SUCH_BUCKET.*bucket is"):

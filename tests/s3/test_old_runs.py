@@ -97,9 +97,7 @@ def left(site: Site) -> Left:
     return Left(site, claim)
 
 
-def test_a_run_goes_after_its_retention_and_its_id_is_refused_from_then_on(
-    left: Left, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_goes_after_retention_and_its_id_is_refused(left: Left, caplog: pytest.LogCaptureFixture) -> None:
     site, before = left.site, left.site.objects("2")
     assert "left.json" in site.objects("1")
     site.look("2", left.claim, WEEK - DAY)
@@ -121,7 +119,7 @@ def test_a_run_goes_after_its_retention_and_its_id_is_refused_from_then_on(
     assert site.objects("1") == STAYS
 
 
-def test_the_record_of_a_run_goes_with_its_checkpoint_and_not_before(left: Left) -> None:
+def test_a_runs_record_goes_with_its_checkpoint_and_not_before(left: Left) -> None:
     site = left.site
     site.look("2", left.claim, WEEK - DAY)
     assert site.forgotten == []
@@ -132,7 +130,7 @@ def test_the_record_of_a_run_goes_with_its_checkpoint_and_not_before(left: Left)
     assert site.forgotten == ["1"], "a driver asks once for a run that is collected"
 
 
-def test_a_driver_that_dies_before_the_record_is_removed_leaves_it_to_the_next_one(left: Left) -> None:
+def test_a_dead_drivers_unremoved_record_goes_with_the_next(left: Left) -> None:
     site = left.site
 
     def dies(_: str) -> int:
@@ -147,7 +145,7 @@ def test_a_driver_that_dies_before_the_record_is_removed_leaves_it_to_the_next_o
     assert site.forgotten == ["1"]
 
 
-def test_the_record_of_a_run_that_is_taken_up_again_stays(left: Left) -> None:
+def test_the_record_of_a_run_taken_up_again_stays(left: Left) -> None:
     site = left.site
     back = site.claims("1", attempt=2)
     site.look("2", left.claim, 9 * WEEK)
@@ -155,7 +153,7 @@ def test_the_record_of_a_run_that_is_taken_up_again_stays(left: Left) -> None:
     assert "1" not in site.forgotten
 
 
-def test_an_app_that_goes_back_in_time_finds_all_and_its_time_begins_anew(left: Left) -> None:
+def test_going_back_in_time_finds_all_and_restarts_the_retention(left: Left) -> None:
     site = left.site
     back = site.claims("1", attempt=2)
     assert "left.json" not in site.objects("1")
@@ -166,7 +164,7 @@ def test_an_app_that_goes_back_in_time_finds_all_and_its_time_begins_anew(left: 
     assert site.objects("2") == STAYS
 
 
-def test_a_driver_that_was_left_behind_collects_nothing_of_the_run_that_came_after_it(left: Left) -> None:
+def test_a_driver_left_behind_collects_nothing_of_a_later_run(left: Left) -> None:
     site = left.site
     site.aged("2", 2)
     site.claims("1", attempt=2)
@@ -274,7 +272,7 @@ def die() -> None:
     raise _DiedError
 
 
-def test_an_app_that_goes_back_just_before_the_mark_keeps_everything_and_takes_the_mark_away(left: Left) -> None:
+def test_going_back_just_before_the_mark_keeps_everything(left: Left) -> None:
     site, back = left.site, list[str]()
     site_then = watched(site, "before collected.json", lambda: back.append(site.claims("1", attempt=2)))
     site_then.look("2", left.claim, WEEK + DAY)
@@ -288,7 +286,7 @@ def test_an_app_that_goes_back_just_before_the_mark_keeps_everything_and_takes_t
     site.claims("1", attempt=3)
 
 
-def test_an_app_that_goes_back_just_after_the_mark_is_refused_and_the_run_goes(left: Left) -> None:
+def test_going_back_just_after_the_mark_is_refused(left: Left) -> None:
     site = left.site
 
     def back() -> None:
@@ -299,7 +297,7 @@ def test_an_app_that_goes_back_just_after_the_mark_is_refused_and_the_run_goes(l
     assert site.objects("1") == STAYS
 
 
-def test_a_driver_that_dies_between_mark_and_removal_leaves_it_to_the_next_round(left: Left) -> None:
+def test_a_removal_that_died_after_its_mark_is_finished_later(left: Left) -> None:
     site = left.site
 
     with pytest.raises(_DiedError):
@@ -311,7 +309,7 @@ def test_a_driver_that_dies_between_mark_and_removal_leaves_it_to_the_next_round
     assert site.objects("1") == STAYS
 
 
-def test_a_run_that_was_collected_under_a_driver_that_still_lives_stays_given_up(left: Left) -> None:
+def test_a_run_collected_under_a_living_driver_stays_given_up(left: Left) -> None:
     site = left.site
     (old,) = (name for name in site.objects("1") if name.startswith("claim-"))
 
@@ -348,7 +346,7 @@ def links(tmp_path: Path) -> tuple[FolderStorage, Path]:
     return FolderStorage(run), other
 
 
-def test_what_a_link_leads_to_stays_and_what_was_never_finished_goes(links: tuple[FolderStorage, Path]) -> None:
+def test_a_links_target_stays_and_unfinished_writes_go(links: tuple[FolderStorage, Path]) -> None:
     storage, other = links
     assert storage.clear({"owner.json"}) == 2
     assert list(storage.folder.iterdir()) == []
@@ -359,7 +357,7 @@ def test_what_a_link_leads_to_stays_and_what_was_never_finished_goes(links: tupl
     assert FolderStorage(other / "never").modified() == {}
 
 
-def test_a_bucket_keeps_nothing_of_what_is_cleared_but_what_it_is_told_to(gateway: Gateway) -> None:
+def test_clearing_a_bucket_leaves_only_the_names_to_keep(gateway: Gateway) -> None:
     storage: ObjectStorage = gateway.bucket().storage
     assert (storage.clear(()), storage.directories(), storage.modified()) == (0, [], {})
     for names in ((), ("a",), ("a", "b"), ("keep",)):

@@ -61,7 +61,7 @@ def test_a_first_attempt_finds_nothing(driver: Callable[[int], Driver]) -> None:
     assert driver(1).began() == {}
 
 
-def test_a_batch_that_was_planned_is_run_again_as_it_was(driver: Callable[[int], Driver]) -> None:
+def test_a_planned_batch_is_run_again_as_it_was(driver: Callable[[int], Driver]) -> None:
     first = driver(1)
     first.began()
     first.run(0)
@@ -76,7 +76,7 @@ def test_a_batch_that_was_planned_is_run_again_as_it_was(driver: Callable[[int],
     }
 
 
-def test_a_batch_that_is_known_to_be_done_is_not_run_again(driver: Callable[[int], Driver]) -> None:
+def test_a_batch_known_to_be_done_is_not_repeated(driver: Callable[[int], Driver]) -> None:
     first = driver(1)
     first.began()
     first.run(0)
@@ -98,7 +98,7 @@ def test_a_batch_that_is_not_planned_yet_is_planned_anew(driver: Callable[[int],
         first.copy.planned()
 
 
-def test_an_attempt_that_is_refused_has_not_run_what_it_has_written_and_the_newer_ones_counts(
+def test_a_refused_attempts_plan_gives_way_to_the_newer_ones(
     driver: Callable[[int], Driver],
 ) -> None:
     first, second = driver(1), driver(2)
@@ -114,7 +114,7 @@ def test_an_attempt_that_is_refused_has_not_run_what_it_has_written_and_the_newe
     assert driver(3).began()["offsets/1"] == "batch 1 of 2"
 
 
-def test_what_an_older_attempt_says_late_of_a_batch_it_did_run_is_true_and_changes_nothing(
+def test_an_older_attempts_late_end_of_a_batch_changes_nothing(
     driver: Callable[[int], Driver],
 ) -> None:
     first, second = driver(1), driver(2)
@@ -150,7 +150,7 @@ def test_each_batch_is_written_once_and_old_ones_are_removed(storage: Storage, d
     assert driver(3).began()["commits/19"] == "done by 2"
 
 
-def test_an_attempt_that_starts_again_by_itself_goes_on_with_what_is_copied(driver: Callable[[int], Driver]) -> None:
+def test_an_attempt_that_restarts_goes_on_with_the_copy(driver: Callable[[int], Driver]) -> None:
     first = driver(1)
     first.began()
     first.run(0)

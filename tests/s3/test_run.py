@@ -94,7 +94,7 @@ def bucket(gateway: Gateway) -> Bucket:
     return gateway.bucket()
 
 
-def test_drivers_that_are_killed_with_their_disks_lose_and_double_nothing(tmp_path: Path, bucket: Bucket) -> None:
+def test_killed_drivers_without_disks_lose_and_double_nothing(tmp_path: Path, bucket: Bucket) -> None:
     data, rows = tmp_path / "data", 5000
     feed(data, rows)
     for attempt, batches in ((1, 3), (2, 2)):
@@ -120,7 +120,7 @@ def assert_cheap(requests: Counter[str], batches: int) -> None:
         assert count <= most.get(what, 0) * batches + start.get(what, 0), (requests, batches)
 
 
-def test_a_driver_that_was_thought_dead_ends_when_it_comes_back(tmp_path: Path, bucket: Bucket) -> None:
+def test_a_driver_thought_dead_ends_when_it_returns(tmp_path: Path, bucket: Bucket) -> None:
     data, rows = tmp_path / "data", 5000
     feed(data, rows)
     with Driver(data, tmp_path / "old", 1, bucket) as old:

@@ -41,7 +41,7 @@ def test_files_of_a_table_lie_in_a_bucket(gateway: Gateway) -> None:
         assert priced(driver, "a", "b", "c") == [5, None, 3]
 
 
-def test_data_sets_are_kept_in_a_bucket_until_a_newer_one_is_used(gateway: Gateway, tmp_path: Path) -> None:
+def test_a_buckets_data_set_stays_until_a_newer_is_used(gateway: Gateway, tmp_path: Path) -> None:
     bucket = gateway.bucket()
     sets = DataSets(bucket.storage, TABLE)
     for number in (3, 4):

@@ -40,7 +40,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("item", REFUSED)
-def test_an_argument_of_the_wrong_type_is_refused_with_the_cure(item: str) -> None:
+def test_an_argument_of_the_wrong_type_is_refused_with_cure(item: str) -> None:
     assert told(item) == [(Reason.INVALID_EXPRESSION, REFUSED[item])]
 
 
@@ -64,7 +64,7 @@ def test_what_is_not_known_is_not_refused(item: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(functions.NOT_MERGEABLE))
-def test_an_aggregate_that_no_step_can_merge_is_refused_with_what_to_use(name: str) -> None:
+def test_an_unmergeable_aggregate_is_refused_with_what_to_use(name: str) -> None:
     ((reason, message),) = told(f"{name}(v, v)")
     assert reason is Reason.AGGREGATE_NOT_MERGEABLE
     assert message.startswith(f"{name} is none of the aggregates that a step can merge; ")

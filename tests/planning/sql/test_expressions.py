@@ -62,7 +62,7 @@ def test_names_resolve_and_are_typed_as_in_spark(item: str, name: str, kind: str
     assert (result.name, result.type, result.findings) == (name, kind, ())
 
 
-def test_a_variable_of_a_lambda_hides_a_column_only_inside_of_it() -> None:
+def test_a_lambdas_variable_hides_a_column_only_inside_it() -> None:
     assert reasons(check_filter("exists(tags, v -> v = 'a')", ONE)) == []
     assert reasons(check_filter("exists(tags, w -> w = 'a') AND w > 1", ONE)) == [Reason.UNKNOWN_COLUMN]
 
@@ -89,9 +89,7 @@ def test_rows_with_undeclared_columns_take_any_name_as_unknown() -> None:
         ("v + 0 AS v", None),
     ],
 )
-def test_a_source_is_given_for_a_column_that_is_passed_through_unchanged(
-    item: str, source: tuple[str, str] | None
-) -> None:
+def test_an_unchanged_column_has_a_source(item: str, source: tuple[str, str] | None) -> None:
     (result,) = check_select([item], ONE)
     assert result.source == source
 
@@ -117,12 +115,12 @@ def test_a_name_on_both_sides_must_say_which_is_meant() -> None:
     assert reasons(check_filter("ts > TIMESTAMP '2026-01-01 00:00:00'", TWO)) == [Reason.AMBIGUOUS_COLUMN]
 
 
-def test_a_name_missing_on_its_side_is_told_with_that_sides_columns() -> None:
+def test_a_name_missing_on_its_side_shows_that_sides_columns() -> None:
     message = "there is no column usr on the left side; did you mean user? (columns: ad_id, user, ts)"
     assert told(check_select(["left.usr"], TWO)) == [(Reason.UNKNOWN_COLUMN, message)]
 
 
-def test_a_name_nobody_declared_belongs_to_the_only_side_that_may_have_it() -> None:
+def test_an_undeclared_name_belongs_to_the_only_open_side() -> None:
     scope = Scope.sides(CLICKS, OPEN, parse_schema("ad_id STRING"))
     assert [result.source for result in check_select(["owner", "user"], scope)] == [
         ("right", "owner"),
@@ -240,7 +238,7 @@ def test_a_function_that_is_not_there_is_told(text: str, message: str) -> None:
         ("exists(tags, x -> x = uuid())", "uuid draws by chance"),
     ],
 )
-def test_what_a_replay_would_not_repeat_is_refused_with_what_to_use(text: str, cure: str) -> None:
+def test_what_a_replay_would_change_is_refused_with_a_cure(text: str, cure: str) -> None:
     ((reason, message),) = told(check_filter(text, ONE))
     assert reason == Reason.NOT_DETERMINISTIC
     assert message.startswith(cure)
@@ -252,7 +250,7 @@ def test_what_a_replay_repeats_is_taken(text: str) -> None:
     assert told(check_filter(text, ONE)) == []
 
 
-def test_a_name_without_brackets_is_a_function_only_where_no_column_has_it() -> None:
+def test_a_column_goes_before_a_function_without_brackets() -> None:
     assert reasons(check_select(["current_date"], Scope.of(parse_schema("current_date DATE")))) == []
     assert reasons(check_select(["current_date"], Scope.of(OPEN))) == [Reason.NOT_DETERMINISTIC]
     assert reasons(check_select(["user"], Scope.of(OPEN))) == []
@@ -274,7 +272,7 @@ def test_a_filter_is_a_condition(text: str) -> None:
     assert (result.name, result.type, result.findings) == (None, "BOOLEAN", ())
 
 
-def test_a_filter_that_is_no_condition_is_refused_with_its_type() -> None:
+def test_a_filter_that_is_no_condition_is_refused_by_type() -> None:
     message = "v + 1 gives INT; a filter needs true or false, as a comparison gives"
     assert told(check_filter("v + 1", ONE)) == [(Reason.FILTER_NOT_BOOLEAN, message)]
 
@@ -284,7 +282,7 @@ def test_a_filter_whose_type_is_unknown_is_taken() -> None:
 
 
 @pytest.mark.parametrize("text", ["count(*) > 1", "sum(v) OVER () > 1", "row_number() > 1"])
-def test_aggregates_and_windows_are_refused_where_each_row_is_judged_alone(text: str) -> None:
+def test_aggregates_and_windows_are_refused_where_rows_stand_alone(text: str) -> None:
     assert reasons(check_filter(text, ONE)) == [Reason.AGGREGATE_NOT_ALLOWED]
     assert reasons(check_select([f"{text} AS x"], ONE)) == [Reason.AGGREGATE_NOT_ALLOWED]
 

@@ -29,11 +29,11 @@ from tests.planning.sql.scopes import ONE, TWO, reasons, told
         ("v = :limit", "Spark SQL has no expression like this (placeholder in it)"),
     ],
 )
-def test_a_text_that_is_no_expression_is_told_where_it_goes_wrong(text: str, message: str) -> None:
+def test_a_text_that_is_no_expression_shows_where_it_breaks(text: str, message: str) -> None:
     assert told(check_filter(text, ONE)) == [(Reason.INVALID_EXPRESSION, message)]
 
 
-def test_a_column_named_like_a_word_of_sql_is_told_its_backquotes() -> None:
+def test_a_column_named_like_a_keyword_is_told_its_backquotes() -> None:
     ((_, message),) = told(check_filter("values > 1", Scope.of(parse_schema("`values` INT"))))
     assert message.endswith("the column values is named like a word of SQL, so write `values`")
 
@@ -64,14 +64,14 @@ def test_a_column_named_like_a_word_of_sql_is_told_its_backquotes() -> None:
         "cast(v as " + "array<" * 2_000,
     ],
 )
-def test_a_monstrous_text_gives_findings_or_a_type_and_nothing_else(text: str) -> None:
+def test_a_monstrous_text_gives_findings_or_a_type(text: str) -> None:
     for result in (check_filter(text, ONE), *check_select([text], ONE), *check_compute([text], ONE, ())):
         assert all(len(message) < 400 for _, message in told(result))
         assert "\x1b" not in "".join(message for _, message in told(result))
 
 
 @pytest.mark.parametrize("text", ["v -> 5.", "user:a", "user ->> '$[1.5]' = 1"])
-def test_a_refused_text_is_told_by_findings_and_not_in_the_log(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_text_is_told_by_findings_without_a_log(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert Reason.INVALID_EXPRESSION in reasons(check_filter(text, ONE))
     assert caplog.records == []
 
