@@ -43,7 +43,7 @@ def letters(driver: TestDriver) -> list[tuple[Any, ...]]:
     return [(one["step"], one["column"], json.loads(one["value"])) for one in driver.rows("failed")]
 
 
-def test_rows_that_a_select_cannot_compute_are_put_aside_with_the_column(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_a_select_cannot_compute_are_put_aside(spark: SparkSession, tmp_path: Path) -> None:
     texts = ["*", "cast(text AS INT) AS number", "a / b AS ratio", "a / b + 1 AS more", "a + b AS sum"]
     made = {"name": "made", "from": ["given"], "select": texts}
     with TestDriver(app(made | LETTERS, made="out"), tmp_path, spark=spark) as driver:
@@ -62,9 +62,7 @@ def test_rows_that_a_select_cannot_compute_are_put_aside_with_the_column(spark: 
         assert sum(task.failed.get("made", 0) for task in batch.tasks) == driver.failed == 3
 
 
-def test_rows_that_a_filter_cannot_judge_are_put_aside_and_null_is_no_failure(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_filter_puts_failing_rows_aside_and_null_never_fails(spark: SparkSession, tmp_path: Path) -> None:
     filter_step = {"name": "kept", "from": ["given"], "filter": "a / b > 1 AND cast(text AS INT) > 0 AND a / b < 100"}
     with TestDriver(app(filter_step | LETTERS, kept="out"), tmp_path, spark=spark) as driver:
         driver.feed("given", [*ROWS, {"k": "k", "a": None, "b": 1, "text": None, "numbers": None}])
@@ -74,7 +72,7 @@ def test_rows_that_a_filter_cannot_judge_are_put_aside_and_null_is_no_failure(
         assert "filter a / b > 1" in driver.rows("failed")[0]["reason"]
 
 
-def test_a_row_fails_in_one_of_several_steps_and_goes_on_in_the_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_fails_in_one_step_and_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
     steps = (
         {"name": "numbers", "from": ["given"], "select": ["k", "cast(text AS INT) AS n"]} | LETTERS,
         {"name": "small", "from": ["numbers"], "filter": "10 / (n - 5) < 100"} | LETTERS,

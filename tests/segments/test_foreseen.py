@@ -39,7 +39,7 @@ def test_what_is_foreseen_of_an_example_is_what_spark_finds(spark: SparkSession,
     ],
     ids=str,
 )  # fmt: skip
-def test_the_second_compiler_is_kept_for_what_is_computed_in_java(verb: dict[str, object], expected: bool) -> None:
+def test_the_second_compiler_is_kept_for_java(verb: dict[str, object], expected: bool) -> None:
     app = app_with([read("a"), written()], [step("x", "a", **verb), step("out-step", "x", to="out")])
     assert computes_in_spark(app.spec, plan(app)) is expected
 
@@ -69,7 +69,7 @@ ITEMS = (
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_no_select_of_a_valid_app_stops_it_before_there_is_a_jvm(spark: SparkSession, item: str) -> None:
+def test_no_valid_apps_select_stops_it_before_a_jvm(spark: SparkSession, item: str) -> None:
     """Where the answer is that Spark computes nothing, Spark's own analysis must give the same."""
     columns = (
         "k STRING, v BIGINT, ts TIMESTAMP, a ARRAY<STRUCT<x: INT>>, m MAP<STRING, INT>, i INTERVAL DAY TO SECOND, "
@@ -104,6 +104,6 @@ def test_columns_that_are_foreseen_are_those_of_spark(spark: SparkSession, items
     assert foreseen_columns(GIVEN, items).equals(select_schema(spark)(GIVEN, items))
 
 
-def test_a_column_whose_type_only_spark_knows_is_left_to_spark() -> None:
+def test_a_type_that_only_spark_knows_is_left_to_it() -> None:
     with pytest.raises(SchemaUnsupportedError, match="not known before the app runs"):
         foreseen_columns(GIVEN, ("from_csv(`b c`, schema_of_csv('1')) AS x",))

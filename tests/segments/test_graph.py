@@ -46,14 +46,14 @@ def levels(graph: CompiledGraph) -> dict[str, int]:
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
 )  # fmt: skip
-def test_a_step_runs_as_early_as_its_inputs_and_its_language_allow(
+def test_a_step_runs_as_early_as_inputs_and_language_allow(
     steps: list[dict[str, object]], expected: dict[str, int]
 ) -> None:
     graph = compiled([read("a"), read("b"), written()], [*steps, OUT])
     assert levels(graph) == {"a": 0, "b": 0} | expected if "b" in levels(graph) else {"a": 0} | expected
 
 
-def test_rows_that_need_no_spark_sql_pass_it_by_though_another_input_is_filtered() -> None:
+def test_rows_without_spark_sql_bypass_it_beside_a_filtered_input() -> None:
     steps = [step("f", "a", filter="v > 5e-1"), step("x", "f", "b", merge={}), OUT]
     graph = compiled([read("a"), read("b"), written()], steps)
     names = {node.index: node.name for node in graph.nodes}
@@ -82,7 +82,7 @@ def test_who_reads_a_written_step_reads_what_it_wrote() -> None:
     assert [node.name for node in graph.crossing(0)] == ["a"]
 
 
-def test_who_reads_a_repartition_starts_from_a_stream_of_its_name() -> None:
+def test_a_reader_of_a_repartition_starts_from_its_stream() -> None:
     steps = [step("r", "a", repartition={"by": ["k"]}), step("x", "r", filter="v > 5e-1"), OUT]
     graph = compiled([read("a"), written()], steps)
     assert [node.name for node in graph.sources] == ["a", "r"]
@@ -91,7 +91,7 @@ def test_who_reads_a_repartition_starts_from_a_stream_of_its_name() -> None:
     assert (sink.name, sink.inputs, sink.level, reader.inputs) == ("r", (0,), 2, (source.index,))
 
 
-def test_an_intermediate_stream_has_the_columns_that_really_flow_into_it() -> None:
+def test_an_intermediate_stream_has_the_columns_that_flow_into_it() -> None:
     schema = pa.schema([("k", pa.string()), ("u", pa.int8())])
     steps = [
         step("s", "a", select=["k", "from_json(k, 'x INT') AS u"]),
@@ -141,7 +141,7 @@ def test_a_look_up_runs_behind_the_writers_of_its_table() -> None:
     assert [node.name for node in graph.at(2)] == ["w", "x", "out-step"]
 
 
-def test_merged_rows_whose_types_only_spark_could_tell_apart_are_refused() -> None:
+def test_merged_types_only_spark_could_tell_apart_are_refused() -> None:
     def ask(_: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:
         return pa.schema([("u", pa.int8() if "one" in texts[0] else pa.int16())])
 

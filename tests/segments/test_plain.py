@@ -47,7 +47,7 @@ def check_like_spark(spark: SparkSession, rows: pa.RecordBatch, texts: list[str]
         assert picked.column(at).to_pylist() == from_spark.column(at).to_pylist(), text
 
 
-def test_a_select_has_columns_as_they_are_and_computed_ones_in_the_types_of_spark(spark: SparkSession) -> None:
+def test_a_select_has_plain_and_computed_columns_in_sparks_types(spark: SparkSession) -> None:
     rows = given()
     items = ["*", "w % 7 AS seventh", "v % 10000 AS key", "k = 'a' AS is_a", "d AS `half`"]
     made = plain_select(items, plain_kinds(rows.schema))
@@ -57,7 +57,7 @@ def test_a_select_has_columns_as_they_are_and_computed_ones_in_the_types_of_spar
     assert pa.Table.from_batches([picked]).equals(from_spark.combine_chunks())
 
 
-def test_times_beyond_the_years_that_arrow_knows_are_those_of_spark(spark: SparkSession) -> None:
+def test_times_beyond_the_years_of_arrow_are_those_of_spark(spark: SparkSession) -> None:
     draw = random.Random(9)  # noqa: S311
     far = [-(2**63), 2**63 - 1, *(draw.randrange(-(2**63), 2**63) for _ in range(200)), None]
     far += [
@@ -75,11 +75,11 @@ def test_times_beyond_the_years_that_arrow_knows_are_those_of_spark(spark: Spark
 
 
 @pytest.mark.parametrize("item", ["NULL AS n", "1 + 1 AS n", "concat('a', 'b') AS n", "lower('A') AS n", "-(-1) AS n"])
-def test_what_is_computed_from_the_text_alone_is_left_to_spark(item: str) -> None:
+def test_what_needs_no_column_is_left_to_spark(item: str) -> None:
     assert plain_select([item], plain_kinds(given().schema)) is None
 
 
-def test_a_filter_keeps_times_and_origins_of_the_rows_that_stay() -> None:
+def test_a_filter_keeps_times_and_origins_of_its_rows() -> None:
     rows = pa.RecordBatch.from_pydict({"v": [1, 2, None, 4]})
     origin = RowOrigin(StreamPartition("a", 0), pa.array([10, 11, 12, 13]))
     condition = plain_filter("v % 2 = 0", plain_kinds(rows.schema))
@@ -216,7 +216,7 @@ def test_a_filter_keeps_times_and_origins_of_the_rows_that_stay() -> None:
         "struct('a' AS a) IS NULL",
     ],
 )
-def test_what_may_fail_or_mean_something_else_is_left_to_spark(text: str) -> None:
+def test_what_may_fail_or_differ_is_left_to_spark(text: str) -> None:
     assert plain_filter(text, plain_kinds(given().schema)) is None
 
 
@@ -224,7 +224,7 @@ def test_names_that_are_there_twice_are_left_to_spark() -> None:
     assert plain_kinds(pa.schema([("v", pa.int64()), ("v", pa.int64())])) == {}
 
 
-def test_rows_that_come_from_spark_stay_there_and_others_do_not_go() -> None:
+def test_rows_from_spark_stay_there_and_others_do_not_go() -> None:
     def ask(_: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:
         return pa.schema([(text.split()[-1], pa.int64()) for text in texts])
 

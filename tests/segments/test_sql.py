@@ -182,7 +182,7 @@ def test_explode_outer_keeps_a_row_without_elements(spark: SparkSession) -> None
     assert came == [(1, 5), (1, None), (2, None), (3, None)]
 
 
-def test_a_merge_gives_a_row_once_for_each_way_it_came(spark: SparkSession) -> None:
+def test_a_merge_gives_a_row_once_for_each_way(spark: SparkSession) -> None:
     steps = [
         step("small", "in", filter="a < 3"),
         step("odd", "in", filter="a % 2 = 1"),

@@ -28,7 +28,7 @@ def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": pc.multiply(batch["n"], 2), "k": batch["k"]})
 
 
-def test_columns_are_found_by_name_and_brought_to_the_declared_types() -> None:
+def test_columns_are_matched_by_name_and_cast_as_declared() -> None:
     def give(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict({"n": batch["n"].cast("int64"), "k": batch["k"].cast("large_string")})
 
@@ -64,7 +64,7 @@ def test_a_table_is_as_good_as_a_batch(count: int) -> None:
     assert out.rows["n"].to_pylist() == ([1, 2, 3, 4] if count else [])
 
 
-def test_a_time_that_no_step_can_use_is_refused_by_column() -> None:
+def test_a_time_no_step_can_use_is_refused_by_column() -> None:
     columns = schema("e STRUCT<at: TIMESTAMP>")
     column = pa.array([{"at": 1_700_000_000_000_000_000}], columns.field("e").type)
     with pytest.raises(FunctionResultError, match=r"gave a time outside of the years 1 to 9999 in column e.at"):
@@ -86,7 +86,7 @@ def test_a_time_that_no_step_can_use_is_refused_by_column() -> None:
         (pa.record_batch({"k": ["a"], "n": [[1]]}), "gave column n as list"),
     ],
 )  # fmt: skip
-def test_a_result_that_does_not_fit_is_told_with_what_it_is(result: object, message: str) -> None:
+def test_a_misfit_result_is_told_with_what_it_is(result: object, message: str) -> None:
     with pytest.raises(FunctionResultError, match=message):
         apply(step(lambda _: result), rows(1))
 
@@ -102,7 +102,7 @@ def test_a_failing_function_is_told_with_the_lines_where() -> None:
         apply(step(outer), rows(1))
 
 
-def test_rows_get_the_event_time_their_function_keeps_however_many_there_are() -> None:
+def test_rows_get_the_event_time_their_function_keeps() -> None:
     columns = schema("k STRING, ts TIMESTAMP")
     rows_in = pa.RecordBatch.from_pydict(
         {"k": ["a", "b", "c"], "ts": pa.array([3000, 1000, 2000], columns.field(1).type)}

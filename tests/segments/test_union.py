@@ -97,9 +97,7 @@ def test_no_rows_are_no_pieces() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 40, 1 << 20])
-def test_sealed_rows_come_out_as_they_went_in_however_many_notes_they_fill(
-    monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_sealed_rows_survive_any_number_of_notes(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(union, "SEALED_BYTES", size)
     layout = UnionLayout.of([One(3, NARROW)], [One(4, WIDE), One(5, EVERYTHING)])
     assert layout.arrow_schema.names == ["task", "node", "time", "mark", "note", "s0"]

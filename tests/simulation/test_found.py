@@ -91,7 +91,7 @@ def test_an_app_that_is_deleted_behind_dead_watches_goes() -> None:
     assert history(script)[1].broken == ()
 
 
-def test_apps_are_watched_again_when_their_kind_was_withdrawn_and_is_served_again() -> None:
+def test_apps_are_watched_again_after_their_kind_was_withdrawn() -> None:
     """The watch of a kind ended for good, and the operator lived on and said that all is well."""
 
     async def script(world: World) -> None:
@@ -108,7 +108,7 @@ def test_apps_are_watched_again_when_their_kind_was_withdrawn_and_is_served_agai
     assert history(script)[1].broken == ()
 
 
-def test_pods_are_watched_again_after_the_right_to_was_taken_and_given_back() -> None:
+def test_pods_are_watched_again_after_the_right_came_back() -> None:
     """A watch that is refused for longer than kopf tries ended for good."""
 
     async def script(world: World) -> None:
@@ -125,7 +125,7 @@ def test_pods_are_watched_again_after_the_right_to_was_taken_and_given_back() ->
     assert history(script)[1].broken == ()
 
 
-def test_a_driver_whose_orders_are_deleted_before_it_begins_is_replaced() -> None:
+def test_a_driver_whose_orders_went_before_it_began_is_replaced() -> None:
     """Its pod waited for the volume for ever, and nobody made the ConfigMap again."""
 
     async def script(world: World) -> None:
@@ -171,7 +171,7 @@ def test_no_driver_is_replaced_because_the_api_servers_were_away() -> None:
     assert history(script)[1].broken == ()
 
 
-def test_a_forged_report_of_the_largest_number_does_not_stop_an_app() -> None:
+def test_a_forged_largest_report_does_not_stop_an_app() -> None:
     """No attempt could follow, as no status can hold its number."""
 
     async def script(world: World) -> None:
@@ -184,7 +184,7 @@ def test_a_forged_report_of_the_largest_number_does_not_stop_an_app() -> None:
     assert history(script)[1].broken == ()
 
 
-def test_an_attempt_that_a_forged_report_numbered_is_fenced_by_the_next() -> None:
+def test_an_attempt_numbered_by_a_forged_report_is_fenced() -> None:
     """From ten digits on, nobody saw the claim of an attempt, and an older one went on beside it."""
 
     async def script(world: World) -> None:
@@ -202,7 +202,7 @@ def test_an_attempt_that_a_forged_report_numbered_is_fenced_by_the_next() -> Non
     assert history(script)[1].broken == ()
 
 
-def test_a_pod_with_the_labels_of_an_app_does_not_choose_what_is_deleted() -> None:
+def test_a_pod_with_an_apps_labels_does_not_choose_deletions() -> None:
     """The set that it belonged to was deleted as one of the app's."""
 
     async def script(world: World) -> None:
@@ -224,7 +224,7 @@ def test_a_pod_with_the_labels_of_an_app_does_not_choose_what_is_deleted() -> No
     assert history(script)[1].broken == ()
 
 
-def test_apps_of_a_namespace_that_is_deleted_go_though_the_operators_rights_in_it_went_before_them() -> None:
+def test_apps_of_a_deleted_namespace_go_without_the_operators_rights() -> None:
     """Its Role was in the namespace: whichever went first, the Role or the apps, decided whether the namespace hung."""
     left: list[str] = []
 

@@ -29,7 +29,7 @@ def restart_container(world: World, reason: str) -> None:
     world.machines.set_status(pod, status)
 
 
-def test_an_executor_that_is_killed_for_its_memory_is_told_once_though_operators_are_killed() -> None:
+def test_a_memory_kill_is_told_once_though_operators_die() -> None:
     async def script(world: World) -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)
@@ -45,7 +45,7 @@ def test_an_executor_that_is_killed_for_its_memory_is_told_once_though_operators
     assert "OOMKilled" in note
 
 
-def test_each_end_of_an_executor_is_told_also_of_one_pod() -> None:
+def test_each_end_in_one_pod_is_told() -> None:
     async def script(world: World) -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)
@@ -58,7 +58,7 @@ def test_each_end_of_an_executor_is_told_also_of_one_pod() -> None:
     assert len(told(world)) == 2
 
 
-def test_an_executor_whose_pod_ends_and_is_made_again_is_told() -> None:
+def test_an_executor_whose_pod_ends_is_told() -> None:
     async def script(world: World) -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)
@@ -71,7 +71,7 @@ def test_an_executor_whose_pod_ends_and_is_made_again_is_told() -> None:
     assert note.endswith("exit code 1 (Error): a disk broke")
 
 
-def test_executors_of_an_app_that_is_changed_suspended_deleted_or_whose_pods_are_deleted_are_not_told() -> None:
+def test_intended_ends_of_executors_are_not_told() -> None:
     async def script(world: World) -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)

@@ -25,7 +25,7 @@ def tried(world: World) -> int:
     return sum("-trial-" in change.tree["metadata"]["name"] for change in changes)
 
 
-def test_an_image_that_can_not_be_pulled_harms_nothing_and_is_tried_slowly_whoever_dies() -> None:
+def test_an_image_that_cannot_be_pulled_is_tried_slowly() -> None:
     async def script(world: World) -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)
@@ -46,7 +46,7 @@ def test_an_image_that_can_not_be_pulled_harms_nothing_and_is_tried_slowly_whoev
     assert history(script)[1].broken == ()
 
 
-def test_an_image_whose_driver_crashes_goes_back_once_and_each_edit_is_tried() -> None:
+def test_a_crashing_image_goes_back_once_for_each_edit() -> None:
     async def script(world: World) -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)

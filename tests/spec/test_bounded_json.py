@@ -30,7 +30,7 @@ def test_levels_are_counted_outside_of_strings(tree: object, escaped: bool) -> N
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 500 + "1" + "}" * 500, "[" * 65 + "]" * 65])
-def test_what_is_nested_too_deep_is_refused_before_it_is_parsed(text: str) -> None:
+def test_too_deep_nesting_is_refused_before_parsing(text: str) -> None:
     with pytest.raises(JsonTooBigError, match=f"deeper than {MOST_LEVELS} levels"):
         load(text)
 

@@ -67,7 +67,7 @@ def test_the_api_server_says_which_item_breaks_a_rule(items: str, change: dict[s
     assert any(sentence in error for error in answer.errors), answer.errors
 
 
-def test_a_table_that_is_not_there_is_named_beside_those_that_are() -> None:
+def test_a_missing_table_is_named_beside_existing_ones() -> None:
     app = tree()
     app["spec"]["tables"] = [{"name": "users", "key": ["k"], "schema": "k STRING"}]
     app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
@@ -75,7 +75,7 @@ def test_a_table_that_is_not_there_is_named_beside_those_that_are() -> None:
     assert any('toTable and lookup name tables that exist: {"seen":"user"}' in error for error in answer.errors)
 
 
-def test_a_step_is_named_that_asks_for_a_table_of_an_app_without_tables() -> None:
+def test_a_step_asking_an_app_without_tables_is_named() -> None:
     app = tree()
     app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
     (answer,) = ask([Question("app", app)]).answers.values()
@@ -85,7 +85,7 @@ def test_a_step_is_named_that_asks_for_a_table_of_an_app_without_tables() -> Non
 NAMED_LISTS = ("systems", "streams", "tables", "steps")
 
 
-def test_every_rule_about_systems_streams_tables_or_steps_says_which_of_them_break_it() -> None:
+def test_every_rule_about_items_names_those_that_break_it() -> None:
     nameless = [(path, rule["message"]) for path, rule in _rules() if _about_items(path, rule) and not _names(rule)]
     assert nameless == []
 
@@ -170,13 +170,11 @@ def _with(items: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sentence", [sentence for *_, sentence in BREACHES])
-def test_the_api_server_says_which_step_stream_table_or_system_breaks_a_rule(
-    sentence: str, breaches: dict[str, Answer]
-) -> None:
+def test_the_api_server_names_the_item_that_breaks_a_rule(sentence: str, breaches: dict[str, Answer]) -> None:
     assert any(_is_like(error, sentence) for error in breaches[sentence].errors), breaches[sentence].errors
 
 
-def test_the_api_server_says_which_steps_state_can_not_follow_a_change_and_which_keep_an_app_in_one_piece() -> None:
+def test_the_api_server_names_steps_whose_state_forbids_a_spec() -> None:
     before, after, apart = _with_everything(), _with_everything(), _with_everything()
     for app, window in ((before, "1m"), (after, "2m"), (apart, "1m")):
         app["spec"]["steps"].append({"name": "sums", "from": ["clicks"], "aggregate": {**AGGREGATE, "window": window}})
@@ -276,7 +274,7 @@ def _nodes(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any
         yield from _nodes(node["items"], f"{path}[]")
 
 
-def test_what_state_cannot_follow_is_refused_with_what_costs_less_where_objects_have_names() -> None:
+def test_a_refused_change_of_state_offers_what_costs_less() -> None:
     messages = {rule.field: rule.message.partition("state cannot follow")[2] for rule in transition_rules()}
     assert (
         messages["spec.steps[].aggregate.window"] == "; or give the step another name, and it alone starts from nothing"

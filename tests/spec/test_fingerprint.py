@@ -49,7 +49,7 @@ def test_what_needs_a_restart_is_told_apart() -> None:
     assert len({fingerprint(one) for one in [spec(), *variants]}) == len(variants) + 1
 
 
-def test_an_operator_that_knows_more_fields_restarts_nothing_until_they_are_used() -> None:
+def test_new_fields_of_an_operator_restart_nothing_until_used() -> None:
     newer = NewerSpec.model_validate({name: getattr(spec(), name) for name in AppSpec.model_fields})
     assert fingerprint(newer) == fingerprint(spec())
     assert fingerprint(newer.model_copy(update={"colour": "red"})) != fingerprint(spec())

@@ -36,7 +36,7 @@ def test_there_are_many_ways_to_be_hostile() -> None:
     assert generated(1) == generated(1)
 
 
-def test_what_is_sent_to_an_api_server_has_names_and_sizes_that_it_takes() -> None:
+def test_apps_sent_have_names_and_sizes_an_api_server_takes() -> None:
     apps = hostile_apps(200, seed=SEED)
     names = [app["metadata"]["name"] for app in apps]
     assert len(set(names)) == 200

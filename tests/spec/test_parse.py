@@ -57,7 +57,7 @@ def test_all_errors_of_a_tree_at_once() -> None:
 
 
 @pytest.mark.parametrize("about", BY_FIELD)
-def test_every_error_is_told_once_with_a_path_into_the_tree_and_a_sentence_for_people(about: str) -> None:
+def test_every_error_is_told_once_with_path_and_sentence(about: str) -> None:
     for case in BY_FIELD[about]:
         if not case.good:
             errors = _errors(case.tree)
@@ -137,7 +137,7 @@ def test_a_verb_left_empty_is_explained() -> None:
     assert "merge: {}" in error.message
 
 
-def test_a_large_app_that_is_wrong_everywhere_says_so_in_seconds() -> None:
+def test_a_large_app_wrong_everywhere_says_so_in_seconds() -> None:
     tree = deepcopy(APPS["a chain"])
     for step in tree["spec"]["steps"]:
         step["from"] = [f"x{step['from'][0]}"]

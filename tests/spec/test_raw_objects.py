@@ -39,7 +39,7 @@ def test_what_can_be_parsed_stays_as_it_is(tree: Any, escaped: bool) -> None:
 
 
 @given(st.lists(OBJECTS, max_size=4), st.integers(0, 3), st.booleans())
-def test_beside_something_that_can_not_everything_else_is_what_it_was(trees: Any, at: int, spaced: bool) -> None:
+def test_beside_an_unparsable_object_everything_stays_as_it_was(trees: Any, at: int, spaced: bool) -> None:
     """But for who managed which field."""
     separators = (", ", ": ") if spaced else (",", ":")
     items = [json.dumps(tree, separators=separators) for tree in trees]
@@ -57,7 +57,7 @@ def test_beside_something_that_can_not_everything_else_is_what_it_was(trees: Any
 
 
 @pytest.mark.parametrize(("hole", "why"), [(DEEP, "deeper than 64 levels"), (WIDE, "more than 65536 values")])
-def test_what_is_too_much_is_left_out_and_said_and_the_rest_is_as_it_was(hole: str, why: str) -> None:
+def test_too_large_a_part_is_left_out_and_named(hole: str, why: str) -> None:
     event = {"type": "ADDED", "object": app("a", spec="hole", status={"runId": ']}\\"'})}
     made = json.loads(bounded_objects(text(event, hole=hole), ObjectDepth.EVENT))
     assert made["type"] == "ADDED"
@@ -71,7 +71,7 @@ def test_what_is_too_much_is_left_out_and_said_and_the_rest_is_as_it_was(hole: s
     }
 
 
-def test_who_managed_which_field_is_nobodys_business_however_deep_it_is() -> None:
+def test_managed_fields_are_left_out_however_deep() -> None:
     tree = app("a", spec={"b": 1})
     tree["metadata"]["managedFields"] = "hole"
     made = json.loads(bounded_objects(text(tree, hole=DEEP), ObjectDepth.OBJECT))
@@ -83,7 +83,7 @@ def test_a_long_text_is_no_reason_to_leave_anything_out() -> None:
     assert json.loads(bounded_objects(text(tree), ObjectDepth.OBJECT)) == tree
 
 
-def test_what_a_watch_brings_has_less_room_than_what_is_asked_for() -> None:
+def test_a_watch_has_less_room_than_a_read() -> None:
     tree = {"metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"code": "A" * 300_000}}
     cut = json.loads(bounded_objects(text({"type": "ADDED", "object": tree}), ObjectDepth.EVENT, WATCHED))["object"]
     assert cut.pop("unread") == {"spec": "it has 300013 bytes, and at most 262144 are read"}
