@@ -127,7 +127,7 @@ def disk(tmp_path: Path) -> SlowDisk:
     return SlowDisk(tmp_path)
 
 
-def test_batches_go_on_while_a_snapshot_is_written_and_it_holds_one_of_them(disk: SlowDisk) -> None:
+def test_batches_go_on_beside_the_snapshot_of_one_of_them(disk: SlowDisk) -> None:
     with begun(disk):
         for batch in range(3, 40):
             disk.run(batch)
@@ -142,7 +142,7 @@ def test_batches_go_on_while_a_snapshot_is_written_and_it_holds_one_of_them(disk
     assert disk.restored(39) == before
 
 
-def test_a_snapshot_beside_batches_holds_the_state_of_its_own_batch(disk: SlowDisk) -> None:
+def test_a_snapshot_beside_batches_has_its_own_batchs_state(disk: SlowDisk) -> None:
     with begun(disk):
         states = {2: disk.rows(2)}
         for batch in range(3, 20):
@@ -208,7 +208,7 @@ def test_a_task_that_moved_to_another_location_meanwhile(disk: SlowDisk, tmp_pat
     assert elsewhere.rows(7, epoch=2)[b"last"].startswith(b"7 computed")
 
 
-def test_the_disk_of_the_checkpoint_is_full_and_the_next_batch_says_so(disk: SlowDisk) -> None:
+def test_a_full_checkpoint_disk_is_reported_by_the_next_batch(disk: SlowDisk) -> None:
     with begun(disk):
         disk.run(3)
         disk.go("full")
@@ -238,7 +238,7 @@ def test_a_store_that_doubles_meanwhile_makes_the_snapshot_give_up(tmp_path: Pat
     assert disk.snapshots() == [last]
 
 
-def test_one_snapshot_at_a_time_at_a_location_and_those_that_wait_too_long_are_taken_inside(disk: SlowDisk) -> None:
+def test_a_snapshot_that_waits_too_long_is_taken_inside(disk: SlowDisk) -> None:
     with begun(disk):
         waits = SnapshotPolicy(most_deltas=1, latest_deltas=6, beside=0)
         disk.run(3)
@@ -262,7 +262,7 @@ def test_a_small_store_has_its_snapshot_at_once(disk: SlowDisk) -> None:
     assert disk.snapshots() == [0]
 
 
-def test_a_snapshot_overtaken_by_one_within_a_batch_is_no_error(disk: SlowDisk, tmp_path: Path) -> None:
+def test_a_snapshot_overtaken_within_a_batch_is_no_error(disk: SlowDisk, tmp_path: Path) -> None:
     with begun(disk):
         disk.run(3)
         slow, disk.durable = disk.durable, Disk(tmp_path).durable
@@ -298,7 +298,7 @@ def test_pages_of_a_killed_reader_are_used_again(tmp_path: Path) -> None:
     assert disk.place.data_path.stat().st_size == before
 
 
-def test_pages_of_a_killed_reader_are_used_again_while_another_reads(tmp_path: Path) -> None:
+def test_a_killed_readers_pages_are_reused_while_another_reads(tmp_path: Path) -> None:
     disk = SlowDisk(tmp_path)
     fill(disk, range(5))
     killed = reader(disk.place)

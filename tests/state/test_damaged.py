@@ -76,7 +76,7 @@ DAMAGES = [cut, cut_a_little, emptied, flipped, garbled, deleted, copied_with_it
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_data_file_that_is_not_as_it_was_left_is_restored_unread(disk: Disk, damage: Callable[[Path], None]) -> None:
+def test_a_data_file_not_as_left_is_restored_unread(disk: Disk, damage: Callable[[Path], None]) -> None:
     before = disk.rows(LAST)
     damage(disk.place.data_path)
     opened = disk.open(LAST + 1)
@@ -111,12 +111,12 @@ def killed_while_open(disk: Disk) -> None:
     assert process.exitcode == -signal.SIGKILL
 
 
-def test_a_store_whose_user_was_killed_is_used_as_it_is(disk: Disk) -> None:
+def test_a_store_whose_user_was_killed_is_used(disk: Disk) -> None:
     killed_while_open(disk)
     assert disk.open(LAST + 1).distrust is None
 
 
-def test_a_store_that_two_users_in_a_row_did_not_survive_is_restored(disk: Disk) -> None:
+def test_a_store_two_users_did_not_survive_is_restored(disk: Disk) -> None:
     before = disk.rows(LAST)
     for _ in range(2):
         killed_while_open(disk)
@@ -215,7 +215,7 @@ def rotten(place: Path, table: bytes) -> None:
 
 
 @pytest.mark.parametrize("table", [b"table.summed", b"table..offsets", b"table..control", b"table..marks"])
-def test_a_value_that_rots_on_the_disk_is_restored_and_that_is_said(tmp_path: Path, table: bytes) -> None:
+def test_a_value_that_rots_on_disk_is_restored_and_reported(tmp_path: Path, table: bytes) -> None:
     with TestDriver(TOTALS, tmp_path) as driver:
         for n in range(3):
             driver.feed("orders", [{"customer": "ann", "n": n}])
@@ -227,7 +227,7 @@ def test_a_value_that_rots_on_the_disk_is_restored_and_that_is_said(tmp_path: Pa
         assert [row["total"] for row in driver.rows("totals")] == [0, 1, 3, 13]
 
 
-def test_a_value_nobody_understands_in_a_durable_copy_that_is_whole_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_meaningless_value_in_a_whole_copy_is_refused(tmp_path: Path) -> None:
     with TestDriver(TOTALS, tmp_path) as driver:
         for n in range(3):
             driver.feed("orders", [{"customer": "ann", "n": n}])

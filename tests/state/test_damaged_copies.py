@@ -27,7 +27,7 @@ def empty(_: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("spoil", [damage, halved, empty])
-def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(disk: Disk, spoil: Spoil) -> None:
+def test_a_damaged_delta_stops_the_restore_naming_object_and_choices(disk: Disk, spoil: Spoil) -> None:
     history(disk)
     (hurt,) = disk.objects.glob("delta-*07-*")
     disk.spoil(hurt, spoil(hurt.read_bytes()))
@@ -74,7 +74,7 @@ def test_a_delta_under_another_batchs_name_is_seen(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("spoil", [damage, cut, empty])
-def test_a_damaged_snapshot_gives_way_to_the_one_before_and_is_reported(disk: Disk, spoil: Spoil) -> None:
+def test_a_damaged_snapshot_gives_way_to_the_one_before(disk: Disk, spoil: Spoil) -> None:
     before = history(disk)
     disk.durable.collect()
     hurt = max(disk.objects.glob("snapshot-*"))
@@ -88,9 +88,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before_and_is_reported(disk: Di
     assert disk.rows(9) == before
 
 
-def test_a_snapshot_of_which_the_object_store_itself_finds_that_it_rotted_gives_way_too(
-    tmp_path: Path, gateway: Gateway
-) -> None:
+def test_a_snapshot_the_object_store_calls_rotten_gives_way_too(tmp_path: Path, gateway: Gateway) -> None:
     disk = Disk(tmp_path, bucket=gateway.bucket())
     before = history(disk)
     hurt = max(disk.objects.glob("snapshot-*"))
@@ -103,7 +101,7 @@ def test_a_snapshot_of_which_the_object_store_itself_finds_that_it_rotted_gives_
     assert disk.rows(9) == before
 
 
-def test_where_no_answer_with_a_snapshot_is_whole_the_last_one_is_told(tmp_path: Path, gateway: Gateway) -> None:
+def test_without_a_whole_snapshot_the_last_damage_is_reported(tmp_path: Path, gateway: Gateway) -> None:
     disk = Disk(tmp_path, bucket=gateway.bucket())
     history(disk)
     disk.durable.collect()
@@ -116,7 +114,7 @@ def test_where_no_answer_with_a_snapshot_is_whole_the_last_one_is_told(tmp_path:
         disk.open(10)
 
 
-def test_snapshots_that_are_all_damaged_are_an_error_that_names_them(disk: Disk) -> None:
+def test_snapshots_all_damaged_are_an_error_that_names_them(disk: Disk) -> None:
     history(disk)
     disk.durable.collect()
     for hurt in disk.objects.glob("snapshot-*"):

@@ -56,7 +56,7 @@ SPOTS: dict[str, tuple[str, Callable[[Path], None], Callable[[Disk], None]]] = {
 
 
 @pytest.mark.parametrize("spot", SPOTS)
-def test_each_file_of_a_store_that_fails_is_told_with_path_and_cure(
+def test_each_failing_file_is_told_with_path_and_cure(
     tmp_path: Path, spot: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, spoil, act = SPOTS[spot]
@@ -102,9 +102,7 @@ def read_only() -> Iterator[Callable[[Path], None]]:
         subprocess.run(["/bin/umount", "-l", mounted[0]], check=True)
 
 
-def test_a_disk_that_linux_has_made_read_only_is_told_as_such(
-    tmp_path: Path, read_only: Callable[[Path], None]
-) -> None:
+def test_a_disk_linux_made_read_only_is_told_as_such(tmp_path: Path, read_only: Callable[[Path], None]) -> None:
     disk = Disk(tmp_path)
     history(disk)
     read_only(tmp_path / "disk")
@@ -112,14 +110,14 @@ def test_a_disk_that_linux_has_made_read_only_is_told_as_such(
         disk.run(10)
 
 
-def test_a_shared_table_on_a_failing_disk_is_told_with_its_cure(tmp_path: Path) -> None:
+def test_a_shared_table_on_a_failing_disk_shows_its_cure(tmp_path: Path) -> None:
     table = SharedTable(tmp_path, TaskIdentity("app", "1", "zones"), "boot", lambda _: None, b"p")
     failing(tmp_path / "manifest-00000000000000000001.json")
     with pytest.raises(WorldChangeError, match=rf"table zones: {tmp_path} can't be used: .*disk fails.*made again"):
         table.read(1, {})
 
 
-def test_sparks_checkpoint_on_a_failing_disk_of_the_driver_is_told(tmp_path: Path) -> None:
+def test_sparks_checkpoint_on_the_drivers_failing_disk_is_told(tmp_path: Path) -> None:
     query = QueryCopy(FolderStorage(tmp_path / "shared"), tmp_path / "query", 1)
     query.begin()
     (tmp_path / "query" / "offsets").mkdir()
@@ -129,7 +127,7 @@ def test_sparks_checkpoint_on_a_failing_disk_of_the_driver_is_told(tmp_path: Pat
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENXIO, errno.ESTALE, errno.EROFS, errno.EACCES, errno.EDQUOT])
-def test_any_error_of_the_data_directory_names_it_and_what_to_do(tmp_path: Path, number: int) -> None:
+def test_an_error_of_the_data_directory_names_it_with_cure(tmp_path: Path, number: int) -> None:
     with pytest.raises(WorldChangeError, match=rf"{tmp_path}.*{os.strerror(number)}; .+"), disk_refusals(tmp_path):
         raise OSError(number, os.strerror(number), str(tmp_path / "apps"))
 

@@ -95,7 +95,7 @@ def fatal_steps() -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("step", "occurrence"), fatal_steps())
-def test_a_process_killed_at_any_step_leaves_what_an_undisturbed_run_has(
+def test_a_kill_at_any_step_leaves_an_undisturbed_runs_state(
     tmp_path: Path, undisturbed: Path, step: str, occurrence: int
 ) -> None:
     directory = tmp_path / "app"
@@ -117,9 +117,7 @@ def test_the_same_holds_for_durable_copies_in_an_object_store(elsewhere: Path, u
 
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize("step", RESTORE_STEPS)
-def test_a_process_killed_while_it_restores_leaves_nothing_that_is_taken_for_a_store(
-    tmp_path: Path, step: str, occurrence: int
-) -> None:
+def test_a_process_killed_in_a_restore_leaves_no_trusted_store(tmp_path: Path, step: str, occurrence: int) -> None:
     directory = tmp_path / "app"
     worker.prepare(directory)
     assert ended(directory, 1, 5, "drawn") == 0
@@ -129,14 +127,14 @@ def test_a_process_killed_while_it_restores_leaves_nothing_that_is_taken_for_a_s
     check(directory, 9)
 
 
-def test_processes_killed_at_any_moment_lose_and_double_nothing_though_each_computes_something_else(
+def test_processes_killed_at_any_moment_lose_and_double_nothing(
     tmp_path: Path,
 ) -> None:
     worker.prepare(tmp_path / "app")
     kill_at_any_moment(tmp_path / "app", KILLS)
 
 
-def test_processes_killed_at_any_moment_lose_and_double_nothing_in_an_object_store(elsewhere: Path) -> None:
+def test_killed_processes_lose_and_double_nothing_in_an_object_store(elsewhere: Path) -> None:
     kill_at_any_moment(elsewhere, KILLS // 4)
 
 

@@ -97,7 +97,7 @@ def of(*stores: TaskIdentity) -> set[str]:
     return {name for identity in stores for name in (identity.task, f"{identity.task}.lock")}
 
 
-def test_stores_of_gone_tasks_and_of_other_runs_go_and_all_others_stay(tmp_path: Path) -> None:
+def test_only_stores_of_gone_tasks_and_other_runs_go(tmp_path: Path) -> None:
     stored_rows = filled(tmp_path)
     assert remove_stores(folder(tmp_path), copied, committed=False) == Freed()
     freed = remove_stores(folder(tmp_path), copied, committed=True)
@@ -111,7 +111,7 @@ def test_stores_of_gone_tasks_and_of_other_runs_go_and_all_others_stay(tmp_path:
     assert {one: Disk(tmp_path, one).rows(2) for one in (GONE, LEFT)} == {one: stored_rows[one] for one in (GONE, LEFT)}
 
 
-def test_a_store_that_a_process_has_open_stays_until_it_is_closed(tmp_path: Path) -> None:
+def test_a_store_in_use_stays_until_it_is_closed(tmp_path: Path) -> None:
     filled(tmp_path)
     holder = ForkedProcess(hold, tmp_path)
     assert holder.stdout.readline() == "held\n"
@@ -132,9 +132,7 @@ def hold(directory: Path) -> None:
 
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize("step", REMOVAL_STEPS)
-def test_a_removal_killed_at_any_step_leaves_whole_stores_or_what_is_never_trusted(
-    tmp_path: Path, step: str, occurrence: int
-) -> None:
+def test_a_removal_killed_at_any_step_leaves_no_trusted_half(tmp_path: Path, step: str, occurrence: int) -> None:
     stored_rows = filled(tmp_path)
     assert ForkedProcess(remove, tmp_path, step, occurrence).wait(patience(20)) == -signal.SIGKILL
     for identity in (GONE, LEFT):
@@ -170,9 +168,7 @@ def remove(directory: Path, fatal: str, occurrence: int) -> None:
     remove_stores(folder(directory), copied, committed=True, at=at)
 
 
-def test_whoever_opened_a_lock_file_that_was_removed_meanwhile_locks_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_opened_a_removed_lock_file_locks_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Disk(tmp_path, GONE).place
     place.lock_path.parent.mkdir()
     lock, removed = fcntl.lockf, 0
@@ -203,7 +199,7 @@ def claimed(directory: Path) -> None:
         print("busy", flush=True)  # noqa: T201
 
 
-def test_the_lock_of_a_location_and_folders_that_are_no_stores_stay(tmp_path: Path) -> None:
+def test_a_locations_lock_and_folders_without_stores_stay(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     (disk / ".snapshot.lock").touch()

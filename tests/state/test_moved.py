@@ -24,7 +24,7 @@ def disks(tmp_path: Path) -> tuple[Disk, Disk]:
     return Disk(tmp_path / "here"), Disk(tmp_path / "there")
 
 
-def test_a_task_that_moves_is_restored_and_when_it_comes_back_its_old_store_is_not_trusted(
+def test_a_task_that_moves_back_does_not_trust_its_store(
     disks: tuple[Disk, Disk],
 ) -> None:
     first, second = disks
@@ -41,14 +41,14 @@ def test_a_task_that_moves_is_restored_and_when_it_comes_back_its_old_store_is_n
     assert first.rows(5) == {b"last": b"5 computed as 4", **{b"row-%03d" % batch: b"x" * 100 for batch in (3, 4, 5)}}
 
 
-def test_a_task_that_returns_before_it_ran_elsewhere_finds_its_store(disks: tuple[Disk, Disk]) -> None:
+def test_a_task_that_returns_before_it_ran_finds_its_store(disks: tuple[Disk, Disk]) -> None:
     first, second = disks
     first.run(0)
     second.open(1).store.close()
     assert first.run(1).distrust is None
 
 
-def test_a_process_that_still_runs_a_batch_at_the_old_place_writes_nothing(disks: tuple[Disk, Disk]) -> None:
+def test_a_batch_still_running_at_the_old_place_writes_nothing(disks: tuple[Disk, Disk]) -> None:
     first, second = disks
     for batch in range(3):
         first.run(batch)

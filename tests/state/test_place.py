@@ -17,5 +17,5 @@ from holdfast_runtime.state.store.directory import quota_for
         ("2Ti", 1 << 40),
     ],
 )
-def test_a_store_may_grow_to_the_size_of_its_disk_in_whole_pages(size: str, quota: int) -> None:
+def test_a_store_may_fill_its_disk_in_whole_pages(size: str, quota: int) -> None:
     assert quota_for(size) == quota

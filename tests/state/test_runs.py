@@ -165,7 +165,7 @@ def test_what_is_merged_in_a_batch_is_bounded() -> None:
         assert runs.tidy(0, 600) < 600 + 2 * FAN_IN * 100
 
 
-def test_a_bucket_keeps_few_runs_and_rows_are_written_a_few_times() -> None:
+def test_buckets_stay_at_few_runs_with_few_writes() -> None:
     table = MemoryTable()
     runs = Runs(table, SCHEMA, all_of_it, (1000, 1 << 20))
     random = np.random.default_rng(4)

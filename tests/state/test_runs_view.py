@@ -96,7 +96,7 @@ def test_keys_that_share_a_hash_are_told_apart() -> None:
     assert [row for _, row in seen(RunsView.of(table), "a")] == [("a", 1, 1), ("a", 3, 3)]
 
 
-def test_the_steps_own_columns_come_last_under_plain_names_and_times_as_moments() -> None:
+def test_a_steps_own_columns_come_last_with_plain_names() -> None:
     table, schema = MemoryTable(), pa.schema([time_column("#time"), ("user", pa.string())])
     rows = pa.RecordBatch.from_arrays([pa.array([5 * HOUR]), pa.array(["a"])], schema=schema)
     Runs(table, schema, all_of_it).append(0, HashedRows(np.array([7], np.uint64), rows))
@@ -126,7 +126,7 @@ def test_buckets_without_a_width_are_no_times() -> None:
     assert (view.timed, view.size()) == (False, RunsSize(1, 1, None, None))
 
 
-def test_rows_that_are_of_no_stretch_of_time_come_last_and_count() -> None:
+def test_rows_of_no_stretch_of_time_come_last_and_count() -> None:
     table = MemoryTable()
     runs = Runs(table, SCHEMA, all_of_it, width=HOUR)
     runs.append(ASIDE, hashed([("a", 2, 2)]))
@@ -198,7 +198,7 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
 
 
-def test_undoing_the_batch_that_wrote_the_first_rows_takes_their_schema_back(disk: Disk) -> None:
+def test_undoing_the_first_rows_batch_takes_their_schema_back(disk: Disk) -> None:
     with TaskStore.create(disk.place, -1) as store:
         store.begin(0, 1)
         Runs(store.table("kept"), SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
@@ -241,9 +241,7 @@ def test_a_store_that_is_only_read_shows_what_was_committed(disk: Disk) -> None:
         (b"z", b"", None),
     ],
 )
-def test_a_part_of_a_table_is_read_as_a_running_app_reads_it(
-    disk: Disk, prefix: bytes, start: bytes, stop: bytes | None
-) -> None:
+def test_a_part_of_a_table_reads_as_in_the_app(disk: Disk, prefix: bytes, start: bytes, stop: bytes | None) -> None:
     keys = [b"a", b"b", b"b1", b"b2", b"b22", b"b3", b"c", b"x" * 500 + b"2", b"x" * 500 + b"1", b"x" * 490]
     with TaskStore.create(disk.place, -1) as store:
         store.begin(0, 1)

@@ -88,9 +88,7 @@ def test_processes_that_race_for_one_table_apply_each_batch_once(tmp_path: Path)
 
 @pytest.mark.parametrize("step", SHARED_STEPS)
 @pytest.mark.parametrize("occurrence", [1, 3])
-def test_a_process_killed_at_a_step_leaves_a_table_that_others_go_on_with(
-    tmp_path: Path, step: str, occurrence: int
-) -> None:
+def test_a_process_killed_at_a_step_leaves_a_usable_table(tmp_path: Path, step: str, occurrence: int) -> None:
     assert run_races(tmp_path / "t", 6, [(step, occurrence)]) == [-signal.SIGKILL]
     assert run_races(tmp_path / "t", 6, [("", 0)] * 2) == [0, 0]
     shared = table(tmp_path / "t")
@@ -110,7 +108,7 @@ def test_processes_killed_while_others_race_leave_nothing_half_done(tmp_path: Pa
     assert content(shared) == expected(tmp_path / "other", 24)
 
 
-def test_who_has_read_a_version_keeps_it_while_others_go_on(tmp_path: Path) -> None:
+def test_a_version_stays_readable_while_others_go_on(tmp_path: Path) -> None:
     reader, writer = table(tmp_path), table(tmp_path)
     apply(writer, 1)
     assert reader.read(1, {"s/0": 1})
@@ -188,9 +186,7 @@ def test_a_damaged_copy_is_not_taken(tmp_path: Path) -> None:
         assert dict(other.manifest.offsets) == {}
 
 
-def test_a_copy_is_due_when_half_of_a_table_is_new_or_many_batches_have_passed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_is_due_by_new_rows_or_by_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_copy, "_LEAST_BYTES", 1)
     shared = table(tmp_path / "t")
     copy = TableCopy(table_storage(FolderStorage(tmp_path / "durable", sync=False), IDENTITY), IDENTITY)

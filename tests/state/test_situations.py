@@ -32,7 +32,7 @@ def test_a_valid_local_store_is_used_as_it_is(disk: Disk) -> None:
     assert (opened.distrust, opened.restored) == (None, None)
 
 
-def test_a_lost_disk_is_restored_from_the_last_snapshot_and_the_deltas_after_it(disk: Disk) -> None:
+def test_a_lost_disk_is_restored_from_snapshot_and_later_deltas(disk: Disk) -> None:
     before = history(disk)
     lose(disk)
     opened = disk.open(10)
@@ -45,7 +45,7 @@ def test_a_lost_disk_is_restored_from_the_last_snapshot_and_the_deltas_after_it(
     assert opened.distrust.reason is DistrustReason.NO_STORE
 
 
-def test_a_lost_disk_before_any_snapshot_is_restored_from_the_first_delta_on(disk: Disk) -> None:
+def test_a_lost_disk_without_snapshots_is_restored_from_the_deltas(disk: Disk) -> None:
     before = history(disk, snapshots=())
     lose(disk)
     assert disk.rows(9) == before
@@ -70,7 +70,7 @@ def test_a_restarted_machine_drops_the_store_without_opening_it(disk: Disk) -> N
         (TaskIdentity("ad-clicks", "1", "partition-1"), DistrustReason.OTHER_TASK),
     ],
 )
-def test_the_store_of_another_app_run_or_task_is_not_used(
+def test_another_apps_runs_or_tasks_store_is_not_used(
     disk: Disk, tmp_path: Path, other: TaskIdentity, reason: DistrustReason
 ) -> None:
     before = history(disk)
@@ -114,12 +114,12 @@ def test_outputs_do_not_count_when_a_snapshot_is_due(disk: Disk) -> None:
         assert store.head.delta_bytes < 2000
 
 
-def test_a_task_that_lost_everything_does_not_start_empty_by_itself(disk: Disk) -> None:
+def test_a_task_that_lost_everything_does_not_start_empty(disk: Disk) -> None:
     with pytest.raises(UserActionError, match="had state before batch 4", check=has_code("DeltaMissingError")):
         disk.open(4)
 
 
-def test_a_replayed_batch_takes_state_and_outputs_from_its_delta_and_computes_nothing(disk: Disk) -> None:
+def test_a_replayed_batch_takes_state_and_outputs_from_its_delta(disk: Disk) -> None:
     history(disk, last=4, snapshots=())
     before, computed = disk.rows(4), disk.computed
     published = dict(disk.published)
@@ -143,7 +143,7 @@ def test_a_committed_batch_without_its_delta_is_not_computed_again(disk: Disk) -
         disk.run(4)
 
 
-def test_of_two_attempts_on_one_checkpoint_the_older_is_refused_before_its_outputs(disk: Disk, tmp_path: Path) -> None:
+def test_of_two_attempts_the_older_is_refused_before_its_outputs(disk: Disk, tmp_path: Path) -> None:
     history(disk, last=3, snapshots=())
     published: list[object] = []
     with disk.open(4).store as older:
@@ -162,7 +162,7 @@ def test_of_two_attempts_on_one_checkpoint_the_older_is_refused_before_its_outpu
     assert newer.rows(4, epoch=2)[b"last"].startswith(b"4 computed")
 
 
-def test_a_newer_attempt_takes_over_the_batch_an_older_one_has_written(disk: Disk, tmp_path: Path) -> None:
+def test_a_newer_attempt_takes_over_an_older_ones_written_batch(disk: Disk, tmp_path: Path) -> None:
     history(disk, last=3, snapshots=())
     with disk.open(4).store as older:
         older.begin(4, 1)
@@ -194,7 +194,7 @@ def test_a_delta_of_another_history_is_not_applied(disk: Disk) -> None:
             store.load(Delta(TASK, 2, 3, 2))
 
 
-def test_a_checkpoint_location_that_takes_nothing_says_so_and_the_batch_is_not_committed(disk: Disk) -> None:
+def test_a_checkpoint_that_takes_nothing_stops_the_commit(disk: Disk) -> None:
     history(disk, last=1, snapshots=())
     shutil.move(disk.objects, disk.directory / "away")
     disk.objects.write_text("in the way")
@@ -215,7 +215,7 @@ def test_garbage_collection_keeps_two_snapshots_and_what_follows_the_older(disk:
     assert disk.durable.collect() == 0
 
 
-def test_what_a_dead_writer_left_in_a_folder_is_removed_and_a_living_ones_is_not(in_folder: Disk) -> None:
+def test_a_dead_writers_leftovers_go_and_a_living_ones_stay(in_folder: Disk) -> None:
     history(in_folder, snapshots=(1, 3, 6))
     litter = in_folder.objects / ".writing-delta-00000000000000000002-0000000001.abc"
     living = in_folder.objects / ".writing-delta-00000000000000000010-0000000001.abc"
@@ -262,7 +262,7 @@ def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
         assert store.head.undo
 
 
-def test_a_snapshot_is_due_after_so_many_deltas_or_so_many_bytes() -> None:
+def test_a_snapshot_is_due_by_deltas_or_by_bytes() -> None:
     policy = SnapshotPolicy(most_deltas=100, least_deltas=10)
     due = [policy.due(StoreHead(batch, -1, 1), "partition-0") for batch in range(200)]
     assert 49 <= due.index(True) <= 99

@@ -141,7 +141,7 @@ class Model(RuleBasedStateMachine):
 test_a_store_does_what_dictionaries_do = Model.TestCase
 
 
-def test_a_store_at_this_batch_is_rolled_back_or_kept_as_the_caller_says(store: TaskStore) -> None:
+def test_a_store_at_this_batch_is_rolled_back_or_kept(store: TaskStore) -> None:
     store.begin(0, 1)
     store.table("rows").put(b"a", b"0")
     store.commit()
@@ -191,7 +191,7 @@ def test_an_empty_key_is_refused_by_name(store: TaskStore) -> None:
         store.table("rows").put_many([b"a", b""], [b"1", b"2"])
 
 
-def test_a_store_has_one_user_in_a_process_and_among_processes(tmp_path: Path) -> None:
+def test_a_store_has_one_user_within_and_among_processes(tmp_path: Path) -> None:
     place = Disk(tmp_path).place
     with TaskStore.create(place, -1):
         with pytest.raises(RetrySoonError, match="open in this process", check=has_code("StoreBusyError")):
@@ -236,7 +236,7 @@ def small(tmp_path: Path) -> StorePlace:
     return Disk(tmp_path, quota=1 << 20).place
 
 
-def test_a_store_that_reaches_its_quota_says_task_size_and_cure_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_store_at_its_quota_names_its_task_losing_nothing(tmp_path: Path) -> None:
     place = small(tmp_path)
     with TaskStore.create(place, -1) as store:
         store.begin(0, 1)
@@ -279,7 +279,7 @@ with TaskStore.create(Disk(Path(sys.argv[1])).place, -1) as store:
 """
 
 
-def test_a_disk_that_takes_no_more_says_so_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     process = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],
         capture_output=True,
@@ -291,7 +291,7 @@ def test_a_disk_that_takes_no_more_says_so_and_loses_nothing(tmp_path: Path) -> 
     assert process.stdout.endswith("goes on 1\n")
 
 
-def test_what_is_purged_is_gone_and_going_back_does_not_read_it(store: TaskStore) -> None:
+def test_what_is_purged_is_gone_and_never_read_back(store: TaskStore) -> None:
     store.begin(0, 1)
     store.table("rows").put_many([b"a", b"b", b"c"], [b"1", b"2" * 1000, b"3"])
     store.commit()
@@ -309,7 +309,7 @@ def test_what_is_purged_is_gone_and_going_back_does_not_read_it(store: TaskStore
     assert dict(store.table("rows").scan()) == {b"a": b"1", b"c": b"3"}
 
 
-def test_a_purge_does_no_harm_to_what_is_written_after_it(store: TaskStore) -> None:
+def test_a_purge_spares_what_is_written_after_it(store: TaskStore) -> None:
     store.begin(0, 1)
     store.table("rows").put(b"a", b"1")
     store.commit()

@@ -33,7 +33,7 @@ def test_a_store_is_trusted_only_if_everything_fits(facts: TrustFacts, reason: D
     assert (None if distrust is None else distrust.reason) is reason
 
 
-def test_a_machine_that_tells_no_boot_id_is_never_the_same_machine() -> None:
+def test_a_machine_without_boot_id_is_never_the_same() -> None:
     distrust = trust(TrustFacts(Sidecar(1, TASK, ""), 4, 1), ExpectedStore(TASK, 5, 2, ""))
     assert distrust is not None
     assert distrust.reason is DistrustReason.MACHINE_RESTARTED

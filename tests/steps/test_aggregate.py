@@ -239,7 +239,7 @@ def test_updates_are_the_newest_results_of_what_was_touched(
     assert not [key for key in tables.table("counts").rows if key[:1] in (b"d", b"p")]
 
 
-def test_a_stretch_that_is_over_in_the_middle_of_its_session_is_not_lost() -> None:
+def test_a_stretch_over_in_the_middle_of_its_session_stays() -> None:
     """It lies in one bucket with one that it overlaps and that is not over."""
     verb, tables = step({"session": "3s"}), Tables()
     run(verb, tables, [("a", 1, 0)], -420)
@@ -248,7 +248,7 @@ def test_a_stretch_that_is_over_in_the_middle_of_its_session_is_not_lost() -> No
 
 
 @given(st.lists(rows_of, max_size=8))
-def test_without_a_window_each_batch_says_what_its_keys_have_now(drawn: list[list[Row]]) -> None:
+def test_without_a_window_each_batch_updates_its_keys(drawn: list[list[Row]]) -> None:
     verb, tables = step({"emit": "Update"}), Tables()
     held: dict[str | None, list[Row]] = {}
     for rows in drawn:
@@ -270,7 +270,7 @@ def test_final_results_of_all_time_come_when_the_stream_ends() -> None:
     assert run(verb, tables, [], 200, ended=True) == []
 
 
-def test_a_watermark_that_is_not_believed_any_more_makes_no_row_late() -> None:
+def test_a_distrusted_watermark_makes_no_row_late() -> None:
     """A clock that was years ahead, and was set right: what was closed by it stays out, and time begins again."""
     verb, tables = step({"window": "1s"}), Tables()
     far = 10**12
@@ -281,13 +281,13 @@ def test_a_watermark_that_is_not_believed_any_more_makes_no_row_late() -> None:
     assert came(results) == [(0, 1000 * MS, "a", 1, 1)]
 
 
-def test_the_time_of_a_result_is_the_last_microsecond_of_its_window() -> None:
+def test_a_result_has_the_last_microsecond_of_its_window() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None))
     assert verb.run(timed([]), tables, StepClock(0, 1000)).times.to_pylist() == [999_999]
 
 
-def test_a_session_that_ends_between_two_milliseconds_is_not_late_for_windows_over_it() -> None:
+def test_a_session_ending_between_milliseconds_is_in_time_for_windows() -> None:
     """Its result comes out by a watermark that the one before it had not reached."""
     verb, tables = step({"session": "1s"}), Tables()
     verb.run(timed([("a", 1, 400)]), tables, StepClock(0, 1_000))
@@ -297,7 +297,7 @@ def test_a_session_that_ends_between_two_milliseconds_is_not_late_for_windows_ov
 
 
 @pytest.mark.parametrize("first", [0, 400, -300])
-def test_a_session_goes_on_up_to_a_microsecond_before_its_gap_and_no_longer(first: int) -> None:
+def test_a_session_goes_on_until_a_microsecond_before_its_gap(first: int) -> None:
     for apart, rows in ((1_000_000 - 1, [2]), (1_000_000, [1, 1])):
         for together in (True, False):
             verb, tables = step({"session": "1s"}), Tables()
@@ -308,7 +308,7 @@ def test_a_session_goes_on_up_to_a_microsecond_before_its_gap_and_no_longer(firs
 
 
 @pytest.mark.parametrize("shape", [{"window": "1s"}, {"window": "2s", "slide": "1s"}], ids=str)
-def test_a_row_a_microsecond_before_the_end_of_a_window_is_in_it_and_one_at_the_end_is_in_the_next(
+def test_a_windows_end_belongs_to_the_next_window(
     shape: dict[str, str],
 ) -> None:
     verb, tables = step(shape), Tables()
@@ -320,7 +320,7 @@ def test_a_row_a_microsecond_before_the_end_of_a_window_is_in_it_and_one_at_the_
         assert totals == {-1_000_000: 100, 0: 1, 1_000_000: 10}
 
 
-def test_how_far_windows_were_closed_is_not_read_from_another_release() -> None:
+def test_how_far_windows_were_closed_needs_this_releases_format() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     tables.table("counts").put_many([b"c"], [b'{"until": 5000, "done": 5000, "round": null}'])
     with pytest.raises(StateUnreadableError, match="format None, and this release reads 2"):
@@ -342,7 +342,7 @@ def test_a_sum_that_only_overflows_on_its_way_is_right() -> None:
     assert run(verb, tables, [], 1000) == [(0, 1000 * MS, "a", 3, 2**63 - 1)]
 
 
-def test_results_that_overflow_are_put_aside_where_the_step_says_so() -> None:
+def test_overflowing_results_are_put_aside_where_the_step_says_so() -> None:
     made = Aggregate.model_validate({"by": ["user"], "window": "1s", "compute": ["sum(n) AS total"]})
     verb, tables = AggregateStep("counts", AggregatePlan(made, PARTS, SCHEMA), "counts", apart=True), Tables()
     run(verb, tables, [("a", 2**63 - 1, 5), ("b", 1, 5), ("a", 1, 6)], None)
@@ -352,7 +352,7 @@ def test_results_that_overflow_are_put_aside_where_the_step_says_so() -> None:
     assert (failed.column, failed.row) == ("total", 0)
 
 
-def test_keys_of_minus_zero_and_zero_are_one_and_come_out_as_zero() -> None:
+def test_minus_zero_and_zero_are_the_same_key_zero() -> None:
     schema = pa.schema([("user", pa.float64()), ("n", pa.int64())])
     made = Aggregate.model_validate({"by": ["user"], "window": "1s", "compute": ["count(*) AS rows"]})
     verb = AggregateStep("counts", AggregatePlan(made, PARTS, schema), "counts")

@@ -105,7 +105,7 @@ def test_late_rows_are_those_of_the_last_run() -> None:
         assert (verb.late, verb.late_rows.count) == (0, 0)
 
 
-def test_without_within_no_time_is_needed_and_no_row_is_late() -> None:
+def test_without_within_no_time_is_needed_and_nothing_is_late() -> None:
     verb, tables = step(None), Tables()
     assert run(verb, tables, [("a", 1, None), ("a", 2, 5), (None, 3, None), (None, 4, 1)], 100, 100) == [1, 3]
     assert run(verb, tables, [("a", 5, 9), (None, 6, 9), ("b", 7, 0)], 100, 100) == [7]
@@ -113,7 +113,7 @@ def test_without_within_no_time_is_needed_and_no_row_is_late() -> None:
 
 
 @pytest.mark.parametrize("first", [5_000_000, 4_999_700, -300])
-def test_a_row_exactly_within_is_a_duplicate_and_one_a_microsecond_later_is_not(first: int) -> None:
+def test_a_row_exactly_within_is_the_last_duplicate(first: int) -> None:
     second = 1000 * MS
     verb, tables = step("1s"), Tables()
     assert run(verb, tables, [("a", 1, first)], None, None) == [1]
@@ -123,7 +123,7 @@ def test_a_row_exactly_within_is_a_duplicate_and_one_a_microsecond_later_is_not(
     assert run(verb, tables, together, None, None) == [1, 3, 4]
 
 
-def test_what_has_passed_is_known_until_no_duplicate_can_come_to_the_microsecond() -> None:
+def test_a_value_is_remembered_to_the_microsecond_of_its_end() -> None:
     verb, tables = step("1s"), Tables()
     assert run(verb, tables, [("a", 1, 999_700)], None, 1_999) == [1]
     assert run(verb, tables, [("a", 2, 1_999_700)], 1_999, 1_999) == []

@@ -245,7 +245,7 @@ def test_partners_lie_within_the_bounds_to_the_microsecond(left: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Inner", "Full"])
-def test_a_row_waits_as_long_as_a_partner_may_come_and_no_longer(kind: Kind) -> None:
+def test_a_row_waits_just_as_long_as_partners_may_come(kind: Kind) -> None:
     task = Task(plan(kind, before=3, after=5))
     unmatched: list[Out] = ms(("a", 0, None, 100)) if kind == "Full" else []
     assert task.run(ms(("a", 0, 100)), (), 105) == []
@@ -255,7 +255,7 @@ def test_a_row_waits_as_long_as_a_partner_may_come_and_no_longer(kind: Kind) -> 
     assert task.run((), (), 109) == (ms(("b", None, 0, 105)) if kind == "Full" else [])
 
 
-def test_a_row_waits_for_the_partner_that_may_come_in_the_microsecond_of_the_watermark() -> None:
+def test_a_row_waits_for_a_partner_in_the_watermarks_microsecond() -> None:
     """One at 100.0004 is in time for a watermark of 100, and within 5 of a row at 95.0004 but not of one at 95.0003."""
     task = Task(plan("Left", before=0, after=5))
     left: list[Row] = [("a", 0, 95_000), ("a", 1, 94_999), ("a", 2, 95_300), ("a", 3, 95_400)]
@@ -281,9 +281,7 @@ def test_a_hot_key_comes_out_in_chunks() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_more_pairs_than_a_commit_takes_follow_with_the_next_batches(
-    kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_beyond_a_commit_follow_with_the_next_batches(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 1000)
     tables, step = MemoryTables(), JoinStep("j", plan(kind), "j")
     rows = ms(*(("a", n, n // 10) for n in range(100)))
@@ -305,14 +303,14 @@ def test_more_pairs_than_a_commit_takes_follow_with_the_next_batches(
     assert step.unjoined == 0
 
 
-def test_a_row_with_more_partners_than_a_commit_takes_meets_them_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_meets_even_very_many_partners_in_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 10)
     task = Task(plan())
     assert task.run((), [("a", n, 0) for n in range(50)]) == []
     assert len(set(task.run([("a", n, 0) for n in range(3)]))) == 150
 
 
-def test_rows_that_were_put_aside_are_not_late_when_they_meet_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_put_aside_are_not_late_when_they_meet_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "_MOST_PAIRS", 1)
     task = Task(plan("Full"))
     joined = task.run(ms(("a", 0, 100), ("b", 1, 100)), ms(("a", 0, 101), ("b", 1, 101)), 500)
@@ -320,7 +318,7 @@ def test_rows_that_were_put_aside_are_not_late_when_they_meet_others(monkeypatch
     assert task.late == [0, 0]
 
 
-def test_few_keys_over_a_long_time_are_not_compared_with_all_of_theirs() -> None:
+def test_few_keys_over_a_long_time_are_compared_quickly() -> None:
     rows = ms(*(("a", number, number * 7) for number in range(15_000)))
     for kind in ("Inner", "Full"):
         for together in (True, False):
@@ -330,7 +328,7 @@ def test_few_keys_over_a_long_time_are_not_compared_with_all_of_theirs() -> None
             assert len(task.run(ended=True)) == 0
 
 
-def test_many_rows_without_a_partner_leave_in_rounds_that_hold_the_watermark_back(
+def test_rounds_of_unmatched_rows_hold_the_watermark_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(side_buffer, "_ROUND", 10)
@@ -350,7 +348,7 @@ def test_many_rows_without_a_partner_leave_in_rounds_that_hold_the_watermark_bac
     assert times == sorted(times)
 
 
-def test_a_watermark_that_is_not_believed_any_more_makes_no_row_leave_again_or_too_early() -> None:
+def test_a_distrusted_watermark_makes_no_row_leave_again_or_early() -> None:
     task, far = Task(plan("Left")), 10**12
     assert task.run(ms(("a", 0, 5)), (), far, horizon=far) == ms(("a", 0, None, 5))
     task.watermark = None
@@ -358,7 +356,7 @@ def test_a_watermark_that_is_not_believed_any_more_makes_no_row_leave_again_or_t
     assert task.run(ended=True, watermark=10) == []
 
 
-def test_what_left_by_a_watermark_that_is_not_believed_takes_no_row_that_comes_then() -> None:
+def test_rows_gone_by_a_distrusted_watermark_take_no_later_rows() -> None:
     """The watermark is past the horizon, but what left by it is not: bounds are longer than that."""
     task = Task(plan("Left", before=1000, after=1000))
     assert task.run(ms(("a", 0, 5)), (), 10_500, horizon=20_000) == ms(("a", 0, None, 5))
@@ -368,7 +366,7 @@ def test_what_left_by_a_watermark_that_is_not_believed_takes_no_row_that_comes_t
 
 
 @pytest.mark.parametrize(("after", "came"), [(5, []), (10, [0]), (40, [0])])
-def test_what_waits_is_judged_by_new_bounds_and_what_has_left_stays_out(after: int, came: list[int]) -> None:
+def test_waiting_rows_follow_new_bounds_and_gone_ones_stay_out(after: int, came: list[int]) -> None:
     task = Task(plan("Left", after=10))
     assert task.run(ms(("a", 9, 80), ("a", 0, 100)), (), 105) == ms(("a", 9, None, 80))
     task.plan = plan("Left", after=after)
@@ -376,7 +374,7 @@ def test_what_waits_is_judged_by_new_bounds_and_what_has_left_stays_out(after: i
     assert [n for _, n, _, _ in task.run(ended=True, watermark=110)] == []
 
 
-def test_how_far_rows_have_left_is_not_read_from_another_release() -> None:
+def test_how_far_rows_have_left_needs_this_releases_format() -> None:
     task = Task(plan())
     task.tables.table("j.left").put_many([b"g"], [b"[5000, 5000, 12.5]"])
     with pytest.raises(StateUnreadableError, match="format 5000, and this release reads 2"):
@@ -388,7 +386,7 @@ def columns() -> Iterator[tuple[JoinColumn, ...]]:
     yield (JoinColumn("right", "K", "theirs"),)
 
 
-def test_columns_may_be_renamed_and_those_of_a_missing_side_are_null() -> None:
+def test_columns_may_be_renamed_and_a_missing_sides_are_null() -> None:
     first, second = columns()
     for together in (True, False):
         task = Task(replace(plan("Full"), columns=first))

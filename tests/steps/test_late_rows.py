@@ -52,7 +52,7 @@ def test_a_letter_says_why_its_row_is_late(time: int | None, clock: StepClock, r
     assert (letter["step"], letter["reason"], letter["column"]) == ("per-minute", reason, None)
 
 
-def test_letters_have_the_rows_in_order_and_where_they_were_read() -> None:
+def test_letters_keep_the_order_and_origins_of_their_rows() -> None:
     letters = late_letters("per-minute", rows_at(1, None, 2), StepClock(0, None, before=9), "its window has closed")
     assert [(one["value"], one["stream"], one["partition"], one["offset"]) for one in letters.to_pylist()] == [
         (f'{{"n":{n}}}'.encode(), "clicks", 3, 100 + n) for n in range(3)
@@ -69,6 +69,6 @@ def test_letters_have_the_rows_in_order_and_where_they_were_read() -> None:
     ],
     ids=["before", "horizon", "never", "for ever"],
 )
-def test_a_row_is_late_by_its_microseconds_however_far_the_watermark_is(clock: StepClock, late: list[bool]) -> None:
+def test_lateness_is_exact_to_the_microsecond_at_any_watermark(clock: StepClock, late: list[bool]) -> None:
     times = pa.array([0, 1_999, 2_000, 2_001, None], pa.int64())
     assert clock.late(times).to_pylist() == late

@@ -15,7 +15,7 @@ from holdfast_runtime.steps.keyed.row_dicts import TimeUnusableError
 from tests.steps.running import Running, count, rows_of, values
 
 
-def test_keys_come_in_order_of_their_first_rows_and_state_goes_on() -> None:
+def test_keys_come_in_order_of_their_first_rows() -> None:
     run = Running(count)
     assert values(run(rows_of("b", "a", "b", "c", "b"))) == [("b", 3), ("a", 1), ("c", 1)]
     assert values(run(rows_of("c", "b"))) == [("c", 2), ("b", 4)]
@@ -33,7 +33,7 @@ def test_rows_of_a_key_come_in_their_order() -> None:
     assert cents_by_sku == {"b": [0, 2, 4], "a": [1, 3]}
 
 
-def test_a_null_key_and_an_empty_one_are_keys_like_others() -> None:
+def test_null_and_empty_keys_are_keys_like_others() -> None:
     run = Running(count)
     run(rows_of(None, "", "null"))
     assert values(run(rows_of("", None, None))) == [("", 2), (None, 3)]
@@ -97,7 +97,7 @@ def test_rows_have_the_types_of_their_columns() -> None:
     assert received[1]["tags"][0].tzinfo is UTC
 
 
-def test_rows_that_come_out_have_the_latest_event_time_of_their_call() -> None:
+def test_rows_have_the_latest_event_time_of_their_call() -> None:
     run = Running(count)
     outputs = run(rows_of("a", "b", "a", "c"), [5, None, 3, 7])
     assert [time for _, time in outputs] == [5, None, 7]
@@ -216,7 +216,7 @@ KINDS = pa.schema(
         (None, "gave None (NoneType)"),
     ],
 )
-def test_a_row_that_does_not_fit_is_refused_with_its_key(row: Any, problem: str) -> None:
+def test_a_misfit_row_is_refused_with_its_key(row: Any, problem: str) -> None:
     fine = {"i": 1, "f": 1, "s": "x", "l": (1, None), "r": {}, "m": {"k": 1}, "c": Decimal(1), "must": 1}
 
     def function(sku: str, *_: Any) -> list[Any]:
@@ -237,7 +237,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_key(row: Any, problem: str)
         datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
     ],
 )
-def test_a_time_that_leaves_the_years_1_to_9999_in_utc_is_refused_with_its_key(moment: Any) -> None:
+def test_a_time_outside_the_years_1_to_9999_is_refused(moment: Any) -> None:
     fine = datetime(2026, 1, 1, tzinfo=UTC)
 
     def function(sku: str, *_: Any) -> list[Any]:
@@ -248,7 +248,7 @@ def test_a_time_that_leaves_the_years_1_to_9999_in_utc_is_refused_with_its_key(m
         Running(function, out=out)(rows_of("a", "b", "c"))
 
 
-def test_a_row_with_a_time_that_python_has_no_datetime_for_names_step_and_column() -> None:
+def test_a_time_without_a_datetime_names_step_and_column() -> None:
     schema = pa.schema([("sku", pa.string()), ("wall", pa.timestamp("us"))])
     run = Running(lambda *_: pytest.fail("called"), schema=schema)
     with pytest.raises(

@@ -122,7 +122,7 @@ def test_serving_few_at_once_changes_nothing(drawn: list[Any], ttl: int | None, 
 
 @settings(max_examples=60)
 @given(st.lists(steps_in_time, max_size=8), st.sampled_from([None, 5_000]), st.integers(1, 4), st.integers(1, 3))
-def test_more_timers_than_a_batch_can_bear_fire_in_the_next_ones(
+def test_timers_beyond_a_batch_fire_in_the_next_ones(
     drawn: list[Any], ttl: int | None, most: int, at_once: int
 ) -> None:
     with patch.object(process, "_MOST_FIRED", most), patch.object(process, "_FIRED_AT_ONCE", at_once):

@@ -27,7 +27,7 @@ def at(sku: str | None, when: int, *, processing: bool = False) -> dict[str, Any
     return {"sku": sku, "shop": 2 if processing else 1, "cents": when}
 
 
-def test_event_timers_fire_when_the_watermark_is_there_in_order_of_time_and_key() -> None:
+def test_event_timers_fire_by_watermark_in_time_and_key_order() -> None:
     run = Running(remind)
     assert run([at("c", 20), at("a", 30), at("b", 20), at(None, 31)], watermark=10) == []
     assert run(watermark=19) == []
@@ -41,7 +41,7 @@ def test_event_timers_fire_when_the_watermark_is_there_in_order_of_time_and_key(
     assert run.tables.content() == {}
 
 
-def test_timers_for_a_time_gone_by_fire_after_the_rows_of_their_batch() -> None:
+def test_timers_for_a_past_time_fire_after_their_batchs_rows() -> None:
     def function(sku: str, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
         yield from remind(sku, rows, state)
         if rows:
@@ -55,7 +55,7 @@ def test_timers_for_a_time_gone_by_fire_after_the_rows_of_their_batch() -> None:
     ]
 
 
-def test_processing_timers_wake_the_step_and_have_the_time_of_the_watermark() -> None:
+def test_processing_timers_wake_the_step_and_give_the_watermarks_time() -> None:
     run = Running(remind)
     run([at("a", NOON + 500, processing=True), at("b", NOON + 300, processing=True)], now=NOON)
     assert run.step.wake == NOON + 300
@@ -65,7 +65,7 @@ def test_processing_timers_wake_the_step_and_have_the_time_of_the_watermark() ->
     assert run.step.wake is None
 
 
-def test_a_timer_set_again_is_moved_and_a_cancelled_one_is_gone() -> None:
+def test_a_timer_set_again_moves_and_a_cancelled_one_goes() -> None:
     def function(_: str, rows: list[dict[str, Any]], state: Any) -> None:
         state["fired"] = [*state.get("fired", []), *(timer.time for timer in state.fired)]
         for row in rows:
@@ -96,13 +96,13 @@ def tick(_: str, __: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any
     state.at_event_time(last + 10)
 
 
-def test_a_timer_that_sets_the_next_catches_up_in_one_batch() -> None:
+def test_timers_that_set_the_next_catch_up_in_one_batch() -> None:
     run = Running(tick)
     assert run(rows_of("a"), watermark=5) == []
     assert values(run(watermark=35)) == [(None, 10), (None, 20), (None, 30)]
 
 
-def test_at_the_end_event_timers_fire_once_and_processing_timers_do_not() -> None:
+def test_at_the_end_only_event_timers_fire() -> None:
     run = Running(tick)
     run(rows_of("a"), watermark=5)
     assert values(run(ended=True)) == [(None, 10)]
@@ -114,7 +114,7 @@ def test_at_the_end_event_timers_fire_once_and_processing_timers_do_not() -> Non
     ]
 
 
-def test_a_timer_set_to_no_later_than_the_one_that_sets_it_waits_for_the_next_batch() -> None:
+def test_a_timer_that_resets_itself_waits_for_the_next_batch() -> None:
     def function(_: str, __: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
         yield {"n": state.fired[0].time if state.fired else None}
         state.at_time(state.now)
@@ -165,7 +165,7 @@ def test_keys_of_timers_are_the_values_rows_have() -> None:
 # -- ttl
 
 
-def test_a_key_is_dropped_when_it_was_untouched_for_its_ttl_and_not_before() -> None:
+def test_a_key_untouched_for_exactly_its_ttl_is_dropped() -> None:
     run = Running(count, ttl="1h")
     start, hour, granule = NOON, 3_600_000, 3_600_000 // 32
     run(rows_of("a", "b"), now=start)
@@ -181,7 +181,7 @@ def test_a_key_is_dropped_when_it_was_untouched_for_its_ttl_and_not_before() -> 
     assert run.step.wake is None
 
 
-def test_a_key_is_there_until_the_instant_the_step_wakes_for() -> None:
+def test_a_key_stays_until_the_instant_the_step_wakes_for() -> None:
     run = Running(count, ttl="1h")
     run(rows_of("a"))
     wake = run.step.wake or 0
@@ -259,7 +259,7 @@ def judge(sku: Any, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str
         state.at_event_time(row["cents"])
 
 
-def test_rows_are_late_by_the_watermark_before_the_batch_however_it_is_cut() -> None:
+def test_rows_are_late_by_the_watermark_before_the_batch() -> None:
     rows, times = [at("a", 900), at("b", 900), at("a", 900), at("c", 900)], [50, 10, 20, None]
     at_once, one_by_one = Running(judge), Running(judge)
     whole = values(at_once(rows, times, before=20, watermark=50))
@@ -276,20 +276,20 @@ def test_rows_are_late_and_come_out_to_the_microsecond() -> None:
     assert run.step.late == 1
 
 
-def test_the_column_of_the_event_time_is_kept_to_the_microsecond() -> None:
+def test_an_event_time_column_is_kept_to_the_microsecond() -> None:
     schema = pa.schema([("sku", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
     run = Running(lambda _, rows, __: rows, schema=schema, out=schema, event_time="ts")
     moment = datetime(1970, 1, 1, 0, 0, 1, 400, UTC)
     assert run([{"sku": "a", "ts": moment}], [1_000.4]) == [({"sku": "a", "ts": moment}, 1_000.4)]
 
 
-def test_a_timer_farther_than_any_row_can_be_gives_rows_the_farthest_time() -> None:
+def test_a_timer_beyond_any_row_gives_the_farthest_time() -> None:
     run = Running(remind)
     ((_, time),) = run([at("b", 1 << 61)], ended=True)
     assert time == pytest.approx(FARTHEST / 1000)
 
 
-def test_timers_see_the_watermark_that_they_fire_by_and_rows_the_one_before() -> None:
+def test_timers_see_their_own_watermark_and_rows_the_previous() -> None:
     calls: list[Any] = []
 
     def function(_: str, rows: list[dict[str, Any]], state: Any) -> None:
@@ -309,7 +309,7 @@ def test_only_rows_of_the_batch_themselves_can_be_asked_for() -> None:
         Running(function)(rows_of("a"), [1], before=20, watermark=20)
 
 
-def test_rows_that_keep_the_column_of_their_event_time_keep_their_event_time() -> None:
+def test_rows_with_their_event_time_column_keep_their_event_time() -> None:
     schema = pa.schema([("sku", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
     moments = [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in range(3)]
 

@@ -132,7 +132,7 @@ itself.append(itself)
         (itself, "f[0][0]"),
     ],
 )
-def test_what_would_come_back_as_something_else_is_refused_by_name(value: Any, path: str) -> None:
+def test_what_would_come_back_changed_is_refused_by_name(value: Any, path: str) -> None:
     assert not supported({"g": 1, "f": value})
     fault = unsupported({"g": 1, "f": value})
     assert fault is not None
@@ -146,7 +146,7 @@ def test_values_at_the_edges(value: Any) -> None:
     assert repr(unpack(pack(value))) == repr(value)
 
 
-def test_the_time_of_a_summer_and_of_a_winter_hour_differ() -> None:
+def test_an_hour_of_summer_and_of_winter_time_differ() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     for fold in (0, 1):
         moment = datetime(2026, 10, 25, 2, 30, tzinfo=berlin, fold=fold)

@@ -136,7 +136,7 @@ def test_deleted_keys_are_not_found_whatever_is_merged(batches: list[list[tuple[
             assert task.find(list(range(6))) == [model.get(key) for key in range(6)]
 
 
-def test_what_says_that_keys_are_deleted_goes_when_nothing_older_is_left() -> None:
+def test_marks_of_deleted_keys_go_when_nothing_older_is_left() -> None:
     task = FedTask()
     for batch in range(400):
         task.write([(batch, 1), (batch - 1, None)])

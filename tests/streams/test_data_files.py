@@ -83,7 +83,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     assert rows(at(tmp_path / "a.csv", "csv")) == []
 
 
-def test_files_are_read_in_the_order_of_their_names_and_marks_of_writers_left_out(tmp_path: Path) -> None:
+def test_files_are_read_by_name_without_the_marks_of_writers(tmp_path: Path) -> None:
     for name in ("b.json", "a.json", "_SUCCESS", ".a.json.crc"):
         (tmp_path / name).write_text(f'{{"sku": "{name}"}}\n')
     (tmp_path / "below").mkdir()

@@ -20,12 +20,12 @@ def test_inline_modules_import_one_another() -> None:
     assert load_function("demo:twice", CODE)(4) == 8
 
 
-def test_a_changed_module_is_loaded_anew_with_those_that_import_it() -> None:
+def test_a_changed_module_is_reloaded_with_those_that_import_it() -> None:
     load_function("demo:twice", CODE)
     assert load_function("demo:twice", {**CODE, "shared": "FACTOR = 3\n"})(4) == 12
 
 
-def test_installed_modules_are_found_unless_the_spec_has_one_of_that_name() -> None:
+def test_a_module_of_the_spec_goes_before_an_installed_one() -> None:
     assert load_function("json:dumps", {}) is json.dumps
     assert load_function("colorsys:mine", {"colorsys": "def mine():\n    return 1\n"})() == 1
     assert load_function("colorsys:rgb_to_hsv", {})(0, 0, 0) == (0.0, 0.0, 0)

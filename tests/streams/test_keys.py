@@ -43,12 +43,12 @@ def test_one_column(column: pa.Array, expected: list[bytes | None]) -> None:
     assert keys({"k": column}, "k") == expected
 
 
-def test_several_columns_are_a_list_in_the_order_of_the_key() -> None:
+def test_several_columns_are_a_list_in_the_keys_order() -> None:
     columns = {"a": pa.array(["x", 'q"', None]), "b": pa.array([1, None, None], pa.int32())}
     assert keys(columns, "b", "a") == [b'[1,"x"]', b'[null,"q\\""]', b"[null,null]"]
 
 
-def test_zero_and_nan_are_one_key_each_as_in_spark_also_inside() -> None:
+def test_zero_and_nan_are_one_key_each_at_any_depth() -> None:
     zeros = pa.array([0.0, -0.0])
     assert keys({"k": zeros}, "k") == [b"0.0", b"0.0"]
     assert keys({"k": zeros.cast(pa.float32()), "n": pa.array([1, 1])}, "k", "n") == [b"[0.0,1]", b"[0.0,1]"]
@@ -93,7 +93,7 @@ def one_by_one(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(kind) for kind, _ in KINDS])
-def test_keys_of_a_batch_are_the_bytes_of_each_value_alone(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
+def test_keys_of_a_batch_equal_those_of_single_values(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
     @given(st.lists(st.none() | values, max_size=8), st.integers(0, 2))
     def agrees(drawn: list[Any], start: int) -> None:
         column = pa.array([None] * start + drawn, kind).slice(start)

@@ -80,7 +80,7 @@ def test_what_is_no_range_is_refused(log: EmbeddedLog, start: int, end: int) -> 
         log.fetch(OffsetRange(FIRST, start, end))
 
 
-def test_records_that_aged_out_are_an_error_with_what_is_gone_and_what_to_do(log: EmbeddedLog) -> None:
+def test_records_that_aged_out_are_an_error_with_cure(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 10))
     assert log.trim(FIRST, 4) == OffsetBounds(4, 10)
@@ -123,9 +123,7 @@ def test_a_batch_is_written_once(log: EmbeddedLog) -> None:
         (mark(6, life="b"), "batch 6 is to be written, of another checkpoint there already"),
     ],
 )
-def test_a_batch_that_does_not_follow_what_is_written_is_refused_with_the_cure(
-    log: EmbeddedLog, marker: Marker, why: str
-) -> None:
+def test_a_batch_that_leaves_a_gap_is_refused_with_cure(log: EmbeddedLog, marker: Marker, why: str) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 2), mark(5))
     with pytest.raises(
@@ -145,7 +143,7 @@ def test_the_markers_of_an_owner_are_those_of_no_other(log: EmbeddedLog) -> None
     assert log.markers("clicks", OWNER) == {FIRST: [mark(7, task="b"), mark(2)], StreamPartition("clicks", 1): []}
 
 
-def test_a_marker_that_the_log_did_not_write_is_refused_by_name(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_marker_the_log_did_not_write_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 2), mark(5))
     close_all()
@@ -174,7 +172,7 @@ def test_several_tasks_write_in_one_transaction(log: EmbeddedLog) -> None:
     assert values(log, 0, 4) == [b"v0", b"v1", b"v2", b"v3"]
 
 
-def test_an_older_attempt_is_refused_and_nothing_of_its_transaction_stays(log: EmbeddedLog) -> None:
+def test_an_older_attempts_transaction_is_refused_as_a_whole(log: EmbeddedLog) -> None:
     log.ensure("clicks", 2, now=0)
     log.fence(["clicks"], OWNER, 3)
     for i in range(2):
@@ -187,7 +185,7 @@ def test_an_older_attempt_is_refused_and_nothing_of_its_transaction_stays(log: E
     assert log.append(FIRST, numbered(0, 1), mark(1, owner="other/1"))
 
 
-def test_the_first_write_of_a_newer_attempt_fences_too_and_a_fence_never_goes_back(log: EmbeddedLog) -> None:
+def test_a_newer_attempts_first_write_fences_and_fences_never_sink(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 1), mark(1, epoch=5))
     log.fence(["clicks"], OWNER, 4)
@@ -325,7 +323,7 @@ def test_another_format_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
         log.bounds("clicks")
 
 
-def test_a_stream_made_anew_is_seen_by_a_process_that_had_the_old_one_open(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_stream_made_anew_is_noticed_by_other_processes(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 5))
     (tmp_path / "log" / "clicks").rename(tmp_path / "aside")
@@ -333,9 +331,7 @@ def test_a_stream_made_anew_is_seen_by_a_process_that_had_the_old_one_open(log: 
     assert log.bounds("clicks")[FIRST] == OffsetBounds(0, 0)
 
 
-def test_two_logs_of_one_process_share_what_is_open_but_not_with_another_safety(
-    log: EmbeddedLog, tmp_path: Path
-) -> None:
+def test_two_logs_share_open_files_unless_their_sync_differs(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 1))
     assert EmbeddedLog(tmp_path / "log", sync=False).bounds("clicks")[FIRST] == OffsetBounds(0, 1)

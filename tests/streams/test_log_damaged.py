@@ -43,7 +43,7 @@ def content(log: EmbeddedLog) -> Content:
         close_all()
 
 
-def test_a_flipped_bit_anywhere_is_refused_by_name_or_changes_nothing(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(tmp_path: Path) -> None:
     log, path = filled(tmp_path)
     whole, good, draw, refused = path.read_bytes(), content(log), random.Random(4), 0  # noqa: S311
     for trial in range(FLIPS):
@@ -77,7 +77,7 @@ def cut(draw: random.Random, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [zeroed, exchanged, cut])
-def test_pages_that_are_lost_swapped_or_cut_off_end_no_process(
+def test_lost_swapped_or_cut_pages_end_no_process(
     tmp_path: Path, damage: Callable[[random.Random, bytes], bytes]
 ) -> None:
     log, path = filled(tmp_path)
@@ -90,7 +90,7 @@ def test_pages_that_are_lost_swapped_or_cut_off_end_no_process(
             assert "clicks" in str(error)
 
 
-def test_a_changed_number_in_the_file_of_a_stream_is_refused(tmp_path: Path) -> None:
+def test_a_changed_number_in_a_streams_file_is_refused(tmp_path: Path) -> None:
     log, path = filled(tmp_path)
     meta = path.parent.parent / "stream.json"
     text = meta.read_text(encoding="utf-8")

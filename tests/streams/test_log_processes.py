@@ -101,9 +101,7 @@ def test_killed_appenders_leave_whole_batches_with_their_markers(log: EmbeddedLo
     assert log.append(HERE, written_batch([b"k"], [b"v"], 0)), "the lock of the dead is free"
 
 
-def test_a_writer_killed_before_it_told_the_others_of_its_commit_keeps_nobody_out(
-    log: EmbeddedLog, tmp_path: Path
-) -> None:
+def test_a_writer_killed_before_announcing_its_commit_blocks_nobody(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("s", 1, now=0)
     for batch in range(3):
         log.append(HERE, written_batch([b"k"], [b"v"], 0), marker("a", batch))

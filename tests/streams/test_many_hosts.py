@@ -41,7 +41,7 @@ spec:
 
 
 @pytest.mark.parametrize(("text", "what"), [(IN_LOG, "system here"), (GENERATED, "stream moved, which the app makes")])
-def test_an_app_that_needs_the_embedded_log_is_refused_where_there_is_none(text: str, what: str) -> None:
+def test_an_app_that_needs_the_embedded_log_is_refused(text: str, what: str) -> None:
     app = parse_app(YAML(typ="safe").load(text))
     with pytest.raises(UserActionError, match=f"{what}.* one host alone has", check=has_code("SystemNotBuiltError")):
         Streams(

@@ -97,7 +97,7 @@ def test_split_keeps_every_record_in_order(keys: list[bytes | None], count: int)
 
 
 @given(some_keys, st.integers(1, 24), st.sampled_from(["murmur2", "crc32"]))
-def test_keys_that_belong_elsewhere_are_counted_and_those_without_a_place_are_not(
+def test_misplaced_keys_are_counted_and_those_without_a_place_not(
     keys: list[bytes | None], count: int, partitioner: Partitioner
 ) -> None:
     given_keys = pa.array(keys, pa.binary())

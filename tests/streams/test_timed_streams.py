@@ -26,7 +26,7 @@ spec:
 """
 
 
-def test_event_times_arrive_as_they_left_where_nothing_else_tells_them() -> None:
+def test_event_times_travel_where_nothing_else_tells_them() -> None:
     app = app_of(APP)
     declared = {stream.name: stream for stream in app.spec.streams}
     timed = {one.name: is_timed(one, declared.get(one.name)) for one in plan(app, PlanningFacts()).streams}

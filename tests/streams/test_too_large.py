@@ -48,12 +48,12 @@ def given() -> object:
         (given, r"the rows that m:f \(step big\) gave"),
     ],
 )
-def test_more_than_a_column_can_hold_is_refused_with_what_to_do(act: Callable[[], object], what: str) -> None:
+def test_more_than_a_column_can_hold_is_refused_with_cure(act: Callable[[], object], what: str) -> None:
     with pytest.raises(BatchTooLargeError, match=rf"^{what}: 21474\d+ bytes .* Lower runtime.trigger.maxRecords"):
         act()
 
 
-def test_parts_become_one_batch_in_order_and_other_faults_stay_what_they_are() -> None:
+def test_parts_become_one_batch_and_other_faults_stay_themselves() -> None:
     parts = [pa.record_batch([pa.array(texts)], schema=ROWS) for texts in (["a"], [], ["b", None])]
     assert stacked(parts, ROWS, "rows").column(0).to_pylist() == ["a", "b", None]
     assert stacked([], ROWS, "rows").schema == ROWS

@@ -11,7 +11,7 @@ POSITIONS = st.lists(st.dictionaries(st.sampled_from(PARTITIONS), OFFSETS))
 
 
 @given(BOUNDS, POSITIONS)
-def test_a_table_is_loaded_once_every_partition_has_been_at_its_end_and_stays_so(
+def test_a_table_is_loaded_after_every_partitions_end_for_good(
     bounds: dict[StreamPartition, SourceBounds], steps: list[dict[StreamPartition, int]]
 ) -> None:
     loading = TableLoading.noted(bounds)

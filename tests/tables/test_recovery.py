@@ -60,7 +60,7 @@ def test_main_inputs_wait_exactly_for_bootstrap_tables(facts: TableFacts) -> Non
 
 
 @pytest.mark.parametrize("facts", EVERYTHING)
-def test_rows_are_given_up_only_where_no_copy_holds_them_and_it_is_said(facts: TableFacts) -> None:
+def test_rows_no_copy_holds_are_given_up_and_reported(facts: TableFacts) -> None:
     decision = recover(facts)
     if decision.start is SourceStart.RUN:
         assert decision.incomplete
@@ -78,19 +78,19 @@ def test_a_table_in_memory_begins_anew_whatever_is_found(facts: TableFacts) -> N
 
 
 @pytest.mark.parametrize("local", [ABSENT, INVALID])
-def test_the_first_attempt_of_a_run_has_nothing_to_continue_from_and_misses_nothing(local: LocalStore) -> None:
+def test_a_runs_first_attempt_misses_nothing(local: LocalStore) -> None:
     decision = recover(TableFacts(bootstrap=False, persistent=True, local=local))
     assert (decision.start, decision.incomplete, decision.main_inputs_wait) == (SourceStart.OLDEST, False, False)
 
 
-def test_a_store_that_started_incomplete_says_so_in_later_attempts_too() -> None:
+def test_an_incomplete_start_is_reported_by_later_attempts_too() -> None:
     assert recover(TableFacts(False, True, VALID, read_before=True, lacking=True)).incomplete
     assert recover(TableFacts(False, True, ABSENT, copy_usable=True, read_before=True, lacking=True)).incomplete
     assert not recover(TableFacts(True, True, INVALID, read_before=True, lacking=True)).incomplete
 
 
 @given(st.none() | st.integers(0, 100), st.integers(0, 100))
-def test_reading_starts_behind_what_was_applied_and_never_below_the_oldest(applied: int | None, oldest: int) -> None:
+def test_reading_starts_behind_applied_rows_and_never_below_the_oldest(applied: int | None, oldest: int) -> None:
     start = starting_offset(applied, oldest)
     assert start.offset >= oldest
     if applied is None:
@@ -99,7 +99,7 @@ def test_reading_starts_behind_what_was_applied_and_never_below_the_oldest(appli
         assert start.offset - start.gone == applied + 1
 
 
-def test_a_source_that_ends_before_what_was_applied_is_another_one() -> None:
+def test_a_source_ending_before_what_was_applied_is_another_one() -> None:
     assert starting_offset(9, 0, end=10) == StartingOffset(10, 0)
     with pytest.raises(
         UserActionError,
@@ -109,7 +109,7 @@ def test_a_source_that_ends_before_what_was_applied_is_another_one() -> None:
         starting_offset(10, 0, end=10)
 
 
-def test_a_copy_is_newer_than_the_oldest_if_reading_goes_on_without_a_gap() -> None:
+def test_a_copy_that_leaves_no_gap_is_newer_than_oldest() -> None:
     first, second = StreamPartition("s", 0), StreamPartition("s", 1)
     oldest = {first: 10, second: 0}
     assert newer_than_oldest({first: 9, second: None}, oldest)

@@ -10,7 +10,7 @@ STORE = StoreFacts("ads", "1", "info", frozenset({ONE}), written_at=1_000, check
 WANTED = StoreRequirement("ads", "1", "info", frozenset({ONE}), max_age=500, now=1_499)
 
 
-def test_a_store_of_this_app_run_and_table_that_is_young_and_whole_is_valid() -> None:
+def test_a_young_whole_store_of_this_table_is_valid() -> None:
     assert store_fault(STORE, WANTED) is None
 
 
@@ -65,5 +65,5 @@ def test_without_max_age_any_age_is_good() -> None:
     assert store_fault(STORE, replace(WANTED, max_age=None, now=10**15)) is None
 
 
-def test_an_incomplete_store_is_good_enough_where_nobody_waits_for_all_rows() -> None:
+def test_an_incomplete_store_is_good_where_nobody_waits() -> None:
     assert store_fault(replace(STORE, incomplete=True), WANTED) is None

@@ -14,7 +14,7 @@ RECORD, MARKER = "record", "marker"
 LOGS = st.tuples(*[st.lists(st.sampled_from([RECORD, RECORD, MARKER]), max_size=12)] * 2)
 
 
-def test_a_version_is_served_from_the_boundary_at_which_its_last_marker_is_there() -> None:
+def test_a_version_is_served_from_its_last_markers_boundary() -> None:
     versions = Versions.empty([ONE, TWO]).marked(ONE, 10)
     assert (versions.version_for(ONE), versions.version_for(TWO)) == (2, 1)
     assert versions.at_boundary().versions.serving is None
@@ -24,7 +24,7 @@ def test_a_version_is_served_from_the_boundary_at_which_its_last_marker_is_there
     assert (switch.versions.serving, switch.removed) == (1, ())
 
 
-def test_the_old_version_serves_while_the_next_is_built_and_goes_when_it_is_sealed() -> None:
+def test_the_old_version_serves_until_the_next_is_sealed() -> None:
     versions = Versions.empty([ONE]).marked(ONE, 10).at_boundary().versions
     assert (versions.serving, versions.version_for(ONE)) == (1, 2)
     switch = versions.marked(ONE, 20).at_boundary()
@@ -32,7 +32,7 @@ def test_the_old_version_serves_while_the_next_is_built_and_goes_when_it_is_seal
     assert switch.versions.at_boundary().removed == ()
 
 
-def test_of_versions_sealed_within_one_batch_only_the_last_is_served() -> None:
+def test_of_versions_sealed_within_one_batch_the_last_is_served() -> None:
     versions = Versions.empty([ONE]).marked(ONE, 10).marked(ONE, 20).marked(ONE, 30)
     switch = versions.at_boundary()
     assert (switch.versions.serving, switch.removed) == (3, (1, 2))
@@ -43,7 +43,7 @@ def test_a_marker_read_again_seals_nothing() -> None:
     assert versions.marked(ONE, 10) is versions
 
 
-def test_a_partition_the_table_is_not_fed_from_is_an_error() -> None:
+def test_a_partition_not_feeding_the_table_is_an_error() -> None:
     with pytest.raises(
         HoldfastError, match="a record of s/1 came to a table that is fed from s/0", check=has_code("MarkerOrderError")
     ):
@@ -51,7 +51,7 @@ def test_a_partition_the_table_is_not_fed_from_is_an_error() -> None:
 
 
 @given(LOGS, st.randoms(), st.integers(1, 5))
-def test_look_ups_see_whole_data_sets_in_order_however_partitions_and_batches_interleave(
+def test_look_ups_see_whole_data_sets_in_order(
     logs: tuple[list[str], list[str]], random: Random, batch_size: int
 ) -> None:
     read = {ONE: 0, TWO: 0}

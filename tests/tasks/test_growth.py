@@ -60,7 +60,7 @@ def test_any_chain_of_factors_keeps_every_key_in_its_task(first: int, factors: l
 
 
 @given(st.integers(1, 4), FACTORS, FACTORS, st.randoms(use_true_random=False))
-def test_sides_of_a_join_that_grow_on_their_own_still_meet(
+def test_independently_grown_sides_of_a_join_still_meet(
     first: int, left: list[int], right: list[int], pick: random.Random
 ) -> None:
     counts = {"a": first, "b": first}
@@ -101,7 +101,7 @@ def test_without_growth_nothing_changes(counts: dict[str, int]) -> None:
     assert grouped(counts, tasks) == tasks
 
 
-def test_a_stream_that_went_and_came_back_starts_with_the_base_grouping() -> None:
+def test_a_stream_that_came_back_starts_with_base_grouping() -> None:
     before = grouped({"a": 2, "b": 2})
     grown = grouped({"a": 4, "b": 2}, before)
     without = grouped({"b": 2}, grown)
@@ -109,7 +109,7 @@ def test_a_stream_that_went_and_came_back_starts_with_the_base_grouping() -> Non
     assert len(grouped({"a": 4, "b": 2}, without)) == 4
 
 
-def test_a_record_of_other_task_names_is_refused_and_not_guessed_at() -> None:
+def test_a_record_of_other_task_names_is_refused() -> None:
     record: Tasks = {"elsewhere": (StreamPartition("s", 0),)}
     with pytest.raises(ExpansionRefusedError) as refused:
         grouped({"s": 1}, record)
@@ -135,9 +135,7 @@ def test_a_mapping_of_ones_own_may_follow_any_growth() -> None:
 
 @pytest.mark.parametrize("parent", ["0", "previous - 1", "partition / 2", "(partition + 1) % previous"])
 @pytest.mark.parametrize("counts", [(2, 4), (2, 4, 8), (3, 6, 12)])
-def test_partitions_that_were_there_stay_with_their_tasks_whatever_the_mapping_says(
-    parent: str, counts: tuple[int, ...]
-) -> None:
+def test_existing_partitions_stay_with_their_tasks_under_any_mapping(parent: str, counts: tuple[int, ...]) -> None:
     tasks = grouped({"s": counts[0]})
     for count in counts[1:]:
         grown = grouped({"s": count}, tasks, parent=parent)

@@ -17,7 +17,7 @@ def record_of(counts: dict[str, int], record: PlacementRecord | None = None) -> 
     return PlacementRecord("1", tasks, {}, {})
 
 
-def test_each_new_partition_names_the_one_that_held_its_keys_and_where_that_ended() -> None:
+def test_each_new_partition_names_its_parent_and_the_parents_end() -> None:
     parents = parents_of_new(record_of({"s": 2, "t": 2}), partitions_of({"s": 6, "t": 2, "new": 3}), ExpansionRules())
     assert {str(child): str(parent) for child, parent in parents.items()} == {
         "s/2": "s/0",
@@ -30,7 +30,7 @@ def test_each_new_partition_names_the_one_that_held_its_keys_and_where_that_ende
     assert after[StreamPartition("s", 3)] == ParentEnd(StreamPartition("s", 1), 7)
 
 
-def test_what_an_earlier_growth_demands_is_not_forgotten_by_the_next() -> None:
+def test_an_earlier_growths_demands_survive_the_next() -> None:
     earlier = {parse_partition("s/1"): ParentEnd(parse_partition("s/0"), 5)}
     record = PlacementRecord("1", record_of({"s": 2}, record_of({"s": 1})).grouping, {}, {}, earlier)
     parents = parents_of_new(record, partitions_of({"s": 4}), ExpansionRules())
@@ -43,14 +43,14 @@ def test_a_partition_that_was_always_there_waits_for_nobody() -> None:
     assert may_be_read(parse_partition("s/0"), {}, {})
 
 
-def test_a_child_waits_until_its_parent_is_processed_to_its_end_of_then() -> None:
+def test_a_child_waits_until_its_parents_end_of_then() -> None:
     after = {parse_partition("s/2"): ParentEnd(parse_partition("s/0"), 5)}
     assert not may_be_read(parse_partition("s/2"), after, {})
     assert not may_be_read(parse_partition("s/2"), after, {parse_partition("s/0"): 4})
     assert may_be_read(parse_partition("s/2"), after, {parse_partition("s/0"): 5})
 
 
-def test_a_child_waits_for_its_grandparent_where_its_parent_is_empty() -> None:
+def test_behind_an_empty_parent_a_child_waits_for_its_grandparent() -> None:
     s0, s1, s3 = (parse_partition(name) for name in ("s/0", "s/1", "s/3"))
     after = {s1: ParentEnd(s0, 5), s3: ParentEnd(s1, 0)}
     assert not may_be_read(s3, after, {s0: 4})
@@ -63,7 +63,7 @@ def test_a_child_waits_for_its_grandparent_where_its_parent_is_empty() -> None:
     first=st.integers(1, 3),
     pick=st.randoms(use_true_random=False),
 )
-def test_rows_of_every_key_are_processed_in_the_order_they_were_written(
+def test_rows_of_every_key_are_processed_in_written_order(
     growths: list[tuple[int, int]], more: int, first: int, pick: random.Random
 ) -> None:
     """Rows are written while the stream grows; then partitions are read one row at a time in any order allowed."""

@@ -74,7 +74,7 @@ def test_values_of_other_types_are_spread_as_well(kind: pa.DataType) -> None:
     assert abs(estimate / 20_000 - 1) < 0.15
 
 
-def test_a_sketch_of_many_values_has_the_size_of_its_registers() -> None:
+def test_a_sketch_of_many_values_has_its_registers_size() -> None:
     accumulator = made(pa.int64())
     parts = [gathered(accumulator, [pa.array(range(n, n + 3_000))], None, [0] * 3_000) for n in range(0, 60_000, 3_000)]
     whole = merged(accumulator, parts)

@@ -35,7 +35,7 @@ def extreme(rows: Rows, *, largest: bool) -> Any:
 
 @pytest.mark.parametrize("name", VALUES)
 @given(st.data())
-def test_the_extreme_value_is_the_first_of_its_rank_in_any_cut(name: str, data: st.DataObject) -> None:
+def test_the_extreme_value_is_the_first_of_its_rank(name: str, data: st.DataObject) -> None:
     kind, values = VALUES[name]
     function = data.draw(st.sampled_from(["min", "max"]))
     case = data.draw(cases(values))
@@ -47,9 +47,7 @@ def test_the_extreme_value_is_the_first_of_its_rank_in_any_cut(name: str, data: 
 @pytest.mark.parametrize("function", ["min_by", "max_by"])
 @pytest.mark.parametrize(("x", "y"), [("texts", "doubles"), ("lists", "texts"), ("ints", "structs")])
 @given(st.data())
-def test_the_value_beside_the_extreme_may_be_null_but_the_extreme_not(
-    function: str, x: str, y: str, data: st.DataObject
-) -> None:
+def test_a_null_may_stand_beside_the_extreme_only(function: str, x: str, y: str, data: st.DataObject) -> None:
     (kind, values), (by, by_values) = VALUES[x], VALUES[y]
     case = data.draw(cases(values, by_values))
     chosen = case.run(made(function, kind, by), [kind, by], [values[-1], by_values[-1]], data)
@@ -83,7 +81,7 @@ def test_a_map_can_be_chosen_but_not_compared() -> None:
             made("max" if len(kinds) == 1 else "max_by", *kinds)
 
 
-def test_many_long_texts_that_begin_alike_are_compared_to_their_ends() -> None:
+def test_long_texts_that_begin_alike_are_compared_to_their_ends() -> None:
     texts = [f"{'a' * (n % 3)}{'é' * 300}{n:03d}" for n in range(200)]
     accumulator = made("max", pa.string())
     assert results(accumulator, gathered(accumulator, [pa.array(texts)], None, [0] * 200)) == {0: max(texts, key=rank)}

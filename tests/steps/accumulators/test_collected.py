@@ -68,7 +68,7 @@ def test_a_set_has_the_first_of_each_value(name: str | None, data: st.DataObject
 @pytest.mark.parametrize("names", [("doubles",), ("structs",), ("texts", "doubles"), ("lists", "bytes", "structs")])
 @shared_fixture
 @given(st.data())
-def test_rows_with_a_null_are_not_counted_and_equal_ones_once(names: tuple[str, ...], data: st.DataObject) -> None:
+def test_a_set_counts_equal_rows_once_and_no_nulls(names: tuple[str, ...], data: st.DataObject) -> None:
     types, values = [VALUES[name][0] for name in names], [VALUES[name][1] for name in names]
     case = data.draw(cases(*values))
     collected = case.run(made("count distinct", *types), types, [own[-1] for own in values], data)

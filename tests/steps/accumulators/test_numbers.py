@@ -55,7 +55,7 @@ def most(kind: pa.DataType, result: pa.DataType) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", NUMBERS)
 @given(st.data())
-def test_sums_are_exact_in_any_cut_and_null_where_try_can_not_give_them(name: str, data: st.DataObject) -> None:
+def test_sums_are_exact_and_null_where_try_finds_none(name: str, data: st.DataObject) -> None:
     kind, values = NUMBERS[name]
     case = data.draw(cases(values))
     accumulator = made("try_sum", kind)
@@ -76,7 +76,7 @@ def test_sums_are_exact_in_any_cut_and_null_where_try_can_not_give_them(name: st
 
 @pytest.mark.parametrize("name", NUMBERS)
 @given(st.data())
-def test_averages_are_rounded_half_up_and_those_of_integers_are_doubles(name: str, data: st.DataObject) -> None:
+def test_averages_round_half_up_and_are_doubles_for_integers(name: str, data: st.DataObject) -> None:
     kind, values = NUMBERS[name]
     case = data.draw(cases(values))
     accumulator = made("try_avg", kind)
@@ -183,6 +183,6 @@ def test_every_function_of_the_planner_has_an_accumulator() -> None:
 
 
 @pytest.mark.parametrize("function", ["sum", "avg", "stddev_samp", "bool_and"])
-def test_a_type_that_a_function_does_not_take_is_refused_by_name(function: str) -> None:
+def test_a_type_a_function_does_not_take_is_refused(function: str) -> None:
     with pytest.raises(UserActionError, match=f"{function}.x.: a string can't", check=has_code("AggregateTypeError")):
         made(function, pa.string())
