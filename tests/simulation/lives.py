@@ -14,10 +14,11 @@ from typing import Any
 
 from holdfast.protocol.names import APP_LABEL, app_id
 from tests.simulation.drivers import CRASHING_IMAGE
-from tests.simulation.happenings import DEAFENING, HAPPENINGS, NAMES, Happening, make
+from tests.simulation.happenings import DEAFENING, HAPPENINGS, Happening
 from tests.simulation.machines import MISSING_IMAGE
 from tests.simulation.objects import POLICIES, SECRETS, Tree
 from tests.simulation.operators import OperatorPod
+from tests.simulation.tenants import NAMES, make
 from tests.simulation.virtual_loop import StuckError, VirtualLoop
 from tests.simulation.world import NAMESPACE, World
 

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from tests.simulation.happenings import LOGIN, app_tree, edit, make
 from tests.simulation.lives import history, unsettled
 from tests.simulation.objects import POLICIES, SECRETS
+from tests.simulation.tenants import LOGIN, app_tree, edit, make
 from tests.simulation.test_found import driver, well
 from tests.simulation.world import NAMESPACE, World
 

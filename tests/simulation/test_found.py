@@ -6,9 +6,9 @@ from typing import Any
 
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, attempt_name, report_name
 from holdfast.protocol.report import REPORT_KEY
-from tests.simulation.happenings import make
 from tests.simulation.lives import history, unsettled
 from tests.simulation.objects import APPS, MAPS, PODS, SETS, DeleteCondition, Tree
+from tests.simulation.tenants import make
 from tests.simulation.world import NAMESPACE, World
 
 _STARTED = 60.0

@@ -4,9 +4,9 @@ import asyncio
 
 from holdfast.protocol.pods import MAIN
 from holdfast.reasons import Reason
-from tests.simulation.happenings import edit, make, remove
 from tests.simulation.lives import history
 from tests.simulation.objects import EVENTS, PODS, Tree
+from tests.simulation.tenants import edit, make, remove
 from tests.simulation.world import NAMESPACE, World
 
 _STARTED, _WHILE = 60.0, 120.0

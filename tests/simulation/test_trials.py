@@ -3,9 +3,9 @@
 import asyncio
 
 from tests.simulation.drivers import CRASHING_IMAGE
-from tests.simulation.happenings import edit, make
 from tests.simulation.lives import history
 from tests.simulation.machines import MISSING_IMAGE
+from tests.simulation.tenants import edit, make
 from tests.simulation.test_found import driver, well
 from tests.simulation.world import NAMESPACE, World
 
