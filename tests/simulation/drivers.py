@@ -26,8 +26,9 @@ from holdfast.spec.parse import parse_app
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.manifests.driver_pod import APP_KEY, EXECUTOR_KEY, SPARK_KEY
 from holdfast_runtime.checkpoint.run_owner import is_claim
-from tests.simulation.machines import Machines, PodProcess, executor_set, told
+from tests.simulation.machines import Machines, PodProcess
 from tests.simulation.objects import MAPS, PODS, SETS, DeleteCondition, Objects, RefusedCallError, Tree
+from tests.simulation.pod_trees import executor_set
 
 RunPlace = tuple[str, str, str]
 """Namespace, app and run: where its files are."""
@@ -141,7 +142,7 @@ class Drivers:
         if not process.node.reachable or maps is None:
             self._after(2.0, self._wake, process)
             return
-        if told(maps, SPARK_KEY)["spark.kubernetes.container.image"] == CRASHING_IMAGE:
+        if _content(maps, SPARK_KEY)["spark.kubernetes.container.image"] == CRASHING_IMAGE:
             self.machines.end(process, 1, json.dumps({"failed": "bug", "message": "no such module"}))
             return
         driver = Driver(process, read_orders(maps["data"][ORDERS_KEY]), maps["data"][APP_KEY])
@@ -149,7 +150,7 @@ class Drivers:
         self.attempts.setdefault(driver.orders.uid, set()).add(driver.orders.attempt)
         if not self._takes_up(driver):
             return
-        settings, template = told(maps, SPARK_KEY), told(maps, EXECUTOR_KEY)
+        settings, template = _content(maps, SPARK_KEY), _content(maps, EXECUTOR_KEY)
         made = executor_set(settings, template, process.name, process.uid)
         try:
             self.objects.create(SETS, process.namespace, made, "driver")
@@ -302,3 +303,8 @@ class _Maps:
             return call()
         except RefusedCallError as refused:
             raise ConfigMapConflictError(str(refused)) from refused
+
+
+def _content(maps: Tree, key: str) -> Any:
+    """What is in a ConfigMap under a key."""
+    return json.loads(maps["data"][key])

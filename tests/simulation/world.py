@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.errors import WorldChangeError
 from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL, policy_name
+from tests.simulation.controllers import Controllers
 from tests.simulation.drivers import Drivers
 from tests.simulation.machines import Machine, Machines
 from tests.simulation.network import Network
@@ -79,6 +80,7 @@ class World:
         self.machines = Machines(
             self.objects, self.pick, [Machine(name, clock_error=self.pick.randint(-3000, 3000)) for name in "abc"]
         )
+        self.controllers = Controllers(self.objects, self.pick)
         self.drivers = Drivers(self.objects, self.machines, self.pick, self.clock)
 
     def begin(self, operators: int = 1, lease: str | None = None) -> None:
@@ -87,6 +89,7 @@ class World:
             server.start()
         self.objects.listeners.append(self._changed)
         self.machines.begin()
+        self.controllers.begin()
         self.drivers.begin()
         self.drivers.taken_up = self._check_fences
         annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
