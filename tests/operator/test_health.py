@@ -61,9 +61,7 @@ def test_a_write_the_watch_reported_first_is_not_waited_for() -> None:
         assert silent_watches(signs) is None
 
 
-def test_the_first_part_to_end_ends_the_operator_by_name(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_first_part_to_end_ends_the_operator_by_name(caplog: pytest.LogCaptureFixture) -> None:
     ended_parts: list[str] = []
 
     async def lives() -> None:

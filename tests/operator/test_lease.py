@@ -223,9 +223,7 @@ def test_a_lease_taken_or_deleted_meanwhile_ends_the_leader() -> None:
     lived(story)
 
 
-def test_a_forbidden_lease_is_reported_once_and_waited_for(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_forbidden_lease_is_reported_once_and_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         server = Server(cut={"first"})
         leading = asyncio.create_task(leader(server, "first"))

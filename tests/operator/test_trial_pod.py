@@ -87,9 +87,7 @@ def test_what_pods_are_made_from_is_in_the_digests(runtime: dict[str, Any]) -> N
         {"driver": templated(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}})},
     ],
 )
-def test_what_would_not_fit_or_would_interfere_is_left_out(
-    runtime: dict[str, Any],
-) -> None:
+def test_what_would_not_fit_or_would_interfere_is_left_out(runtime: dict[str, Any]) -> None:
     assert digests(**runtime) == digests()
 
 

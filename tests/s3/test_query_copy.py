@@ -98,9 +98,7 @@ def test_a_batch_that_is_not_planned_yet_is_planned_anew(driver: Callable[[int],
         first.copy.planned()
 
 
-def test_a_refused_attempts_plan_gives_way_to_the_newer_ones(
-    driver: Callable[[int], Driver],
-) -> None:
+def test_a_refused_attempts_plan_gives_way_to_the_newer_ones(driver: Callable[[int], Driver]) -> None:
     first, second = driver(1), driver(2)
     first.began()
     first.run(0)
@@ -114,9 +112,7 @@ def test_a_refused_attempts_plan_gives_way_to_the_newer_ones(
     assert driver(3).began()["offsets/1"] == "batch 1 of 2"
 
 
-def test_an_older_attempts_late_end_of_a_batch_changes_nothing(
-    driver: Callable[[int], Driver],
-) -> None:
+def test_an_older_attempts_late_end_of_a_batch_changes_nothing(driver: Callable[[int], Driver]) -> None:
     first, second = driver(1), driver(2)
     first.began()
     first.run(0)

@@ -9,18 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.simulation.objects import (
-    CLAIMS,
-    MAPS,
-    PODS,
-    POLICIES,
-    SETS,
-    Change,
-    DeleteCondition,
-    Objects,
-    Tree,
-    owners,
-)
+from tests.simulation.objects import CLAIMS, MAPS, PODS, POLICIES, SETS, Change, DeleteCondition, Objects, Tree, owners
 from tests.simulation.pod_trees import claims_of, sets_of
 
 _PROTECTED = "kubernetes.io/pvc-protection"

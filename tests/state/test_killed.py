@@ -127,9 +127,7 @@ def test_a_process_killed_in_a_restore_leaves_no_trusted_store(tmp_path: Path, s
     check(directory, 9)
 
 
-def test_processes_killed_at_any_moment_lose_and_double_nothing(
-    tmp_path: Path,
-) -> None:
+def test_processes_killed_at_any_moment_lose_and_double_nothing(tmp_path: Path) -> None:
     worker.prepare(tmp_path / "app")
     kill_at_any_moment(tmp_path / "app", KILLS)
 

@@ -24,9 +24,7 @@ def disks(tmp_path: Path) -> tuple[Disk, Disk]:
     return Disk(tmp_path / "here"), Disk(tmp_path / "there")
 
 
-def test_a_task_that_moves_back_does_not_trust_its_store(
-    disks: tuple[Disk, Disk],
-) -> None:
+def test_a_task_that_moves_back_does_not_trust_its_store(disks: tuple[Disk, Disk]) -> None:
     first, second = disks
     for batch in range(3):
         first.run(batch)

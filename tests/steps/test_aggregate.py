@@ -308,9 +308,7 @@ def test_a_session_goes_on_until_a_microsecond_before_its_gap(first: int) -> Non
 
 
 @pytest.mark.parametrize("shape", [{"window": "1s"}, {"window": "2s", "slide": "1s"}], ids=str)
-def test_a_windows_end_belongs_to_the_next_window(
-    shape: dict[str, str],
-) -> None:
+def test_a_windows_end_belongs_to_the_next_window(shape: dict[str, str]) -> None:
     verb, tables = step(shape), Tables()
     run(verb, tables, [("a", 1, 999_999), ("a", 10, 1_000_000), ("a", 100, -1)], -2_000)
     totals = {start: total for start, _, _, _, total in run(verb, tables, [], 10_000)}

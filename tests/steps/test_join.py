@@ -328,9 +328,7 @@ def test_few_keys_over_a_long_time_are_compared_quickly() -> None:
             assert len(task.run(ended=True)) == 0
 
 
-def test_rounds_of_unmatched_rows_hold_the_watermark_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rounds_of_unmatched_rows_hold_the_watermark_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_buffer, "_ROUND", 10)
     monkeypatch.setattr(side_buffer, "_LEAST_WIDTH", 10 * MS)
     tables, step = MemoryTables(), JoinStep("j", plan("Left"), "j")
