@@ -9,6 +9,7 @@ with the spec. `derived_columns` checks whether a declared event time fits its c
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import assert_never
 
 from holdfast.placement.location import LocationInvalidError, check_location
 from holdfast.placement.state_disk import DiskSharing, StateDisk, names_several_disks, state_disk
@@ -22,7 +23,22 @@ from holdfast.protocol.pods import STATE_FOLDER
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kafka_settings import unacceptable_name
-from holdfast.spec.steps import Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 from holdfast.spec.streams import System
 
 MENDABLE = frozenset({Reason.PARTITION_COUNT_MISMATCH, Reason.KEY_MISMATCH, Reason.PARTITIONER_MISMATCH})
@@ -185,13 +201,28 @@ def event_time_problems(graph: Graph) -> Iterator[Problem]:
 
 
 def _needs_event_time(step: Step) -> str | None:
-    if step.join is not None:
-        return f"join {step.join.span}"
-    if step.aggregate is not None and step.aggregate.windowed:
-        return "a window" if step.aggregate.window else "a session"
-    if step.deduplicate is not None and step.deduplicate.within:
-        return f"deduplicate within {step.deduplicate.within}"
-    return None
+    match step.operation:
+        case Join(span=span):
+            return f"join {span}"
+        case Aggregate(window=window) as verb:
+            return ("a window" if window else "a session") if verb.windowed else None
+        case Deduplicate(within=within):
+            return f"deduplicate within {within}" if within else None
+        case (
+            Filter()
+            | Select()
+            | Merge()
+            | Apply()
+            | Process()
+            | Lookup()
+            | Repartition()
+            | Broadcast()
+            | To()
+            | ToTable()
+        ):
+            return None
+        case never:
+            assert_never(never)
 
 
 def unused_rows(graph: Graph) -> Iterator[Problem]:

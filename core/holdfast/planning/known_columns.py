@@ -7,13 +7,29 @@ keys or counts, nor parse SQL itself.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from holdfast.planning.problems import SHOWN_NAMES, ExpressionError, Problem, SqlFinding, excerpt, listed
 from holdfast.planning.sql.expressions import CheckedExpression, is_plain_item
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
-from holdfast.spec.steps import Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 from holdfast.suggest import did_you_mean
 
 MOST_SQL = 131_072
@@ -66,13 +82,19 @@ def _cost(text: str) -> int:
 
 def expressions_of(step: Step) -> tuple[str, ...]:
     """All SQL expressions of a step."""
-    verb = step.join or step.lookup
-    return (
-        *(() if step.filter is None else (step.filter,)),
-        *(step.select or ()),
-        *(() if step.aggregate is None else step.aggregate.compute),
-        *((verb.select if verb is not None else None) or ()),
-    )
+    match step.operation:
+        case Filter(condition):
+            return (condition,)
+        case Select(columns):
+            return columns
+        case Aggregate(compute=compute):
+            return compute
+        case Join(select=select) | Lookup(select=select):
+            return select or ()
+        case Merge() | Apply() | Process() | Deduplicate() | Repartition() | Broadcast() | To() | ToTable():
+            return ()
+        case never:
+            assert_never(never)
 
 
 Passes = dict[str, frozenset[tuple[int, str]]]

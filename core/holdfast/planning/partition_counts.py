@@ -11,10 +11,26 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress
+from typing import assert_never
 
 from holdfast.planning.graph import Graph, makes_stream
 from holdfast.spec.runtime import Planning
-from holdfast.spec.verbs import STATEFUL_VERBS
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    To,
+    ToTable,
+)
+from holdfast.spec.verbs import STATEFUL_VERBS, VERBS, Verb
 
 MANY = 2
 
@@ -24,13 +40,13 @@ class JoinSet:
     """The streams that meet in one step. An intermediate stream has the name of the step that creates it."""
 
     step: str
-    verb: str
+    verb: Verb
     streams: tuple[str, ...]
 
     @property
     def is_join(self) -> bool:
         """Whether the step matches two sides, rather than grouping one by key."""
-        return self.verb in ("join", "lookup")
+        return VERBS[self.verb].matches_sides
 
 
 _BITS = bytes.maketrans(b"01", b"\0\1")
@@ -113,18 +129,19 @@ class Reaching:
 
     def set_of(self, name: str) -> tuple[str, ...] | None:
         """The streams that need equal partition counts at this step; None if there is no such need."""
-        step = self._graph.steps[name]
-        if step.lookup is not None:
-            table = self._graph.tables[step.lookup.table]
-            if table.distribution == "Broadcast":
+        streams = self._into[name]
+        match self._graph.steps[name].operation:
+            case Lookup(table=table):
+                broadcast = self._graph.tables[table].distribution == "Broadcast"
+                return None if broadcast else self.names(streams | self._side_inputs(table))
+            case Join():
+                return self.names(streams)
+            case Aggregate() | Deduplicate() | Process():
+                return self.names(streams) if streams.bit_count() >= MANY else None
+            case Filter() | Select() | Merge() | Apply() | Repartition() | Broadcast() | To() | ToTable():
                 return None
-            return self.names(self._into[name] | self._side_inputs(step.lookup.table))
-        if step.join is not None:
-            return self.names(self._into[name])
-        if step.aggregate or step.deduplicate or step.process:
-            mask = self._into[name]
-            return self.names(mask) if mask.bit_count() >= MANY else None
-        return None
+            case never:
+                assert_never(never)
 
 
 def paths_to(graph: Graph, step: str, streams: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

@@ -18,11 +18,10 @@ from holdfast.planning.problems import NewStep, Repair, Rewire, apply_repair, re
 from holdfast.planning.spread import OURS, Spread, follow_keys, names_in
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
+from holdfast.spec.verbs import VERBS
 
 _MAX_NAME = 63
 _MOST_TARGETS = 6
-_TRANSPARENT = ("merge", "filter", "deduplicate", "to", "toTable", "select")
-"""Verbs across which a cut may be moved upstream, towards the stream that needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +190,7 @@ def _cuts_below(now: PlanDraft, source: str, target: RepairTarget) -> frozenset[
     once, in flow order, because the number of paths through merges grows exponentially.
     """
     cuts_by_step: dict[str, frozenset[Arm] | None] = {}
-    for name in _transparent_above(now, source, target):
+    for name in _movable_above(now, source, target):
         inputs = now.graph.steps[name].inputs
         cuts: set[Arm] = set()
         for index, deeper in enumerate(inputs):
@@ -202,14 +201,16 @@ def _cuts_below(now: PlanDraft, source: str, target: RepairTarget) -> frozenset[
     return cuts_by_step.get(source)
 
 
-def _transparent_above(now: PlanDraft, source: str, target: RepairTarget) -> list[str]:
+def _movable_above(now: PlanDraft, source: str, target: RepairTarget) -> list[str]:
     """The steps upstream of `source` that a cut may be moved across, in flow order."""
     steps: set[str] = set()
     todo = [source]
     while todo:
         name = todo.pop()
         step = now.graph.steps.get(name)
-        if name not in steps and step is not None and step.verb in _TRANSPARENT and _passes(now, name, target.by):
+        if name in steps or step is None or not VERBS[step.verb].may_follow_repartition:
+            continue
+        if _passes(now, name, target.by):
             steps.add(name)
             todo += step.inputs
     return [name for name in now.graph.order if name in steps] if steps else []

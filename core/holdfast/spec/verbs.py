@@ -34,26 +34,36 @@ class VerbTraits:
     that found no partner."""
     makes_stream: bool = False
     """Its readers read a new intermediate stream."""
+    runs_unread: bool = False
+    """It runs though nobody reads its rows: it writes, or calls a function of the user that keeps state."""
+    matches_sides: bool = False
+    """Its rows with those of another input, or of a table."""
+    may_follow_repartition: bool = False
+    """A `repartition` behind it does the same before it, by columns that it passes on."""
     row_by_row: bool = False
     """Each of its rows is made of one row, in their order."""
 
 
 VERBS: Mapping[Verb, VerbTraits] = {
-    "filter": VerbTraits("SparkSql", may_fail=True, row_by_row=True),
-    "select": VerbTraits("SparkSql", may_fail=True, row_by_row=True),
-    "merge": VerbTraits("Union"),
+    "filter": VerbTraits("SparkSql", may_fail=True, may_follow_repartition=True, row_by_row=True),
+    "select": VerbTraits("SparkSql", may_fail=True, may_follow_repartition=True, row_by_row=True),
+    "merge": VerbTraits("Union", may_follow_repartition=True),
     "apply": VerbTraits("Python", may_fail=True, row_by_row=True),
-    "process": VerbTraits("Python", "State", may_fail=True, asks_the_time=True, holds_rows_back=True),
-    "deduplicate": VerbTraits("Python", "State", may_be_late=True, asks_the_time=True, row_by_row=True),
+    "process": VerbTraits("Python", "State", may_fail=True, asks_the_time=True, holds_rows_back=True, runs_unread=True),
+    "deduplicate": VerbTraits(
+        "Python", "State", may_be_late=True, asks_the_time=True, may_follow_repartition=True, row_by_row=True
+    ),
     "aggregate": VerbTraits(
         "Python", "State", may_fail=True, may_be_late=True, asks_the_time=True, holds_rows_back=True
     ),
-    "join": VerbTraits("Python", "State", may_be_late=True, asks_the_time=True, holds_rows_back=True),
-    "lookup": VerbTraits("Python", "Table", row_by_row=True),
-    "repartition": VerbTraits("Sink", makes_stream=True),
-    "broadcast": VerbTraits("Sink", makes_stream=True),
-    "to": VerbTraits("Sink"),
-    "toTable": VerbTraits("Python", "Table"),
+    "join": VerbTraits(
+        "Python", "State", may_be_late=True, asks_the_time=True, holds_rows_back=True, matches_sides=True
+    ),
+    "lookup": VerbTraits("Python", "Table", matches_sides=True, row_by_row=True),
+    "repartition": VerbTraits("Sink", makes_stream=True, runs_unread=True),
+    "broadcast": VerbTraits("Sink", makes_stream=True, runs_unread=True),
+    "to": VerbTraits("Sink", runs_unread=True, may_follow_repartition=True),
+    "toTable": VerbTraits("Python", "Table", runs_unread=True, may_follow_repartition=True),
 }
 
 
