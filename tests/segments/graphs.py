@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from holdfast.planning.plan import plan
-from holdfast_runtime.segments.compiling import SelectSchema, compile_graph
-from holdfast_runtime.segments.graph import CompiledGraph
+from holdfast_runtime.segments.compiling import compile_graph
+from holdfast_runtime.segments.graph import CompiledGraph, SelectSchema
 from tests.planning.apps import app_of, step, stream
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from holdfast.errors import UserActionError
 from holdfast.planning.problems import excerpt
 from holdfast.planning.types.ddl import parse_schema
-from holdfast_runtime.segments.compiling import SelectSchema
+from holdfast_runtime.segments.graph import SelectSchema
 from holdfast_runtime.streams.codecs import arrow_schema
 
 VALUE = "value"

@@ -5,55 +5,68 @@ Partitioned table has a writer behind each of its side inputs; look-ups come beh
 or need a JVM; the types of a `select`, which only Spark knows, come in as a function.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import split_compute
 from holdfast.planning.graph import makes_stream
-from holdfast.planning.join_columns import JoinColumn, TableColumns, picked_columns, split_join, split_table
+from holdfast.planning.join_columns import TableColumns, picked_columns, split_join, split_table
 from holdfast.planning.plan import Plan
 from holdfast.planning.sql.items import quoted
-from holdfast.planning.sql.plain.expressions import Plain, PlainColumn
+from holdfast.planning.sql.plain.expressions import PlainColumn
 from holdfast.planning.sql.plain.reading import plain_filter, plain_select
-from holdfast.planning.table_keys import spark_computed
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_state import table_name
 from holdfast.spec.partial_aggregates import partial_aggregates
-from holdfast.spec.steps import Aggregate, Join, Lookup, Step
+from holdfast.spec.steps import (
+    Aggregate,
+    Apply,
+    Broadcast,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Merge,
+    Process,
+    Repartition,
+    Select,
+    Step,
+    To,
+    ToTable,
+)
 from holdfast.spec.streams import Table
-from holdfast.spec.values import millis
-from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS
+from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS, VERBS
 from holdfast_runtime.columns.key_columns import check_key_types
+from holdfast_runtime.segments.broadcast_tables import BroadcastTable
 from holdfast_runtime.segments.graph import (
     FAILED,
     FAILURES,
     PARTIAL,
     PICK,
-    PYTHON_VERBS,
     SIFT,
     SOURCE,
     CompiledGraph,
     FedTable,
     GraphNode,
+    SelectSchema,
+    earliest_level,
     failed_schema,
 )
 from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, plain_kinds
 from holdfast_runtime.steps.tables.kept_table import GONE, SET, TableShape
-from holdfast_runtime.steps.tables.lookup import FOUND, LookupPlan
+from holdfast_runtime.steps.tables.lookup import LookupPlan
 from holdfast_runtime.steps.timed_rows import find_column
 from holdfast_runtime.steps.windows.aggregate import AggregateStep
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.codecs import arrow_schema
-
-SelectSchema = Callable[[pa.Schema, tuple[str, ...]], pa.Schema]
-"""Returns the columns that result from selecting these expressions from rows of this schema."""
 
 
 def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
@@ -74,14 +87,14 @@ def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Com
             flow.add_step(flow.steps[planned.name])
     for table in spec.tables:
         if table.sources is None and table.files is None:
-            flow.fed[table.name] = flow.fed_table(table, (), flow.table_shape(table.name))
+            flow.fed[table.name] = FedTable.of(table, flow.table_shape(table.name))
     return flow.compiled(tuple(planned.name for planned in plan.steps if planned.name not in needed))
 
 
 def _needed(steps: Mapping[str, Step]) -> set[str]:
-    """Return the steps that write or keep state, and all steps they read from."""
+    """Return the steps that run though nobody reads them, and all steps they read from."""
     needed: set[str] = set()
-    todo = [name for name, step in steps.items() if step.verb in (*SINK_VERBS, "process", "toTable")]
+    todo = [name for name, step in steps.items() if VERBS[step.verb].runs_unread]
     while todo:
         name = todo.pop()
         if name in needed or name not in steps:
@@ -109,38 +122,25 @@ class _Flow:
     """Aggregate to which partials are sent -> what it computes."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     fed: dict[str, FedTable] = field(default_factory=dict)
-    computed: dict[str, TableColumns | None] = field(default_factory=dict)
-    """Broadcast table -> what its look-ups have to compute."""
+    broadcast: dict[str, BroadcastTable] = field(default_factory=dict)
 
     def add_fed_table(self, table: Table, sources: tuple[str, ...]) -> None:
         """Add a table with side inputs, and how its tasks write it."""
         shapes = [self._add_side_input(table, source) for source in sources]
-        self.fed[table.name] = self.fed_table(table, sources, shapes[0])
+        self.fed[table.name] = FedTable.of(table, shapes[0])
 
     def add_file_table(self, table: Table) -> None:
         """Add a table that files feed."""
         input_schema, items = arrow_schema(parse_schema(str(table.schema_))), table.select
         parts = None if items is None else split_table(items, input_schema.names)
-        self.fed[table.name] = self.fed_table(table, (), self._shared_shape(table, input_schema, parts))
-
-    def fed_table(self, table: Table, sources: tuple[str, ...], shape: TableShape) -> FedTable:
-        return FedTable(
-            name=table.name,
-            sources=sources,
-            shape=shape,
-            broadcast=table.distribution == "Broadcast",
-            bootstrap=table.bootstrap,
-            anew=not table.persistent,
-            max_age=None if table.max_age is None else millis(table.max_age),
-            files=table.files is not None,
-        )
+        self.fed[table.name] = FedTable.of(table, self._add_broadcast(table, input_schema, parts))
 
     def _add_side_input(self, table: Table, source: str) -> TableShape:
         columns = arrow_schema(self.plan.stream(source).rows)
         input_schema, items = pa.schema([*columns, GONE, *([SET] if table.versioned else [])]), table.select
         parts = None if items is None else split_table(items, columns.names)
         if table.distribution == "Broadcast":
-            return self._shared_shape(table, input_schema, parts)
+            return self._add_broadcast(table, input_schema, parts)
         shape = TableShape(table.key, input_schema, None if parts is None else parts.kept)
         if source not in self.read_as:
             node = GraphNode(len(self.nodes), source, SOURCE, (), 0, input_schema)
@@ -154,41 +154,15 @@ class _Flow:
             ).index
             shape = TableShape(table.key, self.nodes[source_index].schema)
         self._check_key(step, source_index, table.key)
-        level = _level("toTable", [self.nodes[source_index]])
+        level = earliest_level("toTable", [self.nodes[source_index]])
         self.nodes.append(
             GraphNode(len(self.nodes), step.name, "toTable", (source_index,), level, input_schema, step, table=shape)
         )
         return shape
 
-    def _shared_shape(self, table: Table, input_schema: pa.Schema, parts: TableColumns | None) -> TableShape:
-        keys = () if parts is None else tuple(self._computed_keys(table, input_schema, parts))
-        # Such tables are filled without Spark: what it has to compute is so for each look-up.
-        if parts is not None:
-            names = {field.name for field, _ in keys}
-            parts = replace(
-                parts, computed={name: computation for name, computation in parts.computed.items() if name not in names}
-            )
-        shape = TableShape(table.key, input_schema, None if parts is None else parts.kept, keys)
-        self.computed[table.name] = parts
-        check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
-        return shape
-
-    def _computed_keys(
-        self, table: Table, input_schema: pa.Schema, parts: TableColumns
-    ) -> Iterator[tuple[pa.Field, Plain]]:
-        """Yield the columns of a key that are computed as rows come: look-ups search by them."""
-        key_names = {name.casefold() for name in table.key}
-        for name, computation in parts.computed.items():
-            if name.casefold() in key_names:
-                items = (computation.written,)
-                expressions, schema = (
-                    plain_select(items, plain_kinds(input_schema)),
-                    self.select_schema(input_schema, items),
-                )
-                if expressions is None or not keeps_kinds(expressions, schema):
-                    message = spark_computed(table.name, name, computation.written)
-                    raise UserActionError(message, code="TableKeyError")
-                yield schema.field(0), expressions[0]
+    def _add_broadcast(self, table: Table, input_schema: pa.Schema, select: TableColumns | None) -> TableShape:
+        self.broadcast[table.name] = BroadcastTable.of(table, input_schema, select, self.select_schema)
+        return self.broadcast[table.name].shape
 
     def add_source(self, name: str) -> None:
         from_step = name in self.steps
@@ -201,16 +175,23 @@ class _Flow:
         inputs = tuple(self.read_as[name] for name in step.inputs)
         if step.name in self.partial:
             inputs = (self._add_partial(self.steps[self.partial[step.name]], inputs[0]).index,)
-        if keyed := step.deduplicate or step.aggregate:
-            self._check_key(step, inputs[0], keyed.by)
-        if step.aggregate is not None:
-            node = self._add_aggregate(step, step.aggregate, inputs[0])
-        elif step.join is not None:
-            node = self._add_join(step, step.join, inputs)
-        elif step.lookup is not None:
-            node = self._add_lookup(step, step.lookup, inputs[0])
-        else:
-            node = self._add(step, inputs)
+        match step.operation:
+            case Aggregate() as verb:
+                self._check_key(step, inputs[0], verb.by)
+                node = self._add_aggregate(step, verb, inputs[0])
+            case Join() as verb:
+                node = self._add_join(step, verb, inputs)
+            case Lookup() as verb:
+                node = self._add_lookup(step, verb, inputs[0])
+            case Deduplicate(by=by):
+                self._check_key(step, inputs[0], by)
+                node = self._add(step, inputs)
+            case ToTable(table):
+                node = self._add_writer(step, self.tables[table], inputs[0])
+            case Filter() | Select() | Merge() | Apply() | Process() | Repartition() | Broadcast() | To():
+                node = self._add(step, inputs)
+            case never:
+                assert_never(never)
         self.read_as[step.name] = inputs[0] if step.to is not None else node.index
         if (source := self.waiting.pop(step.name, None)) is not None:
             # The planner's columns may lack types that only Spark knows.
@@ -233,13 +214,8 @@ class _Flow:
             schema = AggregateStep(step.name, plan, step.name).schema
         else:
             schema = self._schema(step, sources) if join is None else JoinStep(step.name, join, step.name).schema
-        level = _level(step.verb, sources)
-        table = None
-        if step.to_table is not None:
-            self._check_key(step, inputs[0], self.tables[step.to_table].key)
-            written = bool(self._writers(step.to_table) or self.tables[step.to_table].schema_)
-            table = self.table_shape(step.to_table) if written else TableShape(self.tables[step.to_table].key, schema)
-        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join, table=table)
+        level = earliest_level(step.verb, sources)
+        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join)
         self.nodes.append(node)
         if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
             self._add_failures(step, node, sources[0])
@@ -285,20 +261,29 @@ class _Flow:
         """Add the step itself, behind the writers of its table, and a select behind it where it needs one."""
         rows, table = self.nodes[source].schema, self.table_shape(verb.table)
         self._check_key(step, source, verb.by)
-        computed = self.computed.get(verb.table)
-        table_columns = table.columns if computed is None else computed.seen
-        parts = split_join(verb, tuple(rows.names), table_columns)
-        columns, select = (parts.columns, ()) if computed is None else _looked_up(parts.columns, computed)
-        shared = self.tables[verb.table].distribution == "Broadcast"
-        kept_as = verb.table if shared else table_name(verb.table)
-        plan = LookupPlan(verb.by, verb.type == "Inner", columns, rows, table, kept_as, shared)
+        broadcast = self.broadcast.get(verb.table)
+        parts = split_join(verb, tuple(rows.names), table.columns if broadcast is None else broadcast.columns)
+        columns, select = (parts.columns, ()) if broadcast is None else broadcast.looked_up(parts.columns)
+        kept_as = table_name(verb.table) if broadcast is None else verb.table
+        plan = LookupPlan(verb.by, verb.type == "Inner", columns, rows, table, kept_as, broadcast is not None)
         writers = [node.level for node in self._writers(verb.table)]
-        level = max(_level(step.verb, [self.nodes[source]]), *writers, 0)
+        level = max(earliest_level(step.verb, [self.nodes[source]]), *writers, 0)
         node = GraphNode(len(self.nodes), step.name, step.verb, (source,), level, plan.schema, step, lookup=plan)
         self.nodes.append(node)
         for items in (select, parts.after):
             if items:
                 node = self._add(_select(step, items), (node.index,))
+        return node
+
+    def _add_writer(self, step: Step, table: Table, source: int) -> GraphNode:
+        """Add a step that writes a table: the first of them gives it its columns, unless these are declared."""
+        self._check_key(step, source, table.key)
+        rows = self.nodes[source]
+        known = table.schema_ is not None or self._writers(table.name)
+        shape = self.table_shape(table.name) if known else TableShape(table.key, rows.schema)
+        level = earliest_level(step.verb, [rows])
+        node = GraphNode(len(self.nodes), step.name, step.verb, (source,), level, rows.schema, step, table=shape)
+        self.nodes.append(node)
         return node
 
     def _writers(self, table: str) -> list[GraphNode]:
@@ -319,7 +304,7 @@ class _Flow:
         assert step.aggregate is not None  # noqa: S101 - `partial_aggregates` names only such steps
         source, plan = self._arguments(step, step.aggregate, source)
         self.sent[step.name] = plan = replace(plan, sent=True)
-        level = _level(PARTIAL, [self.nodes[source]])
+        level = earliest_level(PARTIAL, [self.nodes[source]])
         schema = PartialAggregateStep(step.name, plan).schema
         node = GraphNode(len(self.nodes), step.name, PARTIAL, (source,), level, schema, step, plan)
         self.nodes.append(node)
@@ -361,26 +346,6 @@ class _Flow:
         return schema
 
 
-def _looked_up(outputs: tuple[JoinColumn, ...], table: TableColumns) -> tuple[tuple[JoinColumn, ...], tuple[str, ...]]:
-    """Return what to look up for these columns, and the select that computes those that the table does not keep."""
-    columns, items = list[JoinColumn](), list[str]()
-    for output in outputs:
-        computation = table.computed.get(output.column) if output.side == "right" else None
-        if computation is None:
-            columns.append(output)
-            items.append(quoted(output.name))
-        else:
-            text, first = computation.text, len(columns)
-            for number, (name, column) in enumerate(computation.given):
-                columns.append(JoinColumn("right", column, f"{name}_{first + number}"))
-                text = text.replace(quoted(name), quoted(columns[-1].name))
-            # Where nothing was found, there is no row to compute anything of.
-            items.append(f"CASE WHEN {quoted(FOUND)} THEN {text} END AS {quoted(output.name)}")
-    if len(columns) == len(items) and all(item.startswith("`") for item in items):
-        return tuple(columns), ()
-    return (*columns, JoinColumn("right", FOUND, FOUND)), tuple(items)
-
-
 def _select(step: Step, items: tuple[str, ...]) -> Step:
     """Return a part of a step as a select: checked already, with the step, and maybe longer than a user's may be."""
     letters = step.dead_letter if step.on_error == "DeadLetter" else None
@@ -408,15 +373,6 @@ def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
         if node.index in moving and all(reader.level > node.level for reader in readers):
             moved_nodes[node.index] = replace(node, level=node.level + 1)
     return tuple(moved_nodes)
-
-
-def _level(verb: str, sources: list[GraphNode]) -> int:
-    level = max(node.level for node in sources)
-    if verb in SQL_VERBS:
-        return level + (level + 1) % 2
-    if verb in PYTHON_VERBS:
-        return level + level % 2
-    return level
 
 
 def _check_columns(step: Step, left: GraphNode, right: GraphNode) -> None:

@@ -6,13 +6,16 @@ own error text is lost where it is caught. Pure and picklable: the driver makes 
 run anything or need a JVM.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from holdfast.planning.sql.plain.expressions import Plain
 from holdfast.spec.steps import Step
-from holdfast.spec.verbs import SINK_VERBS, verbs_that
+from holdfast.spec.streams import Table
+from holdfast.spec.values import millis
+from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS, verbs_that
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
@@ -21,6 +24,8 @@ from holdfast_runtime.steps.tables.lookup import LookupPlan
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 
+SelectSchema = Callable[[pa.Schema, tuple[str, ...]], pa.Schema]
+"""Returns the columns that result from selecting these expressions from rows of this schema."""
 COLUMN, ROW = "column", "row"
 _WHY = "a value it can't cast, a number too large, a division by zero or an index that is not there"
 
@@ -53,7 +58,7 @@ PICK, SIFT = "pick", "sift"
 """A `select` and a `filter` of plain expressions whose rows are in Python already: they take no trip to the JVM."""
 PARTIAL = "partial"
 """The part of an `aggregate` that runs before its rows travel."""
-PYTHON_VERBS = (*verbs_that(lambda verb: verb.runs == "Python"), PARTIAL)
+_PYTHON_VERBS = (*verbs_that(lambda verb: verb.runs == "Python"), PARTIAL)
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
 FAILURES = "failures"
@@ -88,6 +93,16 @@ class GraphNode:
     """The columns of a `pick`, in the order of its schema; the condition of a `sift`."""
 
 
+def earliest_level(verb: str, sources: list[GraphNode]) -> int:
+    """Return the first level on which a verb can run behind these nodes."""
+    level = max(node.level for node in sources)
+    if verb in SQL_VERBS:
+        return level + (level + 1) % 2
+    if verb in _PYTHON_VERBS:
+        return level + level % 2
+    return level
+
+
 @dataclass(frozen=True, slots=True)
 class FedTable:
     """A table as attempts take it up: with side inputs, with files, or written by steps."""
@@ -105,6 +120,20 @@ class FedTable:
     """Milliseconds after which an attempt starts it anew; None: never."""
     files: bool = False
     """Whether it is a data set of files, which the driver loads: locations fetch it when a batch names it."""
+
+    @classmethod
+    def of(cls, table: Table, shape: TableShape) -> "FedTable":
+        """Return a declared table with these columns."""
+        return cls(
+            name=table.name,
+            sources=table.sources or (),
+            shape=shape,
+            broadcast=table.distribution == "Broadcast",
+            bootstrap=table.bootstrap,
+            anew=not table.persistent,
+            max_age=None if table.max_age is None else millis(table.max_age),
+            files=table.files is not None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
