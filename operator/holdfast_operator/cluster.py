@@ -6,7 +6,6 @@ and transport are used: its typed calls and models would fail on what they do no
 nothing else talks to the API server. Must not know apps.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,8 +14,17 @@ from urllib.parse import quote
 import aiohttp
 from kubernetes.aio.client import ApiClient
 
-from holdfast.bounded_json import ObjectDepth, bounded_objects
-from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
+from holdfast.api_answers import (
+    NOT_FOUND,
+    WRONG,
+    ApiConflictError,
+    ApiRefusedError,
+    ApiUnreachableError,
+    api_error,
+    object_in,
+)
+from holdfast.bounded_json import ObjectDepth
+from holdfast.errors import RetrySoonError
 from holdfast.one_line import one_line
 from holdfast.trees import Tree
 
@@ -24,8 +32,6 @@ CallListener = Callable[[str, str, int], None]
 """Called with verb, kind and HTTP status of each call; 0: no answer."""
 _TIMEOUT = 15.0
 _PAGE = 500
-_WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
-_NAMESPACE_ENDS = "NamespaceTerminating"
 _READS = ("get", "list")
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
@@ -38,6 +44,12 @@ class ApiKind:
     plural: str
     api: str
     namespaced: bool = True
+
+    @property
+    def resource(self) -> str:
+        """What RBAC calls it."""
+        group, _, _ = self.api.rpartition("/")
+        return f"{self.plural}.{group}" if group else self.plural
 
     def path(self, namespace: str | None, name: str | None = None, part: str | None = None) -> str:
         """Return the URL path of a list, an object or a subresource."""
@@ -72,24 +84,8 @@ class ObjectList:
     """Its resourceVersion."""
 
 
-class ClusterUnreachableError(RetrySoonError):
-    """The API server did not answer, or can't right now."""
-
-
 class NotLeadingError(RetrySoonError):
     """Nothing may be written now, as another operator may be about to act."""
-
-
-class ConflictError(RetrySoonError):
-    """Another client wrote first, or the object already exists."""
-
-
-class ClusterRefusedError(WorldChangeError):
-    """The API server refused the request: rights, quota, admission, or an invalid field."""
-
-
-class NamespaceEndsError(WorldChangeError):
-    """Nothing can be made in this namespace any more, as it is being deleted."""
 
 
 class Cluster:
@@ -135,11 +131,11 @@ class Cluster:
                 return ObjectList(objects, version)
 
     async def create(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree:
-        """Create the object; `ConflictError` if one of this name exists."""
+        """Create the object; `ApiConflictError` if one of this name exists."""
         made = await self._call("create", kind, kind.path(namespace), body=tree)
         if made is None:
             message = f"{kind.name} {tree['metadata']['name']}: namespace {namespace} does not exist"
-            raise ClusterRefusedError(message)
+            raise ApiRefusedError(message)
         return made
 
     async def replace(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree | None:
@@ -164,7 +160,7 @@ class Cluster:
             body["gracePeriodSeconds"] = grace
         try:
             await self._call("delete", kind, kind.path(namespace, name), body=body)
-        except ConflictError:
+        except ApiConflictError:
             if uid is None:
                 raise
             # Another object has the name now: the one to delete is gone.
@@ -194,37 +190,11 @@ class Cluster:
             self._called(verb, kind.name, 0)
             why = one_line(str(error) or type(error).__name__)
             message = f"{verb} {kind.name}: the API server did not answer: {why}"
-            raise ClusterUnreachableError(message) from error
+            raise ApiUnreachableError(message) from error
         self._called(verb, kind.name, response.status)
-        if response.status == _NOT_FOUND:
+        if response.status == NOT_FOUND:
             return None
-        answer = _tree(bounded_objects(text, ObjectDepth.LIST if verb == "list" else ObjectDepth.OBJECT))
-        if response.status >= _WRONG:
-            explanation = str(answer.get("message") or text[:500].decode(errors="replace"))
-            raise _error(verb, kind, response.status, explanation, ends=_namespace_ends(answer))
-        return answer
-
-
-def _tree(text: bytes) -> Tree:
-    try:
-        tree = json.loads(text)
-    except ValueError:
-        return {}
-    return tree if isinstance(tree, dict) else {}
-
-
-def _namespace_ends(answer: Tree) -> bool:
-    """Return whether this is why the API server refuses."""
-    details = answer.get("details")
-    causes = details.get("causes") if isinstance(details, dict) else None
-    named = causes if isinstance(causes, list) else []
-    return any(isinstance(cause, dict) and cause.get("reason") == _NAMESPACE_ENDS for cause in named)
-
-
-def _error(verb: str, kind: ApiKind, status: int, explanation: str, *, ends: bool = False) -> HoldfastError:
-    message = f"{verb} {kind.name}: {one_line(explanation)}"  # it quotes what it refuses, and so do webhooks
-    if status == _CONFLICT:
-        return ConflictError(message)
-    if status == _TOO_MANY or status >= _SERVER:
-        return ClusterUnreachableError(message)
-    return NamespaceEndsError(message) if ends else ClusterRefusedError(message)
+        if response.status >= WRONG:
+            right = f"{verb} {kind.resource}"
+            raise api_error(right, response.status, text)
+        return object_in(text, ObjectDepth.LIST if verb == "list" else ObjectDepth.OBJECT)

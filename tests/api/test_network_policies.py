@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from kubernetes.aio import client, config
 
+from holdfast.api_answers import ApiUnreachableError
 from holdfast.protocol.names import api_policy_name, policy_name
 from holdfast.reasons import Reason
 from holdfast_operator.act.actions import ActionRunner
-from holdfast_operator.cluster import POD, ApiKind, Cluster, ClusterUnreachableError
+from holdfast_operator.cluster import POD, ApiKind, Cluster
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.decide.facts import AppFinding, read_spec
 from holdfast_operator.manifests.driver_pod import Installation
@@ -38,7 +39,7 @@ class Broken(Cluster):
     async def create(self, kind: ApiKind, namespace: str | None, tree: dict[str, Any]) -> dict[str, Any]:
         if kind is POD:
             message = "it has just gone"
-            raise ClusterUnreachableError(message)
+            raise ApiUnreachableError(message)
         return await super().create(kind, namespace, tree)
 
 
@@ -120,7 +121,7 @@ def test_a_running_app_has_and_owns_them(site: Site) -> None:
 
 
 def test_they_precede_the_pod_and_outlast_a_second_start(place: Place) -> None:
-    with pytest.raises(ClusterUnreachableError):
+    with pytest.raises(ApiUnreachableError):
         place.start(reached=Broken)
     before = place.policies()
     assert list(before) == [place.name, f"{place.name}.api"]

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.api_answers import ApiConflictError, ApiRefusedError
 from holdfast.protocol.names import SPARK_APP_LABEL, app_id, assignment_name, attempt_name, executor_set
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
 from holdfast_operator.act.actions import ActionRunner
-from holdfast_operator.cluster import ApiKind, Cluster, ClusterRefusedError, ConflictError
+from holdfast_operator.cluster import ApiKind, Cluster
 from holdfast_operator.decide.decision import Action, CollectAttempts, GiveUpClaim, GiveUpRunClaims, HandOver, TryPods
 from holdfast_operator.decide.facts import AppFinding, AppKey
 from holdfast_operator.manifests.trial_pod import pod_digests
@@ -74,7 +75,7 @@ def test_objects_that_only_carry_the_labels_are_not_deleted() -> None:
 
 
 def test_an_assignment_replaces_no_config_map_of_others() -> None:
-    with pytest.raises(ConflictError, match="does not belong to this app"):
+    with pytest.raises(ApiConflictError, match="does not belong to this app"):
         done(HandOver(handed(1, 0, 1)), {"name": assignment_name("ads", "1")})
 
 
@@ -95,7 +96,7 @@ def test_a_refused_trial_is_told_apart_from_a_refused_attempt() -> None:
     class Refusing(NotedCalls):
         async def create(self, *_: object) -> dict[str, Any]:
             message = "create Pod: exceeded quota"
-            raise ClusterRefusedError(message)
+            raise ApiRefusedError(message)
 
     spec = parse_app(tree())
     tries = TryPods(spec, pod_digests(spec, POLICY.release))

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from holdfast.api_answers import api_error
 from holdfast.attempt_number import LAST_ATTEMPT, AttemptNumberError, padded
 from holdfast.one_line import one_line
 from holdfast.protocol.assignment import AssignmentInvalidError, read_assignment
@@ -23,7 +24,6 @@ from holdfast.protocol.pods import pod_state
 from holdfast.protocol.report import read_report
 from holdfast.spec.app import Status
 from holdfast_operator.brokers.partition_counts import UnansweredError
-from holdfast_operator.cluster import POD, ClusterRefusedError, _error
 from holdfast_operator.decide.decision import (
     CollectAttempts,
     Decision,
@@ -300,8 +300,7 @@ def test_texts_of_reports_brokers_and_api_server_lose_terminal_controls(text: st
     names = ("heldBack", "heldBy", "loading", "incomplete")
     report = read_report(json.dumps({"attempt": 1, "at": 1, **dict.fromkeys(names, text)}))
     assert report is not None
-    refused = _error("create", POD, 422, text * 100)
-    assert isinstance(refused, ClusterRefusedError)
+    refused = api_error("create pods", 422, json.dumps({"message": text * 100}).encode())
     broker = UnansweredError("no answer", [text * 100])
     for shown in (report.held_back, report.held_by, report.loading, report.incomplete, str(refused), broker.tried):
         assert shown is not None

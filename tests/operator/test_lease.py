@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.api_answers import ApiConflictError, ApiUnreachableError
 from holdfast_operator.act.lease import CONFIDENCE, DURATION, RETRY, Lease, LeaseCandidate, LeaseTakenError
-from holdfast_operator.cluster import POD, ApiKind, Cluster, ClusterUnreachableError, ConflictError, NotLeadingError
+from holdfast_operator.cluster import POD, ApiKind, Cluster, NotLeadingError
 
 Tree = dict[str, Any]
 
@@ -69,7 +70,7 @@ class _Client:
     async def create(self, _: ApiKind, _namespace: str, tree: Tree) -> Tree:
         await self._arrives()
         if self.server.lease is not None:
-            raise ConflictError(name_of(tree))
+            raise ApiConflictError(name_of(tree))
         return self._answer(self.server.write(tree))
 
     async def replace(self, _: ApiKind, _namespace: str, tree: Tree) -> Tree | None:
@@ -77,7 +78,7 @@ class _Client:
         if self.server.lease is None:
             return None
         if self.server.lease["metadata"]["resourceVersion"] != tree["metadata"]["resourceVersion"]:
-            raise ConflictError(name_of(tree))
+            raise ApiConflictError(name_of(tree))
         return self._answer(self.server.write(tree))
 
     async def _arrives(self) -> None:
@@ -85,12 +86,12 @@ class _Client:
         if self.who in self.server.hanging:
             await asyncio.sleep(1_000)
         if self.who in self.server.cut:
-            raise ClusterUnreachableError(self.who)
+            raise ApiUnreachableError(self.who)
 
     def _answer(self, tree: Tree) -> Tree:
         if self.who in self.server.deaf:
             self.server.deaf.remove(self.who)
-            raise ClusterUnreachableError(self.who)
+            raise ApiUnreachableError(self.who)
         return tree
 
 

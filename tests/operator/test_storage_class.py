@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.api_answers import ApiRefusedError
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
-from holdfast_operator.cluster import ClusterRefusedError
 from holdfast_operator.decide.facts import Unknown, read_spec
 from holdfast_operator.examine.start_checks import judge
 from holdfast_operator.observe.snapshot import StorageClasses, default_of
@@ -43,7 +43,7 @@ class Classes:
     async def find(self, *_: object) -> list[dict[str, Any]]:
         if self.refuses:
             message = "list StorageClass: forbidden"
-            raise ClusterRefusedError(message)
+            raise ApiRefusedError(message)
         return self.classes
 
 

@@ -4,7 +4,8 @@ import copy
 import itertools
 from typing import Any
 
-from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMapStore
+from holdfast.api_answers import ApiConflictError
+from holdfast.placement.config_map_store import ConfigMapStore
 
 Tree = dict[str, Any]
 
@@ -23,7 +24,7 @@ class ConfigMapsHere:
         name = tree["metadata"]["name"]
         if name in self.trees:
             message = f"{name} is there"
-            raise ConfigMapConflictError(message)
+            raise ApiConflictError(message)
         metadata = {"uid": f"uid-{next(self._numbers)}", "resourceVersion": str(next(self._numbers))}
         self.trees[name] = copy.deepcopy(tree) | {"metadata": tree["metadata"] | metadata}
         return copy.deepcopy(self.trees[name])
@@ -35,7 +36,7 @@ class ConfigMapsHere:
             return None
         if before["metadata"]["resourceVersion"] != tree["metadata"]["resourceVersion"]:
             message = f"{name} is another one"
-            raise ConfigMapConflictError(message)
+            raise ApiConflictError(message)
         after = copy.deepcopy(tree) | {"metadata": tree["metadata"] | {"uid": before["metadata"]["uid"]}}
         if after != before:
             after["metadata"]["resourceVersion"] = str(next(self._numbers))
@@ -46,7 +47,7 @@ class ConfigMapsHere:
         tree = self.trees.get(name)
         if tree is not None and tree["metadata"]["resourceVersion"] != version:
             message = f"{name} is another one"
-            raise ConfigMapConflictError(message)
+            raise ApiConflictError(message)
         self.trees.pop(name, None)
 
     def edit(self, name: str, **fields: object) -> None:

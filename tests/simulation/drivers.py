@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMapStore
+from holdfast.api_answers import ApiConflictError
+from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlanningFacts, plan
@@ -195,7 +196,7 @@ class Drivers:
                 if driver.batch >= _BATCHES_TO_THE_END and _is_bounded(driver.app):
                     self._end(driver, 0, json.dumps({"ended": "completed"}))
                     return
-            except (RefusedCallError, ConfigMapConflictError, VersionConflictError):
+            except (RefusedCallError, ApiConflictError, VersionConflictError):
                 wait = 1.0
         self._after(wait, self._tick, driver)
 
@@ -302,7 +303,7 @@ class _Maps:
         try:
             return call()
         except RefusedCallError as refused:
-            raise ConfigMapConflictError(str(refused)) from refused
+            raise ApiConflictError(str(refused)) from refused
 
 
 def _content(maps: Tree, key: str) -> Any:

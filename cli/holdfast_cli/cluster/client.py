@@ -5,7 +5,6 @@ All errors of the client library and all answers of the API server become ours h
 to request.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,8 +13,9 @@ from urllib.parse import quote
 import urllib3
 from kubernetes import client, config
 
-from holdfast.bounded_json import ObjectDepth, bounded_objects
-from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.api_answers import NOT_FOUND, WRONG, ApiUnreachableError, api_error, object_in
+from holdfast.bounded_json import ObjectDepth
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast.trees import Tree
 from holdfast_cli.cluster.app import PODS, ObjectKind
 from holdfast_cli.output.screen import one_line
@@ -24,12 +24,7 @@ _TIMEOUT = (5.0, 15.0)
 """Timeouts in seconds: to connect, and to answer."""
 _QUIET = (5.0, 60.0)
 """Longer for a followed log, which may be silent. A dead connection is silent too, so the log is requested again."""
-_WRONG, _WHO, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _SERVER = 300, 401, 403, 404, 429, 500
-_SHOWN, _PAGE, _PIECE = 500, 500, 1 << 16
-
-
-class UnreachableError(RetrySoonError):
-    """The API server does not answer, or can't right now."""
+_PAGE, _PIECE = 500, 1 << 16
 
 
 class ClusterClient:
@@ -85,11 +80,11 @@ class ClusterClient:
             response = self._request(
                 f"{_path(PODS, namespace, pod)}/log", query, timeout=_QUIET if follows else _TIMEOUT
             )
-        except UnreachableError as error:
+        except ApiUnreachableError as error:
             if follows and isinstance(error.__cause__, urllib3.exceptions.ReadTimeoutError):
                 return None
             raise
-        if response.status < _WRONG:
+        if response.status < WRONG:
             return LogStream(response, self._away, follows=follows)
         self._answer("get pods/log", response, ObjectDepth.OBJECT)
         return None
@@ -130,43 +125,16 @@ class ClusterClient:
             status, text = int(response.status), bytes(response.data)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._away(error) from error
-        try:
-            # One object that can't be parsed must not hide the others in a list.
-            tree = json.loads(bounded_objects(text, depth))
-        except (ValueError, RecursionError):
-            tree = None
-        tree = tree if isinstance(tree, dict) else {}
-        if status < _WRONG and tree:
+        tree = object_in(text, depth)
+        if status < WRONG and tree:
             return tree
-        if status == _NOT_FOUND and tree.get("kind") == "Status":
+        if status == NOT_FOUND and tree.get("kind") == "Status":
             return None
-        message = one_line(str(tree.get("message") or text[:_SHOWN].decode(errors="replace")))
-        raise self._refusal(right, status, message)
+        raise api_error(right, status, text, who=self._who)
 
-    def _refusal(self, right: str, status: int, message: str) -> HoldfastError:
-        """Return the error that this answer stands for."""
-        if status == _NOT_FOUND:
-            kind = right.split()[1]
-            return UserActionError(
-                f"{self._who} knows no {kind}: Holdfast's CustomResourceDefinition is not installed there",
-                code="NotInstalledError",
-            )
-        if status == _WHO:
-            return UserActionError(
-                f"{self._who}: its credentials are not accepted, they may have expired: log in again ({message})",
-                code="CredentialsError",
-            )
-        if status == _FORBIDDEN:
-            return UserActionError(
-                f"{message}; ask whoever runs the cluster for the right to {right}", code="RightMissingError"
-            )
-        if status == _TOO_MANY or status >= _SERVER:
-            return UnreachableError(f"{self._who} can't answer now ({status}): {message}")
-        return WorldChangeError(f"{self._who} answered {status} to {right}: {message}", code="AnswerError")
-
-    def _away(self, error: Exception) -> UnreachableError:
+    def _away(self, error: Exception) -> ApiUnreachableError:
         why = error.reason if isinstance(error, client.ApiException) else error
-        return UnreachableError(one_line(f"{self._who} does not answer at {self._client.configuration.host}: {why}"))
+        return ApiUnreachableError(one_line(f"{self._who} does not answer at {self._client.configuration.host}: {why}"))
 
 
 class LogStream:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from holdfast.api_answers import NotAllowedError
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 from holdfast.protocol.names import APP_ID_LABEL
 from holdfast.protocol.pods import MAIN, PodPhase, PodState, pod_state
@@ -309,7 +310,7 @@ class LogFollower:
             if reading.patience < 0 and reading.stream is not None:
                 reading.stream.cut()
             return None
-        if isinstance(reading.error, UserActionError | OSError):
+        if isinstance(reading.error, UserActionError | NotAllowedError | OSError):
             raise reading.error
         if reading.error is not None:
             self._say_once(f"{reading.log.pod.name}: {reading.error}; it is read on when it can be")

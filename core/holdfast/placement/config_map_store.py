@@ -9,16 +9,13 @@ import base64
 import binascii
 from typing import Protocol
 
-from holdfast.errors import RetrySoonError, UserActionError
+from holdfast.api_answers import ApiConflictError
+from holdfast.errors import UserActionError
 from holdfast.placement.metadata_store import Version, VersionConflictError, Versioned, check_size, object_name
 from holdfast.protocol.names import APP_LABEL
 from holdfast.trees import Tree
 
 _VALUE, _KEY = "value", "holdfast.dev/key"
-
-
-class ConfigMapConflictError(RetrySoonError):
-    """Another writer was first, or a ConfigMap of that name already exists."""
 
 
 class ConfigMaps(Protocol):
@@ -28,13 +25,13 @@ class ConfigMaps(Protocol):
         """Return the ConfigMap as it is now; None if it does not exist."""
 
     def create(self, tree: Tree) -> Tree:
-        """Create a ConfigMap; raise `ConfigMapConflictError` if one of its name exists."""
+        """Create a ConfigMap; raise `ApiConflictError` if one of its name exists."""
 
     def replace(self, tree: Tree) -> Tree | None:
-        """Replace the version named in the tree; None if it is gone; raise `ConfigMapConflictError` if it changed."""
+        """Replace the version named in the tree; None if it is gone; raise `ApiConflictError` if it changed."""
 
     def delete(self, name: str, version: str) -> None:
-        """Delete this version; nothing if it is gone; raise `ConfigMapConflictError` if it changed."""
+        """Delete this version; nothing if it is gone; raise `ApiConflictError` if it changed."""
 
 
 class ConfigMapStore:
@@ -59,7 +56,7 @@ class ConfigMapStore:
             # The version guards what others wrote too: `get` gives none for content that Holdfast did not write.
             tree["metadata"]["resourceVersion"] = expected
             written = self._maps.replace(tree)
-        except ConfigMapConflictError as error:
+        except ApiConflictError as error:
             raise VersionConflictError(key, expected) from error
         if written is None:
             raise VersionConflictError(key, expected)
@@ -69,7 +66,7 @@ class ConfigMapStore:
         """Remove this version of the key."""
         try:
             self._maps.delete(object_name(key), expected)
-        except ConfigMapConflictError as error:
+        except ApiConflictError as error:
             raise VersionConflictError(key, expected) from error
 
     def _tree(self, key: str, value: bytes) -> Tree:

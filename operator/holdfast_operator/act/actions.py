@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from holdfast.api_answers import ApiConflictError, ApiRefusedError, NamespaceEndsError
 from holdfast.errors import HoldfastError
 from holdfast.protocol.names import APP_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
@@ -29,9 +30,6 @@ from holdfast_operator.cluster import (
     STATEFUL_SET,
     ApiKind,
     Cluster,
-    ClusterRefusedError,
-    ConflictError,
-    NamespaceEndsError,
 )
 from holdfast_operator.decide.decision import (
     Action,
@@ -81,7 +79,7 @@ class ActionRunner:
         patch: Tree = {"metadata": {"resourceVersion": app.version}, "status": {**after, **removed_fields}}
         try:
             written = await self.cluster.patch(APP, app.namespace, app.name, patch, part="status")
-        except ConflictError:
+        except ApiConflictError:
             written = None
         if written is None:
             self.cache.distrust_app(AppKey(app.namespace, app.name))
@@ -138,7 +136,7 @@ class ActionRunner:
             for kind, tree in ((CONFIG_MAP, config_map), (POD, pod)):
                 if not await self._made(kind, tree, app):
                     return _anothers(kind, tree)
-        except ClusterRefusedError as error:
+        except ApiRefusedError as error:
             return AppFinding(Reason.CREATE_REFUSED, str(error))
         return None
 
@@ -149,7 +147,7 @@ class ActionRunner:
             try:
                 if not await self._made(POD, trial.tree, app):
                     return AppFinding(Reason.TRIAL_FAILED, _anothers(POD, trial.tree).message)
-            except ClusterRefusedError as error:
+            except ApiRefusedError as error:
                 return AppFinding(Reason.TRIAL_FAILED, str(error))
         return None
 
@@ -172,13 +170,13 @@ class ActionRunner:
         tree["metadata"]["resourceVersion"] = existing_object["metadata"]["resourceVersion"]
         if await self.cluster.replace(kind, namespace, tree) is None:
             message = f"{kind.name} {tree['metadata']['name']} was deleted while it was being written"
-            raise ConflictError(message)
+            raise ApiConflictError(message)
 
     async def _made(self, kind: ApiKind, tree: Tree, app: AppObject) -> bool:
         """Create the object; ours may exist from an earlier try. Return False if another owner's has the name."""
         try:
             await self.cluster.create(kind, app.namespace, tree)
-        except ConflictError:
+        except ApiConflictError:
             existing_object = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
             return existing_object is None or app.owns(existing_object["metadata"])
         return True
@@ -188,7 +186,7 @@ class ActionRunner:
         existing_map = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
         if existing_map is not None and not app.owns(existing_map["metadata"]):
             # It may be that of a deleted app of this name, which Kubernetes is about to remove.
-            raise ConflictError(_anothers(CONFIG_MAP, tree).message)
+            raise ApiConflictError(_anothers(CONFIG_MAP, tree).message)
         await self._put(CONFIG_MAP, app.namespace, tree, existing_map)
 
     async def _give_up(self, action: GiveUpRunClaims, app: AppObject) -> None:
@@ -265,7 +263,7 @@ class EventWriter:
 
     async def _create(self, namespace: str, tree: Tree) -> None:
         # On a conflict it is there: this operator wrote it before it was started again, or another one did.
-        with contextlib.suppress(ConflictError):
+        with contextlib.suppress(ApiConflictError):
             await self.cluster.create(EVENT, namespace, tree)
 
 

@@ -17,10 +17,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from holdfast.api_answers import ApiConflictError
 from holdfast.errors import HoldfastError, WorldChangeError
 from holdfast.one_line import one_line
 from holdfast.trees import Tree
-from holdfast_operator.cluster import LEASE, Cluster, ConflictError
+from holdfast_operator.cluster import LEASE, Cluster
 
 _LOG = logging.getLogger("holdfast")
 DURATION, CONFIDENCE, RETRY = 15.0, 10.0, 2.0
@@ -132,7 +133,7 @@ class Lease:
         try:
             renewed = {**self._held, "spec": self._spec(self._held["spec"])}
             written = await self.cluster.replace(LEASE, self.place.namespace, renewed)
-        except ConflictError:
+        except ApiConflictError:
             self._held = await self._still_ours(self._held)
             return await self._renewed()
         if written is None:

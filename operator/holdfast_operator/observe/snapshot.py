@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from holdfast.api_answers import ApiUnreachableError
 from holdfast.errors import HoldfastError
 from holdfast.one_line import one_line, printable
 from holdfast.protocol.names import (
@@ -41,7 +42,6 @@ from holdfast_operator.cluster import (
     SECRET,
     STORAGE_CLASS,
     Cluster,
-    ClusterUnreachableError,
 )
 from holdfast_operator.decide.facts import (
     AppFinding,
@@ -176,7 +176,7 @@ async def _with_spec(
     key, run = AppKey(snapshot.app.namespace, snapshot.app.name), spec.spec.run_id
     last = snapshot.report if run == snapshot.app.status.run_id else await _tried(_report(world, key, run, live=live))
     if isinstance(last, Unknown):
-        raise ClusterUnreachableError(last.why)  # without it an attempt number could be used twice
+        raise ApiUnreachableError(last.why)  # without it an attempt number could be used twice
     secrets = await _secrets(world, key, spec)
     running = await _running(world, key, snapshot.app, fingerprint)
     at_work = running if isinstance(running, StreamApp) else spec

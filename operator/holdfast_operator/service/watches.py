@@ -20,10 +20,11 @@ from typing import Any, ClassVar
 import aiohttp
 import kopf
 
+from holdfast.api_answers import ApiUnreachableError
 from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast.spec.app import API_VERSION
-from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster, ClusterUnreachableError
+from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster
 from holdfast_operator.observe.known_versions import Place
 from holdfast_operator.service.monitoring import WatchPlace
 from holdfast_operator.service.watch_handlers import WatchHandlers
@@ -108,7 +109,7 @@ async def wait_for_crd(cluster: Cluster) -> None:
 async def _served(cluster: Cluster) -> bool:
     try:
         return await cluster.serves(APP)
-    except ClusterUnreachableError:
+    except ApiUnreachableError:
         return False
 
 

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+from holdfast.api_answers import ApiConflictError
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
-from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, version_of
+from holdfast.placement.config_map_store import ConfigMaps, version_of
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.protocol.names import REPORT_LABEL
 from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, DriverReport, report_in
@@ -70,7 +71,7 @@ class ReportMap:
                 self._version = check_newest(self._maps, self._told)
             try:
                 written = self._written(report)
-            except ConfigMapConflictError:
+            except ApiConflictError:
                 self._version = None
                 continue
             self._version = None if written is None else version_of(written)
