@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.api_answers import NotAllowedError
+from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
 from holdfast.protocol.names import app_id, attempt_name, executor_set
 from holdfast.times import stamp
 from holdfast_cli.cluster.app import AppUnknownError, app_of
@@ -318,13 +319,13 @@ def test_following_an_attempt_ends_with_it(capsys: Capture) -> None:
         follow(looks, LogSelection(attempt=7), Cluster())
 
 
-@pytest.mark.parametrize("error", [UserActionError("you may not get pods/log"), WorldChangeError("no such container")])
+@pytest.mark.parametrize("error", [NotAllowedError("you may not get pods/log"), WorldChangeError("no such container")])
 def test_only_what_the_user_has_to_change_ends_it(error: HoldfastError, capsys: Capture) -> None:
     over = seen(pod("driver", 1, phase="Succeeded"), verdicts=COMPLETED)
     looks: Looks = [seen(pod("driver", 1)), seen(pod("driver", 1)), over]
     cluster = Cluster(a1_driver=[Log(error=error), Log(b"one")])
-    if isinstance(error, UserActionError):
-        with pytest.raises(UserActionError, match="you may not"):
+    if isinstance(error, NotAllowedError):
+        with pytest.raises(NotAllowedError, match="you may not"):
             follow(looks, LogSelection(), cluster)
     else:
         follow(looks, LogSelection(), cluster)
