@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.planning.types.ddl import parse_schema
-from holdfast_runtime.streams.codecs import ArrowCodec, BinaryCodec, JsonCodec, StringCodec, arrow_schema
+from holdfast_runtime.streams.codecs import BinaryCodec, JsonCodec, StringCodec, arrow_schema
 
 COUNT, RUNS = 200_000, 5
 DDL = "ad_id STRING, campaign STRING, user STRING, ts TIMESTAMP, price DOUBLE, count BIGINT"
@@ -88,13 +88,6 @@ def ours(values: pa.BinaryArray) -> pa.RecordBatch:
     report("json decode with a MAP column: record by record", len(few), lambda: mapped.decode(few))
     written = report("json encode", COUNT, lambda: codec.encode(rows))
     check(codec.decode(written).rows, rows)
-    arrow = ArrowCodec(SCHEMA)
-    small = rows.slice(0, COUNT // 10)
-    ones = report("arrow encode, 1 row per record", small.num_rows, lambda: arrow.encode(small))
-    report("arrow decode, 1 row per record", small.num_rows, lambda: arrow.decode(ones))
-    many = pa.array([_stream(rows.slice(at, 1000)) for at in range(0, COUNT, 1000)], pa.binary())
-    check(arrow.decode(many).rows, rows)
-    report("arrow decode, 1000 rows per record", COUNT, lambda: arrow.decode(many))
     for name, plain in (
         ("string", StringCodec(pa.schema([("value", pa.string())]))),
         ("binary", BinaryCodec(pa.schema([("value", pa.binary())]))),
@@ -102,13 +95,6 @@ def ours(values: pa.BinaryArray) -> pa.RecordBatch:
         decoded = report(f"{name} decode", COUNT, partial(plain.decode, values)).rows
         report(f"{name} encode", COUNT, partial(plain.encode, decoded))
     return rows
-
-
-def _stream(rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_batch(rows)
-    return bytes(sink.getvalue())
 
 
 def peers(values: pa.BinaryArray, rows: pa.RecordBatch) -> None:

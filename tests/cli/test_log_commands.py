@@ -33,7 +33,6 @@ spec:
   streams:
   - {name: texts, system: here, partitions: 2, format: string, key: [value], schema: "value STRING"}
   - {name: blobs, system: here, partitions: 1, format: binary, schema: "value BINARY"}
-  - {name: arrows, system: here, partitions: 1, format: arrow, schema: "a STRING"}
   - {name: typed, system: here, partitions: 3, key: [num, s], schema: "num BIGINT, s STRING, t TIMESTAMP"}
   - {name: keyless, system: here, partitions: 3, schema: "a STRING"}
   - {name: marked, system: here, partitions: 1, control: true, key: [a], schema: "a STRING"}
@@ -129,7 +128,6 @@ def test_lines_that_can_not_be_records(holdfast: Holdfast, stream: str, line: by
         (("tail", "kinds.yaml", "text"), "kinds has no stream text; did you mean texts?"),
         (("feed", "kinds.yaml", "rows", "in"), "stream rows is in a generator system"),
         (("tail", "kinds.yaml", "rows"), "stream rows is in a generator system"),
-        (("feed", "kinds.yaml", "arrows", "in"), "has format arrow"),
         (("feed", "kinds.yaml", "uncounted", "in"), "has no partition count; write partitions: N"),
         (("feed", "kinds.yaml", "texts", "nowhere"), "nowhere can't be read"),
         (("feed", "kinds.yaml", "texts", "."), ". is a directory"),

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast_runtime.steps.keyed.row_dicts import result_rows, row_dicts
-from holdfast_runtime.streams.codecs import ArrowCodec, Codec, JsonCodec, StringCodec, codec_for, event_times
+from holdfast_runtime.streams.codecs import Codec, JsonCodec, StringCodec, codec_for, event_times
 from tests.codecs.schemas import binary, schema
 
 COLUMNS = schema(
@@ -189,101 +189,11 @@ def of_text(draw: random.Random) -> bytes | None:
     return damaged(draw, raw) if draw.random() < 0.5 else raw
 
 
-MICROS = (0, 1, 253_402_300_799_999_999, 253_402_300_800_000_000, -62_135_596_800_000_001, 1_700_000_000_000_000_000)
-ARROW = schema(
-    "a INT, b STRING, d TIMESTAMP, i TIMESTAMP_NTZ, g DATE, t TIME, k DECIMAL(5,2), v VOID, w INTERVAL DAY TO SECOND, "
-    "e STRUCT<x: ARRAY<INT>, z: ARRAY<TIMESTAMP>>, m MAP<STRING, DATE>, j BINARY, f BOOLEAN, c DOUBLE"
-)
-
-
-def arrow_value(draw: random.Random, kind: pa.DataType) -> Any:
-    """A value of a type, many of them at its ends."""
-    if pa.types.is_null(kind) or draw.random() < 0.15:
-        return None
-    if pa.types.is_struct(kind):
-        return {field.name: arrow_value(draw, field.type) for field in kind}
-    if pa.types.is_map(kind):
-        return [(f"k{at}", arrow_value(draw, kind.item_type)) for at in range(draw.randrange(3))]
-    if pa.types.is_list(kind):
-        return [arrow_value(draw, kind.value_type) for _ in range(draw.randrange(3))]
-    make = next((make for is_kind, make in PLAIN if is_kind(kind)), None)
-    return make(draw) if make is not None else draw.randrange(-100, 100)
-
-
-PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Callable[[random.Random], Any]], ...] = (
-    (pa.types.is_timestamp, lambda draw: draw.choice(MICROS) if draw.random() < 0.03 else 1_700_000_000_000_000),
-    (pa.types.is_date, lambda draw: draw.choice((-719_163, 2_932_897)) if draw.random() < 0.03 else 19_000),
-    (pa.types.is_time, lambda draw: 1 if draw.random() < 0.03 else 1_000_000),
-    (pa.types.is_decimal, lambda draw: Decimal(draw.randrange(-99999, 100000)).scaleb(-2)),
-    (pa.types.is_string, text),
-    (pa.types.is_binary, lambda draw: draw.randbytes(5)),
-    (pa.types.is_boolean, lambda draw: draw.random() < 0.5),
-)
-
-
-def arrow_stream(draw: random.Random) -> bytes:
-    """A whole stream, of several batches, in one of the layouts and codecs that producers use."""
-    fields = [field for field in ARROW if draw.random() < 0.5]
-    batches = []
-    for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
-        rows = draw.choice((0, 1, 2, 5))
-        columns = [pa.array([arrow_value(draw, field.type) for _ in range(rows)], field.type) for field in fields]
-        batches.append((columns, rows))
-    kinds = [other(draw, field.type) for field in fields]
-    stream_schema = pa.schema([pa.field(field.name, kind) for field, kind in zip(fields, kinds, strict=True)])
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=draw.choice((None, None, "zstd", "lz4")))
-    with pa.ipc.new_stream(sink, stream_schema, options=options) as stream:
-        for columns, rows in batches:
-            if columns:
-                cast = [_cast(column, kind, rows) for column, kind in zip(columns, kinds, strict=True)]
-                stream.write_batch(pa.RecordBatch.from_arrays(cast, schema=stream_schema))
-    return bytes(sink.getvalue())
-
-
-def _cast(column: pa.Array, kind: pa.DataType, rows: int) -> pa.Array:
-    try:
-        return column.cast(kind)
-    except pa.ArrowException:
-        return pa.nulls(rows, kind)
-
-
-def other(draw: random.Random, kind: pa.DataType) -> pa.DataType:
-    """Another layout of a type, sometimes."""
-    if draw.random() < 0.7:
-        return kind
-    if pa.types.is_string(kind):
-        return draw.choice((pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.binary()))
-    if pa.types.is_timestamp(kind):
-        return draw.choice(
-            (pa.timestamp("s", kind.tz), pa.timestamp("ms", kind.tz), pa.timestamp("ns", kind.tz), pa.int64())
-        )
-    return draw.choice((kind, pa.null(), pa.int64())) if pa.types.is_integer(kind) else kind
-
-
-def of_arrow(draw: random.Random) -> bytes | None:
-    roll = draw.random()
-    if roll < 0.02:
-        return None
-    if roll < 0.04:
-        return of_text(draw)
-    raw = bytearray(arrow_stream(draw))
-    if roll < 0.3:
-        return bytes(raw)
-    for _ in range(draw.randrange(1, 4)):
-        width = draw.choice((1, 1, 2, 4, 8, 8))
-        at = draw.randrange(0, max(1, len(raw) - width), draw.choice((1, width)))
-        new = draw.choice((0, 1, -1, 2, 1 << 31, 1 << 40, (1 << 63) - 1, 100_000_000, draw.getrandbits(64)))
-        raw[at : at + width] = (new % (1 << 8 * width)).to_bytes(width, "little")
-    return bytes(raw[: draw.randrange(len(raw))]) if roll > 0.95 else bytes(raw)
-
-
 KINDS = {
-    "json": Kind(40, lambda: codec_for("json", COLUMNS), of_json("abcdefghijklmn")),
-    "json, without times": Kind(10, lambda: codec_for("json", WITHOUT_TIMES), of_json("akcb")),
-    "json, with a map": Kind(10, lambda: codec_for("json", MAPPED), of_json("akdm")),
-    "arrow": Kind(35, lambda: ArrowCodec(ARROW), of_arrow),
-    "string": Kind(5, lambda: StringCodec(schema("value STRING")), of_text),
+    "json": Kind(60, lambda: codec_for("json", COLUMNS), of_json("abcdefghijklmn")),
+    "json, without times": Kind(15, lambda: codec_for("json", WITHOUT_TIMES), of_json("akcb")),
+    "json, with a map": Kind(15, lambda: codec_for("json", MAPPED), of_json("akdm")),
+    "string": Kind(10, lambda: StringCodec(schema("value STRING")), of_text),
 }
 
 

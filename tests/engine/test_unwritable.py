@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,15 +17,14 @@ from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.records import WRITTEN, OffsetRange, RecordLimit
 from tests.error_codes import has_code
 
-Format = Literal["json", "arrow"]
 SCHEMA = pa.schema([("k", pa.string()), ("text", pa.string())])
 LIMIT = RecordLimit(1_000, "max.message.bytes of topic out")
 ROWS = [{"k": "a", "text": "x"}, {"k": "b", "text": "x" * 2_000}, {"k": "c", "text": "y"}]
 READ = (OffsetRange(StreamPartition("rows", 0), 5, 8),)
 
 
-def letters_to(limit: RecordLimit | None = None, format_: Format = "json") -> OutputStream:
-    return OutputStream("broken", 1, None, "murmur2", codec_for(format_, DEAD_LETTER_SCHEMA), typed=False, limit=limit)
+def letters_to(limit: RecordLimit | None = None) -> OutputStream:
+    return OutputStream("broken", 1, None, "murmur2", codec_for("json", DEAD_LETTER_SCHEMA), typed=False, limit=limit)
 
 
 def out(letters: OutputStream | None, limit: RecordLimit | None = LIMIT) -> OutputStream:
@@ -96,19 +95,17 @@ def test_without_a_limit_nothing_is_too_large() -> None:
     assert len(sent(outbox, "out")) == 3
 
 
-@pytest.mark.parametrize("format_", ["json", "arrow"])
-def test_a_large_records_dead_letter_is_cut_and_says_so(format_: Format) -> None:
+def test_a_large_records_dead_letter_is_cut_and_says_so() -> None:
     # Bytes are in base64 there: a record of 900 KB makes a letter of 1.2 MB.
     value = bytes(range(256)) * 3_600
     letter = {"reason": "no JSON", "stream": "rows", "partition": 3, "offset": 9, "key": b"k", "value": value}
-    limit, codec = RecordLimit(1_000_000, "message.max.bytes"), codec_for(format_, DEAD_LETTER_SCHEMA)
+    limit, codec = RecordLimit(1_000_000, "message.max.bytes"), codec_for("json", DEAD_LETTER_SCHEMA)
     small = {**letter, "value": b"small", "offset": 10}
     cut, whole = fitting(
         pa.RecordBatch.from_pylist([letter, small], DEAD_LETTER_SCHEMA), codec.encode, limit
     ).to_pylist()
-    if format_ == "json":
-        assert cut["reason"].startswith(f"no JSON; too large for this stream, it is cut: of {len(value)} bytes")
-        assert len(cut["value"]) > 700_000
+    assert cut["reason"].startswith(f"no JSON; too large for this stream, it is cut: of {len(value)} bytes")
+    assert len(cut["value"]) > 700_000
     assert value.startswith(cut["value"])
     assert (cut["key"], cut["offset"], whole["value"]) == (b"k", 9, b"small")
 
@@ -118,18 +115,15 @@ def test_a_large_records_dead_letter_is_cut_and_says_so(format_: Format) -> None
     st.binary(max_size=4_000),
     st.none() | st.binary(max_size=4_000),
     st.text(max_size=3_000),
-    st.sampled_from(["json", "arrow"]),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_dead_letter_fits_or_the_limit_is_said(
-    most: int, value: bytes, key: bytes | None, reason: str, format_: Format
-) -> None:
+def test_any_dead_letter_fits_or_the_limit_is_said(most: int, value: bytes, key: bytes | None, reason: str) -> None:
     letter = {"reason": reason, "stream": "rows", "partition": 3, "offset": 9, "key": key, "value": value}
-    codec = codec_for(format_, DEAD_LETTER_SCHEMA)
+    codec = codec_for("json", DEAD_LETTER_SCHEMA)
     outbox = Outbox(1, 7)
     try:
         outbox.add_letters(
-            letters_to(RecordLimit(most, "here"), format_), pa.RecordBatch.from_pylist([letter], DEAD_LETTER_SCHEMA)
+            letters_to(RecordLimit(most, "here")), pa.RecordBatch.from_pylist([letter], DEAD_LETTER_SCHEMA)
         )
     except UserActionError as error:
         assert "raise the limit of the stream that takes dead letters" in str(error)

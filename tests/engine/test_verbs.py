@@ -211,19 +211,6 @@ def test_control_messages_carry_event_time_and_end_to_another_app(tmp_path: Path
         assert sorted(row["id"] for row in driver.rows("numbered")) == list(range(10))
 
 
-@pytest.mark.parametrize("kind", ["arrow", "json"])
-def test_rows_of_any_format_come_out_as_they_went_in(kind: str) -> None:
-    spec = app(
-        [stream("a", format=kind), stream("b", format=kind)],
-        {"name": "out", "from": ["a"], "to": "b"},
-    )
-    with TestDriver(spec) as driver:
-        driver.feed("a", rows(*range(10)))
-        driver.run_until_idle()
-        assert driver.rows("b") == driver.rows("a")
-        assert len(driver.rows("b")) == 10
-
-
 def test_an_unknown_verb_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_steps, "_RUN_ELSEWHERE", (SOURCE,))
     with pytest.raises(HoldfastError, match="step out: slots can't run the verb to"):

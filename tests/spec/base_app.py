@@ -33,7 +33,7 @@ BASE: dict[str, Any] = {
                 "retention": "168h",
                 "key": ["ad_id"],
                 "partitioner": "crc32",
-                "format": "arrow",
+                "format": "string",
                 "schema": "ad_id STRING, campaign STRING, ts TIMESTAMP",
                 "eventTime": {"column": "ts", "lateness": "10s", "maxAhead": "1h", "idleAfter": "30s"},
                 "bounded": True,

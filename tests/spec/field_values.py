@@ -91,7 +91,7 @@ _STREAMS = (
     ),
     Row("spec.streams.impressions.key", "list", _COLUMNS, _NO_COLUMNS),
     Row("spec.streams.impressions.partitioner", "text", ("murmur2", "none"), ("", "Murmur2")),
-    Row("spec.streams.impressions.format", "text", ("json", "string", "binary"), ("", "avro")),
+    Row("spec.streams.impressions.format", "text", ("json", "binary"), ("", "arrow")),
     Row("spec.streams.impressions.schema", "text", _DDL, _NO_DDL),
     Row("spec.streams.impressions.eventTime", "object", ({"column": "other"},), ({}, {"column": "ts", "late": "1s"})),
     Row("spec.streams.impressions.eventTime.column", "text", ("x", "x" * 255), ("", "x" * 256), required=True),

@@ -24,7 +24,7 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.record_keys import key_bytes, place, split
 from holdfast_runtime.streams.records import written_batch
 
-ValueKind = Literal["json", "string", "binary", "arrow"]
+ValueKind = Literal["json", "string", "binary"]
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
@@ -217,9 +217,6 @@ class Feed:
         planned, stream = logs.stream(name), logs.declared(name)
         if stream is None or planned.role == "intermediate":
             message = f"stream {name} is written by the app itself; feed one of its inputs"
-            raise UserActionError(message, code="UsageError")
-        if stream.format == "arrow":
-            message = f"stream {name} has format arrow, which JSON lines are not; write it with pyarrow"
             raise UserActionError(message, code="UsageError")
         columns = {column: planned.rows.find(column) for column in stream.key or ()}
         types = {column: declared.type if declared else None for column, declared in columns.items()}

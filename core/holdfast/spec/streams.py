@@ -115,7 +115,7 @@ class Stream(SpecModel):
     partitioner: Annotated[Partitioner, ChangeCost.NEW_RUN] = "murmur2"
     """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
     (unknown). Default: murmur2."""
-    format: Annotated[Literal["json", "arrow", "string", "binary"], ChangeCost.RESTART] = "json"
+    format: Annotated[Literal["json", "string", "binary"], ChangeCost.RESTART] = "json"
     """How a record's value is encoded. Default: json."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """Its columns as Spark DDL. Needed where the stream is read; string and binary streams have `value` alone."""

@@ -160,11 +160,9 @@ class InputReader:
         ahead = far_ahead(timed.times, self._event_time, now)
         _say_ahead(ahead, offset_range.partition, lambda row: offsets[row].as_py(), report)
         if len(ahead.rows) and self._mode == "DeadLetter":
-            # A record with several rows becomes a dead letter as a whole: it can't be read again in part.
-            first = {int(decoded.good[row]): int(row) for row in reversed(ahead.rows)}
-            bad = (*bad, *(BadRecord(record, ahead.reason(row)) for record, row in first.items()))
-            timed = timed.where(np.isin(decoded.good, list(first), invert=True))
-            report.undecoded -= len(first)
+            bad = (*bad, *(BadRecord(int(decoded.good[row]), ahead.reason(row)) for row in ahead.rows.tolist()))
+            timed = timed.where(np.isin(np.arange(timed.count), ahead.rows, invert=True))
+            report.undecoded -= len(ahead.rows)
         letters = self._bad(offset_range.partition, records, sorted(bad, key=lambda record: record.index), report)
         return RangeInput(timed, deliveries, delivered_at, ends, ahead.latest, letters, nulls)
 

@@ -9,7 +9,6 @@ from typing import Literal, assert_never
 
 import pyarrow as pa
 
-from holdfast_runtime.streams.codecs.arrow_codec import ArrowCodec
 from holdfast_runtime.streams.codecs.arrow_types import (
     SchemaUnsupportedError,
     arrow_schema,
@@ -30,11 +29,10 @@ from holdfast_runtime.streams.codecs.codec import (
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
 from holdfast_runtime.streams.codecs.plain_codec import BinaryCodec, StringCodec
 
-Format = Literal["json", "arrow", "string", "binary"]
+Format = Literal["json", "string", "binary"]
 
 __all__ = [
     "DEAD_LETTER_SCHEMA",
-    "ArrowCodec",
     "BadBatch",
     "BadRecord",
     "BadRecordsOutcome",
@@ -60,8 +58,6 @@ def codec_for(kind: Format, schema: pa.Schema) -> Codec:
     match kind:
         case "json":
             return JsonCodec(schema)
-        case "arrow":
-            return ArrowCodec(schema)
         case "string":
             return StringCodec(schema)
         case "binary":

@@ -32,12 +32,12 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """A decoded batch of record values. Each record is in `good`, `bad` or `nulls`, or (arrow) has no rows."""
+    """A decoded batch of record values. Each record is in `good`, `bad` or `nulls`."""
 
     rows: pa.RecordBatch
     """The rows of all good records, in the order of the records."""
     good: Indices
-    """The index of each row's record. Ascending; repeats only if a record may hold several rows (arrow)."""
+    """The index of each row's record, ascending."""
     bad: tuple[BadRecord, ...]
     """The records that can't be read, by index."""
     nulls: Indices
