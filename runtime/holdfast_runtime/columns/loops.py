@@ -1,7 +1,7 @@
 """The compiled loops of row_loops.c, and their absence.
 
 Without a C compiler at install time, or with a library of another version, `loops()` is None and callers take their
-twins in numpy, which give the same bits and are two to five times slower. HOLDFAST_PLAIN_LOOPS=1 does so on purpose.
+twins in numpy, which give the same bits and are two to fifteen times slower. HOLDFAST_PLAIN_LOOPS=1 does so on purpose.
 Must not know what the numbers mean.
 """
 
