@@ -52,7 +52,7 @@ def test_each_status_has_its_error_and_its_cure(status: int, kind: type[Holdfast
     assert str(error).startswith(text)
 
 
-def test_what_may_not_be_made_may_lack_more_than_a_right() -> None:
+def test_a_refused_create_may_lack_more_than_a_right() -> None:
     error = api_error("create pods", 403, answer("pods is forbidden: exceeded quota"))
     assert str(error).endswith("for the right, the quota or an exception to create pods")
 
@@ -62,7 +62,7 @@ def test_a_namespace_that_ends_is_no_missing_right(status: int, kind: type[Holdf
     assert type(api_error("create pods", status, answer("no", "NamespaceTerminating"))) is kind
 
 
-def test_whoever_lost_a_race_tries_again_and_whoever_is_refused_waits_for_the_world() -> None:
+def test_a_lost_race_is_retried_and_a_refusal_waits() -> None:
     assert issubclass(ApiConflictError, RetrySoonError)
     assert issubclass(ApiUnreachableError, RetrySoonError)
     assert issubclass(NotAllowedError, ApiRefusedError)
