@@ -61,14 +61,14 @@ def _change(old: Assignment, new: Assignment, processor: str) -> ProcessorChange
 class Given:
     tasks: list[str]
     processors: Mapping[str, str]
-    places: Mapping[str, str]
+    task_location: Mapping[str, str]
     ran_on: Mapping[str, str]
 
     def assigned(self) -> Assignment:
-        return assign(self.tasks, self.processors, self.places, self.ran_on)
+        return assign(self.tasks, self.processors, self.task_location, self.ran_on)
 
     def score(self, assignment: Assignment) -> tuple[int, int]:
-        keeps = locality(assignment, self.processors, self.places, self.ran_on)
+        keeps = locality(assignment, self.processors, self.task_location, self.ran_on)
         return keeps.at_location, keeps.on_processor
 
     def then(self, processors: Mapping[str, str]) -> "Given":
@@ -80,7 +80,7 @@ class Given:
         return Given(
             pick.sample(self.tasks, len(self.tasks)),
             _shuffled(self.processors, pick),
-            _shuffled(self.places, pick),
+            _shuffled(self.task_location, pick),
             _shuffled(self.ran_on, pick),
         )
 
@@ -93,39 +93,39 @@ def _shuffled(names: Mapping[str, str], pick: random.Random) -> dict[str, str]:
 def givens(draw: st.DrawFn, tasks: int = 6, processors: int = 4, locations: int = 3) -> Given:
     """Anything: records that fit, that contradict themselves, and that name what is gone."""
     order = [f"t-{i}" for i in range(draw(st.integers(1, tasks)))]
-    place = st.sampled_from([f"L{i}" for i in range(locations)])
-    hosts = {f"p-{i}": draw(place) for i in range(draw(st.integers(1, processors)))}
-    names = st.sampled_from([*hosts, "gone"])
+    location = st.sampled_from([f"L{i}" for i in range(locations)])
+    location_of = {f"p-{i}": draw(location) for i in range(draw(st.integers(1, processors)))}
+    names = st.sampled_from([*location_of, "gone"])
     ran_on = {task: name for task in order if (name := draw(st.none() | names)) is not None}
-    places = {}
+    task_location = {}
     for task in order:
-        somewhere = st.none() | place | st.just("gone")
-        at_home = st.just(hosts.get(ran_on.get(task, "gone")))
-        if (recorded := draw(somewhere | at_home)) is not None:
-            places[task] = recorded
-    return Given(order, hosts, places, ran_on)
+        somewhere = st.none() | location | st.just("gone")
+        own_location = st.just(location_of.get(ran_on.get(task, "gone")))
+        if (recorded := draw(somewhere | own_location)) is not None:
+            task_location[task] = recorded
+    return Given(order, location_of, task_location, ran_on)
 
 
 @st.composite
 def first_runs(draw: st.DrawFn, tasks: int = 40, processors: int = 8, locations: int = 4) -> Given:
     """Processors on locations, and nothing recorded yet."""
-    hosts = {f"p-{i}": f"L{draw(st.integers(1, locations))}" for i in range(draw(st.integers(1, processors)))}
-    return Given([f"t-{i}" for i in range(draw(st.integers(1, tasks)))], hosts, {}, {})
+    location_of = {f"p-{i}": f"L{draw(st.integers(1, locations))}" for i in range(draw(st.integers(1, processors)))}
+    return Given([f"t-{i}" for i in range(draw(st.integers(1, tasks)))], location_of, {}, {})
 
 
 def any_given(seed: int, tasks: int, processors: int, locations: int) -> Given:
     """A larger one, uneven in all it has: some locations and processors are asked for far more than others."""
     pick = random.Random(seed)  # noqa: S311 - the same cases at each run
     skew = pick.choice([1, 2, 4])
-    hosts = {f"p-{i}": f"L{int(pick.random() ** skew * locations)}" for i in range(processors)}
-    order, names = [f"t-{i}" for i in range(tasks)], [*hosts, "gone"]
+    location_of = {f"p-{i}": f"L{int(pick.random() ** skew * locations)}" for i in range(processors)}
+    order, names = [f"t-{i}" for i in range(tasks)], [*location_of, "gone"]
     ran_on = {t: names[int(pick.random() ** skew * len(names))] for t in order if pick.random() < 0.9}
     true = pick.random()
-    places = {
-        t: hosts[ran_on[t]]
-        if ran_on.get(t) in hosts and pick.random() < true
+    task_location = {
+        t: location_of[ran_on[t]]
+        if ran_on.get(t) in location_of and pick.random() < true
         else f"L{int(pick.random() ** skew * (locations + 1))}"
         for t in order
         if pick.random() < 0.9
     }
-    return Given(order, hosts, places, ran_on)
+    return Given(order, location_of, task_location, ran_on)

@@ -10,44 +10,44 @@ from dataclasses import dataclass, field
 Names = Mapping[str, str]
 
 
-def best_of_all(tasks: Iterable[str], processors: Names, places: Names, ran_on: Names) -> tuple[int, int]:
+def best_of_all(tasks: Iterable[str], processors: Names, task_location: Names, ran_on: Names) -> tuple[int, int]:
     """Tries every processor for every task; of the ways to the same sizes, only the best need going on."""
     names, order = sorted(processors), list(tasks)
     least, most = len(order) // len(names), -(-len(order) // len(names))
     best = {(0,) * len(names): (0, 0)}
     for task in order:
         after: dict[tuple[int, ...], tuple[int, int]] = {}
-        for sizes, (at_place, same) in best.items():
+        for sizes, (at_location, same) in best.items():
             for i, name in enumerate(names):
                 if sizes[i] == most:
                     continue
                 grown = (*sizes[:i], sizes[i] + 1, *sizes[i + 1 :])
-                score = (at_place + (places.get(task) == processors[name]), same + (ran_on.get(task) == name))
+                score = (at_location + (task_location.get(task) == processors[name]), same + (ran_on.get(task) == name))
                 after[grown] = max(after.get(grown, score), score)
         best = after
     return max(score for sizes, score in best.items() if min(sizes) >= least)
 
 
-def best_by_least_cost(tasks: Iterable[str], processors: Names, places: Names, ran_on: Names) -> tuple[int, int]:
+def best_by_least_cost(tasks: Iterable[str], processors: Names, task_location: Names, ran_on: Names) -> tuple[int, int]:
     """One unit per task, successive cheapest paths; a task at its location outweighs all processors kept."""
     order = list(tasks)
     least, more = divmod(len(order), len(processors))
     weight = len(order) + 1
     graph = _Graph()
     graph.arc("extra", "sink", more, 0)
-    for name, place in processors.items():
+    for name, location in processors.items():
         graph.arc(("processor", name), "sink", least, 0)
         graph.arc(("processor", name), "extra", 1, 0)
-        graph.arc(("place", place), ("processor", name), len(order), 0)
+        graph.arc(("location", location), ("processor", name), len(order), 0)
         graph.arc("anywhere", ("processor", name), len(order), 0)
     for task in order:
         graph.arc("source", ("task", task), 1, 0)
         graph.arc(("task", task), "anywhere", 1, 0)
-        if task in places:
-            graph.arc(("task", task), ("place", places[task]), 1, -weight)
+        if task in task_location:
+            graph.arc(("task", task), ("location", task_location[task]), 1, -weight)
         if task in ran_on and (previous := ran_on[task]) in processors:
-            at_place = places.get(task) == processors[previous]
-            graph.arc(("task", task), ("processor", previous), 1, -1 - weight * at_place)
+            at_location = task_location.get(task) == processors[previous]
+            graph.arc(("task", task), ("processor", previous), 1, -1 - weight * at_location)
     gain = -sum(graph.cheapest_path("source", "sink") for _ in order)
     return divmod(gain, weight)
 
@@ -59,11 +59,11 @@ class _Graph:
     numbers: dict[object, int] = field(default_factory=dict)
     leaving: list[list[int]] = field(default_factory=list)
 
-    def number(self, node: object) -> int:
-        if node not in self.numbers:
-            self.numbers[node] = len(self.leaving)
+    def number(self, vertex: object) -> int:
+        if vertex not in self.numbers:
+            self.numbers[vertex] = len(self.leaving)
             self.leaving.append([])
-        return self.numbers[node]
+        return self.numbers[vertex]
 
     def arc(self, tail: object, head: object, capacity: int, cost: int) -> None:
         tail_number, head_number = self.number(tail), self.number(head)
@@ -77,18 +77,18 @@ class _Graph:
         cost, by = {start: 0}, dict[int, int]()
         queue, queued = deque([start]), {start}
         while queue:
-            node = queue.popleft()
-            queued.discard(node)
-            for index in self.leaving[node]:
+            vertex = queue.popleft()
+            queued.discard(vertex)
+            for index in self.leaving[vertex]:
                 _, head, left, price = self.arcs[index]
-                if left and cost[node] + price < cost.get(head, cost[node] + price + 1):
-                    cost[head], by[head] = cost[node] + price, index
+                if left and cost[vertex] + price < cost.get(head, cost[vertex] + price + 1):
+                    cost[head], by[head] = cost[vertex] + price, index
                     if head not in queued:
                         queued.add(head)
                         queue.append(head)
-        node = end
-        while node != start:
-            self.arcs[by[node]][2] -= 1
-            self.arcs[by[node] ^ 1][2] += 1
-            node = self.arcs[by[node]][0]
+        vertex = end
+        while vertex != start:
+            self.arcs[by[vertex]][2] -= 1
+            self.arcs[by[vertex] ^ 1][2] += 1
+            vertex = self.arcs[by[vertex]][0]
         return cost[end]

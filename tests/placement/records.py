@@ -49,12 +49,12 @@ def large(tasks: int, run_id: str = "1", streams: int = 4) -> PlacementRecord:
     names = sorted(f"customer-journey.checkout-impressions.enriched.region-{number}" for number in range(streams))
     parts = ".".join(["ip", *(str(draw.randrange(256)) for _ in range(3))])
     nodes = [f"{parts}-{draw.getrandbits(64):x}.eu-central-1.compute.internal" for _ in range(10_000)]
-    on = {f"partition-{number}": draw.randrange(len(nodes)) for number in range(tasks)}
+    executor_index = {f"partition-{number}": draw.randrange(len(nodes)) for number in range(tasks)}
     return PlacementRecord(
         run_id,
         {f"partition-{number}": tuple(StreamPartition(name, number) for name in names) for number in range(tasks)},
-        {task: nodes[place] for task, place in on.items()},
-        {task: f"customer-journey-of-all-regions-exec-{place}" for task, place in on.items()},
+        {task: nodes[index] for task, index in executor_index.items()},
+        {task: f"customer-journey-of-all-regions-exec-{index}" for task, index in executor_index.items()},
         {
             StreamPartition(name, number): ParentEnd(StreamPartition(name, number - tasks // 2), draw.randrange(10**11))
             for name in names

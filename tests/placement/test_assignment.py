@@ -8,9 +8,9 @@ from tests.error_codes import has_code
 from tests.placement.assignment_cases import Locality, locality
 
 
-def assigned(tasks: str, processors: dict[str, str], places: str = "", ran_on: str = "") -> dict[str, str]:
-    """Names are words; `places` and `ran_on` are words like `a:L1`. The parts come back as words too."""
-    parts = assign(tasks.split(), processors, pairs(places), pairs(ran_on)).tasks_of
+def assigned(tasks: str, processors: dict[str, str], task_location: str = "", ran_on: str = "") -> dict[str, str]:
+    """Names are words; `task_location` and `ran_on` are words like `a:L1`. The parts come back as words too."""
+    parts = assign(tasks.split(), processors, pairs(task_location), pairs(ran_on)).tasks_of
     return {processor: " ".join(part) for processor, part in parts.items()}
 
 
@@ -90,8 +90,8 @@ def test_a_task_whose_location_and_processor_are_gone_goes_anywhere() -> None:
 
 def test_tasks_whose_processor_left_leave_a_location_first() -> None:
     processors = {"P1": "L1", "P2": "L2", "P3": "L3"}
-    places, ran_on = "a:L1 b:L1 c:L1", "a:P3 b:P1 c:P2"
-    assert assigned("a b c", processors, places, ran_on) == {"P1": "b", "P2": "c", "P3": "a"}
+    task_location, ran_on = "a:L1 b:L1 c:L1", "a:P3 b:P1 c:P2"
+    assert assigned("a b c", processors, task_location, ran_on) == {"P1": "b", "P2": "c", "P3": "a"}
 
 
 def test_a_seat_at_the_location_goes_before_following_a_processor() -> None:
@@ -106,8 +106,8 @@ def test_a_task_at_home_goes_before_one_that_follows() -> None:
 
 def test_an_extra_seat_keeps_a_task_on_its_processor() -> None:
     processors = {"P1": "L1", "P2": "L1", "P3": "L2"}
-    places, ran_on = "a:L1 b:L1 c:L1 d:L2", "a:P1 b:P2 c:P2 d:P3"
-    assert assigned("a b c d", processors, places, ran_on) == {"P1": "a", "P2": "b c", "P3": "d"}
+    task_location, ran_on = "a:L1 b:L1 c:L1 d:L2", "a:P1 b:P2 c:P2 d:P3"
+    assert assigned("a b c d", processors, task_location, ran_on) == {"P1": "a", "P2": "b c", "P3": "d"}
 
 
 def test_an_extra_seat_lets_a_task_follow_its_processor() -> None:
@@ -116,29 +116,29 @@ def test_an_extra_seat_lets_a_task_follow_its_processor() -> None:
 
 
 def test_a_location_gives_up_its_extra_seat_for_a_follower() -> None:
-    # L1 and L2 may each keep a third task; only b's processor has a seat for who leaves.
+    # L1 and L2 may each keep a third task; only b's processor has capacity for who leaves.
     processors = {"P1": "L1", "P2": "L2", "P3": "L3"}
-    places, ran_on = "a:L1 b:L1 c:L2 d:L2", "a:gone b:P3 c:gone d:gone"
-    assert assigned("a b c d", processors, places, ran_on) == {"P1": "a", "P2": "c d", "P3": "b"}
+    task_location, ran_on = "a:L1 b:L1 c:L2 d:L2", "a:gone b:P3 c:gone d:gone"
+    assert assigned("a b c d", processors, task_location, ran_on) == {"P1": "a", "P2": "c d", "P3": "b"}
 
 
 def test_no_more_tasks_follow_than_locations_must_send_away() -> None:
-    # a and c could both follow, and L3 has seats for both; but then L1 and L2 would be left with an empty one.
+    # a and c could both follow, and L3 has capacity for both; but then L1 and L2 would be left with some free.
     processors = {"P1": "L1", "P2": "L2", "P3": "L3", "P4": "L3"}
-    places, ran_on = "a:L1 b:L1 c:L2 d:L2", "a:P3 c:P4"
-    assert assigned("a b c d e", processors, places, ran_on) == {"P1": "b", "P2": "c d", "P3": "a", "P4": "e"}
+    task_location, ran_on = "a:L1 b:L1 c:L2 d:L2", "a:P3 c:P4"
+    assert assigned("a b c d e", processors, task_location, ran_on) == {"P1": "b", "P2": "c d", "P3": "a", "P4": "e"}
 
 
 def test_following_spares_the_seat_of_a_task_at_home() -> None:
-    # One task must leave L0 and one L3. If v leaves with P3, then w finds a seat at P2, and P1 keeps its extra seat.
+    # One task must leave L0 and one L3. If v leaves with P3, then w can go to P2, and P1 keeps its extra unit.
     processors = {"P0": "L0", "P1": "L1", "P2": "L1", "P3": "L1", "P4": "L2", "P5": "L2", "P6": "L3"}
-    home = {"P0": "ab", "P1": "cde", "P2": "f", "P4": "ghi", "P6": "jk"}
-    ran_on = {task: processor for processor, tasks in home.items() for task in tasks}
-    places = {task: processors[processor] for task, processor in ran_on.items()}
-    places |= {"u": "L0", "v": "L0", "w": "L3", "x": "L3"}
+    tasks_of = {"P0": "ab", "P1": "cde", "P2": "f", "P4": "ghi", "P6": "jk"}
+    ran_on = {task: processor for processor, tasks in tasks_of.items() for task in tasks}
+    task_location = {task: processors[processor] for task, processor in ran_on.items()}
+    task_location |= {"u": "L0", "v": "L0", "w": "L3", "x": "L3"}
     ran_on |= {"u": "P2", "v": "P3", "w": "P2"}
-    now = assign("abcdefghijkuvwxyz", processors, places, ran_on)
-    assert locality(now, processors, places, ran_on) == Locality(at_location=13, on_processor=12)
+    now = assign("abcdefghijkuvwxyz", processors, task_location, ran_on)
+    assert locality(now, processors, task_location, ran_on) == Locality(at_location=13, on_processor=12)
 
 
 def test_a_free_extra_seat_spares_processors_that_are_full() -> None:

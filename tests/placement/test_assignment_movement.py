@@ -14,7 +14,7 @@ from tests.placement.assignment_cases import (
     processor_changes,
 )
 
-PLACES = st.sampled_from(["L1", "L2", "L3", "L4", "elsewhere"])
+LOCATIONS = st.sampled_from(["L1", "L2", "L3", "L4", "elsewhere"])
 
 
 def moved(before: Given, after: Given) -> list[str]:
@@ -25,14 +25,14 @@ def moved(before: Given, after: Given) -> list[str]:
 @given(first_runs(), st.data())
 def test_when_processors_go_only_their_tasks_move(run: Given, data: st.DataObject) -> None:
     stay = data.draw(st.sets(st.sampled_from(sorted(run.processors)), min_size=1))
-    left = {name: place for name, place in run.processors.items() if name in stay}
+    left = {name: location for name, location in run.processors.items() if name in stay}
     parts = run.assigned().tasks_of
     assert set(moved(run, run.then(left))) == {task for name in parts for task in parts[name] if name not in stay}
 
 
-@given(first_runs(), PLACES)
-def test_a_new_processor_takes_only_the_tasks_it_must(run: Given, place: str) -> None:
-    after = run.then({**run.processors, "new": place})
+@given(first_runs(), LOCATIONS)
+def test_a_new_processor_takes_only_the_tasks_it_must(run: Given, location: str) -> None:
+    after = run.then({**run.processors, "new": location})
     assert set(moved(run, after)) == set(after.assigned().tasks_of["new"])
     assert len(after.assigned().tasks_of["new"]) == len(run.tasks) // (len(run.processors) + 1)
 
@@ -40,8 +40,8 @@ def test_a_new_processor_takes_only_the_tasks_it_must(run: Given, place: str) ->
 @given(first_runs(), st.data())
 def test_a_replacement_at_the_same_location_takes_the_part_over(run: Given, data: st.DataObject) -> None:
     replaced = data.draw(st.sampled_from(sorted(run.processors)))
-    hosts = {"new" if name == replaced else name: place for name, place in run.processors.items()}
-    before, after = run.assigned(), run.then(hosts).assigned()
+    location_of = {"new" if name == replaced else name: location for name, location in run.processors.items()}
+    before, after = run.assigned(), run.then(location_of).assigned()
     assert after.tasks_of["new"] == before.tasks_of[replaced]
     assert {name for name, change in processor_changes(before, after).items() if change} <= {replaced, "new"}
 
@@ -50,8 +50,8 @@ def test_a_replacement_at_the_same_location_takes_the_part_over(run: Given, data
 def test_replacing_a_processor_with_its_disk_moves_its_tasks_alone(run: Given, data: st.DataObject) -> None:
     replaced = data.draw(st.sampled_from(sorted(run.processors)))
     own_disks = Given(run.tasks, {name: name for name in run.processors}, {}, {})
-    hosts = {name: name for name in run.processors if name != replaced} | {"new": "new"}
-    assert set(moved(own_disks, own_disks.then(hosts))) == set(own_disks.assigned().tasks_of[replaced])
+    location_of = {name: name for name in run.processors if name != replaced} | {"new": "new"}
+    assert set(moved(own_disks, own_disks.then(location_of))) == set(own_disks.assigned().tasks_of[replaced])
 
 
 def test_a_task_changes_processors_on_its_disk_so_another_stays() -> None:
@@ -62,15 +62,17 @@ def test_a_task_changes_processors_on_its_disk_so_another_stays() -> None:
     assert moved_tasks(assignment, {"P1": "L1", "P2": "L2", "P9": "L1"}, record[0]) == ()
 
 
-@given(first_runs(), st.lists(PLACES, max_size=3), st.data())
-def test_a_processor_only_loses_tasks_of_too_large_a_part(run: Given, come: list[str], data: st.DataObject) -> None:
+@given(first_runs(), st.lists(LOCATIONS, max_size=3), st.data())
+def test_a_processor_only_loses_tasks_of_too_large_a_part(
+    run: Given, come: list[str], data: st.DataObject
+) -> None:
     stay = data.draw(st.sets(st.sampled_from(sorted(run.processors)), min_size=1))
-    hosts = {name: place for name, place in run.processors.items() if name in stay}
-    hosts |= {f"new-{i}": place for i, place in enumerate(come)}
-    after = run.then(hosts).assigned()
+    location_of = {name: location for name, location in run.processors.items() if name in stay}
+    location_of |= {f"new-{i}": location for i, location in enumerate(come)}
+    after = run.then(location_of).assigned()
     for name, change in processor_changes(run.assigned(), after).items():
         if name in stay and change.lost:
-            assert len(run.assigned().tasks_of[name]) > len(run.tasks) // len(hosts)
+            assert len(run.assigned().tasks_of[name]) > len(run.tasks) // len(location_of)
 
 
 def test_a_diff_lists_what_each_processor_gains_and_loses() -> None:

@@ -16,24 +16,24 @@ MANY = max(1_000, settings().max_examples)
 @settings(max_examples=MANY)
 @given(givens())
 def test_nothing_is_better_among_all_small_assignments(run: Given) -> None:
-    assert run.score(run.assigned()) == best_of_all(run.tasks, run.processors, run.places, run.ran_on)
+    assert run.score(run.assigned()) == best_of_all(run.tasks, run.processors, run.task_location, run.ran_on)
 
 
 @given(givens(tasks=11, processors=5, locations=4))
 def test_nothing_is_better_among_all_assignments_of_some_more(run: Given) -> None:
-    assert run.score(run.assigned()) == best_of_all(run.tasks, run.processors, run.places, run.ran_on)
+    assert run.score(run.assigned()) == best_of_all(run.tasks, run.processors, run.task_location, run.ran_on)
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_a_general_flow_of_least_cost_finds_nothing_better(seed: int) -> None:
     pick = random.Random(seed)  # noqa: S311 - the same cases at each run
     run = any_given(seed, pick.randint(50, 300), pick.randint(5, 60), pick.randint(2, 20))
-    assert run.score(run.assigned()) == best_by_least_cost(run.tasks, run.processors, run.places, run.ran_on)
+    assert run.score(run.assigned()) == best_by_least_cost(run.tasks, run.processors, run.task_location, run.ran_on)
 
 
 @given(givens(tasks=4))
 def test_the_oracles_agree(run: Given) -> None:
-    parts = run.tasks, run.processors, run.places, run.ran_on
+    parts = run.tasks, run.processors, run.task_location, run.ran_on
     assert best_by_least_cost(*parts) == best_of_all(*parts)
 
 
@@ -69,7 +69,7 @@ def test_a_maximum_flow_is_as_large_as_the_smallest_cut(drawn: tuple[int, list[t
     nodes, arcs = drawn
     network = Network()
     for _ in range(nodes):
-        network.node()
+        network.vertex()
     flows = [(tail, head, network.arc(tail, head, capacity)) for tail, head, capacity in arcs]
     network.maximise(0, 1)
     out = [0] * nodes

@@ -12,7 +12,7 @@ from holdfast.tasks.grouping import natural
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """Tasks, processors and the recorded places of the tasks; every list is in the order of names."""
+    """Tasks, processors and the recorded locations of the tasks; every list is in the order of names."""
 
     tasks: tuple[str, ...]
     processors: tuple[str, ...]
@@ -22,28 +22,28 @@ class Affinity:
     """Location -> its processors."""
     recorded: Mapping[str, tuple[str, ...]]
     """Location -> tasks whose state is there; every location has an entry."""
-    at_home: Mapping[str, tuple[str, ...]]
+    local_tasks: Mapping[str, tuple[str, ...]]
     """Processor -> tasks that ran on it and have their state at its location; every processor has an entry."""
     followers: Mapping[tuple[str | None, str], tuple[str, ...]]
     """(recorded location or None, processor) -> tasks that ran on it and have their state elsewhere or nowhere."""
 
     @property
     def floor(self) -> int:
-        """The number of seats that every processor has."""
+        """The number of tasks that every processor takes."""
         return len(self.tasks) // len(self.processors)
 
     @property
     def extra(self) -> int:
-        """How many processors have one seat more."""
+        """How many processors take one task more."""
         return len(self.tasks) % len(self.processors)
 
     def beyond_floor(self, location: str) -> int:
-        """How many tasks recorded here get no seat if each processor has only `floor` seats; negative: free seats."""
+        """How many tasks recorded here are left if each processor takes `floor` tasks; negative: how many lack."""
         return len(self.recorded[location]) - self.floor * len(self.members[location])
 
     def crowded(self, location: str) -> int:
-        """How many processors here have more than `floor` tasks at home."""
-        return sum(len(self.at_home[processor]) > self.floor for processor in self.members[location])
+        """How many processors here have more than `floor` local tasks."""
+        return sum(len(self.local_tasks[processor]) > self.floor for processor in self.members[location])
 
 
 def affinity_of(
@@ -59,17 +59,17 @@ def affinity_of(
     for processor in order:
         members.setdefault(processors[processor], []).append(processor)
     recorded: dict[str, list[str]] = {location: [] for location in members}
-    at_home: dict[str, list[str]] = {processor: [] for processor in order}
+    local_tasks: dict[str, list[str]] = {processor: [] for processor in order}
     followers: dict[tuple[str | None, str], list[str]] = {}
     for task in names:
-        place, ran_on = task_location.get(task), task_processor.get(task)
-        location = place if place in recorded else None
+        recorded_location, ran_on = task_location.get(task), task_processor.get(task)
+        location = recorded_location if recorded_location in recorded else None
         if location is not None:
             recorded[location].append(task)
-        if ran_on is None or ran_on not in at_home:
+        if ran_on is None or ran_on not in local_tasks:
             continue
         if location == processors[ran_on]:
-            at_home[ran_on].append(task)
+            local_tasks[ran_on].append(task)
         else:
             followers.setdefault((location, ran_on), []).append(task)
     return Affinity(
@@ -78,7 +78,7 @@ def affinity_of(
         location_of={processor: processors[processor] for processor in order},
         members=_frozen(members),
         recorded=_frozen(recorded),
-        at_home=_frozen(at_home),
+        local_tasks=_frozen(local_tasks),
         followers={pair: tuple(wanting) for pair, wanting in followers.items()},
     )
 

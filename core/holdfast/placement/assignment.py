@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.placement.affinity import Affinity, affinity_of, by_name
-from holdfast.placement.optimal import SeatChoice, best_choice
+from holdfast.placement.optimal import AssignmentChoice, best_choice
 from holdfast.protocol.assignment import Assignment
 
 
@@ -35,62 +35,62 @@ def assign(
             f"wait for one, or see why its pod does not start"
         )
         raise WorldChangeError(message, code="NoProcessorsError")
-    seating = _Seating(wishes, best_choice(wishes))
-    seating.keep()
-    seating.fill_at_locations()
-    seating.fill_anywhere()
-    return seating.result()
+    builder = _AssignmentBuilder(wishes, best_choice(wishes))
+    builder.keep()
+    builder.fill_at_locations()
+    builder.fill_anywhere()
+    return builder.result()
 
 
-class _Seating:
-    """Puts tasks on seats, one at a time, in the order of names."""
+class _AssignmentBuilder:
+    """Puts tasks on processors, one at a time, in the order of names."""
 
-    def __init__(self, wishes: Affinity, choice: SeatChoice) -> None:
+    def __init__(self, wishes: Affinity, choice: AssignmentChoice) -> None:
         self.wishes = wishes
         self.following = choice.following
-        self.free = {one: wishes.floor + (one in choice.extra) for one in wishes.processors}
-        self.seated: dict[str, str] = {}
+        self.free = {processor: wishes.floor + (processor in choice.extra) for processor in wishes.processors}
+        self.processor_of: dict[str, str] = {}
 
     def keep(self) -> None:
-        """Seat the tasks that stay on their processor."""
+        """Put the tasks that stay on their processor."""
         for processor in self.wishes.processors:
             following = self.following.get(processor, ())
-            self._seat(following, processor)
-            self._seat(self.wishes.at_home[processor][: self.free[processor]], processor)
+            self._put(following, processor)
+            self._put(self.wishes.local_tasks[processor][: self.free[processor]], processor)
 
     def fill_at_locations(self) -> None:
-        """Seat tasks that can stay at their location, though not on their processor, as far as it has seats."""
+        """Put tasks that can stay at their location, though not on their processor, there as far as it has capacity."""
         for location, members in self.wishes.members.items():
-            waiting = (task for task in self.wishes.recorded[location] if task not in self.seated)
+            waiting = (task for task in self.wishes.recorded[location] if task not in self.processor_of)
             self._deal(waiting, members)
 
     def fill_anywhere(self) -> None:
-        """Seat the remaining tasks."""
-        self._deal((task for task in self.wishes.tasks if task not in self.seated), self.wishes.processors)
+        """Put the remaining tasks on all processors."""
+        self._deal((task for task in self.wishes.tasks if task not in self.processor_of), self.wishes.processors)
 
     def result(self) -> Assignment:
         """Return the assignment, in the order of names."""
         parts: dict[str, list[str]] = {processor: [] for processor in self.wishes.processors}
         for task in self.wishes.tasks:
-            parts[self.seated[task]].append(task)
+            parts[self.processor_of[task]].append(task)
         return Assignment({processor: tuple(tasks) for processor, tasks in parts.items()})
 
-    def _seat(self, tasks: Iterable[str], processor: str) -> None:
+    def _put(self, tasks: Iterable[str], processor: str) -> None:
         for task in tasks:
-            self.seated[task] = processor
+            self.processor_of[task] = processor
             self.free[processor] -= 1
 
     def _deal(self, waiting: Iterator[str], processors: tuple[str, ...]) -> None:
-        """Seat waiting tasks round robin while there are free seats.
+        """Put waiting tasks on these processors round robin while they have free capacity.
 
         Filled one after the other, the first processor would get all tasks with low numbers, which read most streams.
         """
-        while processors := tuple(one for one in processors if self.free[one]):
+        while processors := tuple(processor for processor in processors if self.free[processor]):
             for processor in processors:
                 task = next(waiting, None)
                 if task is None:
                     return
-                self._seat((task,), processor)
+                self._put((task,), processor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,13 @@ def moved_tasks(
     assignment: Assignment, processors: Mapping[str, str], task_location: Mapping[str, str]
 ) -> tuple[MovedTask, ...]:
     """Return the tasks that leave the location of their state; a task without a recorded location has no state."""
-    places = [
+    recorded_tasks = [
         MovedTask(task, recorded, processors[processor])
         for task, processor in assignment.processor_of().items()
         if (recorded := task_location.get(task)) is not None
     ]
-    return tuple(sorted((move for move in places if move.recorded != move.now), key=lambda move: by_name(move.task)))
+    return tuple(
+        sorted(
+            (moved for moved in recorded_tasks if moved.recorded != moved.now), key=lambda moved: by_name(moved.task)
+        )
+    )

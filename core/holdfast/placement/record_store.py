@@ -189,9 +189,9 @@ def _check_format(value: bytes) -> None:
 def _document(app: str, record: PlacementRecord) -> dict[str, Any]:
     grouped = sorted(record.grouping, key=natural)
     tasks = [*grouped, *sorted((record.task_location.keys() | record.task_processor.keys()) - record.grouping.keys())]
-    places: dict[tuple[str | None, str | None], int] = {}
-    place_of = [
-        places.setdefault((record.task_location.get(task), record.task_processor.get(task)), len(places))
+    placements: dict[tuple[str | None, str | None], int] = {}
+    placement_indices = [
+        placements.setdefault((record.task_location.get(task), record.task_processor.get(task)), len(placements))
         for task in tasks
     ]
     inputs: dict[str, list[tuple[int, int]]] = {}
@@ -206,8 +206,8 @@ def _document(app: str, record: PlacementRecord) -> dict[str, Any]:
         "runId": record.run_id,
         "tasks": tasks,
         "grouped": len(grouped),
-        "places": list(places),
-        "placeOf": place_of,
+        "places": list(placements),
+        "placeOf": placement_indices,
         "inputs": {stream: [*map(_differences, zip(*rows, strict=True))] for stream, rows in inputs.items()},
         "childAfter": {
             stream: [_differences(child), _differences(parent), offsets]
@@ -222,8 +222,8 @@ def _document(app: str, record: PlacementRecord) -> dict[str, Any]:
 
 
 def _record(document: Mapping[str, Any]) -> PlacementRecord:
-    tasks, places = _texts(document["tasks"]), [_place(place) for place in document["places"]]
-    place_of = dict(zip(tasks, [places[row] for row in document["placeOf"]], strict=True))
+    tasks, placements = _texts(document["tasks"]), [_placement(pair) for pair in document["places"]]
+    placement_of = dict(zip(tasks, [placements[row] for row in document["placeOf"]], strict=True))
     grouping: dict[str, list[StreamPartition]] = {task: [] for task in tasks[: document["grouped"]]}
     for stream, (numbers, partitions) in document["inputs"].items():
         for number, partition in zip(_numbers(numbers), _numbers(partitions), strict=True):
@@ -243,8 +243,8 @@ def _record(document: Mapping[str, Any]) -> PlacementRecord:
     return PlacementRecord(
         document["runId"],
         {task: tuple(sorted(partitions)) for task, partitions in grouping.items()},
-        {task: location for task, (location, _) in place_of.items() if location is not None},
-        {task: processor for task, (_, processor) in place_of.items() if processor is not None},
+        {task: location for task, (location, _) in placement_of.items() if location is not None},
+        {task: processor for task, (_, processor) in placement_of.items() if processor is not None},
         child_after,
         dict(zip(sides, _whole(list(sides.values())), strict=True)),
         kept_state,
@@ -278,11 +278,11 @@ def _by_name(texts: Mapping[str, Any]) -> dict[str, str]:
     return dict(zip(texts, _texts(list(texts.values())), strict=True))
 
 
-def _place(place: object) -> tuple[str | None, str | None]:
-    match place:
+def _placement(pair: object) -> tuple[str | None, str | None]:
+    match pair:
         case [str() | None as location, str() | None as processor]:
             return location, processor
-    message = f"{_short(place)} is no place"
+    message = f"{_short(pair)} is no place"
     raise ValueError(message)
 
 
