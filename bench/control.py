@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.messages import Position, WatermarkMessage, decode, encode
+from holdfast.control.messages import MessageNumber, WatermarkMessage, decode, encode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
 
@@ -21,7 +21,7 @@ SIZES = (4, 100, 1_000)
 def deliveries(partitions: list[StreamPartition], batch: int) -> list[Delivery]:
     """One watermark of every producer in every partition."""
     return [
-        Delivery(partition, WatermarkMessage(1_000 * batch + number, Position(batch, number), task, len(TASKS)))
+        Delivery(partition, WatermarkMessage(1_000 * batch + number, MessageNumber(batch, number), task, len(TASKS)))
         for partition in partitions
         for number, task in enumerate(TASKS)
     ]
@@ -57,7 +57,7 @@ def main() -> None:
             f"{size:>10} {messages:>9} {messages / applied / 1e6:>10.2f} {written * 1e3:>11.2f} "
             f"{restored * 1e3:>11.2f} {ticked * 1e3:>8.2f}"
         )
-    message = WatermarkMessage(1, Position(1, 1), "partition-0", 16)
+    message = WatermarkMessage(1, MessageNumber(1, 1), "partition-0", 16)
     value, many = encode(message), range(20_000)
     print(f"encode {len(many) / median_of(lambda _: [encode(message) for _ in many]) / 1e6:.2f} M/s, ", end="")
     print(f"decode {len(many) / median_of(lambda _: [decode(value) for _ in many]) / 1e6:.2f} M/s")

@@ -97,29 +97,29 @@ class ObjectDepth(IntEnum):
     """A list of objects."""
 
 
-def bounded_objects(text: bytes, where: ObjectDepth, most: FieldBound = FETCHED) -> bytes:
+def bounded_objects(text: bytes, depth: ObjectDepth, most: FieldBound = FETCHED) -> bytes:
     """Return the same JSON without the fields of objects that exceed the bounds."""
-    return text if most.exceeded(text, MOST_LEVELS + where) is None else _shortened(_Text.of(text), 0, where, most)
+    return text if most.exceeded(text, MOST_LEVELS + depth) is None else _shortened(_Text.of(text), 0, depth, most)
 
 
-def _shortened(text: "_Text", position: int, where: ObjectDepth, most: FieldBound) -> bytes:
-    if where is ObjectDepth.OBJECT:
-        return _object(text, position, most)
+def _shortened(text: "_Text", index: int, depth: ObjectDepth, most: FieldBound) -> bytes:
+    if depth is ObjectDepth.OBJECT:
+        return _object(text, index, most)
     members = {}
-    for name, begin, end in text.children(position):
-        if where is ObjectDepth.EVENT and name == b'"object"':
+    for name, begin, end in text.children(index):
+        if depth is ObjectDepth.EVENT and name == b'"object"':
             members[name] = _object(text, begin, most)
-        elif where is ObjectDepth.LIST and name == b'"items"':
+        elif depth is ObjectDepth.LIST and name == b'"items"':
             members[name] = b"[" + b",".join(_object(text, item, most) for _, item, _ in text.children(begin)) + b"]"
         else:
             members[name] = text.all[begin:end]
     return _joined(members)
 
 
-def _object(text: "_Text", position: int, most: FieldBound) -> bytes:
+def _object(text: "_Text", index: int, most: FieldBound) -> bytes:
     unread: dict[str, str] = {}
     members = {}
-    for name, begin, end in text.children(position):
+    for name, begin, end in text.children(index):
         if name == _METADATA:
             members[name] = _joined(dict(_readable(text, text.children(begin), unread, most)))
         else:
@@ -160,9 +160,9 @@ class _Text:
         bare = _CLOSED_STRING.sub(lambda string: b" " * len(string.group()), text)
         return cls(text, bare, array("h", accumulate(array("b", bare.translate(_LEVEL_CHANGES)))))
 
-    def children(self, position: int) -> Iterator[tuple[bytes, int, int]]:
-        """The values in the object or list at this position: name with its quotes, begin and end."""
-        opened = _BEGIN.match(self.bare, position)
+    def children(self, index: int) -> Iterator[tuple[bytes, int, int]]:
+        """The values in the object or list at this index: name with its quotes, begin and end."""
+        opened = _BEGIN.match(self.bare, index)
         if opened is None:
             return
         begin, name = opened.end(), b""

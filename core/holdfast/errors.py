@@ -80,8 +80,8 @@ def _code(error: Exception) -> str:
         trace = trace.tb_next
     # The first is `safely` itself.
     function_names = [frame.f_code.co_qualname for frame in frames[1:] if _is_ours(frame)] or [""]
-    where = function_names[0] if isinstance(error, _DEEP) else function_names[-1]
-    return hashlib.sha256(f"{type(error).__name__} {where}".encode()).hexdigest()[:8]
+    function_name = function_names[0] if isinstance(error, _DEEP) else function_names[-1]
+    return hashlib.sha256(f"{type(error).__name__} {function_name}".encode()).hexdigest()[:8]
 
 
 def _is_ours(frame: FrameType) -> bool:

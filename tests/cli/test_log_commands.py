@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.control.messages import Position, WatermarkMessage, encode
+from holdfast.control.messages import MessageNumber, WatermarkMessage, encode
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import OffsetRange, written_batch
@@ -188,7 +188,7 @@ def test_control_messages_are_told_from_records(holdfast: Holdfast) -> None:
     fed("kinds.yaml", MANY_KINDS)
     holdfast("feed", "kinds.yaml", "marked", fed("in", '{"a": "x"}\n'))
     log = EmbeddedLog(Path(".holdfast/kinds/log"))
-    message = encode(WatermarkMessage(5, Position(1, 0), "partition-0", 1))
+    message = encode(WatermarkMessage(5, MessageNumber(1, 0), "partition-0", 1))
     log.append(StreamPartition("marked", 0), written_batch([None, None], [message, None], 0))
     record, mark, null = tailed(holdfast, "kinds.yaml", "marked", "--max", "3")
     assert record["value"] == {"a": "x"}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.control.end_of_stream import no_ends
-from holdfast.control.messages import EndOfStreamMessage, Position
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import parse_partition
 
@@ -17,7 +17,7 @@ def run_end_of_stream_case(case: dict[str, Any]) -> None:
         if "end" in step:
             partition = parse_partition(step["end"])
             count = case["taskCount"].get(partition.stream)
-            message = EndOfStreamMessage(partition.stream, Position(batch, 0), step["task"], count)
+            message = EndOfStreamMessage(partition.stream, MessageNumber(batch, 0), step["task"], count)
             state = state.apply([Delivery(partition, message)])
         expected = step.get("ended", {})
         assert {stream: state.ended(stream) for stream in expected} == expected, step

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.control.messages import Position, WatermarkMessage
+from holdfast.control.messages import MessageNumber, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.watermark import no_watermarks
 from holdfast.tasks.partitions import parse_partition
@@ -20,7 +20,7 @@ def run_watermark_case(case: dict[str, Any]) -> None:
         if "watermark" in step:
             partition = parse_partition(step["watermark"])
             count = case["taskCount"].get(partition.stream)
-            message = WatermarkMessage(step["timestamp"], Position(batch, 0), step["task"], count)
+            message = WatermarkMessage(step["timestamp"], MessageNumber(batch, 0), step["task"], count)
             state = state.apply([Delivery(partition, message)], now)
         if step.get("tick"):
             state = state.tick(now)

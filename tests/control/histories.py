@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.runs import WriterRun
 from holdfast.tasks.partitions import StreamPartition
@@ -78,7 +78,7 @@ def deliveries(
     named = partition.stream in ("mid", "foreign") and draw(st.integers(0, 7)) > 0
     task = draw(st.sampled_from(TASKS)) if named else None
     count = len(TASKS) if named else None
-    at = Position(batch, sequence)
+    at = MessageNumber(batch, sequence)
     if ends and draw(st.integers(0, 4)) == 0:
         return Delivery(partition, EndOfStreamMessage(partition.stream, at, task, count, run))
     timestamp = batch * 10 + draw(st.integers(-30, 30))
@@ -94,10 +94,10 @@ def lived(history: Iterable[Batch], state: Bookkeeping) -> Bookkeeping:
 
 def said(timestamp: int, task: str | None, batch: int, partition: StreamPartition = MID[0]) -> Delivery:
     """A watermark of a producer."""
-    return Delivery(partition, WatermarkMessage(timestamp, Position(batch, 0), task, len(TASKS) if task else None))
+    return Delivery(partition, WatermarkMessage(timestamp, MessageNumber(batch, 0), task, len(TASKS) if task else None))
 
 
 def ended(task: str | None, batch: int, partition: StreamPartition = MID[0]) -> Delivery:
     """The end of a producer."""
-    at = Position(batch, 1)
+    at = MessageNumber(batch, 1)
     return Delivery(partition, EndOfStreamMessage(partition.stream, at, task, len(TASKS) if task else None))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, MessageNumber, WatermarkMessage
 from holdfast.control.producers import Producers
 from holdfast.control.runs import WriterRun
 
@@ -54,7 +54,7 @@ class Model:
     def nameless(self) -> list[int]:
         """All that the source or relay has said before its end."""
         watermarks: list[int] = []
-        least, last, ended = EARLIEST, Position(-1, -1), False
+        least, last, ended = EARLIEST, MessageNumber(-1, -1), False
         for _, message in self.heard:
             if message.task is not None or message.at <= last or ended:
                 continue
@@ -69,9 +69,9 @@ class Model:
         """Task -> clock when it last said something new, its watermark (None: it has ended)."""
         self.idle = set()
         known: dict[str, tuple[int, int | None]] = {}
-        at: dict[str, Position] = {}
+        at: dict[str, MessageNumber] = {}
         for clock, message in self.heard:
-            if message.task is None or message.at <= at.get(message.task, Position(-1, -1)):
+            if message.task is None or message.at <= at.get(message.task, MessageNumber(-1, -1)):
                 continue
             now = None if isinstance(message, EndOfStreamMessage) else message.timestamp
             before = known.get(message.task)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.end_of_stream import EndOfStream, no_ends
-from holdfast.control.messages import EndOfStreamMessage, Position
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber
 from holdfast.control.producers import Delivery, Producers, UntrackedPartitionError
 from holdfast.tasks.partitions import StreamPartition
 from tests.control.histories import MID, SIDE, SOURCE, TASKS, ended, inputs, said
@@ -20,7 +20,7 @@ def fresh() -> EndOfStream:
 
 
 def end_of(task: str, count: int, partition: StreamPartition = FOREIGN) -> Delivery:
-    return Delivery(partition, EndOfStreamMessage(partition.stream, Position(0, 0), task, count))
+    return Delivery(partition, EndOfStreamMessage(partition.stream, MessageNumber(0, 0), task, count))
 
 
 EVERY_END = [ended(task, 3, partition) for task, partition in product(TASKS, MID)] + [ended(None, 3, SOURCE)]

@@ -8,7 +8,7 @@ from holdfast.control.messages import (
     END_OF_TIME,
     ControlRecordError,
     EndOfStreamMessage,
-    Position,
+    MessageNumber,
     RecordKind,
     StreamRecord,
     UserRecord,
@@ -21,7 +21,7 @@ from holdfast.control.runs import WriterRun
 from tests.error_codes import has_code
 
 NUMBERS = st.integers(0, END_OF_TIME - 1)
-POSITIONS = st.builds(Position, NUMBERS, NUMBERS)
+MESSAGE_NUMBERS = st.builds(MessageNumber, NUMBERS, NUMBERS)
 NAMES = st.text(min_size=1)
 SENDERS = st.one_of(
     st.tuples(NAMES, st.integers(1, END_OF_TIME - 1)),
@@ -33,7 +33,7 @@ RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
     st.builds(
         lambda time, at, who, run, idle: WatermarkMessage(time, at, who[0], who[1], run, idle),
         st.integers(-(2**63), END_OF_TIME - 1),
-        POSITIONS,
+        MESSAGE_NUMBERS,
         SENDERS,
         RUNS,
         st.booleans(),
@@ -41,7 +41,7 @@ RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
     st.builds(
         lambda stream, at, who, run: EndOfStreamMessage(stream, at, who[0], who[1], run),
         NAMES,
-        POSITIONS,
+        MESSAGE_NUMBERS,
         SENDERS,
         RUNS,
     ),
@@ -88,7 +88,7 @@ def test_any_payload_is_a_message_or_a_typed_error(kind: int, changes: dict[str,
 
 
 def test_a_control_message_is_a_type_byte_and_json() -> None:
-    value = encode(WatermarkMessage(1700000000000, Position(7, 0), "partition-3", 16))
+    value = encode(WatermarkMessage(1700000000000, MessageNumber(7, 0), "partition-3", 16))
     assert value[:1] == b"\x01"
     assert json.loads(value[1:]) == {
         "version": 1,
@@ -98,7 +98,7 @@ def test_a_control_message_is_a_type_byte_and_json() -> None:
         "batch": 7,
         "sequence": 0,
     }
-    end = encode(EndOfStreamMessage("clicks", Position(7, 1)))
+    end = encode(EndOfStreamMessage("clicks", MessageNumber(7, 1)))
     assert end[:1] == b"\x02"
     assert json.loads(end[1:]) == {
         "version": 1,
@@ -111,7 +111,7 @@ def test_a_control_message_is_a_type_byte_and_json() -> None:
 
 
 def test_later_fields_of_the_same_version_are_passed_over() -> None:
-    assert decode(control(drain="run-7")) == WatermarkMessage(5, Position(0, 0), "a", 2)
+    assert decode(control(drain="run-7")) == WatermarkMessage(5, MessageNumber(0, 0), "a", 2)
 
 
 def test_the_kind_is_told_by_the_first_byte_alone() -> None:
@@ -192,4 +192,4 @@ def test_what_nobody_could_read_is_not_written() -> None:
         match=r"a control message to be written .*taskCount is None",
         check=has_code("ControlPayloadError"),
     ):
-        encode(WatermarkMessage(5, Position(0, 0), "a"))
+        encode(WatermarkMessage(5, MessageNumber(0, 0), "a"))

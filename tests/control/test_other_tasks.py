@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.runs import WriterRun, tasks_named
 from holdfast.control.sending import ControlSender, SenderProgress
@@ -24,13 +24,15 @@ def reader(rule: Producers | None = None) -> Bookkeeping:
 def mark(time: int, task: str, of: str, run: WriterRun = RUN, batch: int = 0) -> Delivery:
     """`of`: all tasks of the attempt, a letter each."""
     count, digest = tasks_named(tuple(of))
-    at = Position(batch or run.attempt, 0)
+    at = MessageNumber(batch or run.attempt, 0)
     return Delivery(BETWEEN, WatermarkMessage(time, at, task, count, run, task_digest=digest))
 
 
 def end(task: str, of: str, run: WriterRun = RUN, batch: int = 0) -> Delivery:
     count, digest = tasks_named(tuple(of))
-    return Delivery(BETWEEN, EndOfStreamMessage("between", Position(batch or run.attempt, 1), task, count, run, digest))
+    return Delivery(
+        BETWEEN, EndOfStreamMessage("between", MessageNumber(batch or run.attempt, 1), task, count, run, digest)
+    )
 
 
 def three() -> Bookkeeping:
@@ -67,7 +69,7 @@ def test_equally_many_tasks_of_other_names_replace_those_before() -> None:
 
 
 def test_a_message_without_digest_is_known_by_its_task_count() -> None:
-    two = [Delivery(BETWEEN, WatermarkMessage(120, Position(4, 0), task, 2, NEXT)) for task in "tu"]
+    two = [Delivery(BETWEEN, WatermarkMessage(120, MessageNumber(4, 0), task, 2, NEXT)) for task in "tu"]
     assert three().batch(two, 2).watermarks.of(BETWEEN) == 120
 
 
@@ -103,8 +105,8 @@ def test_a_sender_among_other_tasks_repeats_where_it_stands(tasks: str) -> None:
     messages = [one.message for one in changed.follow(SenderProgress(5, ended=True), range(2), 1)[1]]
     count, digest = tasks_named(tuple(tasks))
     assert messages == [
-        WatermarkMessage(5, Position(1, 0), "t", count, NEXT, task_digest=digest),
-        EndOfStreamMessage("between", Position(1, 1), "t", count, NEXT, digest),
+        WatermarkMessage(5, MessageNumber(1, 0), "t", count, NEXT, task_digest=digest),
+        EndOfStreamMessage("between", MessageNumber(1, 1), "t", count, NEXT, digest),
     ]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EARLIEST, EndOfStreamMessage, MessageNumber, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition, relays
 from holdfast.tasks.partitions import StreamPartition
@@ -74,7 +74,7 @@ def test_every_written_partition_knows_all_there_is_to_know(steps: list[tuple[Se
                 assert news or (view.alive and not view.idle), "nothing is said twice"
                 knows[number] = (None if message.timestamp == EARLIEST else message.timestamp, False)
                 idle[number] = message.idle
-            assert message.at == Position(batch, int(isinstance(message, EndOfStreamMessage)))
+            assert message.at == MessageNumber(batch, int(isinstance(message, EndOfStreamMessage)))
         stayed = partitions
         for number in partitions:
             assert knows.get(number, (None, False)) == (sender.watermark, sender.ended)
@@ -83,24 +83,24 @@ def test_every_written_partition_knows_all_there_is_to_know(steps: list[tuple[Se
 
 def test_a_watermark_is_said_on_advance_and_repeated_while_alive() -> None:
     sender, first = ControlSender("mid", "a", 3).follow(SenderProgress(5), range(2), 0)
-    assert first == (Emission([0, 1], WatermarkMessage(5, Position(0, 0), "a", 3)),)
+    assert first == (Emission([0, 1], WatermarkMessage(5, MessageNumber(0, 0), "a", 3)),)
     sender, silent = sender.follow(SenderProgress(5), range(2), 1)
     assert silent == ()
     sender, again = sender.follow(SenderProgress(4, alive=True), range(2), 2)
-    assert again == (Emission([0, 1], WatermarkMessage(5, Position(2, 0), "a", 3)),)
+    assert again == (Emission([0, 1], WatermarkMessage(5, MessageNumber(2, 0), "a", 3)),)
 
 
 def test_idleness_and_its_end_are_said_once_behind_rows() -> None:
     sender, first = ControlSender("mid", "a", 3).follow(SenderProgress(None, idle=True), range(2), 0)
-    assert first == (Emission([0, 1], WatermarkMessage(EARLIEST, Position(0, 0), "a", 3, idle=True)),)
+    assert first == (Emission([0, 1], WatermarkMessage(EARLIEST, MessageNumber(0, 0), "a", 3, idle=True)),)
     sender, again = sender.follow(SenderProgress(None, alive=True, idle=True), range(2), 1)
     assert again == ()
     sender, back = sender.follow(SenderProgress(5, alive=True), range(2), 2)
-    assert back == (Emission([0, 1], WatermarkMessage(5, Position(2, 0), "a", 3)),)
+    assert back == (Emission([0, 1], WatermarkMessage(5, MessageNumber(2, 0), "a", 3)),)
     sender, moved = sender.follow(SenderProgress(7, idle=True), range(2), 3)
-    assert moved == (Emission([0, 1], WatermarkMessage(7, Position(3, 0), "a", 3, idle=True)),)
+    assert moved == (Emission([0, 1], WatermarkMessage(7, MessageNumber(3, 0), "a", 3, idle=True)),)
     assert sender.follow(SenderProgress(7), range(2), 4)[1] == (
-        Emission([0, 1], WatermarkMessage(7, Position(4, 0), "a", 3)),
+        Emission([0, 1], WatermarkMessage(7, MessageNumber(4, 0), "a", 3)),
     )
 
 
@@ -108,8 +108,8 @@ def test_a_partition_that_appears_later_is_told_what_it_missed() -> None:
     sender, _ = ControlSender("mid", "a", 3).follow(SenderProgress(5, ended=True), range(2), 0)
     sender, missed = sender.follow(SenderProgress(5, ended=True), range(4), 7)
     assert missed == (
-        Emission([2, 3], WatermarkMessage(5, Position(7, 0), "a", 3)),
-        Emission([2, 3], EndOfStreamMessage("mid", Position(7, 1), "a", 3)),
+        Emission([2, 3], WatermarkMessage(5, MessageNumber(7, 0), "a", 3)),
+        Emission([2, 3], EndOfStreamMessage("mid", MessageNumber(7, 1), "a", 3)),
     )
     assert sender.follow(SenderProgress(5, ended=True), range(4), 8)[1] == ()
 
@@ -117,7 +117,7 @@ def test_a_partition_that_appears_later_is_told_what_it_missed() -> None:
 def test_a_relay_looks_at_none_of_its_owners_other_partitions() -> None:
     owner = Bookkeeping.started(ControlInputs(MID, OWNERS.producers), 0)
     relay = Relay.at(OWN)
-    ends = [Delivery(OWN, EndOfStreamMessage("mid", Position(0, 1), task, 3)) for task in TASKS]
+    ends = [Delivery(OWN, EndOfStreamMessage("mid", MessageNumber(0, 1), task, 3)) for task in TASKS]
     owner = owner.batch(ends, 0)
     assert not owner.ends.ended("mid")
     relay, emissions = relay.follow(owner, 2, 0)

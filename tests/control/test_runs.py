@@ -1,7 +1,7 @@
 """The app that writes a stream is run anew, with empty state: what its readers hear of the old run and the new."""
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.runs import WriterRun, WriterRuns, app_of, run_name
 from holdfast.control.watermark import held_back_by
@@ -16,11 +16,11 @@ def reader(idle_after: int | None = None) -> Bookkeeping:
 
 
 def mark(time: int, task: str, batch: int, run: WriterRun = ONE, of: int = 2) -> Delivery:
-    return Delivery(BETWEEN, WatermarkMessage(time, Position(batch, 0), task, of, run))
+    return Delivery(BETWEEN, WatermarkMessage(time, MessageNumber(batch, 0), task, of, run))
 
 
 def end(task: str, batch: int, run: WriterRun = ONE, of: int = 2) -> Delivery:
-    return Delivery(BETWEEN, EndOfStreamMessage("between", Position(batch, 1), task, of, run))
+    return Delivery(BETWEEN, EndOfStreamMessage("between", MessageNumber(batch, 1), task, of, run))
 
 
 def test_a_new_run_is_heard_from_its_first_batch_again() -> None:
@@ -78,12 +78,12 @@ def test_silence_in_a_new_run_counts_from_its_beginning() -> None:
 
 def test_messages_without_a_run_are_of_the_run_at_hand() -> None:
     state = reader().batch([mark(100, "t", 70), mark(100, "u", 70)], 1)
-    older = Delivery(BETWEEN, WatermarkMessage(120, Position(71, 0), "t", 2))
+    older = Delivery(BETWEEN, WatermarkMessage(120, MessageNumber(71, 0), "t", 2))
     assert state.batch([older, mark(120, "u", 71)], 2).watermarks.of(BETWEEN) == 120
 
 
 def test_a_run_that_names_itself_later_does_not_begin_anew() -> None:
-    ended = EndOfStreamMessage("between", Position(1, 1), "t", 2)
+    ended = EndOfStreamMessage("between", MessageNumber(1, 1), "t", 2)
     assert reader().batch([Delivery(BETWEEN, ended)], 1).batch([end("u", 2)], 2).ends.all_ended
 
 

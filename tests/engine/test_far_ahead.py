@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.control.messages import Position, WatermarkMessage, encode
+from holdfast.control.messages import MessageNumber, WatermarkMessage, encode
 from holdfast_runtime.testing import TestDriver
 from tests.engine.log_apps import app_on_log
 
@@ -171,7 +171,7 @@ def test_a_watermark_of_another_app_from_2099_is_not_believed(tmp_path: Path) ->
     with driven(tmp_path, control=True) as driver:
         driver.feed("clicks", [{"k": "a", "n": 1, "ts": at(20)}])
         for place, time in enumerate((at(10), WRONG, at(15))):
-            message = WatermarkMessage(int(time.timestamp() * 1000), Position(place + 1, 0), "theirs", 1)
+            message = WatermarkMessage(int(time.timestamp() * 1000), MessageNumber(place + 1, 0), "theirs", 1)
             driver._records.say("clicks", encode(message), int(START.timestamp() * 1000))  # noqa: SLF001
         driver.run_until_idle()
         assert (driver.watermark("clicks"), driver.ahead) == (at(15), 1)

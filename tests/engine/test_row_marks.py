@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.messages import ControlMessage, Position, WatermarkMessage
+from holdfast.control.messages import ControlMessage, MessageNumber, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import micros
@@ -56,7 +56,7 @@ def test_a_source_moves_its_marks_with_its_rows(drawn: list[int | None], at: lis
     for start, end in pairwise(sorted({0, *(min(cut, len(drawn)) for cut in at), len(drawn)})):
         piecewise += marks(rows_at(list(range(start, end)), drawn[start:end]), source, book, [])
         if piecewise[-1] is not None:
-            message = WatermarkMessage(piecewise[-1], Position(end, 0))
+            message = WatermarkMessage(piecewise[-1], MessageNumber(end, 0))
             book = book.batch([Delivery(HERE, message)], NOW)
     assert piecewise == whole
 
@@ -75,7 +75,7 @@ def test_an_intermediate_stream_moves_its_marks_with_the_messages_between(
 
     def read(start: int, end: int, book: Bookkeeping) -> tuple[list[int | None], Bookkeeping]:
         placed: list[tuple[int, ControlMessage]] = [
-            (offset, WatermarkMessage(record[1], Position(offset, 0), task=record[0], task_count=len(TASKS)))
+            (offset, WatermarkMessage(record[1], MessageNumber(offset, 0), task=record[0], task_count=len(TASKS)))
             for offset, record in enumerate(drawn)
             if record is not None and start <= offset < end
         ]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.control.messages import EndOfStreamMessage, Position, UserRecord, encode
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber, UserRecord, encode
 from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
@@ -107,8 +107,8 @@ def test_without_versions_a_marked_record_is_like_others() -> None:
 
 
 def test_ends_of_streams_end_data_sets_by_producer() -> None:
-    first_end, second_end = (EndOfStreamMessage("products", Position(1, 0), task, 2) for task in ("one", "two"))
-    everyone = EndOfStreamMessage("products", Position(1, 0))
+    first_end, second_end = (EndOfStreamMessage("products", MessageNumber(1, 0), task, 2) for task in ("one", "two"))
+    everyone = EndOfStreamMessage("products", MessageNumber(1, 0))
     records = [
         (b"a", encode(UserRecord(value("a", 1))), None),
         (None, encode(first_end), None),

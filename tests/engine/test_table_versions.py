@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.control.messages import EndOfStreamMessage, Position, encode
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber, encode
 from holdfast.control.runs import WriterRun
 from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver
@@ -91,7 +91,7 @@ def test_a_data_set_of_several_producers_ends_with_the_last(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         driver.feed("products", products({"a": 1}))
         for at, task in enumerate(("one", "two", "three")):
-            message = encode(EndOfStreamMessage("products", Position(1, at), task, 3))
+            message = encode(EndOfStreamMessage("products", MessageNumber(1, at), task, 3))
             assert priced(driver, "a") == [None]
             driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does
         assert priced(driver, "a") == [1]
@@ -103,7 +103,7 @@ def test_a_rerun_producer_ends_its_data_set_with_all_tasks(kind: str) -> None:
         driver.feed("products", products({"a": 1}))
         old, new = WriterRun("p/1/x", 1), WriterRun("p/2/y", 1)
         for task, run in (("one", old), ("two", new), ("one", new._replace(attempt=2))):
-            message = encode(EndOfStreamMessage("products", Position(1, 0), task, 2, run))
+            message = encode(EndOfStreamMessage("products", MessageNumber(1, 0), task, 2, run))
             assert priced(driver, "a") == [None]
             driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does
         assert priced(driver, "a") == [1]
@@ -116,11 +116,11 @@ def test_a_producer_with_new_tasks_ends_its_data_set_once(kind: str) -> None:
     with TestDriver(versioned(kind)) as driver:
         driver.feed("products", products({"a": 1}))
         for task, of, run in (("gone", 3, first), ("two", 3, first), ("one", 2, then), ("three", 3, first)):
-            message = encode(EndOfStreamMessage("products", Position(run.attempt, 0), task, of, run))
+            message = encode(EndOfStreamMessage("products", MessageNumber(run.attempt, 0), task, of, run))
             driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does
             assert priced(driver, "a") == [None]
         for task, of, run in (("two", 2, then), ("one", 1, then._replace(attempt=3))):
-            message = encode(EndOfStreamMessage("products", Position(run.attempt, 0), task, of, run))
+            message = encode(EndOfStreamMessage("products", MessageNumber(run.attempt, 0), task, of, run))
             driver._records.say("products", message, 0)  # noqa: SLF001 - as another app does
             assert priced(driver, "a") == [1], "what is said again is not the end of an empty data set"
 

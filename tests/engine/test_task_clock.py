@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.control.messages import EARLIEST, EndOfStreamMessage, Position, UserRecord, WatermarkMessage, decode
+from holdfast.control.messages import EARLIEST, EndOfStreamMessage, MessageNumber, UserRecord, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.clock.task_clock import (
@@ -99,7 +99,7 @@ def test_the_watermark_is_the_lowest_partition_less_its_lateness() -> None:
     task.batch(0, {A0: 100})
     after = task.batch(1, {A1: 70})
     assert (after.watermarks, after.steps.before) == ({"sum": 60}, {"sum": None})
-    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(60, Position(2, 0), "t", 2))]
+    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(60, MessageNumber(2, 0), "t", 2))]
 
 
 def test_an_unmoved_watermark_is_repeated_only_while_rows_come() -> None:
@@ -141,7 +141,7 @@ def test_merged_rows_go_on_without_streams_whose_producers_idle() -> None:
     )
     task = Task(plan)
     idle = tuple(
-        Delivery(M0, WatermarkMessage(time, Position(0, 0), name, 2, idle=True))
+        Delivery(M0, WatermarkMessage(time, MessageNumber(0, 0), name, 2, idle=True))
         for name, time in (("t", EARLIEST), ("u", 10))
     )
     after = task.batch(0, {A0: 50}, deliveries=idle[:1])
@@ -150,7 +150,7 @@ def test_merged_rows_go_on_without_streams_whose_producers_idle() -> None:
     after = task.batch(1000, {A0: 60}, deliveries=idle[1:])
     assert after.watermarks == {"sum": 60, "alone": None}
     assert "a/0: the watermark stands at" in str(after.behind.held_back)
-    back = Delivery(M0, WatermarkMessage(20, Position(1, 0), "t", 2))
+    back = Delivery(M0, WatermarkMessage(20, MessageNumber(1, 0), "t", 2))
     assert task.batch(1500, {A0: 70}, deliveries=(back,)).watermarks == {"sum": 60, "alone": 20}
 
 
@@ -164,13 +164,13 @@ def test_a_task_says_when_all_it_reads_is_idle() -> None:
     task = Task(plan)
     first = task.batch(0, {A0: 50})
     assert messages(first) == [
-        ("out", (0,), WatermarkMessage(40, Position(1, 0), "t", 1)),
-        ("other", (0,), WatermarkMessage(EARLIEST, Position(1, 0), "t", 1, idle=True)),
+        ("out", (0,), WatermarkMessage(40, MessageNumber(1, 0), "t", 1)),
+        ("other", (0,), WatermarkMessage(EARLIEST, MessageNumber(1, 0), "t", 1, idle=True)),
     ]
     assert first.steps.wake == 1000
-    assert messages(task.batch(1000)) == [("out", (0,), WatermarkMessage(40, Position(2, 0), "t", 1, idle=True))]
+    assert messages(task.batch(1000)) == [("out", (0,), WatermarkMessage(40, MessageNumber(2, 0), "t", 1, idle=True))]
     assert messages(task.batch(5000)) == []
-    assert messages(task.batch(6000, {A0: 50})) == [("out", (0,), WatermarkMessage(40, Position(4, 0), "t", 1))]
+    assert messages(task.batch(6000, {A0: 50})) == [("out", (0,), WatermarkMessage(40, MessageNumber(4, 0), "t", 1))]
 
 
 def test_after_a_stop_nobody_counts_as_silent() -> None:
@@ -185,7 +185,7 @@ def test_the_end_of_all_partitions_ends_what_follows() -> None:
     assert not task.batch(0, {A0: 100}, ended=(A0,)).steps.ended["sum"]
     after = task.batch(1, {A1: 50}, ended=(A1,))
     assert (after.steps.ended, after.behind.all_ended) == ({"sum": True}, True)
-    assert messages(after)[-1] == ("out", (0, 1, 2), EndOfStreamMessage("out", Position(2, 1), "t", 2))
+    assert messages(after)[-1] == ("out", (0, 1, 2), EndOfStreamMessage("out", MessageNumber(2, 1), "t", 2))
     assert task.batch(2, ended=(A0, A1)).says == [], "what was said is not said again"
 
 
@@ -193,7 +193,7 @@ def test_an_intermediate_stream_moves_when_all_its_producers_have_spoken() -> No
     plan = ClockPlan("t", (M0,), {"m": ClockSource(producers=Producers.of(["t", "u"]))}, {"sum": frozenset("m")}, {})
     task = Task(plan)
     deliveries = [
-        Delivery(M0, WatermarkMessage(time, Position(1, 0), name, 2)) for name, time in (("t", 50), ("u", 40))
+        Delivery(M0, WatermarkMessage(time, MessageNumber(1, 0), name, 2)) for name, time in (("t", 50), ("u", 40))
     ]
     assert task.batch(0, deliveries=(deliveries[0],)).watermarks == {"sum": None}
     assert task.batch(1, deliveries=(deliveries[1],)).watermarks == {"sum": 40}
@@ -241,7 +241,7 @@ def test_event_time_passes_no_unfired_timers_for_their_readers() -> None:
     task = Task(plan)
     task.batch(0, {A0: 100})
     after = task.batch(1, {A0: 500}, unfired={"remind": 200})
-    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(200, Position(2, 0), "t", 2))]
+    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(200, MessageNumber(2, 0), "t", 2))]
     assert after.watermark == 200
     assert "step remind: more timers, windows or rows are due than one batch takes" in str(after.behind.held_back)
     then = task.batch(2, ended=(A0,), unfired={"remind": 50})
@@ -260,7 +260,7 @@ def test_an_impossible_stored_watermark_is_taken_back_for_the_next() -> None:
     assert (after.watermarks, after.steps.before, after.watermark) == ({"sum": None}, {"sum": None}, None)
     after = task.batch(1001, {A0: 100})
     assert (after.watermarks, after.steps.horizon) == ({"sum": 90}, 6001)
-    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(90, Position(3, 0), "t", 2))]
+    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(90, MessageNumber(3, 0), "t", 2))]
 
 
 def test_an_impossible_message_is_named_and_its_producer_heard_later() -> None:
@@ -268,7 +268,7 @@ def test_an_impossible_message_is_named_and_its_producer_heard_later() -> None:
     task = Task(ClockPlan("t", (M0,), {"m": source}, {"sum": frozenset("m")}, {}, max_ahead=4000))
 
     def say(turn: int, **times: int) -> Batch:
-        deliveries = [Delivery(M0, WatermarkMessage(at, Position(turn, 0), name, 2)) for name, at in times.items()]
+        deliveries = [Delivery(M0, WatermarkMessage(at, MessageNumber(turn, 0), name, 2)) for name, at in times.items()]
         return task.batch(1000 + turn, deliveries=tuple(deliveries))
 
     after = say(1, t=5002, u=40)
@@ -283,4 +283,6 @@ def test_a_task_whose_due_rows_wait_is_not_idle() -> None:
     task = Task(replace(PLAN, partitions=(A0,), behind={"out": frozenset({"remind"})}))
     task.batch(0, {A0: 500})
     assert messages(task.batch(1000, unfired={"remind": 495})) == []
-    assert messages(task.batch(1001)) == [("out", (0, 1, 2), WatermarkMessage(490, Position(3, 0), "t", 2, idle=True))]
+    assert messages(task.batch(1001)) == [
+        ("out", (0, 1, 2), WatermarkMessage(490, MessageNumber(3, 0), "t", 2, idle=True))
+    ]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.control.messages import ControlRecordError, Position, UserRecord, WatermarkMessage, decode, encode
+from holdfast.control.messages import ControlRecordError, MessageNumber, UserRecord, WatermarkMessage, decode, encode
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import FARTHEST
 from holdfast_runtime.slot.reading.user_records import payload_of, record_times, split_records, with_heads
@@ -15,7 +15,7 @@ from holdfast_runtime.streams.records import NO_TIME, with_offsets, written_batc
 from tests.steps.moments import moments
 
 AT = StreamPartition("moved", 3)
-MESSAGE = WatermarkMessage(5, Position(1, 0))
+MESSAGE = WatermarkMessage(5, MessageNumber(1, 0))
 Row = tuple[bytes, int | None]
 """Value, event time."""
 

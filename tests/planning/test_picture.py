@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.planning.picture.formats import dot_of, mermaid_of
-from holdfast.planning.picture.layout import Box, BoxLink, BoxPlace, PictureLayout, lay_out
+from holdfast.planning.picture.layout import Box, BoxLink, PictureLayout, Rectangle, lay_out
 from holdfast.planning.picture.parts import Picture, clean, letter
 from holdfast.planning.picture.svg import cells, clipped, layout_of, svg_of, wrapped
 from holdfast.spec.parse import SpecInvalidError
@@ -49,7 +49,7 @@ def texts(picture: Picture) -> list[str]:
     return ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
 
 
-def apart(first: BoxPlace, second: BoxPlace) -> bool:
+def apart(first: Rectangle, second: Rectangle) -> bool:
     return first.right <= second.x or second.right <= first.x or first.bottom <= second.y or second.bottom <= first.y
 
 
@@ -81,11 +81,11 @@ def test_counts_stand_on_the_edges(picture: Picture) -> None:
 def test_problems_are_numbered_at_their_node_and_told_below(picture: Picture) -> None:
     whole = " ".join(texts(picture))
     for note in picture.problems:
-        assert f"{note.reason} at {note.place}" in whole
+        assert f"{note.reason} at {note.subject}" in whole
         for word in clean(note.message).split():
             assert word in whole
     numbered = {number for node in picture.nodes for number in node.problems}
-    assert {note.number for note in picture.problems if note.place} == numbered
+    assert {note.number for note in picture.problems if note.subject} == numbered
 
 
 def test_the_title_says_whether_the_plan_is_valid() -> None:
@@ -181,7 +181,7 @@ def test_any_text_gives_valid_xml_and_one_line_per_statement(given_spec: dict[st
         assume(False)
     written = texts(picture)
     assert all(clean(node.name)[:8] in " ".join(written) for node in picture.nodes)
-    assert all(apart(a, b) for a, b in itertools.combinations(layout_of(picture).places, 2))
+    assert all(apart(a, b) for a, b in itertools.combinations(layout_of(picture).rectangles, 2))
     lines = mermaid_of(picture).splitlines()
     assert sum(bool(re.match(r"  n\d+[\[(].*:::[a-z]+$", line)) for line in lines) == len(picture.nodes)
     assert all(line.count('"') in (0, 2) for line in lines if not line.startswith("  %%"))
@@ -212,9 +212,9 @@ def test_control_characters_and_marks_of_direction_are_replaced() -> None:
 @every_picture
 def test_cards_do_not_overlap_and_stand_inside_the_picture(picture: Picture) -> None:
     layout = layout_of(picture)
-    assert all(apart(a, b) for a, b in itertools.combinations(layout.places, 2))
-    assert all(place.x >= -0.1 and place.right <= layout.width + 0.1 for place in layout.places)
-    assert all(place.y >= -0.1 and place.bottom <= layout.height + 0.1 for place in layout.places)
+    assert all(apart(a, b) for a, b in itertools.combinations(layout.rectangles, 2))
+    assert all(rectangle.x >= -0.1 and rectangle.right <= layout.width + 0.1 for rectangle in layout.rectangles)
+    assert all(rectangle.y >= -0.1 and rectangle.bottom <= layout.height + 0.1 for rectangle in layout.rectangles)
 
 
 @every_picture
@@ -231,10 +231,10 @@ def assert_lines_are_beside_boxes(layout: PictureLayout) -> None:
         for x, top, other, bottom in areas:
             assert top <= bottom
             left, right = sorted((x, other))
-            for place in layout.places:
-                across = left < place.right - 0.1 and place.x + 0.1 < right
-                beside = place.right <= left or right <= place.x
-                assert bottom <= place.y + 0.1 or place.bottom - 0.1 <= top or not (across or not beside)
+            for rectangle in layout.rectangles:
+                across = left < rectangle.right - 0.1 and rectangle.x + 0.1 < right
+                beside = rectangle.right <= left or right <= rectangle.x
+                assert bottom <= rectangle.y + 0.1 or rectangle.bottom - 0.1 <= top or not (across or not beside)
 
 
 @every_picture
@@ -258,10 +258,10 @@ links = st.integers(1, 14).flatmap(
 def test_any_graph_is_laid_out_without_overlaps(graph: tuple[int, list[tuple[int, int]]]) -> None:
     count, pairs = graph
     layout = lay_out([Box(100 + i, 50) for i in range(count)], [BoxLink(a, b, 20) for a, b in pairs])
-    assert len(layout.places) == count
-    assert all(apart(a, b) for a, b in itertools.combinations(layout.places, 2))
+    assert len(layout.rectangles) == count
+    assert all(apart(a, b) for a, b in itertools.combinations(layout.rectangles, 2))
     for (a, b), route in zip(pairs, layout.routes, strict=True):
-        upper, lower = (layout.places[i] for i in ((b, a) if route.upward else (a, b)))
+        upper, lower = (layout.rectangles[i] for i in ((b, a) if route.upward else (a, b)))
         assert route.loop == (a == b)
         if a != b:
             assert (route.lanes[0].top, route.lanes[-1].bottom) == (upper.bottom, lower.y)
@@ -272,7 +272,7 @@ def test_any_graph_is_laid_out_without_overlaps(graph: tuple[int, list[tuple[int
 
 def test_a_chain_runs_straight() -> None:
     layout = lay_out([Box(100, 50)] * 4, [BoxLink(i, i + 1) for i in range(3)])
-    assert len({place.x for place in layout.places}) == 1
+    assert len({rectangle.x for rectangle in layout.rectangles}) == 1
     assert all(len({lane.x for lane in route.lanes}) == 1 for route in layout.routes)
 
 
@@ -285,7 +285,7 @@ def test_only_links_that_close_a_cycle_run_upwards() -> None:
 def test_unconnected_parts_stand_side_by_side_and_in_rows() -> None:
     layout = layout_of(PICTURES["many-joins"])
     assert layout.width < 1100
-    assert len({place.y for place in layout.places}) == 20
+    assert len({rectangle.y for rectangle in layout.rectangles}) == 20
 
 
 def test_a_thousand_nodes_are_laid_out() -> None:
@@ -293,8 +293,8 @@ def test_a_thousand_nodes_are_laid_out() -> None:
     chain = [BoxLink(i, i + 1, 20) for i in range(count - 1)]
     far = [BoxLink(i, min(count - 1, i + 1 + i * 7919 % 37), 20) for i in range(0, count - 1, 3)]
     layout = lay_out([Box(120, 60)] * count, [*chain, *far])
-    places = sorted(layout.places, key=lambda place: (place.x, place.y))
-    assert all(apart(a, b) for a, b in itertools.pairwise(places))
+    rectangles = sorted(layout.rectangles, key=lambda rectangle: (rectangle.x, rectangle.y))
+    assert all(apart(a, b) for a, b in itertools.pairwise(rectangles))
 
 
 def test_an_app_of_a_thousand_steps_is_drawn() -> None:
@@ -318,13 +318,13 @@ def test_a_text_never_takes_more_room_than_it_is_given(text: str, room: int) -> 
 def test_texts_stay_on_their_cards_and_apart(picture: Picture) -> None:
     root = ET.fromstring(svg_of(picture))  # noqa: S314 - our own text
     cards = [group for group in root.findall(f"{SVG}g/{SVG}g") if len(group.findall(f"{SVG}text")) > 1]
-    for card, place in zip(cards, layout_of(picture).places, strict=True):
+    for card, rectangle in zip(cards, layout_of(picture).rectangles, strict=True):
         drawn = []
         for text in card.findall(f"{SVG}text"):
             wide, x, css = cells(text.text or "") * 6.82, float(text.get("x", "")), text.get("class", "")
             left = x - wide if "hf-end" in css else x - wide / 2 if "hf-mid" in css else x
             bottom = float(text.get("y", ""))
-            drawn.append(BoxPlace(left, bottom - 9, wide, 11))
+            drawn.append(Rectangle(left, bottom - 9, wide, 11))
         assert all(apart(a, b) for a, b in itertools.combinations(drawn, 2))
-        assert all(place.x < one.x and one.right < place.right for one in drawn)
-        assert all(place.y < one.y and one.bottom < place.bottom for one in drawn)
+        assert all(rectangle.x < one.x and one.right < rectangle.right for one in drawn)
+        assert all(rectangle.y < one.y and one.bottom < rectangle.bottom for one in drawn)

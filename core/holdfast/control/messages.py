@@ -37,8 +37,8 @@ class RecordKind(IntEnum):
 _KINDS = tuple(RecordKind)
 
 
-class Position(NamedTuple):
-    """The position of a message among its producer's messages: greater for a later message, equal for a replay."""
+class MessageNumber(NamedTuple):
+    """The number of a message among its producer's messages: greater for a later message, equal for a replay."""
 
     batch: int
     sequence: int
@@ -59,7 +59,7 @@ class WatermarkMessage:
 
     timestamp: int
     """Event time in milliseconds since 1970; before that it is negative."""
-    at: Position
+    at: MessageNumber
     task: str | None = None
     """The producing task; None: the source itself, or a relay that sends for all producers."""
     task_count: int | None = None
@@ -83,7 +83,7 @@ class EndOfStreamMessage:
 
     stream: str
     """The producer's name of the stream."""
-    at: Position
+    at: MessageNumber
     task: str | None = None
     task_count: int | None = None
     run: WriterRun | None = None
@@ -140,31 +140,31 @@ def encode(record: StreamRecord) -> bytes:
     return bytes((kind,)) + json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decode(value: bytes | None, where: str = "a record") -> StreamRecord:
-    """Return the record in a value. `where` is for errors, e.g. `clicks/3 at offset 17`."""
+def decode(value: bytes | None, record_name: str = "a record") -> StreamRecord:
+    """Return the record in a value. `record_name` is for errors, e.g. `clicks/3 at offset 17`."""
     if not value:
         what = "has a null value" if value is None else "has an empty value"
-        message = f"{where} {what}, but every record of an intermediate stream starts with a type byte; {_CAUSES}"
+        message = f"{record_name} {what}, but every record of an intermediate stream starts with a type byte; {_CAUSES}"
         raise ControlRecordError(message, code="UnknownTypeByteError")
     kind = kind_of(value[0])
     if kind is None:
         message = (
-            f"{where} starts with type byte {value[0]} (first bytes {value[:_SHOWN].hex(' ')}, as text "
+            f"{record_name} starts with type byte {value[0]} (first bytes {value[:_SHOWN].hex(' ')}, as text "
             f"{value[:_SHOWN]!r}), but there are 0 and 3 (user), 1 (watermark) and 2 (end of stream); {_CAUSES}"
         )
         raise ControlRecordError(message, code="UnknownTypeByteError")
     if kind is RecordKind.USER:
         return UserRecord(value[1:])
     if kind is RecordKind.USER_WITH_MICROS:
-        return _user_with_micros(value, where)
-    return _message_in(kind, _tree(value, where), where)
+        return _user_with_micros(value, record_name)
+    return _message_in(kind, _tree(value, record_name), record_name)
 
 
-def _user_with_micros(value: bytes, where: str) -> UserRecord:
+def _user_with_micros(value: bytes, record_name: str) -> UserRecord:
     micros, payload = value[1 : 1 + MICROS_BYTES], value[1 + MICROS_BYTES :]
     if len(micros) < MICROS_BYTES or not 0 < int.from_bytes(micros, "big") < MICROS_PER_MILLI:
         message = (
-            f"{where} starts with type byte 3, so two bytes with 1 to 999 microseconds follow, and not "
+            f"{record_name} starts with type byte 3, so two bytes with 1 to 999 microseconds follow, and not "
             f"{micros.hex(' ') or 'nothing'}; {_CAUSES}"
         )
         raise ControlRecordError(message, code="UnknownTypeByteError")
@@ -178,54 +178,58 @@ _CAUSES = (
 )
 
 
-def _tree(value: bytes, where: str) -> dict[str, Any]:
+def _tree(value: bytes, record_name: str) -> dict[str, Any]:
     try:
         # Decode first: given bytes, json would accept UTF-16 and UTF-32 too.
         tree = json.loads(value[1:].decode())
     except (ValueError, RecursionError) as error:
-        message = f"{where} is a control message, but its payload is no JSON (first bytes {value[:_SHOWN]!r}): {error}"
+        message = (
+            f"{record_name} is a control message, but its payload is no JSON (first bytes {value[:_SHOWN]!r}): {error}"
+        )
         raise ControlRecordError(message, code="ControlPayloadError") from error
     if not isinstance(tree, dict):
-        message = f"{where} is a control message, but its payload is {type(tree).__name__} and not an object"
+        message = f"{record_name} is a control message, but its payload is {type(tree).__name__} and not an object"
         raise ControlRecordError(message, code="ControlPayloadError")
     return tree
 
 
-def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMessage:
-    version = _whole(tree, "version", 0, where)
+def _message_in(kind: RecordKind, tree: dict[str, Any], record_name: str) -> ControlMessage:
+    version = _whole(tree, "version", 0, record_name)
     if version != PAYLOAD_VERSION:
         message = (
-            f"{where} is a control message of version {version}, and this release reads version {PAYLOAD_VERSION}: "
-            f"upgrade the app that reads before the one that writes"
+            f"{record_name} is a control message of version {version}, and this release reads version "
+            f"{PAYLOAD_VERSION}: upgrade the app that reads before the one that writes"
         )
         raise ControlRecordError(message, code="ControlVersionError")
-    task = None if tree.get("taskName") is None else _text(tree, "taskName", where)
+    task = None if tree.get("taskName") is None else _text(tree, "taskName", record_name)
     # Without a count a reader could not tell whether all producers have sent a message.
     unneeded = task is None and tree.get("taskCount") is None
-    task_count = None if unneeded else _whole(tree, "taskCount", 1, where)
-    position = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
+    task_count = None if unneeded else _whole(tree, "taskCount", 1, record_name)
+    number = MessageNumber(_whole(tree, "batch", 0, record_name), _whole(tree, "sequence", 0, record_name))
     run = None
     if tree.get("run") is not None:
-        run = WriterRun(_text(tree, "run", where), _whole(tree, "attempt", 0, where))
-    digest = "" if tree.get("taskDigest") is None else _text(tree, "taskDigest", where)
+        run = WriterRun(_text(tree, "run", record_name), _whole(tree, "attempt", 0, record_name))
+    digest = "" if tree.get("taskDigest") is None else _text(tree, "taskDigest", record_name)
     if kind is RecordKind.WATERMARK:
-        timestamp = _whole(tree, "timestamp", -(2**63), where)
-        return WatermarkMessage(timestamp, position, task, task_count, run, tree.get("idle") is True, digest)
-    return EndOfStreamMessage(_text(tree, "streamId", where), position, task, task_count, run, digest)
+        timestamp = _whole(tree, "timestamp", -(2**63), record_name)
+        return WatermarkMessage(timestamp, number, task, task_count, run, tree.get("idle") is True, digest)
+    return EndOfStreamMessage(_text(tree, "streamId", record_name), number, task, task_count, run, digest)
 
 
-def _whole(tree: dict[str, Any], name: str, least: int, where: str) -> int:
+def _whole(tree: dict[str, Any], name: str, least: int, record_name: str) -> int:
     number = tree.get(name)
     if type(number) is not int or not least <= number < END_OF_TIME:  # `True` is an int to isinstance
-        message = f"{where} is a control message whose {name} is {number!r}; it must be a whole number from {least} on"
+        message = (
+            f"{record_name} is a control message whose {name} is {number!r}; it must be a whole number from {least} on"
+        )
         raise ControlRecordError(message, code="ControlPayloadError")
     return number
 
 
-def _text(tree: dict[str, Any], name: str, where: str) -> str:
+def _text(tree: dict[str, Any], name: str, record_name: str) -> str:
     text = tree.get(name)
     if not isinstance(text, str) or not text or not _writable(text):
-        message = f"{where} is a control message whose {name} is {text!r}; it must be text"
+        message = f"{record_name} is a control message whose {name} is {text!r}; it must be text"
         raise ControlRecordError(message, code="ControlPayloadError")
     return text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from holdfast.control.messages import EARLIEST, END_OF_TIME, ControlMessage, EndOfStreamMessage, Position
+from holdfast.control.messages import EARLIEST, END_OF_TIME, ControlMessage, EndOfStreamMessage, MessageNumber
 from holdfast.control.producers import Producers
 from holdfast.control.runs import NO_RUNS, WriterRuns
 
@@ -24,9 +24,9 @@ class ProducerWatermark(NamedTuple):
     idle: bool = False
     """Whether it has said that all it reads is silent: it is not waited for."""
 
-    def knows(self, position: Position) -> bool:
-        """Whether a message at this position has been read already."""
-        return (self.batch, self.sequence) >= position
+    def knows(self, number: MessageNumber) -> bool:
+        """Whether the message of this number has been read already."""
+        return (self.batch, self.sequence) >= number
 
     def newer(self, message: ControlMessage, now: int) -> "ProducerWatermark | None":
         """Return the value after this message; None if the message is a replay or goes back, and so is ignored."""

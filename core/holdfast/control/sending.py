@@ -13,7 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, MessageNumber, WatermarkMessage
 from holdfast.control.runs import WriterRun, WriterTasks
 from holdfast.tasks.partitions import StreamPartition
 
@@ -85,12 +85,12 @@ class ControlSender:
         emissions: list[Emission] = []
         if (watermark is not None or idle) and news:
             time = EARLIEST if watermark is None else watermark
-            position = Position(batch, 0)
-            message = WatermarkMessage(time, position, self.task, self.task_count, self.run, idle, self.task_digest)
+            number = MessageNumber(batch, 0)
+            message = WatermarkMessage(time, number, self.task, self.task_count, self.run, idle, self.task_digest)
             emissions.append(Emission(sorted(news), message))
         if ended and ending:
-            position = Position(batch, 1)
-            end = EndOfStreamMessage(self.stream, position, self.task, self.task_count, self.run, self.task_digest)
+            number = MessageNumber(batch, 1)
+            end = EndOfStreamMessage(self.stream, number, self.task, self.task_count, self.run, self.task_digest)
             emissions.append(Emission(sorted(ending), end))
         # A partition that is no target now does not get the news, even if it got everything before.
         same = (watermark, ended, idle) == (self.watermark, self.ended, self.idle)

@@ -179,10 +179,10 @@ class HeldBack:
 
     def sentence(self, now: int) -> str:
         """Return it as a sentence for people."""
-        where = (
+        standing = (
             "no watermark yet" if self.watermark is None else f"the watermark stands at {event_moment(self.watermark)}"
         )
-        return f"{self.partition}: {where}, for {time_span(now - self.since)}: {self._because(now)}"
+        return f"{self.partition}: {standing}, for {time_span(now - self.since)}: {self._because(now)}"
 
     def _because(self, now: int) -> str:
         heard = None if self.heard_at is None else f"last heard {time_span(now - self.heard_at)} ago"

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.placement.location import location_fields
-from holdfast.protocol.pods import MAIN, STATE_FOLDER, STATE_VOLUME
+from holdfast.protocol.pods import MAIN, STATE_DIRECTORY, STATE_VOLUME
 
 
 class DiskSharing(StrEnum):
@@ -24,7 +24,7 @@ class DiskSharing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateDisk:
-    """The disk below `STATE_FOLDER` of an executor."""
+    """The disk below `STATE_DIRECTORY` of an executor."""
 
     source: str
     """What Kubernetes calls it: `hostPath`, `emptyDir`, `nfs`."""
@@ -44,7 +44,7 @@ def state_disk(location: str, pod_template: Mapping[str, Any]) -> StateDisk:
     """Return the disk of executors with this `spec.state.location` and `spec.runtime.executors.podTemplate`."""
     pod = pod_template.get("spec")
     main = next((one for one in _objects(pod, "containers") if one.get("name") == MAIN["executors"]), None)
-    mounts = [one.get("name") for one in _objects(main, "volumeMounts") if one.get("mountPath") == STATE_FOLDER]
+    mounts = [one.get("name") for one in _objects(main, "volumeMounts") if one.get("mountPath") == STATE_DIRECTORY]
     volume = mounts[-1] if mounts else STATE_VOLUME
     volume_tree = next((one for one in _objects(pod, "volumes") if one.get("name") == volume), {})
     sources = sorted(source for source, value in volume_tree.items() if source != "name" and value is not None)

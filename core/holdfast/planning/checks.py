@@ -19,7 +19,7 @@ from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching, 
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
 from holdfast.planning.repair_search import PlanDraft, find_repair
 from holdfast.planning.spread import Spread
-from holdfast.protocol.pods import STATE_FOLDER
+from holdfast.protocol.pods import STATE_DIRECTORY
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kafka_settings import unacceptable_name
@@ -64,7 +64,7 @@ def location_problems(spec: AppSpec) -> Iterator[Problem]:
 
 
 def location_warnings(spec: AppSpec) -> Iterator[Problem]:
-    """A warning if the location names one disk only where nodes share the folder that a pod template mounts."""
+    """A warning if the location names one disk only where nodes share the directory that a pod template mounts."""
     if (disk := _split_disk(spec)) is not None and _may_be_shared(disk):
         yield _split_location(spec.state.location, disk)
 
@@ -79,7 +79,7 @@ def _split_disk(spec: AppSpec) -> StateDisk | None:
 
 
 def _may_be_shared(disk: StateDisk) -> bool:
-    """Whether it is a folder of nodes that its user chose: something that several nodes share may be mounted there."""
+    """Whether it is a directory of nodes that its user chose: something that several nodes share may be mounted there."""
     return disk.of_template and disk.sharing is DiskSharing.NODE
 
 
@@ -89,7 +89,7 @@ def _split_location(location: str, disk: StateDisk) -> Problem:
     shared = (
         f"check that all {owner}s with one location share this folder, or"
         if _may_be_shared(disk)
-        else f"mount storage that they share (nfs, a volume claim) at {STATE_FOLDER} in "
+        else f"mount storage that they share (nfs, a volume claim) at {STATE_DIRECTORY} in "
         "spec.runtime.executors.podTemplate, or"
     )
     message = (

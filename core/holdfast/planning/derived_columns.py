@@ -127,29 +127,29 @@ _APART = (
 
 def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...]) -> Out:  # noqa: C901, PLR0911
     """Return the columns that come out of a step, and which of them pass through it unchanged."""
-    place = _At(graph, flow, step)
+    derivation = _Derivation(graph, flow, step)
     rows = inputs[0]
     match step.operation:
         case Select(columns):
-            return _select(place, columns, rows)
+            return _select(derivation, columns, rows)
         case Merge():
-            return _merge(place, inputs)
+            return _merge(derivation, inputs)
         case Apply() | Process() as function:
-            return _function(place, function, rows)
+            return _function(derivation, function, rows)
         case Aggregate() as aggregate:
-            return _aggregate(place, aggregate, rows)
+            return _aggregate(derivation, aggregate, rows)
         case Join() as join:
-            return _sides(place, join, inputs[0], inputs[1])
+            return _sides(derivation, join, inputs[0], inputs[1])
         case Lookup() as lookup:
-            return _sides(place, lookup, rows, _table(place, lookup))
+            return _sides(derivation, lookup, rows, _table(derivation, lookup))
         case Filter(condition):
-            place.note(check_filter(condition, Scope.of(rows)).findings)
+            derivation.note(check_filter(condition, Scope.of(rows)).findings)
         case To(stream):
-            _write_stream(place, rows, graph.streams[stream])
+            _write_stream(derivation, rows, graph.streams[stream])
         case ToTable(table):
-            _write_table(place, rows, graph.tables[table])
+            _write_table(derivation, rows, graph.tables[table])
         case Deduplicate(by=by) | Repartition(by=by):
-            place.note(missing_columns(by, rows, "by"))
+            derivation.note(missing_columns(by, rows, "by"))
         case Broadcast():
             pass
         case never:
@@ -158,8 +158,8 @@ def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
-    """The current step, and where to add its problems."""
+class _Derivation:
+    """The derivation of one step's columns; it adds the problems that it meets to the flow."""
 
     graph: Graph
     flow: Flow
@@ -172,11 +172,11 @@ class _At:
         self.note([SqlFinding(reason, message)])
 
 
-def _select(place: _At, columns: tuple[str, ...], rows: RowType) -> Out:
+def _select(derivation: _Derivation, columns: tuple[str, ...], rows: RowType) -> Out:
     checked = check_select(columns, Scope.of(rows))
-    place.note(findings_of(checked))
-    if place.step.dead_letter is not None and any(expression.makes_rows for expression in checked):
-        place.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
+    derivation.note(findings_of(checked))
+    if derivation.step.dead_letter is not None and any(expression.makes_rows for expression in checked):
+        derivation.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
     return selected(checked), copies(checked, {"": (0,)})
 
 
@@ -184,39 +184,39 @@ def _same(rows: RowType, inputs: int = 1) -> Passes:
     return {name: frozenset((i, name) for i in range(inputs)) for name in rows.names}
 
 
-def _merge(place: _At, inputs: tuple[RowType, ...]) -> Out:
-    first = place.step.inputs[0]
-    for name, rows in zip(place.step.inputs[1:], inputs[1:], strict=True):
+def _merge(derivation: _Derivation, inputs: tuple[RowType, ...]) -> Out:
+    first = derivation.step.inputs[0]
+    for name, rows in zip(derivation.step.inputs[1:], inputs[1:], strict=True):
         if difference := differing(inputs[0], rows):
             message = f"merge needs equal columns; those of {first} and {name} differ: {difference}"
-            place.say(Reason.SCHEMA_MISMATCH, message)
+            derivation.say(Reason.SCHEMA_MISMATCH, message)
     return inputs[0], _same(inputs[0], len(inputs))
 
 
-def _function(place: _At, verb: Apply | Process, input_rows: RowType) -> Out:
+def _function(derivation: _Derivation, verb: Apply | Process, input_rows: RowType) -> Out:
     if isinstance(verb, Process):
-        place.note(missing_columns(verb.by, input_rows, "by"))
+        derivation.note(missing_columns(verb.by, input_rows, "by"))
     kept_columns = verb.keeps or ()
-    place.note(missing_columns(kept_columns, input_rows, "keeps"))
+    derivation.note(missing_columns(kept_columns, input_rows, "keeps"))
     rows = input_rows
     if verb.schema_ is not None:
-        rows = place.flow.parsed(verb.schema_, step=place.step.name)
-        place.note(missing_columns(kept_columns, rows, "keeps (in schema)"))
+        rows = derivation.flow.parsed(verb.schema_, step=derivation.step.name)
+        derivation.note(missing_columns(kept_columns, rows, "keeps (in schema)"))
         for name in kept_columns:
             before, after = input_rows.find(name), rows.find(name)
             if before is not None and after is not None and differ(before.type, after.type):
                 message = f"keeps names {name}, but schema makes it {after.type} and it was {before.type}"
-                place.say(Reason.SCHEMA_MISMATCH, message)
+                derivation.say(Reason.SCHEMA_MISMATCH, message)
     return rows, {name: frozenset({(0, name)}) for name in kept_columns}
 
 
-def _aggregate(place: _At, verb: Aggregate, rows: RowType) -> Out:
-    place.note(missing_columns(verb.by, rows, "by"))
+def _aggregate(derivation: _Derivation, verb: Aggregate, rows: RowType) -> Out:
+    derivation.note(missing_columns(verb.by, rows, "by"))
     columns = [rows.find(name) or Column(name, UNKNOWN) for name in verb.by]
     if verb.windowed:
         columns += (Column(name, "TIMESTAMP") for name in WINDOW_BOUNDS)
     checked = check_compute(verb.compute, Scope.of(rows), verb.by)
-    place.note(findings_of(checked))
+    derivation.note(findings_of(checked))
     computed = selected(checked)
     out: dict[str, Column] = {}
     for column in (*columns, *computed.columns):
@@ -224,22 +224,22 @@ def _aggregate(place: _At, verb: Aggregate, rows: RowType) -> Out:
             message = (
                 f"a second column {column.name} would come out; rename it with AS, in a select before if it is in by"
             )
-            place.say(Reason.DUPLICATE_COLUMN, message)
+            derivation.say(Reason.DUPLICATE_COLUMN, message)
         out.setdefault(column.name.casefold(), column)
     return RowType(tuple(out.values()), closed=computed.closed), {name: frozenset({(0, name)}) for name in verb.by}
 
 
-def _table(place: _At, verb: Lookup) -> RowType:
+def _table(derivation: _Derivation, verb: Lookup) -> RowType:
     """The rows of the table that is looked up."""
-    table = place.graph.tables[verb.table]
+    table = derivation.graph.tables[verb.table]
     if {name.casefold() for name in verb.by} != {name.casefold() for name in table.key}:
         by, key = ", ".join(verb.by), ", ".join(table.key)
         message = f"by is {by}, but the key of table {verb.table} is {key}; they must be the same columns"
-        place.say(Reason.LOOKUP_KEY_MISMATCH, message)
-    rows = place.flow.tables.get(verb.table)
+        derivation.say(Reason.LOOKUP_KEY_MISMATCH, message)
+    rows = derivation.flow.tables.get(verb.table)
     if rows is not None:
         return rows
-    if verb.table not in place.graph.table_writers:
+    if verb.table not in derivation.graph.table_writers:
         return OPEN  # nothing feeds it, which is reported once, at the table
     # Its writers are downstream of this step, so its rows depend on this look-up itself.
     if verb.select is None or any("right." in text.lower() for text in verb.select):
@@ -247,19 +247,19 @@ def _table(place: _At, verb: Lookup) -> RowType:
             f"the rows of table {verb.table} come from a look-up in itself, so its columns can't be derived: "
             f"give the table a schema"
         )
-        place.say(Reason.SCHEMA_MISSING, message)
+        derivation.say(Reason.SCHEMA_MISSING, message)
     return OPEN
 
 
-def _sides(place: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
-    place.note(missing_columns(verb.by, left, "by (left)"))
-    place.note(missing_columns(verb.by, right, "by (right)"))
-    key_rows = RowType(tuple(_on_column(place, name, left, right) for name in verb.by))
+def _sides(derivation: _Derivation, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
+    derivation.note(missing_columns(verb.by, left, "by (left)"))
+    derivation.note(missing_columns(verb.by, right, "by (right)"))
+    key_rows = RowType(tuple(_on_column(derivation, name, left, right) for name in verb.by))
     # The right side of a look-up is not an input: its columns come from the table.
     sides = (0, 1) if isinstance(verb, Join) else (0,)
     if verb.select is not None:
         checked = check_select(verb.select, Scope.sides(left, right, key_rows))
-        place.note(findings_of(checked))
+        derivation.note(findings_of(checked))
         passes: Passes = copies(checked, {"": sides, "left": (0,), "right": sides[1:]})
         if isinstance(verb, Lookup) and verb.type == "Inner":
             # Only matches come out, so the table's key columns equal those of the row.
@@ -276,7 +276,7 @@ def _sides(place: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Ou
         parts = [*verb.by, *(f"left.{c.name}" for c in lefts)]
         parts += [f"right.{c.name}" + (f" AS right_{c.name}" if c.name in twice else "") for c in right_columns]
         message = f"{', '.join(twice)} stands on both sides; choose and rename, e.g. select: [{', '.join(parts)}]"
-        place.say(Reason.AMBIGUOUS_COLUMN, message)
+        derivation.say(Reason.AMBIGUOUS_COLUMN, message)
     rights = [column for column in right_columns if column.name.casefold() not in again]
     passes = {column.name: frozenset((side, column.name) for side in sides) for column in key_rows.columns}
     passes |= {column.name: frozenset({(0, column.name)}) for column in lefts}
@@ -284,7 +284,7 @@ def _sides(place: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Ou
     return RowType((*key_rows.columns, *lefts, *rights), closed=left.closed and right.closed), passes
 
 
-def _on_column(place: _At, name: str, left: RowType, right: RowType) -> Column:
+def _on_column(derivation: _Derivation, name: str, left: RowType, right: RowType) -> Column:
     left_column, right_column = left.find(name), right.find(name)
     if left_column is None or right_column is None:
         return left_column or Column(name, UNKNOWN)
@@ -293,27 +293,29 @@ def _on_column(place: _At, name: str, left: RowType, right: RowType) -> Column:
             f"on compares {name}, which is {left_column.type} on the left and {right_column.type} on the right; "
             f"CAST one of them in a select before it, and repartition what comes out"
         )
-        place.say(Reason.KEY_TYPE_MISMATCH, message)
+        derivation.say(Reason.KEY_TYPE_MISMATCH, message)
     return left_column
 
 
-def _write_stream(place: _At, rows: RowType, stream: Stream) -> None:
-    place.note(missing_columns(stream.key or (), rows, f"the key of stream {stream.name}"))
-    if difference := differing(rows, place.flow.rows[stream.name]):
+def _write_stream(derivation: _Derivation, rows: RowType, stream: Stream) -> None:
+    derivation.note(missing_columns(stream.key or (), rows, f"the key of stream {stream.name}"))
+    if difference := differing(rows, derivation.flow.rows[stream.name]):
         message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"
-        place.say(Reason.SCHEMA_MISMATCH, message)
-    other, written = place.flow.written.setdefault(stream.name, (place.step.name, rows))
+        derivation.say(Reason.SCHEMA_MISMATCH, message)
+    other, written = derivation.flow.written.setdefault(stream.name, (derivation.step.name, rows))
     if difference := differing(written, rows):
-        message = f"{other} (first) and {place.step.name} (second) write different rows to {stream.name}: {difference}"
-        place.say(Reason.SCHEMA_MISMATCH, message)
+        message = (
+            f"{other} (first) and {derivation.step.name} (second) write different rows to {stream.name}: {difference}"
+        )
+        derivation.say(Reason.SCHEMA_MISMATCH, message)
 
 
-def _write_table(place: _At, rows: RowType, table: Table) -> None:
-    place.note(missing_columns(table.key, rows, f"the key of table {table.name}"))
-    table_rows = place.flow.tables.setdefault(table.name, rows)
+def _write_table(derivation: _Derivation, rows: RowType, table: Table) -> None:
+    derivation.note(missing_columns(table.key, rows, f"the key of table {table.name}"))
+    table_rows = derivation.flow.tables.setdefault(table.name, rows)
     if difference := differing(rows, table_rows):
         message = f"the rows (first) do not fit table {table.name} (second): {difference}"
-        place.say(Reason.SCHEMA_MISMATCH, message)
+        derivation.say(Reason.SCHEMA_MISMATCH, message)
 
 
 def flow_rows(graph: Graph) -> Flow:

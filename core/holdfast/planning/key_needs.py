@@ -94,8 +94,8 @@ def _feeds(graph: Graph, table: str, flow: Flow, spreads: dict[str, Spread]) -> 
 def key_problems(need: KeyNeed) -> Iterator[Problem]:
     """A problem for each way in which the sides do not meet the need."""
     step, columns = need.step.name, _listed(need.columns)
-    placed = _placed(need)
-    for side in placed:
+    partitioned = _partitioned(need)
+    for side in partitioned:
         if side.spread.columns is None and side.spread.why:
             yield Problem(
                 Reason.KEY_MISMATCH,
@@ -109,18 +109,18 @@ def key_problems(need: KeyNeed) -> Iterator[Problem]:
                 f"{step} needs equal {columns} in one task, but {side.says} is partitioned by {side.spread.text}",
                 step=step,
             )
-    yield from _disagreements(need, [side for side in placed if not side.spread.why])
+    yield from _disagreements(need, [side for side in partitioned if not side.spread.why])
     yield from _repetitions(need)
 
 
-def _placed(need: KeyNeed) -> list[NeedSide]:
+def _partitioned(need: KeyNeed) -> list[NeedSide]:
     """The sides that must be partitioned alike; none if every task has all rows of the side to match with."""
-    placed = [side for side in need.sides if not side.spread.everywhere]
-    if need.step.join is not None and len(placed) < len(need.sides):
+    partitioned = [side for side in need.sides if not side.spread.everywhere]
+    if need.step.join is not None and len(partitioned) < len(need.sides):
         return []
     if need.step.lookup is not None and all(side.spread.everywhere for side in need.sides[1:]):
         return []
-    return placed
+    return partitioned
 
 
 def _disagreements(need: KeyNeed, sides: list[NeedSide]) -> Iterator[Problem]:

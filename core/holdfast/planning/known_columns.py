@@ -128,7 +128,7 @@ class Flow:
         self.problems += [Problem(finding.reason, finding.message, stream=name) for finding in findings]
 
     def parsed(self, ddl: str, *, step: str | None = None, stream: str | None = None) -> RowType:
-        """Return the rows of a declared schema; if it is invalid, add a problem at its place and return open rows."""
+        """Return the rows of a declared schema; if it is invalid, add a problem there and return open rows."""
         try:
             return parse_schema(ddl)
         except ExpressionError as error:

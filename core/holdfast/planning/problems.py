@@ -1,4 +1,4 @@
-"""Problems of a plan and their repairs, as values: reason, place, numbers, paths, and what to change in the spec.
+"""Problems of a plan and their repairs, as values: reason, step, numbers, paths, and what to change in the spec.
 
 A warning is a `Problem` too, in another list. A repair can be read, pasted and applied. The number and length of
 problems shown is limited, since the operator plans specs of any user. Must not print, nor choose a repair:
@@ -146,7 +146,7 @@ class Problem:
 
     @property
     def order(self) -> tuple[str, str, str, str]:
-        """The sort key: place, then reason, so that the order of the spec file does not matter."""
+        """The sort key: step or stream, then reason, so that the order of the spec file does not matter."""
         return (self.step or "", self.stream or "", self.reason.value, self.message)
 
 

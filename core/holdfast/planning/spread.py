@@ -159,22 +159,23 @@ def copied(spread: Spread, passes: Passes, lost: str) -> Spread:
 
 def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
     """The spread of merged rows: known only if all inputs agree; an undeclared key is assumed to equal the declared."""
-    placed = [spread for spread in inputs if not spread.everywhere]
-    if not placed:
+    partitioned = [spread for spread in inputs if not spread.everywhere]
+    if not partitioned:
         return EVERYWHERE
     merged = Spread(
-        partitioner=placed[0].partitioner,
-        undeclared=frozenset[str]().union(*(spread.undeclared for spread in placed)),
-        why=next((spread.why for spread in placed if spread.why), ""),
+        partitioner=partitioned[0].partitioner,
+        undeclared=frozenset[str]().union(*(spread.undeclared for spread in partitioned)),
+        why=next((spread.why for spread in partitioned if spread.why), ""),
         repeated=any(spread.repeated for spread in inputs),
-        blind=any(s.blind for s in placed) or (len(placed) > 1 and {s.partitioner for s in placed} == {"none"}),
+        blind=any(s.blind for s in partitioned)
+        or (len(partitioned) > 1 and {s.partitioner for s in partitioned} == {"none"}),
     )
     if merged.why:
         return merged
-    declared = [spread for spread in placed if spread.columns is not None]
-    first = next(iter(declared), placed[0])
+    declared = [spread for spread in partitioned if spread.columns is not None]
+    first = next(iter(declared), partitioned[0])
     columns = first.columns
-    for other in placed:
+    for other in partitioned:
         common = columns if other.columns is None else _common(columns, other.columns)
         if other.partitioner != first.partitioner or (other.columns is not None and common is None):
             why = f"{name} merges rows partitioned by {_described(first)} with rows partitioned by {_described(other)}"

@@ -103,7 +103,7 @@ MAIN = {"driver": "driver", "executors": "spark-kubernetes-executor"}
 """`driver` or `executors` -> name of the main container in its pods."""
 
 STATE_VOLUME = "state"
-STATE_FOLDER = "/var/lib/holdfast"
+STATE_DIRECTORY = "/var/lib/holdfast"
 """Where executors mount the disk of their location."""
 _NUMBER = re.compile(r"-?[0-9]{1,11}")
 _MOST_TEXT, _MOST_LAST_WORDS = 1_000, 8_192

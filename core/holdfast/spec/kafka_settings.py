@@ -196,8 +196,8 @@ def logs_in(config: Mapping[str, str]) -> bool:
 
 def _is_trust_of_the_system(key: str, path: str) -> bool:
     """Where a system has the certificates it trusts, which whoever asks has too."""
-    in_place = path.startswith(("/etc/ssl/", "/etc/pki/")) and ".." not in path.split("/")
-    return key == "ssl.ca.location" and (path == "probe" or in_place)
+    trusted = path.startswith(("/etc/ssl/", "/etc/pki/")) and ".." not in path.split("/")
+    return key == "ssl.ca.location" and (path == "probe" or trusted)
 
 
 def without_values(text: str, config: Mapping[str, str]) -> str:

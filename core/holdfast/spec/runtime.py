@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field
 from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.values import (
     Arithmetic,
+    Directory,
     Duration,
-    Folder,
     LocationTemplate,
     Memory,
     ModuleName,
@@ -64,7 +64,7 @@ class Trigger(SpecModel):
 class Checkpoint(SpecModel):
     """Where offsets and durable copies of state are kept."""
 
-    location: Annotated[Folder, ChangeCost.NEW_RUN]
+    location: Annotated[Directory, ChangeCost.NEW_RUN]
     """A folder that driver and executors reach, e.g. `s3a://bucket/path` or `file:///shared/path`."""
     retention: Annotated[Retention, ChangeCost.RESTART] = "168h"
     """How long a run that was left is kept there, or `Forever`. Default: 168h."""

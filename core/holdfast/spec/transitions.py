@@ -61,8 +61,8 @@ class TransitionRule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a field stands: in which named list, if any, and inside which objects."""
+class _PathInSpec:
+    """The path of a field: in which named list it is, if any, and inside which objects."""
 
     shown: str
     items_of: str = ""
@@ -75,8 +75,8 @@ class _Place:
     optional_depths: tuple[int, ...] = ()
     """Lengths of `inside` at which an object may be absent."""
 
-    def into(self, name: str, field: FieldInfo) -> "_Place":
-        """The place of the fields of an object."""
+    def into(self, name: str, field: FieldInfo) -> "_PathInSpec":
+        """The path of the fields of an object."""
         inside = (*self.inside, cel_name(name))
         optional_depths = self.optional_depths if field.is_required() else (*self.optional_depths, len(inside))
         # Absent with a default: its fields have theirs. Absent without one: there is nothing to compare.
@@ -102,29 +102,29 @@ class _Place:
 
 def transition_rules() -> tuple[TransitionRule, ...]:
     """A rule for each field of the spec whose change costs a new run; `runId` itself has none."""
-    return tuple(rule for rule in _rules(AppSpec, _Place("spec")) if rule.field != "spec.runId")
+    return tuple(rule for rule in _rules(AppSpec, _PathInSpec("spec")) if rule.field != "spec.runId")
 
 
-def _rules(model: type[BaseModel], place: _Place) -> Iterator[TransitionRule]:
+def _rules(model: type[BaseModel], path: _PathInSpec) -> Iterator[TransitionRule]:
     for attribute, field in model.model_fields.items():
         name = name_in_files(attribute, field)
         costs_run = change_of(field) is ChangeCost.NEW_RUN
         items, inner = items_of_list(field), object_of(field)
         if items is not None:
-            if place.inside or place.items_of:
-                message = f"a named list inside of {place.shown} is not provided for"
+            if path.inside or path.items_of:
+                message = f"a named list inside of {path.shown} is not provided for"
                 raise NotImplementedError(message)
             if costs_run:
-                yield TransitionRule(f"{place.shown}.{name}", _same_names(name))
-            inside = _Place(f"{place.shown}.{name}[]", name, list_may_be_absent=not field.is_required())
+                yield TransitionRule(f"{path.shown}.{name}", _same_names(name))
+            inside = _PathInSpec(f"{path.shown}.{name}[]", name, list_may_be_absent=not field.is_required())
             yield from _rules(items, inside)
         elif inner is not None:
             if costs_run and field.default is None:
-                yield _rule(place, name, _presence(place, name))
-            yield from _rules(inner, place.into(name, field))
+                yield _rule(path, name, _presence(path, name))
+            yield from _rules(inner, path.into(name, field))
         # Items are matched by name, so a name never changes.
-        elif costs_run and not (place.items_of and name == "name" and not place.inside):
-            yield _rule(place, name, _value(place, name, field))
+        elif costs_run and not (path.items_of and name == "name" and not path.inside):
+            yield _rule(path, name, _value(path, name, field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +137,15 @@ class _Value:
         return self.text.replace("ROOT", root)
 
 
-def _rule(place: _Place, name: str, value: _Value) -> TransitionRule:
-    shown = f"{place.shown}.{name}"
-    if not place.items_of:
-        have = " && ".join(filter(None, (place.both_have(_NEW), place.both_have(_OLD))))
+def _rule(path: _PathInSpec, name: str, value: _Value) -> TransitionRule:
+    shown = f"{path.shown}.{name}"
+    if not path.items_of:
+        have = " && ".join(filter(None, (path.both_have(_NEW), path.both_have(_OLD))))
         unless = f"!({have}) || " if have else ""
         return TransitionRule(shown, f"{_NEW_RUN} || {unless}{value.of(_NEW)} == {value.of(_OLD)}")
-    old, new = f"{_OLD}.{place.items_of}", f"{_NEW}.{place.items_of}"
-    absent = f" || !has({new}) || !has({old})" if place.list_may_be_absent else ""
-    have = place.both_have("each")
+    old, new = f"{_OLD}.{path.items_of}", f"{_NEW}.{path.items_of}"
+    absent = f" || !has({new}) || !has({old})" if path.list_may_be_absent else ""
+    have = path.both_have("each")
     only, unless, guard = (f"{have}, ", f"!({have}) || ", f"{have} && ") if have else ("", "", "")
     # The former items go into a map once; looking each up in the list would exceed the API server's limits.
     former = f"[{old}.transformMapEntry(i, each, {only}{{each.name: {value.of('each')}}})]"
@@ -166,14 +166,14 @@ def _same_names(name: str) -> str:
     )
 
 
-def _presence(place: _Place, name: str) -> _Value:
-    presence = place.given("ROOT", name, optional=True)
+def _presence(path: _PathInSpec, name: str) -> _Value:
+    presence = path.given("ROOT", name, optional=True)
     return _Value(f"({presence})" if " && " in presence else presence)
 
 
-def _value(place: _Place, name: str, field: FieldInfo) -> _Value:
-    value = ".".join(("ROOT", *place.inside, cel_name(name)))
-    presence = place.given("ROOT", name, optional=not field.is_required())
+def _value(path: _PathInSpec, name: str, field: FieldInfo) -> _Value:
+    value = ".".join(("ROOT", *path.inside, cel_name(name)))
+    presence = path.given("ROOT", name, optional=not field.is_required())
     return _Value(f"({presence} ? {value} : {_default(field)})" if presence else value)
 
 

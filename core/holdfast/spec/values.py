@@ -25,8 +25,8 @@ _APP_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _RUN_ID = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 _MODULE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _ARITHMETIC = r"^([0-9]+|partition|previous|current|[-+*/%() ])+$"
-_FOLDER = r"^[a-z][a-z0-9+.-]*:/+[^/].*$"
-_PLACE = r"^(Claim|Node|Pod|[^{}]*(\{[^{}]+\}[^{}]*)+)$"
+_DIRECTORY = r"^[a-z][a-z0-9+.-]*:/+[^/].*$"
+_LOCATION = r"^(Claim|Node|Pod|[^{}]*(\{[^{}]+\}[^{}]*)+)$"
 IN_WORDS = {
     _LABEL: "must be letters, digits and inner dashes",
     _OBJECT_NAME: "must be lower-case letters, digits, inner dashes and dots",
@@ -38,8 +38,8 @@ IN_WORDS = {
     _RUN_ID: "must be letters, digits and inner dashes, dots and underscores",
     _MODULE: "must be the name of a Python module without dots, e.g. scoring",
     _ARITHMETIC: "must be arithmetic over partition, previous and current, e.g. partition % previous",
-    _FOLDER: "must be the address of a folder, e.g. s3a://bucket/path or file:///shared/path",
-    _PLACE: "must be Claim, Node, Pod or a template, e.g. {node.labels.rack}/{node.name}",
+    _DIRECTORY: "must be the address of a folder, e.g. s3a://bucket/path or file:///shared/path",
+    _LOCATION: "must be Claim, Node, Pod or a template, e.g. {node.labels.rack}/{node.name}",
     _FUNCTION: "must be a Python function, e.g. package.module:function",
 }
 """What a pattern asks for, for people."""
@@ -131,10 +131,12 @@ ModuleText = Annotated[str, StringConstraints(max_length=1_048_576)]
 Arithmetic = Annotated[str, StringConstraints(pattern=_ARITHMETIC, max_length=200)]
 """A partition computed from others."""
 
-Folder = Annotated[str, StringConstraints(pattern=_FOLDER, max_length=1024), Field(examples=["s3a://bucket/apps"])]
-"""The address of a folder that several hosts reach."""
+Directory = Annotated[
+    str, StringConstraints(pattern=_DIRECTORY, max_length=1024), Field(examples=["s3a://bucket/apps"])
+]
+"""The address of a directory that several hosts reach."""
 
-LocationTemplate = Annotated[str, StringConstraints(pattern=_PLACE, max_length=253), Field(examples=["Claim"])]
+LocationTemplate = Annotated[str, StringConstraints(pattern=_LOCATION, max_length=253), Field(examples=["Claim"])]
 """What makes two executors share a disk."""
 
 Duration = Annotated[str, StringConstraints(pattern=_DURATION, min_length=2, max_length=40), Field(examples=["10m"])]

@@ -49,14 +49,14 @@ class ParentMapping:
     def __call__(self, partition: int, previous: int, current: int) -> int:
         """Return the old partition that held the keys of `partition`."""
         values = {"partition": partition, "previous": previous, "current": current}
-        where = f"for partition {partition} (previous {previous}, current {current})"
+        arguments = f"for partition {partition} (previous {previous}, current {current})"
         try:
             parent = _evaluate(self._tree, values)
         except ZeroDivisionError as error:
-            message = f"expansion.parent {self.text!r} divides by zero {where}"
+            message = f"expansion.parent {self.text!r} divides by zero {arguments}"
             raise ParentMappingError(message) from error
         if not 0 <= parent < previous:
-            message = f"expansion.parent {self.text!r} gives {parent} {where}; it must be 0 to {previous - 1}"
+            message = f"expansion.parent {self.text!r} gives {parent} {arguments}; it must be 0 to {previous - 1}"
             raise ParentMappingError(message)
         return parent
 

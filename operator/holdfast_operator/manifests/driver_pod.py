@@ -25,7 +25,7 @@ from holdfast.protocol.names import (
     attempt_name,
     report_name,
 )
-from holdfast.protocol.pods import MAIN, STATE_FOLDER, STATE_VOLUME
+from holdfast.protocol.pods import MAIN, STATE_DIRECTORY, STATE_VOLUME
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
 from holdfast.trees import Tree
@@ -244,7 +244,7 @@ def spark_settings(
             f"{kubernetes}.legacy.useReadWriteOnceAccessMode": "true",
             f"{claim}.options.claimName": "OnDemand",
             f"{claim}.options.sizeLimit": spec.state.size,
-            f"{claim}.mount.path": STATE_FOLDER,
+            f"{claim}.mount.path": STATE_DIRECTORY,
         }
         # Without a class Spark creates no claims, and executors wait forever.
         if named := spec.state.storage_class or storage_class:
@@ -320,7 +320,7 @@ def takes_node_folder(app: StreamApp) -> bool:
 
 def node_folder(app: StreamApp, owner: AppOwner) -> Tree:
     """Return the app's node folder as a volume; its path is unique among all apps of all namespaces."""
-    path = f"{STATE_FOLDER}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
+    path = f"{STATE_DIRECTORY}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
     return {"name": STATE_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
 
 
@@ -332,7 +332,7 @@ def _add_local_state(spec: Tree, app: StreamApp, owner: AppOwner) -> None:
     empty_dir: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
     spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else empty_dir]
     (container,) = spec["containers"]
-    container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": STATE_FOLDER}]
+    container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": STATE_DIRECTORY}]
 
 
 def _secret_volumes(app: StreamApp) -> list[Tree]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from holdfast.control.messages import EndOfStreamMessage, Position, encode
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber, encode
 from holdfast.errors import RetrySoonError
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.directories import DataDir
@@ -189,7 +189,7 @@ class TestDriver:
         stream = self._kept_name(stream)
         declared = self._records.declared(stream)
         if declared.control:
-            self._records.say(stream, encode(EndOfStreamMessage(stream, Position(self._done.batch, 0))), self._now)
+            self._records.say(stream, encode(EndOfStreamMessage(stream, MessageNumber(self._done.batch, 0))), self._now)
         elif declared.bounded:
             self._ending.add(stream)
             for task, inputs in self._program.tasks.items():

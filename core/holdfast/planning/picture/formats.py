@@ -57,7 +57,7 @@ def _edge(edge: PictureEdge) -> str:
 
 
 def _dot_notes(picture: Picture) -> list[str]:
-    return [f"{note.number} {note.reason} at {note.place}: {note.message}" for note in picture.problems]
+    return [f"{note.number} {note.reason} at {note.subject}: {note.message}" for note in picture.problems]
 
 
 def _label(lines: list[str]) -> str:
@@ -120,7 +120,7 @@ def _notes(picture: Picture) -> list[str]:
         f"{', '.join(agreement.streams)} have {agreement.partitions}"
         for i, agreement in enumerate(picture.agreements)
     ]
-    problems = [f"problem {note.number}: {note.reason} at {note.place}: {note.message}" for note in picture.problems]
+    problems = [f"problem {note.number}: {note.reason} at {note.subject}: {note.message}" for note in picture.problems]
     # Even inside a comment, Mermaid executes directives and the parser of the page interprets tags.
     return [f"  %% {_escaped(text)}" for text in (*agreements, *problems)]
 

@@ -1,4 +1,4 @@
-"""The geometry of a picture: from sizes of boxes and links between them to places and routes.
+"""The geometry of a picture: from sizes of boxes and links between them to rectangles and routes.
 
 Boxes stand in rows, and links run down from row to row: a pipeline is longer than wide, and a page has more room below
 than beside it. A link over several rows has a waypoint in each row between, so that it runs beside the boxes there;
@@ -41,8 +41,8 @@ class BoxLink:
 
 
 @dataclass(frozen=True, slots=True)
-class BoxPlace:
-    """The place of a box."""
+class Rectangle:
+    """What a box covers of the picture."""
 
     x: float
     y: float
@@ -81,17 +81,17 @@ class LinkRoute:
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """All places and routes, in the order of the given boxes and links."""
+    """All rectangles and routes, in the order of the given boxes and links."""
 
-    places: tuple[BoxPlace, ...]
+    rectangles: tuple[Rectangle, ...]
     routes: tuple[LinkRoute, ...]
     width: float
     height: float
 
 
 def lay_out(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
-    """Return places for all boxes and routes for all links; parts of the graph side by side, the largest first."""
-    places: dict[int, BoxPlace] = {}
+    """Return rectangles for all boxes and routes for all links; parts of the graph side by side, the largest first."""
+    rectangles: dict[int, Rectangle] = {}
     routes: dict[int, LinkRoute] = {}
     inside = [(part, _connected(boxes, links, *part)) for part in _parts(len(boxes), links)]
     room = max([_PAGE, *(layout.width for _, layout in inside)])
@@ -99,14 +99,14 @@ def lay_out(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
     for (members, along), layout in inside:
         if x and x + layout.width > room:
             x, y, deepest = 0.0, y + deepest + _PARTS_APART, 0.0
-        for i, place in zip(members, layout.places, strict=True):
-            places[i] = replace(place, x=place.x + x, y=place.y + y)
+        for i, rectangle in zip(members, layout.rectangles, strict=True):
+            rectangles[i] = replace(rectangle, x=rectangle.x + x, y=rectangle.y + y)
         for i, route in zip(along, layout.routes, strict=True):
             lanes = tuple(LinkLane(lane.x + x, lane.top + y, lane.bottom + y) for lane in route.lanes)
             routes[i] = replace(route, lanes=lanes)
         width, deepest = max(width, x + layout.width), max(deepest, layout.height)
         x += layout.width + _PARTS_APART
-    in_order = tuple(places[i] for i in range(len(boxes))), tuple(routes[i] for i in range(len(links)))
+    in_order = tuple(rectangles[i] for i in range(len(boxes))), tuple(routes[i] for i in range(len(links)))
     return PictureLayout(*in_order, width, y + deepest)
 
 
@@ -170,24 +170,26 @@ def _connected(boxes: Sequence[Box], links: Sequence[BoxLink], members: list[int
     loops = {a for a, b in inner if a == b}
     middle = _across(rows, [width + 2 * _LOOP * (i in loops) for i, width in enumerate(wide)])
     tops, bottoms = _down(rows, middle, high)
-    places = tuple(BoxPlace(middle[i] - wide[i] / 2, tops[rows.row[i]], wide[i], high[i]) for i in range(len(members)))
+    rectangles = tuple(
+        Rectangle(middle[i] - wide[i] / 2, tops[rows.row[i]], wide[i], high[i]) for i in range(len(members))
+    )
     routes = []
     for (a, _), chain, upward in zip(inner, rows.chains, rows.upward, strict=True):
         if not chain:
-            routes.append(LinkRoute((LinkLane(places[a].right, places[a].y, places[a].bottom),), loop=True))
+            routes.append(LinkRoute((LinkLane(rectangles[a].right, rectangles[a].y, rectangles[a].bottom),), loop=True))
             continue
         first, last = chain[0], chain[-1]
         lanes = [
-            LinkLane(middle[first.upper] + first.leaves, places[first.upper].bottom, bottoms[rows.row[first.upper]])
+            LinkLane(middle[first.upper] + first.leaves, rectangles[first.upper].bottom, bottoms[rows.row[first.upper]])
         ]
         for hop in chain[1:]:
             r = rows.row[hop.upper]
             lanes.append(LinkLane(middle[hop.upper], tops[r] - _APPROACH, bottoms[r]))
-        top = places[last.lower].y
+        top = rectangles[last.lower].y
         lanes.append(LinkLane(middle[last.lower] + last.enters, top - _APPROACH, top))
         routes.append(LinkRoute(tuple(lanes), upward=upward))
     width = max(middle[i] + (wide[i] / 2 if i < len(wide) else 0) + _LOOP * (i in loops) for i in range(len(middle)))
-    return PictureLayout(places, tuple(routes), width, bottoms[-1])
+    return PictureLayout(rectangles, tuple(routes), width, bottoms[-1])
 
 
 def _rows(count: int, pairs: Sequence[tuple[int, int]]) -> _Rows:
@@ -270,23 +272,23 @@ def _neighbours(rows: _Rows) -> tuple[list[list[_Hop]], list[list[_Hop]]]:
 
 
 def _reduce_crossings(rows: _Rows) -> None:
-    """Order each row by the mean place of its neighbours, downwards and upwards in turn."""
+    """Order each row by the mean rank of its neighbours, downwards and upwards in turn."""
     above, below = _neighbours(rows)
     for sweep in range(8 if len(rows.row) < _LARGE else 2):
         down = sweep % 2 == 0
-        place: dict[int, float] = {}
+        rank: dict[int, float] = {}
         for row in rows.members if down else reversed(rows.members):
             targets: dict[int, float] = {}
             for i, member in enumerate(row):
-                near = [place[hop.upper if down else hop.lower] for hop in (above if down else below)[member]]
+                near = [rank[hop.upper if down else hop.lower] for hop in (above if down else below)[member]]
                 targets[member] = sum(near) / len(near) if near else (i + 0.5) / len(row)
             row.sort(key=targets.__getitem__)
-            place.update((member, (i + 0.5) / len(row)) for i, member in enumerate(row))
+            rank.update((member, (i + 0.5) / len(row)) for i, member in enumerate(row))
 
 
 def _set_ports(rows: _Rows, labels: Sequence[float]) -> list[float]:
     """Set where links enter boxes, in the order of their other ends; return the width that each box needs for that."""
-    place = {member: i for row in rows.members for i, member in enumerate(row)}
+    index_in_row = {member: i for row in rows.members for i, member in enumerate(row)}
     into: dict[int, list[_Hop]] = defaultdict(list)
     apart = [PORT] * rows.boxes
     for chain, label, upward in zip(rows.chains, labels, rows.upward, strict=True):
@@ -296,7 +298,7 @@ def _set_ports(rows: _Rows, labels: Sequence[float]) -> list[float]:
             # Beside the links that leave downwards, so that arrow heads are told from beginnings.
             chain[0].leaves = PORT if upward else 0.0
     for box, hops in into.items():
-        hops.sort(key=lambda hop: (place[hop.upper], hop.leaves))
+        hops.sort(key=lambda hop: (index_in_row[hop.upper], hop.leaves))
         for i, hop in enumerate(hops):
             hop.enters = (i - (len(hops) - 1) / 2) * apart[box]
     return [len(into[box]) * apart[box] for box in range(rows.boxes)]
@@ -312,8 +314,8 @@ def _across(rows: _Rows, wide: Sequence[float]) -> list[float]:
     ]
     x = [0.0] * len(rows.row)
     for row, apart in zip(rows.members, gaps, strict=True):
-        for member, position in zip(row, accumulate(apart), strict=True):
-            x[member] = position - sum(apart) / 2
+        for member, coordinate in zip(row, accumulate(apart), strict=True):
+            x[member] = coordinate - sum(apart) / 2
     for turn in range(9 if len(rows.row) < _LARGE else 3):
         down = turn % 2 == 0
         for r in range(len(gaps)) if down else reversed(range(len(gaps))):
@@ -325,14 +327,14 @@ def _across(rows: _Rows, wide: Sequence[float]) -> list[float]:
                 targets.append(sum(ends) / len(ends) if ends else x[member])
             # Long links are to be straight.
             weights = [1.0 if half[member] else _STIFF for member in rows.members[r]]
-            for member, position in zip(rows.members[r], _nearest(targets, weights, gaps[r]), strict=True):
-                x[member] = position
-    left = min(position - half[i] for i, position in enumerate(x))
-    return [position - left for position in x]
+            for member, coordinate in zip(rows.members[r], _nearest(targets, weights, gaps[r]), strict=True):
+                x[member] = coordinate
+    left = min(coordinate - half[i] for i, coordinate in enumerate(x))
+    return [coordinate - left for coordinate in x]
 
 
 def _nearest(targets: Sequence[float], weights: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """The places nearest to the targets, in their order and at least `gaps` apart: least squares, by pooling."""
+    """The coordinates nearest to the targets, in their order and at least `gaps` apart: least squares, by pooling."""
     offsets = list(accumulate(gaps))
     pools: list[tuple[float, float, int]] = []
     for target, weight, offset in zip(targets, weights, offsets, strict=True):

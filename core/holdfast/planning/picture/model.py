@@ -134,7 +134,7 @@ def _notes(problems: tuple[Problem, ...], first: int) -> tuple[PictureNote, ...]
         PictureNote(
             number=number,
             reason=problem.reason.value,
-            place=problem.step or problem.stream or "",
+            subject=problem.step or problem.stream or "",
             message=problem.message,
             repair=problem.repair.summary if problem.repair else "",
         )
@@ -294,8 +294,8 @@ Numbers = Mapping[tuple[str, str], list[int]]
 def _numbers(problems: tuple[Problem, ...], first: int) -> Numbers:
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, problem in enumerate(problems, start=first):
-        place = ("step", problem.step) if problem.step is not None else ("stream", problem.stream or "")
-        numbers[place].append(number)
+        subject = ("step", problem.step) if problem.step is not None else ("stream", problem.stream or "")
+        numbers[subject].append(number)
     return numbers
 
 

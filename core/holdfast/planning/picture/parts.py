@@ -66,7 +66,7 @@ class PictureNote:
 
     number: int
     reason: str
-    place: str
+    subject: str
     """Name of the step, stream or table; empty for the app as a whole."""
     message: str
     repair: str = ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from holdfast.planning.picture.layout import Box, BoxLink, BoxPlace, LinkRoute, PictureLayout, lay_out
+from holdfast.planning.picture.layout import Box, BoxLink, LinkRoute, PictureLayout, Rectangle, lay_out
 from holdfast.planning.picture.parts import SET_COLOURS, Picture, PictureEdge, PictureNode, PictureNote, clean, letter
 
 _LETTER = 0.62 * 11
@@ -72,7 +72,7 @@ def svg_of(picture: Picture) -> str:
         _text(_MARGIN, 40 + _LINE, _size(picture), "hf-soft"),
         f'<g transform="translate({_n(_MARGIN + (width - layout.width) / 2)} {_n(_HEAD)})">',
         *(_line(edge, route) for edge, route in routes),
-        *(_card(node, place) for node, place in zip(picture.nodes, layout.places, strict=True)),
+        *(_card(node, rectangle) for node, rectangle in zip(picture.nodes, layout.rectangles, strict=True)),
         *(_chip(edge, route, nodes) for edge, route in routes if edge.partitions and not route.loop),
         "</g>",
     ]
@@ -85,7 +85,7 @@ def svg_of(picture: Picture) -> str:
 
 
 def layout_of(picture: Picture) -> PictureLayout:
-    """Return the places of the cards and lines of a picture."""
+    """Return the layout of the cards and lines of a picture."""
     index = {node.id: i for i, node in enumerate(picture.nodes)}
     links = [BoxLink(index[edge.source], index[edge.target], _chip_width(edge)) for edge in picture.edges]
     return lay_out([_box(node) for node in picture.nodes], links)
@@ -148,14 +148,14 @@ def _marks_width(node: PictureNode) -> float:
     return 2 * _PAD + sum(_mark(*mark, 0, 0)[1] for mark in _marks(node))
 
 
-def _card(node: PictureNode, place: BoxPlace) -> str:
+def _card(node: PictureNode, rectangle: Rectangle) -> str:
     """A node's card, with all that it does not show as a tooltip."""
-    x, y = place.x + _PAD, place.y + 18 + (_LID if node.kind == "table" else 0)
+    x, y = rectangle.x + _PAD, rectangle.y + 18 + (_LID if node.kind == "table" else 0)
     facts = [f"{node.tag} {node.name}", *node.details, f"key {node.key}" if node.key else "", node.more]
-    parts = [f"<g><title>{_escaped('; '.join(fact for fact in facts if fact))}</title>", _shape(node, place)]
+    parts = [f"<g><title>{_escaped('; '.join(fact for fact in facts if fact))}</title>", _shape(node, rectangle)]
     parts.append(_text(x, y, node.tag.upper(), "hf-soft"))
     if node.key:
-        parts.append(_text(place.right - _PAD, y, f"key {clipped(node.key, _KEY)}", "hf-soft hf-end"))
+        parts.append(_text(rectangle.right - _PAD, y, f"key {clipped(node.key, _KEY)}", "hf-soft hf-end"))
     for text, css in _texts(node):
         y += _LINE
         parts.append(_text(x, y, text, css))
@@ -165,13 +165,15 @@ def _card(node: PictureNode, place: BoxPlace) -> str:
     return "\n".join([*parts, "</g>"])
 
 
-def _shape(node: PictureNode, place: BoxPlace) -> str:
+def _shape(node: PictureNode, rectangle: Rectangle) -> str:
     """Streams are pills, tables cylinders, steps boxes."""
     css = "hf-error" if node.problems else "hf-warn" if node.warnings else f"hf-{node.kind}"
     if node.kind != "table":
-        return _rect(place.x, place.y, place.width, place.height, 22 if node.kind == "stream" else 5, css)
-    left, right, high, low = _n(place.x), _n(place.right), _n(place.y + _LID), _n(place.bottom - _LID)
-    arc = f"A{_n(place.width / 2)} {_n(_LID)} 0 0"
+        return _rect(
+            rectangle.x, rectangle.y, rectangle.width, rectangle.height, 22 if node.kind == "stream" else 5, css
+        )
+    left, right, high, low = _n(rectangle.x), _n(rectangle.right), _n(rectangle.y + _LID), _n(rectangle.bottom - _LID)
+    arc = f"A{_n(rectangle.width / 2)} {_n(_LID)} 0 0"
     body = f"M{left} {high}{arc} 1 {right} {high}V{low}{arc} 1 {left} {low}ZM{left} {high}{arc} 0 {right} {high}"
     return f'<path d="{body}" class="{css}"/>'
 
@@ -234,7 +236,7 @@ def _notes(heading: str, notes: Sequence[PictureNote], css: str, most: int) -> I
         yield "", "", None
         yield heading, _HEADING, None
     for note in notes:
-        title = f"{note.reason} at {note.place}" if note.place else note.reason
+        title = f"{note.reason} at {note.subject}" if note.subject else note.reason
         yield clipped(title, most), "hf-strong", (str(note.number), css)
         for line in wrapped(note.message, most):
             yield line, "hf-soft", None
@@ -261,7 +263,7 @@ def _page(picture: Picture, parts: list[str], width: float, height: float) -> st
     names = {node.id: node.name for node in picture.nodes}
     flows = "; ".join(f"{names[edge.source]} to {names[edge.target]}" for edge in picture.edges)
     problem_text = "".join(
-        f" {note.reason} at {note.place or picture.app}: {note.message}." for note in picture.problems
+        f" {note.reason} at {note.subject or picture.app}: {note.message}." for note in picture.problems
     )
     description = f"Plan of {picture.app}, {_size(picture)}. Rows flow: {flows}.{problem_text}"
     light, dark = ("".join(f"{what}{{{look[i]}}}" for what, look in _COLOURS.items()) for i in (0, 1))

@@ -12,7 +12,7 @@ SCALAR, AGGREGATE, WINDOW, GENERATOR, TABLE = "scalar", "aggregate", "window", "
 _CHANCE = "draws by chance; use a hash of columns that name the row, like xxhash64(id)"
 CLOCK = "reads the clock; use the event time column"
 _WHO = "tells who runs the app; write the value as a literal"
-_WHERE = "tells where the row is processed; take a column that came with the row"
+_PROCESSING = "tells where the row is processed; take a column that came with the row"
 _JAVA = "calls Java code Holdfast can't look into; use a Python function in an apply step"
 
 UNREPEATABLE = {
@@ -26,7 +26,7 @@ UNREPEATABLE = {
             "input_file_block_length", "input_file_block_start", "input_file_name", "monotonically_increasing_id",
             "spark_partition_id",
         ),
-        _WHERE,
+        _PROCESSING,
     ),
     **dict.fromkeys(("java_method", "reflect", "try_reflect"), _JAVA),
     "version": "tells the version of Spark, which an upgrade changes; write the value as a literal",
@@ -63,7 +63,7 @@ _PAIRS = "compute it from sums and counts, as in sum(x * y) - sum(x) * sum(y) / 
 _POWERS = "compute it from sums of powers, as in sum(x), sum(x * x) and sum(x * x * x)"
 _SKETCH = "use approx_count_distinct(x), or count by value in an aggregate step whose by names it"
 _BITS = "use bool_or, bool_and or count_if of each bit, as in bool_or(flags & 4 != 0)"
-_PLACES = "aggregate each place by itself, as in sum(v[0]) AS v0"
+_ELEMENTS = "aggregate each place by itself, as in sum(v[0]) AS v0"
 
 NOT_MERGEABLE = {
     **dict.fromkeys(
@@ -97,7 +97,7 @@ NOT_MERGEABLE = {
     ),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), _BITS),
     **dict.fromkeys(("listagg", "string_agg"), "write array_join(collect_list(x), ',')"),
-    **dict.fromkeys(("vector_avg", "vector_sum"), _PLACES),
+    **dict.fromkeys(("vector_avg", "vector_sum"), _ELEMENTS),
     "collect_union": "write array_distinct(flatten(collect_list(x)))",
     "schema_of_variant_agg": "write collect_set(schema_of_variant(x))",
 }  # fmt: skip

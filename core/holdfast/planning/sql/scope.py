@@ -130,9 +130,9 @@ def _in_rows(rows: RowType, side: str, name: str) -> ResolvedName | None:
     return None if rows.closed else ResolvedName(UNKNOWN, (side, name))
 
 
-def _unknown(name: str, names: tuple[str, ...], where: str) -> SqlFinding:
+def _unknown(name: str, names: tuple[str, ...], side: str) -> SqlFinding:
     have = f"columns: {listed(names)}" if names else "there are no columns"
-    message = f"there is no column {excerpt(name)}{where}{near_miss(name, names)} ({have})"
+    message = f"there is no column {excerpt(name)}{side}{near_miss(name, names)} ({have})"
     return SqlFinding(Reason.UNKNOWN_COLUMN, message)
 
 

@@ -75,7 +75,7 @@ def parse(text: str, columns: Sequence[str] = ()) -> exp.Expr:
     try:
         trees = parser.parse_into(exp.Expr, tokens, text)
     except ParseError as error:
-        _refuse(_where(text, tokens, error, columns))
+        _refuse(_syntax_message(text, tokens, error, columns))
     except RecursionError:
         _refuse(f"{excerpt(text)} is nested too deeply to be read")
     except (SqlglotError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -154,16 +154,18 @@ def _check_types(text: str, tokens: list[Token]) -> None:
             _refuse(f"{excerpt(text)} nests types deeper than {MAX_TYPE_DEPTH} levels")
 
 
-def _where(text: str, tokens: list[Token], error: ParseError, columns: Sequence[str]) -> str:
+def _syntax_message(text: str, tokens: list[Token], error: ParseError, columns: Sequence[str]) -> str:
     """Where parsing fails, and what to do if the cause is a column named like an SQL keyword."""
-    place = error.errors[0] if error.errors else {}
-    spots = [
-        index for index, token in enumerate(tokens) if (token.line, token.col) == (place.get("line"), place.get("col"))
+    details = error.errors[0] if error.errors else {}
+    indices = [
+        index
+        for index, token in enumerate(tokens)
+        if (token.line, token.col) == (details.get("line"), details.get("col"))
     ]
-    index = spots[0] if spots else len(tokens) - 1
+    index = indices[0] if indices else len(tokens) - 1
     end = "its end, at " if index and index == len(tokens) - 1 else ""
-    where = f"{end}{excerpt(tokens[index].text)} (character {tokens[index].start + 1})"
-    message = f"{excerpt(text)} is not a Spark SQL expression: it goes wrong at {where}"
+    fault = f"{end}{excerpt(tokens[index].text)} (character {tokens[index].start + 1})"
+    message = f"{excerpt(text)} is not a Spark SQL expression: it goes wrong at {fault}"
     folded_columns = {name.casefold() for name in columns}
     for token in tokens[max(index - 1, 0) : index + 1]:
         if token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER) and token.text.casefold() in folded_columns:

@@ -119,8 +119,8 @@ def row(call: Call) -> SparkType | None:
     if any(isinstance(node, exp.Star) for node in call.arguments):
         return None
     names = [
-        node.alias_or_name if isinstance(node, NAMED) else f"col{place}"
-        for place, node in enumerate(call.arguments, start=1)
+        node.alias_or_name if isinstance(node, NAMED) else f"col{number}"
+        for number, node in enumerate(call.arguments, start=1)
     ]
     return _fields(list(zip(names, call.kinds, strict=True)))
 
@@ -185,7 +185,7 @@ RULES: dict[str, TypingRule] = {
 Given = Callable[[Call, int], tuple[SparkType | None, ...]]
 
 
-def _element_and_place(call: Call, _: int) -> tuple[SparkType | None, ...]:
+def _element_and_index(call: Call, _: int) -> tuple[SparkType | None, ...]:
     return call.inner(0, "ARRAY"), INT
 
 
@@ -198,7 +198,7 @@ def _sum_and_element(call: Call, index: int) -> tuple[SparkType | None, ...]:
 
 
 GIVEN: dict[str, Given] = {
-    **dict.fromkeys(("exists", "filter", "forall", "transform"), _element_and_place),
+    **dict.fromkeys(("exists", "filter", "forall", "transform"), _element_and_index),
     **dict.fromkeys(("map_filter", "transform_keys", "transform_values"), _key_and_value),
     **dict.fromkeys(("aggregate", "reduce"), _sum_and_element),
     "array_sort": lambda call, _: (call.inner(0, "ARRAY"), call.inner(0, "ARRAY")),

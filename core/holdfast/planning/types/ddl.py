@@ -105,17 +105,17 @@ def _refuse(message: str) -> NoReturn:
 def _cut(ddl: str) -> list[str]:
     if len(ddl) > MAX_LENGTH:
         _refuse(f"the schema is {len(ddl)} characters long; at most {MAX_LENGTH} are read")
-    pieces, position = [], 0
-    while position < len(ddl):
-        match = PIECE.match(ddl, position)
+    pieces, index = [], 0
+    while index < len(ddl):
+        match = PIECE.match(ddl, index)
         if match is None:
             _refuse(
-                f"the schema can't be read at character {position + 1}, {excerpt(ddl[position : position + 20])!r}; "
+                f"the schema can't be read at character {index + 1}, {excerpt(ddl[index : index + 20])!r}; "
                 "names with anything but letters, digits and _ stand in backquotes"
             )
         if match["piece"]:
             pieces.append(match["piece"])
-        position = match.end()
+        index = match.end()
     return pieces
 
 

@@ -151,13 +151,13 @@ def _whole(call: Call) -> SparkType | None:
 
 
 def _rounded(call: Call) -> SparkType | None:
-    kind, places = call.kind(0), call.whole_number(1) if len(call.kinds) > 1 else 0
-    if kind is None or places is None or not is_number(kind):
+    kind, decimals = call.kind(0), call.whole_number(1) if len(call.kinds) > 1 else 0
+    if kind is None or decimals is None or not is_number(kind):
         return None
     if kind.word != "DECIMAL":
         return kind
     precision, scale = kind.digits
-    return decimal(precision - scale + min(places, scale) + 1, min(places, scale))
+    return decimal(precision - scale + min(decimals, scale) + 1, min(decimals, scale))
 
 
 def _substring(call: Call) -> SparkType | None:

@@ -59,11 +59,11 @@ def _literal(node: exp.Expr, _: Kinds) -> SparkType | None:
     if "e" in text.lower():
         return DOUBLE
     try:
-        sign, whole, places = Decimal(text).as_tuple()
+        sign, whole, exponent = Decimal(text).as_tuple()
     except InvalidOperation:
         return None
     del sign
-    scale = -places if isinstance(places, int) else 0
+    scale = -exponent if isinstance(exponent, int) else 0
     return _exact(max(len(whole), scale), scale)
 
 

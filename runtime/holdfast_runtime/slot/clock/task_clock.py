@@ -11,7 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.control.messages import EARLIEST, ControlMessage, EndOfStreamMessage, Position, WatermarkMessage, encode
+from holdfast.control.messages import (
+    EARLIEST,
+    ControlMessage,
+    EndOfStreamMessage,
+    MessageNumber,
+    WatermarkMessage,
+    encode,
+)
 from holdfast.control.producers import Delivery
 from holdfast.control.runs import WriterRun, tasks_named
 from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition
@@ -321,9 +328,9 @@ def _own(plan: ClockPlan, clock_input: ClockInput, watermarks: Watermarks) -> It
         if lateness is not None:
             before = watermarks.of(partition)
             time = max(latest - lateness, EARLIEST if before is None else before)
-            yield Delivery(partition, WatermarkMessage(time, Position(clock_input.turn, 0)))
+            yield Delivery(partition, WatermarkMessage(time, MessageNumber(clock_input.turn, 0)))
     for partition in clock_input.ended:
-        yield Delivery(partition, EndOfStreamMessage(partition.stream, Position(clock_input.turn, 1)))
+        yield Delivery(partition, EndOfStreamMessage(partition.stream, MessageNumber(clock_input.turn, 1)))
 
 
 def _upstream(

@@ -23,13 +23,13 @@ def same_pattern(text: str, group: int) -> str | None:
 
     None if it may differ, or has no such group.
     """
-    position, groups = 0, 0
+    index, groups = 0, 0
     made = ["(?:" if group else _WANTED]
-    while position < len(text):
-        token = _TOKEN.match(text, position)
+    while index < len(text):
+        token = _TOKEN.match(text, index)
         if token is None:
             return None
-        position = token.end()
+        index = token.end()
         groups += bool(token["open"])
         # What need not be kept is found faster.
         made.append((_WANTED if groups == group else "(?:") if token["open"] else token[0])
@@ -47,10 +47,10 @@ def plain_separator(text: str) -> bool:
 
 def time_parts(text: str) -> tuple[str, ...]:
     """Return the fields of a time and what stands between them; none if a part means more in Java."""
-    parts, position = list[str](), 0
-    while (part := _TIME_PART.match(text, position)) is not None:
+    parts, index = list[str](), 0
+    while (part := _TIME_PART.match(text, index)) is not None:
         if part[1] is not None and part[0] not in _TIME_FIELDS:
             return ()
         parts.append(part[0])
-        position = part.end()
-    return tuple(parts) if position == len(text) and not set(_TIME_FIELDS).isdisjoint(parts) else ()
+        index = part.end()
+    return tuple(parts) if index == len(text) and not set(_TIME_FIELDS).isdisjoint(parts) else ()
