@@ -43,7 +43,7 @@ async def serve(options: OperatorOptions) -> None:
         async with _connected(metrics.called, left) as cluster:
             teller = EventWriter(cluster, _who(), options.clock)
             if lease is not None:
-                namespace, name = lease.place.namespace, lease.place.name
+                namespace, name = lease.candidate.namespace, lease.candidate.name
                 of = {"apiVersion": LEASE.api, "kind": LEASE.name, "namespace": namespace, "name": name}
                 await teller.tell(of, "LeaseTaken", lease.story, warning=False)
             await _operate(options, cluster, teller, metrics, health)

@@ -32,7 +32,7 @@ from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.monitoring import (
     HealthCheck,
     Metrics,
-    WatchPlace,
+    WatchScope,
     WatchSigns,
     late_looks,
     silent_watches,
@@ -74,11 +74,11 @@ class OperatorOptions:
     """Returns a number from 0 to 1, by which restarts are spread."""
     at: Callable[[str], None] = field(default=lambda _: None)
 
-    def watches(self) -> list[WatchPlace]:
+    def watches(self) -> list[WatchScope]:
         """Return what is watched."""
         namespaces = self.namespaces or (None,)
-        places: list[WatchPlace] = [(kind, namespace) for kind in (APP, POD, CONFIG_MAP) for namespace in namespaces]
-        return [*places, (NODE, None)] if self.nodes else places
+        scopes: list[WatchScope] = [(kind, namespace) for kind in (APP, POD, CONFIG_MAP) for namespace in namespaces]
+        return [*scopes, (NODE, None)] if self.nodes else scopes
 
 
 @dataclass(frozen=True, slots=True)

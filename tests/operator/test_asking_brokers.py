@@ -53,14 +53,14 @@ def failing(bootstrap: str, config: Mapping[str, str], rule: AddressRule = HERE)
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a key for this host, one for a client that is encrypted, and their certificates."""
-    folder = tmp_path_factory.mktemp("certificates")
+    """A directory with a key for this host, one for a client that is encrypted, and their certificates."""
+    directory = tmp_path_factory.mktemp("certificates")
     for name, key in (("server", ["-noenc"]), ("client", ["-passout", "pass:hunter2"])):
         command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "2"]
         subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-        files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
+        files = ["-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.pem")]
         subprocess.run([*command, *subject, *key, *files], check=True, capture_output=True)
-    return folder
+    return directory
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

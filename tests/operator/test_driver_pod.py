@@ -17,7 +17,7 @@ from holdfast_operator.manifests.driver_pod import (
     driver_pod,
     executor_template,
     spark_settings,
-    takes_node_folder,
+    takes_node_directory,
 )
 from holdfast_operator.manifests.pod_security import PodProfile, violations
 from holdfast_runtime.spark.settings import check_settings
@@ -88,7 +88,7 @@ def test_a_template_volume_for_state_replaces_ours() -> None:
     spec = executor_template(StartDriver(shared, 1), OWNER, RELEASE)["spec"]
     assert spec["volumes"] == [volume]
     assert spec["containers"][0]["volumeMounts"] == [mount]
-    assert not takes_node_folder(shared)
+    assert not takes_node_directory(shared)
 
 
 def test_claims_have_the_named_class_or_the_clusters_default() -> None:

@@ -126,7 +126,7 @@ def deletes(decision: Decision) -> Iterator[tuple[str, str]]:
 def test_only_what_is_of_the_app_is_deleted(trees: list[Tree], status: Status, deleting: bool, suspend: bool) -> None:
     spec = TREE["spec"] | ({"suspend": True} if suspend else {})
     deletable = {"Pod": OWN, "StatefulSet": (SET,), "Claim": (f"state-{SET}-0",)}
-    seats = ExecutorLocations({}, None, {f"state-{SET}-0": "uid-of-claim"})
+    locations = ExecutorLocations({}, None, {f"state-{SET}-0": "uid-of-claim"})
     # Most is ended after an attempt, when only executors are left.
     left = [tree for tree in trees if tree["metadata"]["name"].startswith("spark-s-")]
     for these, app_status in ((trees, status), (left, status.model_copy(update={"ended": "Lost"}))):
@@ -134,7 +134,7 @@ def test_only_what_is_of_the_app_is_deleted(trees: list[Tree], status: Status, d
             "ads", "apps", UID, 1, TREE | {"spec": spec}, app_status, NOW if deleting else None, finalizer=True
         )
         snapshot = with_pods(of, {pod.name: pod for pod in map(pod_state, these)})
-        for kind, name in deletes(decided(replace(snapshot, counts={"clicks": 4, "out": 4}, seats=seats))):
+        for kind, name in deletes(decided(replace(snapshot, counts={"clicks": 4, "out": 4}, locations=locations))):
             assert name in deletable[kind]
 
 

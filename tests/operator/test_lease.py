@@ -100,9 +100,9 @@ def name_of(tree: Tree) -> str:
 
 
 def candidate(server: Server, who: str) -> Lease:
-    place = LeaseCandidate("operators", "lease", who)
+    candidate = LeaseCandidate("operators", "lease", who)
     clock = asyncio.get_running_loop().time
-    return Lease(server.client(who), place, clock, lambda: 1_800_000_000.0 + clock())
+    return Lease(server.client(who), candidate, clock, lambda: 1_800_000_000.0 + clock())
 
 
 async def leader(server: Server, who: str) -> tuple[Lease, "asyncio.Task[None]"]:

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from holdfast.protocol.pods import MAIN
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
-from holdfast_operator.manifests.driver_pod import AppOwner, Installation, node_folder
+from holdfast_operator.manifests.driver_pod import AppOwner, Installation, node_directory
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
 from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates
@@ -143,7 +143,7 @@ def test_node_folders_are_for_state_where_the_release_allows_them(location: str)
     assert "value apps.nodeState" in against(RESTRICTED, state=state)
     allowing = PodPolicy(RELEASE, node_state=True)
     assert against(allowing, state=state) == ""
-    state_volume = node_folder(parse_app(tree(state=state)), AppOwner("ads", "apps", "uid"))
+    state_volume = node_directory(parse_app(tree(state=state)), AppOwner("ads", "apps", "uid"))
     for volume in ({**state_volume, "hostPath": {"path": "/etc"}}, {**state_volume, "name": "another"}):
         template = {"podTemplate": {"spec": {"volumes": [volume]}}}
         assert "hostPath" in against(allowing, state=state, **runtime(executors=template))

@@ -111,26 +111,26 @@ def test_a_pod_is_lost_and_back_with_its_node() -> None:
     running = pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"})
     key = cache.saw_pod(running, deleted=False)
     assert key == AppKey("apps", "ads")
-    assert not cache.placed(pod_state(running)).node_lost
+    assert not cache.with_node_state(pod_state(running)).node_lost
     ready = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     assert cache.saw_node(ready, deleted=False)
     assert not cache.saw_node(ready, deleted=False)
-    assert not cache.placed(pod_state(running)).node_lost
+    assert not cache.with_node_state(pod_state(running)).node_lost
     silent = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     assert cache.saw_node(silent, deleted=False)
     assert cache.on_node("node-a") == [key]
     now += 59_999
-    assert cache.placed(pod_state(running)).silent_since == 1_800_000_000_000
-    assert not cache.placed(pod_state(running)).node_lost
+    assert cache.with_node_state(pod_state(running)).silent_since == 1_800_000_000_000
+    assert not cache.with_node_state(pod_state(running)).node_lost
     now += 1
-    assert cache.placed(pod_state(running)).node_lost
+    assert cache.with_node_state(pod_state(running)).node_lost
     assert cache.saw_node(ready, deleted=False)
-    assert cache.placed(pod_state(running)).silent_since is None
-    assert not cache.placed(pod_state(running)).node_lost
+    assert cache.with_node_state(pod_state(running)).silent_since is None
+    assert not cache.with_node_state(pod_state(running)).node_lost
     cache.saw_node(ready, deleted=True)
-    assert not cache.placed(pod_state(running)).node_lost
+    assert not cache.with_node_state(pod_state(running)).node_lost
     now += 60_000
-    assert cache.placed(pod_state(running)).node_lost
+    assert cache.with_node_state(pod_state(running)).node_lost
 
 
 @pytest.mark.parametrize(
@@ -195,11 +195,11 @@ trees = st.recursive(
 
 
 @given(trees, st.booleans(), st.sampled_from(["driver", "other_drivers", "executors"]))
-def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, place: str) -> None:
+def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, field: str) -> None:
     facts = pod_state(tree)
     status = started().model_copy(update={"draining": "Suspended" if draining else None})
-    pod_facts = facts if place == "driver" else (facts,)
-    decision = decided(seen(app(status), report=report(), **{place: pod_facts}))
+    pod_facts = facts if field == "driver" else (facts,)
+    decision = decided(seen(app(status), report=report(), **{field: pod_facts}))
     assert isinstance(decision.wake, (LookAgain, WaitForChange))
 
 

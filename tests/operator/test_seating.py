@@ -24,17 +24,19 @@ def executor(number: int, **facts: Any) -> PodState:
     return PodState(f"exec-{number}", f"uid-exec-{number}", attempt=1, role="executor", **fields)
 
 
-def places(*numbers: int) -> dict[str, str]:
+def executor_locations(*numbers: int) -> dict[str, str]:
     return {f"exec-{number}": f"state-{number}" for number in numbers}
 
 
 def handed(version: int, *numbers: int, attempt: int = 1) -> VersionedAssignment:
-    return VersionedAssignment(version, attempt, places(*numbers), assign(TASKS, places(*numbers), {}, {}))
+    return VersionedAssignment(
+        version, attempt, executor_locations(*numbers), assign(TASKS, executor_locations(*numbers), {}, {})
+    )
 
 
-def look(executors: tuple[PodState, ...], seats: ExecutorLocations | Unknown | None, **facts: Any) -> Decision:
+def look(executors: tuple[PodState, ...], locations: ExecutorLocations | Unknown | None, **facts: Any) -> Decision:
     of = app(started(**SPEC), **SPEC)
-    return decided(seen(of, driver=driver(), executors=executors, seats=seats, report=report(), **facts))
+    return decided(seen(of, driver=driver(), executors=executors, locations=locations, report=report(), **facts))
 
 
 def hands_over(decision: Decision) -> VersionedAssignment | None:
@@ -43,25 +45,25 @@ def hands_over(decision: Decision) -> VersionedAssignment | None:
 
 def test_when_all_executors_are_up_they_get_their_tasks_once() -> None:
     executors = (executor(0), executor(1))
-    handover = hands_over(look(executors, ExecutorLocations(places(0, 1), None)))
+    handover = hands_over(look(executors, ExecutorLocations(executor_locations(0, 1), None)))
     assert handover is not None
-    assert (handover.version, handover.attempt, dict(handover.processors)) == (1, 1, places(0, 1))
+    assert (handover.version, handover.attempt, dict(handover.processors)) == (1, 1, executor_locations(0, 1))
     assert sorted(handover.assignment.processor_of()) == TASKS
-    assert hands_over(look(executors, ExecutorLocations(places(0, 1), handover))) is None
+    assert hands_over(look(executors, ExecutorLocations(executor_locations(0, 1), handover))) is None
     assert hands_over(look(executors, None)) is None
 
 
 def test_missing_executors_are_waited_for_and_then_done_without() -> None:
     late = executor(0, started=NOW - LIMITS.settle + 1)
-    assert hands_over(look((late,), ExecutorLocations(places(0), None))) is None
-    handover = hands_over(look((executor(0),), ExecutorLocations(places(0), None)))
+    assert hands_over(look((late,), ExecutorLocations(executor_locations(0), None))) is None
+    handover = hands_over(look((executor(0),), ExecutorLocations(executor_locations(0), None)))
     assert handover is not None
     assert handover.assignment.tasks_of == {"exec-0": tuple(TASKS)}
 
 
 def test_a_lost_executor_is_waited_for_and_then_replaced() -> None:
     executors, last = (executor(0),), handed(3, 0, 1)
-    decision = look(executors, ExecutorLocations(places(0), last))
+    decision = look(executors, ExecutorLocations(executor_locations(0), last))
     assert condition(decision, "Assigned") == ("False", "ExecutorsMissing")
     assert hands_over(decision) is None
     status = decision.status
@@ -69,7 +71,7 @@ def test_a_lost_executor_is_waited_for_and_then_replaced() -> None:
         app(status, **SPEC),
         driver=driver(),
         executors=executors,
-        seats=ExecutorLocations(places(0), last),
+        locations=ExecutorLocations(executor_locations(0), last),
         report=report(),
     )
     handover = hands_over(decided(later, NOW + LIMITS.missing))
@@ -81,7 +83,9 @@ def test_tasks_stay_where_the_last_run_had_them() -> None:
     grouping = {task: (parse_partition(f"clicks/{number}"),) for number, task in enumerate(TASKS)}
     at = {task: f"state-{1 - number % 2}" for number, task in enumerate(TASKS)}
     record = PlacementRecord("1", grouping, at, {})
-    handover = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), None), record=record))
+    handover = hands_over(
+        look((executor(0), executor(1)), ExecutorLocations(executor_locations(0, 1), None), record=record)
+    )
     assert handover is not None
     assert {task: handover.processors[name] for task, name in handover.assignment.processor_of().items()} == at
 
@@ -93,7 +97,7 @@ def test_a_lost_assignment_is_followed_by_a_newer_version() -> None:
         of,
         driver=driver(),
         executors=executors,
-        seats=ExecutorLocations(places(0, 1), None),
+        locations=ExecutorLocations(executor_locations(0, 1), None),
         report=report(assignment=7),
     )
     handover = hands_over(decided(lost))
@@ -102,14 +106,16 @@ def test_a_lost_assignment_is_followed_by_a_newer_version() -> None:
 
 
 def test_an_earlier_attempts_assignment_counts_only_by_its_number() -> None:
-    handover = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), handed(5, 0, 1, attempt=0))))
+    handover = hands_over(
+        look((executor(0), executor(1)), ExecutorLocations(executor_locations(0, 1), handed(5, 0, 1, attempt=0)))
+    )
     assert handover is not None
     assert handover.version == 6
 
 
 def test_an_executor_without_a_location_is_said() -> None:
-    seats = ExecutorLocations(places(0), handed(1, 0, 1), wrong="its node has no label rack")
-    assert condition(look((executor(0), executor(1)), seats), "Assigned") == ("False", "LocationMissing")
+    locations = ExecutorLocations(executor_locations(0), handed(1, 0, 1), wrong="its node has no label rack")
+    assert condition(look((executor(0), executor(1)), locations), "Assigned") == ("False", "LocationMissing")
 
 
 def test_unreadable_locations_are_reported_without_a_handover() -> None:
@@ -134,14 +140,14 @@ def test_executors_of_lost_but_not_silent_nodes_are_given_up() -> None:
     assert condition(waits, "Assigned") == ("True", "Assigned")
     assert waits.wake == LookAgain(1_500)
     lost = executor(1, silent_since=NOW - LIMITS.lost_after, node_lost=True)
-    assert look((executor(0), lost), ExecutorLocations(places(0), handed(1, 0, 1))).actions == (
+    assert look((executor(0), lost), ExecutorLocations(executor_locations(0), handed(1, 0, 1))).actions == (
         ForceDeletePod("exec-1", "uid-exec-1"),
     )
 
 
 def test_an_executor_whose_node_shuts_down_may_end_first() -> None:
     lost = executor(1, node_lost=True)
-    first = look((executor(0), lost), ExecutorLocations(places(0), handed(1, 0, 1)))
+    first = look((executor(0), lost), ExecutorLocations(executor_locations(0), handed(1, 0, 1)))
     assert first.actions == ()
     later = seen(app(first.status, **SPEC), driver=driver(), executors=(executor(0), lost), report=report())
     assert ForceDeletePod("exec-1", "uid-exec-1") in decided(later, NOW + LIMITS.lost_after + 1).actions
@@ -151,30 +157,30 @@ def test_a_lost_nodes_claim_goes_before_the_driver_has_begun() -> None:
     waiting = executor(
         1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", created=NOW, started=None
     )
-    seats = ExecutorLocations(places(0), None, lost_claims={"state-1": "uid-of-claim"})
+    locations = ExecutorLocations(executor_locations(0), None, lost_claims={"state-1": "uid-of-claim"})
     of = app(started(**SPEC), **SPEC)
-    young = seen(of, driver=driver(created=NOW - 1_000), executors=(executor(0), waiting), seats=seats)
+    young = seen(of, driver=driver(created=NOW - 1_000), executors=(executor(0), waiting), locations=locations)
     assert GiveUpClaim("state-1", "uid-of-claim") in decided(young).actions
 
 
 def test_a_lost_nodes_claim_goes_with_its_waiting_pod() -> None:
     waiting = executor(1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", started=None)
-    seats = ExecutorLocations(places(0), handed(1, 0, 1), lost_claims={"state-1": "uid-of-claim"})
-    decision = look((executor(0), waiting), seats)
+    locations = ExecutorLocations(executor_locations(0), handed(1, 0, 1), lost_claims={"state-1": "uid-of-claim"})
+    decision = look((executor(0), waiting), locations)
     assert (GiveUpClaim("state-1", "uid-of-claim"), ForceDeletePod("exec-1", "uid-exec-1")) == decision.actions
     assert [told.reason.value for told in decision.events] == ["ClaimGivenUp"]
-    assert look((executor(0), waiting), ExecutorLocations(places(0), handed(1, 0, 1))).actions == ()
+    assert look((executor(0), waiting), ExecutorLocations(executor_locations(0), handed(1, 0, 1))).actions == ()
 
 
 @given(st.sets(st.integers(0, 6)), st.sets(st.integers(0, 6)))
 def test_whoever_is_up_in_the_end_has_all_tasks(before: set[int], after: set[int]) -> None:
     last = handed(1, *before) if before else None
     pods = tuple(executor(number) for number in sorted(after))
-    seats = ExecutorLocations(places(*sorted(after)), last)
-    first = look(pods, seats)
-    later = seen(app(first.status, **SPEC), driver=driver(), executors=pods, seats=seats, report=report())
+    locations = ExecutorLocations(executor_locations(*sorted(after)), last)
+    first = look(pods, locations)
+    later = seen(app(first.status, **SPEC), driver=driver(), executors=pods, locations=locations, report=report())
     handover = hands_over(first) or hands_over(decided(later, NOW + LIMITS.missing)) or last
     if after:
         assert handover is not None
-        assert dict(handover.processors) == places(*sorted(after))
+        assert dict(handover.processors) == executor_locations(*sorted(after))
         assert sorted(handover.assignment.processor_of()) == TASKS

@@ -17,11 +17,11 @@ from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, ApiKind
 from holdfast_operator.decide.decision import LookAgain, NextLook
 from holdfast_operator.decide.facts import AppKey
 from holdfast_operator.observe.cache import WatchCache
-from holdfast_operator.observe.known_versions import CompleteList, Place
+from holdfast_operator.observe.known_versions import CompleteList, NamespacedName
 from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.monitoring import WatchSigns
 from holdfast_operator.service.watch_handlers import WatchHandlers
-from holdfast_operator.service.watches import RetryWaits, WatchResponses, watch_session, watched_place
+from holdfast_operator.service.watches import RetryWaits, WatchResponses, watch_session, watched_scope
 from tests.kafka.broker import free_ports
 
 KEY, OTHER = AppKey("apps", "ads"), AppKey("more", "ads")
@@ -46,8 +46,8 @@ def node(name: str, version: int) -> Tree:
     return {"metadata": {"name": name, "resourceVersion": str(version)}, "status": status}
 
 
-def listing(version: int, *places: Place, namespace: str | None = None) -> CompleteList:
-    return CompleteList(namespace, version, frozenset(places))
+def listing(version: int, *names: NamespacedName, namespace: str | None = None) -> CompleteList:
+    return CompleteList(namespace, version, frozenset(names))
 
 
 def test_what_a_list_lacks_is_gone_whatever_its_kind() -> None:
@@ -117,13 +117,13 @@ def test_a_pod_that_changes_apps_leaves_the_first() -> None:
 
 
 def test_a_requests_path_gives_kind_and_namespace() -> None:
-    assert watched_place("/api/v1/pods") == (POD, None)
-    assert watched_place("/api/v1/namespaces/apps/pods") == (POD, "apps")
-    assert watched_place("/k8s/clusters/c-1/apis/holdfast.dev/v1alpha1/namespaces/a/streamapps") == (APP, "a")
-    assert watched_place("/api/v1/nodes") == (NODE, None)
-    assert watched_place("/apis/metrics.k8s.io/v1beta1/pods") is None
-    assert watched_place("/apis/holdfast.dev/v1alpha1") is None
-    assert watched_place("/api/v1/namespaces") is None
+    assert watched_scope("/api/v1/pods") == (POD, None)
+    assert watched_scope("/api/v1/namespaces/apps/pods") == (POD, "apps")
+    assert watched_scope("/k8s/clusters/c-1/apis/holdfast.dev/v1alpha1/namespaces/a/streamapps") == (APP, "a")
+    assert watched_scope("/api/v1/nodes") == (NODE, None)
+    assert watched_scope("/apis/metrics.k8s.io/v1beta1/pods") is None
+    assert watched_scope("/apis/holdfast.dev/v1alpha1") is None
+    assert watched_scope("/api/v1/namespaces") is None
 
 
 def handlers() -> WatchHandlers:
@@ -161,8 +161,8 @@ def test_pages_make_one_list_and_every_event_is_heard() -> None:
         def refused(self, kind: ApiKind, namespace: str | None) -> None:
             calls.append(("refused", kind, namespace))
 
-        def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Any) -> None:
-            calls.append((kind, namespace, version, sorted(places)))
+        def listed(self, kind: ApiKind, namespace: str | None, version: str, names: Any) -> None:
+            calls.append((kind, namespace, version, sorted(names)))
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if "refused" in request.path:
@@ -191,8 +191,8 @@ def test_pages_make_one_list_and_every_event_is_heard() -> None:
                     await refused.json()
 
     asyncio.run(story())
-    place, all_places = (POD, "apps"), [("apps", "a"), ("apps", "b"), ("apps", "c")]
-    assert calls == [place, (*place, "7", all_places), place, "accepted", place, ("refused", POD, "refused")]
+    scope, all_names = (POD, "apps"), [("apps", "a"), ("apps", "b"), ("apps", "c")]
+    assert calls == [scope, (*scope, "7", all_names), scope, "accepted", scope, ("refused", POD, "refused")]
 
 
 def test_a_failed_watch_is_retried_every_ten_seconds_for_ever() -> None:

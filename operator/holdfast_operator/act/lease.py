@@ -47,7 +47,7 @@ class Lease:
     """The lease, as one operator sees it."""
 
     cluster: Cluster
-    place: LeaseCandidate
+    candidate: LeaseCandidate
     clock: Callable[[], float]
     """Returns seconds; `left` is asked by the same clock."""
     time_of_day: Callable[[], float] = time.time
@@ -80,7 +80,7 @@ class Lease:
             if confident != (self.left() > 0):
                 confident = not confident
                 news = "is renewed again" if confident else "could not be renewed: nothing is written until it is"
-                _LOG.warning("lease %s/%s %s", self.place.namespace, self.place.name, news)
+                _LOG.warning("lease %s/%s %s", self.candidate.namespace, self.candidate.name, news)
 
     async def _tried(self, attempt: Callable[[], Awaitable[bool]]) -> bool:
         """Return whether the attempt succeeded. A try that hangs leaves time for another one."""
@@ -102,11 +102,11 @@ class Lease:
     def _failed(self, trouble: str) -> None:
         """Log what is wrong, once: who has no right to the lease would otherwise wait for it without a word."""
         if trouble != self._trouble:
-            _LOG.warning("lease %s/%s: %s; it is tried again", self.place.namespace, self.place.name, trouble)
+            _LOG.warning("lease %s/%s: %s; it is tried again", self.candidate.namespace, self.candidate.name, trouble)
         self._trouble = trouble
 
     async def _taken(self) -> bool:
-        namespace, name, who = self.place.namespace, self.place.name, self.place.who
+        namespace, name, who = self.candidate.namespace, self.candidate.name, self.candidate.who
         tree = await self.cluster.get(LEASE, namespace, name)
         if tree is None:
             metadata = {"name": name, "namespace": namespace}
@@ -132,8 +132,8 @@ class Lease:
         assert self._held is not None  # noqa: S101 - it was taken
         try:
             renewed = {**self._held, "spec": self._spec(self._held["spec"])}
-            written = await self.cluster.replace(LEASE, self.place.namespace, renewed)
-        except ApiConflictError:
+            written = await self.cluster.replace(LEASE, self.candidate.namespace, renewed)
+        except ConflictError:
             self._held = await self._still_ours(self._held)
             return await self._renewed()
         if written is None:
@@ -144,7 +144,7 @@ class Lease:
 
     async def _still_ours(self, before: Tree) -> Tree:
         """Return the lease after a conflict: a renewal of ours may have had no answer."""
-        tree = await self.cluster.get(LEASE, self.place.namespace, self.place.name) or {"metadata": {}}
+        tree = await self.cluster.get(LEASE, self.candidate.namespace, self.candidate.name) or {"metadata": {}}
         spec = tree.get("spec") or {}
         lease_fields = ("holderIdentity", "acquireTime", "leaseTransitions")
         same = all(spec.get(name) == before["spec"].get(name) for name in lease_fields)
@@ -154,10 +154,10 @@ class Lease:
         return tree
 
     def _spec(self, before: Tree) -> Tree:
-        same = before.get("holderIdentity") == self.place.who
+        same = before.get("holderIdentity") == self.candidate.who
         now = datetime.fromtimestamp(self.time_of_day(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {
-            "holderIdentity": self.place.who,
+            "holderIdentity": self.candidate.who,
             "leaseDurationSeconds": int(DURATION),
             "acquireTime": before.get("acquireTime", now) if same else now,
             "renewTime": now,
@@ -168,7 +168,7 @@ class Lease:
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
 
 
-async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[], None]) -> Lease:
+async def lease_held(candidate: LeaseCandidate, connected: Connect, lost: Callable[[], None]) -> Lease:
     """Wait until the lease is held; from then on a thread keeps it, however busy the operator is.
 
     The thread has an event loop and a connection of its own, which `connected` opens. It calls `lost` when another
@@ -179,7 +179,7 @@ async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[
 
     async def keep() -> None:
         async with connected() as cluster:
-            lease = Lease(cluster, place, time.monotonic)
+            lease = Lease(cluster, candidate, time.monotonic)
             await lease.take()
             loop.call_soon_threadsafe(first_lease.set_result, lease)
             await lease.keep()
@@ -188,9 +188,11 @@ async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[
         try:
             asyncio.run(keep())
         except LeaseTakenError as error:
-            _LOG.error("lease %s/%s: %s, so this operator ends", place.namespace, place.name, error)
+            _LOG.error("lease %s/%s: %s, so this operator ends", candidate.namespace, candidate.name, error)
         except Exception:  # noqa: BLE001 - whatever it was, the lease is not renewed any more
-            _LOG.exception("lease %s/%s is not renewed any more, so this operator ends", place.namespace, place.name)
+            _LOG.exception(
+                "lease %s/%s is not renewed any more, so this operator ends", candidate.namespace, candidate.name
+            )
         lost()
 
     threading.Thread(target=kept, name="lease", daemon=True).start()

@@ -32,7 +32,7 @@ _LOOKING_UP = 0.3
 """Maximum share of the time for resolving names."""
 _MOST_SERVERS, _MOST_ADDRESSES = 10, 10
 _LONGEST_TOPIC = 249
-_WHERE = "the system's config or secret"
+_SETTINGS = "the system's config or secret"
 _FAMILIES = {"V4": socket.AF_INET, "V6": socket.AF_INET6}
 
 
@@ -89,7 +89,7 @@ def _question(
             fault = str(error)
     # Raised outside the handler: its cause would be in tracebacks, with values that this message leaves out.
     if fault is not None:
-        message = f"Kafka system {system}: its config can't be used to ask brokers: {fault}. Correct {_WHERE}."
+        message = f"Kafka system {system}: its config can't be used to ask brokers: {fault}. Correct {_SETTINGS}."
         raise UserActionError(message, code="BrokerConfigInvalidError")
     admitted = [one for one in named if rule is None or rule.may_admit(one)]
     if not admitted:
@@ -188,7 +188,7 @@ class _Question:
     def _login_refused(self, explanation: str) -> BrokerLoginRefusedError:
         return BrokerLoginRefusedError(
             f"Kafka system {self.system}: the broker at {self.bootstrap} refused the login. "
-            f"Correct {login_keys(self.config)} in {_WHERE}.",
+            f"Correct {login_keys(self.config)} in {_SETTINGS}.",
             [without_values(explanation, self.config)],
         )
 

@@ -47,17 +47,17 @@ def executor_effects(case: Case, driver: PodState, report: DriverReport | None) 
     app = running_app(case)
     if app is None or not driver.works:
         return ExecutorEffects({})
-    pods, seats = executors(case.snapshot, driver.attempt), case.snapshot.seats
+    pods, locations = executors(case.snapshot, driver.attempt), case.snapshot.locations
     count, up = app.spec.runtime.executors.count, sum(pod.works for pod in pods)
     since = missing_since(case.status)
     hands = new_assignment(case, driver, report)
     hands_over: tuple[Action, ...] = () if hands is None else (hands,)
     young = case.now - driver.created < case.limits.start
-    wake = None if seats is None else LookAgain(case.limits.soon if young else case.limits.look)
-    if isinstance(seats, Unknown):
-        return ExecutorEffects(unreadable("Assigned", seats.why), wake)
+    wake = None if locations is None else LookAgain(case.limits.soon if young else case.limits.look)
+    if isinstance(locations, Unknown):
+        return ExecutorEffects(unreadable("Assigned", locations.why), wake)
     if up >= count:
-        wrong = seats.wrong if isinstance(seats, ExecutorLocations) else ""
+        wrong = locations.wrong if isinstance(locations, ExecutorLocations) else ""
         conditions: ConditionUpdates = {"Assigned": (False, Reason.LOCATION_MISSING, wrong)} if wrong else {}
         return ExecutorEffects(conditions, wake, hands_over)
     end_actions, events = _given_up_pods(case, pods, since)
@@ -86,14 +86,14 @@ def _given_up_pods(
     case: Case, pods: tuple[PodState, ...], since: int | None
 ) -> tuple[tuple[Action, ...], tuple[OperatorEvent, ...]]:
     """Return actions to give up pods on lost nodes, and claims reachable only from lost nodes if a pod needs them."""
-    seats = case.snapshot.seats
+    locations = case.snapshot.locations
     actions: list[Action] = []
     events: list[OperatorEvent] = []
     for pod in pods:
         if given_up(case, pod, since):
             actions.append(ForceDeletePod(pod.name, pod.uid))
-        elif isinstance(seats, ExecutorLocations) and pod.claim is not None and pod.claim in seats.lost_claims:
-            actions += (GiveUpClaim(pod.claim, seats.lost_claims[pod.claim]), ForceDeletePod(pod.name, pod.uid))
+        elif isinstance(locations, ExecutorLocations) and pod.claim is not None and pod.claim in locations.lost_claims:
+            actions += (GiveUpClaim(pod.claim, locations.lost_claims[pod.claim]), ForceDeletePod(pod.name, pod.uid))
             message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
             events.append(OperatorEvent(Reason.CLAIM_GIVEN_UP, message, warning=True))
     return tuple(actions), tuple(events)
@@ -101,42 +101,46 @@ def _given_up_pods(
 
 def new_assignment(case: Case, driver: PodState, report: DriverReport | None) -> HandOver | None:
     """Return the assignment to hand to this driver now; None: nothing, or not yet. `report` is the driver's."""
-    seats, plan, attempt = case.snapshot.seats, case.judged.plan, driver.attempt or 0
-    if not isinstance(seats, ExecutorLocations) or not seats.places or plan is None or not plan.valid:
+    locations, plan, attempt = case.snapshot.locations, case.judged.plan, driver.attempt or 0
+    if not isinstance(locations, ExecutorLocations) or not locations.location_of or plan is None or not plan.valid:
         return None
-    last, record = _last(seats, attempt), case.snapshot.record
+    last, record = _last(locations, attempt), case.snapshot.record
     # A plan of another spec has other tasks.
-    if (last is None and case.judged.differs(case.status)) or not _due(case, seats, last, attempt):
+    if (last is None and case.judged.differs(case.status)) or not _due(case, locations, last, attempt):
         return None
     tasks: list[str] = [task.name for task in plan.tasks]
-    locations: Mapping[str, str] = {}
+    task_location: Mapping[str, str] = {}
     before: Mapping[str, str] = {}
     if last is not None:
         before = last.assignment.processor_of()
         tasks = list(before)
-        locations = {task: last.processors[name] for task, name in before.items()}
+        task_location = {task: last.processors[name] for task, name in before.items()}
     elif isinstance(record, PlacementRecord):
-        locations, before = record.task_location, record.task_processor
+        task_location, before = record.task_location, record.task_processor
     # Also count the driver's version, in case the assignment was deleted: a driver applies only newer versions.
-    version = max(0 if report is None else report.assignment, 0 if seats.handed is None else seats.handed.version)
-    handed = VersionedAssignment(version + 1, attempt, seats.places, assign(tasks, seats.places, locations, before))
+    version = max(
+        0 if report is None else report.assignment, 0 if locations.handed is None else locations.handed.version
+    )
+    handed = VersionedAssignment(
+        version + 1, attempt, locations.location_of, assign(tasks, locations.location_of, task_location, before)
+    )
     now = handed.assignment.processor_of()
-    moved = sum(task in locations and locations[task] != seats.places[now[task]] for task in tasks)
+    moved = sum(task in task_location and task_location[task] != locations.location_of[now[task]] for task in tasks)
     return HandOver(handed, moved)
 
 
-def _last(seats: ExecutorLocations, attempt: int) -> VersionedAssignment | None:
+def _last(locations: ExecutorLocations, attempt: int) -> VersionedAssignment | None:
     """Return the last assignment handed to this attempt."""
-    return seats.handed if seats.handed is not None and seats.handed.attempt == attempt else None
+    return locations.handed if locations.handed is not None and locations.handed.attempt == attempt else None
 
 
-def _due(case: Case, seats: ExecutorLocations, last: VersionedAssignment | None, attempt: int) -> bool:
-    if last is not None and dict(last.processors) == dict(seats.places):
+def _due(case: Case, locations: ExecutorLocations, last: VersionedAssignment | None, attempt: int) -> bool:
+    if last is not None and dict(last.processors) == dict(locations.location_of):
         return False
     app, now = running_app(case), case.now
-    if app is not None and len(seats.places) >= app.spec.runtime.executors.count:
+    if app is not None and len(locations.location_of) >= app.spec.runtime.executors.count:
         return True
-    if last is not None and not last.processors.keys() <= seats.places.keys():
+    if last is not None and not last.processors.keys() <= locations.location_of.keys():
         since = missing_since(case.status)
         return since is not None and now - since >= case.limits.missing
     started = [pod.started or pod.created for pod in executors(case.snapshot, attempt) if pod.works]

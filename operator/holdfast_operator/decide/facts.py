@@ -39,7 +39,7 @@ Observed: TypeAlias = T | Unknown | None
 class ExecutorLocations:
     """The executors that may be given tasks, as just read from the API server."""
 
-    places: Mapping[str, str]
+    location_of: Mapping[str, str]
     """Pod -> location."""
     handed: VersionedAssignment | None
     """The last assignment handed over in this run."""
@@ -118,7 +118,7 @@ class Snapshot:
     """Whether the ConfigMap is gone without which the driver, which has not begun, can't begin."""
     silence: int = 0
     """For how many milliseconds nothing new has been heard of the driver, while it was looked at."""
-    seats: ExecutorLocations | Unknown | None = None
+    locations: ExecutorLocations | Unknown | None = None
     """None: the executors are running and have not changed since they were last assigned."""
     highest: int = 0
     """The highest attempt of the spec's run that left a trace. The status is not enough: it can be lost (a backup has

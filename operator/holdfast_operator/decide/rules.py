@@ -116,8 +116,8 @@ def _goes_forward(case: Case) -> Decision | None:
 
 def _blind(case: Case) -> Decision | None:
     """Start or end nothing while pods can't be read: a pod that can't be seen may exist."""
-    places = (case.snapshot.driver, case.snapshot.other_drivers, case.snapshot.executors)
-    why = next((what.why for what in places if isinstance(what, Unknown)), None)
+    observations = (case.snapshot.driver, case.snapshot.other_drivers, case.snapshot.executors)
+    why = next((what.why for what in observations if isinstance(what, Unknown)), None)
     if why is None:
         return None
     return decision(case, unreadable("DriverRunning", why), LookAgain(case.limits.soon))

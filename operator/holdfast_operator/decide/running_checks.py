@@ -82,7 +82,7 @@ REASONS_TO_END: tuple[Callable[[Case, StreamApp], AppFinding | None], ...] = (_s
 """The first match counts; none: the attempt goes on."""
 
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
-_PLACE_CURES: Mapping[str, str] = {
+_SCHEDULING_CURES: Mapping[str, str] = {
     "persistentvolume": "look at the claims that its pod template mounts (kubectl describe pvc)",
     "insufficient": "lower spec.runtime.driver.cores or memory, or add nodes",
     "taint": "give its pod template a toleration, or add nodes without that taint",
@@ -162,7 +162,7 @@ def _unschedulable(living: LivingDriver) -> AppFinding | None:
     if living.pod.phase is not PodPhase.PENDING or living.pod.unschedulable is None:
         return None
     why = living.pod.unschedulable
-    cure = next((cure for part, cure in _PLACE_CURES.items() if part in why.lower()), "see kubectl describe pod")
+    cure = next((cure for part, cure in _SCHEDULING_CURES.items() if part in why.lower()), "see kubectl describe pod")
     return AppFinding(Reason.UNSCHEDULABLE, f"{why}; {cure}")
 
 
@@ -170,8 +170,12 @@ def _slow_start(living: LivingDriver) -> AppFinding | None:
     works = living.report is not None and living.report.progressed is not None
     if works or living.age <= living.limits.start:
         return None
-    where = "is not running" if living.pod.phase is not PodPhase.RUNNING else "runs but has not committed a batch yet"
-    message = f"after {time_span(living.limits.start)} the driver {where}{living.waits}; see kubectl describe and logs"
+    progress = (
+        "is not running" if living.pod.phase is not PodPhase.RUNNING else "runs but has not committed a batch yet"
+    )
+    message = (
+        f"after {time_span(living.limits.start)} the driver {progress}{living.waits}; see kubectl describe and logs"
+    )
     return AppFinding(Reason.START_TIMEOUT, message)
 
 

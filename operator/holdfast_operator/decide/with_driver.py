@@ -207,7 +207,7 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
     soon = min(case.limits.look, 5 * case.limits.soon)
     well = applied and driver_report is not None and case.now - driver_report.at <= case.limits.quiet
     wake = LookAgain(case.limits.look, well=well) if healthy else LookAgain(soon)
-    seated = executor_effects(case, driver, driver_report)
+    effects = executor_effects(case, driver, driver_report)
     conditions |= of_trial or {}
     fields: dict[str, object] = {"driver_uid": driver.uid, "trial": kept_trial(case)}
     if case.begun:
@@ -220,15 +220,15 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
         }
     if proven and case.status.failures:
         fields["failures"] = 0
-    status = status_with(case, conditions | seated.conditions, **fields)
+    status = status_with(case, conditions | effects.conditions, **fields)
     fresh = is_ready(status) and not is_ready(case.status)
     attempt, run = case.status.attempt or 0, app_id(case.snapshot.app.name, case.status.run_id or "1")
     # Each run numbers its attempts from one, so its first one may find those of the run before.
     collects = (CollectAttempts(attempt, run),) if fresh and (attempt > 1 or _of_other_runs(case, run)) else ()
-    wake, deaths = _before_lost(case, seated.wake or wake), death_events(pods, case.now, case.limits)
+    wake, deaths = _before_lost(case, effects.wake or wake), death_events(pods, case.now, case.limits)
     if (left := until_next_death(pods, case.now, case.limits)) is not None:
         wake = LookAgain(min(wake.after, left))
-    return Decision(status, wake, (*seated.actions, *collects), (*seated.events, *deaths))
+    return Decision(status, wake, (*effects.actions, *collects), (*effects.events, *deaths))
 
 
 def _begun(case: Case) -> BegunAttempt:

@@ -34,7 +34,7 @@ from holdfast_operator.manifests.pod_templates import merged, with_node_tolerati
 
 USER = 185
 APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
-_FOLDER = "/etc/holdfast"
+_APP_DIRECTORY = "/etc/holdfast"
 _OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
 """Memory beside the heap, for Python workers and Java itself: a factor and a minimum."""
 _OVERHEADS = frozenset(
@@ -95,7 +95,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
         "name": MAIN["driver"],
         "image": app.spec.runtime.image or release.image,
         "imagePullPolicy": release.pull_policy,
-        "args": ["driver", _FOLDER],
+        "args": ["driver", _APP_DIRECTORY],
         "env": [
             {"name": "HOLDFAST_ATTEMPT", "value": str(attempt)},
             {"name": "HOLDFAST_NAMESPACE", "value": owner.namespace},
@@ -105,7 +105,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
         "resources": _resources(driver.cores, driver.memory),
         "securityContext": _container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": APP_VOLUME, "mountPath": _FOLDER, "readOnly": True}, *_secret_mounts(app)],
+        "volumeMounts": [{"name": APP_VOLUME, "mountPath": _APP_DIRECTORY, "readOnly": True}, *_secret_mounts(app)],
     }
     pod: Tree = {
         "apiVersion": "v1",
@@ -232,7 +232,7 @@ def spark_settings(
         # Client mode has no Service; deleting by label would need a right to all Services of the namespace.
         f"{kubernetes}.driver.service.deleteOnTermination": "false",
         f"{kubernetes}.allocation.pods.allocator": "statefulset",
-        f"{kubernetes}.executor.podTemplateFile": f"{_FOLDER}/{EXECUTOR_KEY}",
+        f"{kubernetes}.executor.podTemplateFile": f"{_APP_DIRECTORY}/{EXECUTOR_KEY}",
         f"{kubernetes}.executor.missingPodDetectDelta": "3s",
         f"{kubernetes}.executor.apiPollingInterval": "2s",
     }
@@ -313,13 +313,13 @@ def _state_affinity(nodes: Mapping[str, int]) -> list[Tree]:
     ]
 
 
-def takes_node_folder(app: StreamApp) -> bool:
-    """Return whether the app's state is in Holdfast's folder of the node, which outlives pods."""
+def takes_node_directory(app: StreamApp) -> bool:
+    """Return whether the app's state is in Holdfast's directory of the node, which outlives pods."""
     return app.spec.state.location not in ("Claim", "Pod") and not _disk(app).of_template
 
 
-def node_folder(app: StreamApp, owner: AppOwner) -> Tree:
-    """Return the app's node folder as a volume; its path is unique among all apps of all namespaces."""
+def node_directory(app: StreamApp, owner: AppOwner) -> Tree:
+    """Return the app's node directory as a volume; its path is unique among all apps of all namespaces."""
     path = f"{STATE_DIRECTORY}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
     return {"name": STATE_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
 
@@ -330,7 +330,7 @@ def _disk(app: StreamApp) -> StateDisk:
 
 def _add_local_state(spec: Tree, app: StreamApp, owner: AppOwner) -> None:
     empty_dir: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
-    spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else empty_dir]
+    spec["volumes"] = [*spec["volumes"], node_directory(app, owner) if takes_node_directory(app) else empty_dir]
     (container,) = spec["containers"]
     container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": STATE_DIRECTORY}]
 
@@ -343,7 +343,7 @@ def _secret_volumes(app: StreamApp) -> list[Tree]:
 
 def _secret_mounts(app: StreamApp) -> list[Tree]:
     return [
-        {"name": f"secret-{number}", "mountPath": f"{_FOLDER}/secrets/{name}", "readOnly": True}
+        {"name": f"secret-{number}", "mountPath": f"{_APP_DIRECTORY}/secrets/{name}", "readOnly": True}
         for number, name in enumerate(secrets_needed(app))
     ]
 

@@ -17,8 +17,8 @@ from holdfast_operator.manifests.driver_pod import (
     Installation,
     driver_pod,
     executor_template,
-    node_folder,
-    takes_node_folder,
+    node_directory,
+    takes_node_directory,
 )
 from holdfast_operator.manifests.pod_security import (
     PodProfile,
@@ -92,7 +92,7 @@ class PodPolicy:
     accounts: tuple[str, ...] = ()
     """Service accounts that templates may name besides the release's own; `*`: all."""
     node_state: bool = False
-    """Whether apps may keep state in folders of nodes."""
+    """Whether apps may keep state in directories of nodes."""
 
     def against(self, app: StreamApp) -> tuple[str, ...]:
         """Return all violations of this app's pods, each with its cure. Its templates must have passed their check."""
@@ -107,16 +107,16 @@ class PodPolicy:
         )
 
     def _executors(self, app: StreamApp) -> ReadTree:
-        """Return the executors' pod without Holdfast's own node folder, which the user did not add."""
+        """Return the executors' pod without Holdfast's own node directory, which the user did not add."""
         template = executor_template(StartDriver(app, 1), _SOMEBODY, self.release)
         volumes = template["spec"].get("volumes")
-        if not takes_node_folder(app) or not isinstance(volumes, list):
+        if not takes_node_directory(app) or not isinstance(volumes, list):
             return template
-        state_folder = node_folder(app, _SOMEBODY)
-        return {**template, "spec": {**template["spec"], "volumes": [one for one in volumes if one != state_folder]}}
+        state_directory = node_directory(app, _SOMEBODY)
+        return {**template, "spec": {**template["spec"], "volumes": [one for one in volumes if one != state_directory]}}
 
     def _refused_state(self, app: StreamApp) -> Iterator[str]:
-        if takes_node_folder(app) and not self.node_state:
+        if takes_node_directory(app) and not self.node_state:
             yield (
                 f"spec.state.location is {app.spec.state.location}, a folder of the node: use Claim or Pod, or let the "
                 "release allow it (value apps.nodeState)"
@@ -132,18 +132,18 @@ class PodPolicy:
             for field in ("serviceAccountName", "serviceAccount")
             for named_account in values(pod, f"spec.{field}")
         ]
-        for place, account in [one for one in named if one[1] != ""] or [("spec.serviceAccountName", "default")]:
+        for path, account in [one for one in named if one[1] != ""] or [("spec.serviceAccountName", "default")]:
             if not self._may_be(account):
-                yield Violation(place, shown(account), self._account_cure)
+                yield Violation(path, shown(account), self._account_cure)
 
     def _refused_settings(self, app: StreamApp) -> Iterator[str]:
         for name, value in sorted(app.spec.runtime.spark_conf.items()):
-            place = f"spec.runtime.sparkConf.{name}"
+            path = f"spec.runtime.sparkConf.{name}"
             for setting in _SETTINGS:
                 if setting.hits(name, value) and self.profile not in setting.allowed_by:
-                    yield f"{place} {setting.why}: remove it"
+                    yield f"{path} {setting.why}: remove it"
             if _ACCOUNT.fullmatch(name) and not self._may_be(value):
-                yield f"{place} {shown(value)}: {self._account_cure}"
+                yield f"{path} {shown(value)}: {self._account_cure}"
 
     def _may_be(self, account: object) -> bool:
         return ANY_ACCOUNT in self.accounts or account in (self.release.service_account, *self.accounts)

@@ -63,15 +63,15 @@ def values(tree: object, path: str, parent: str = "") -> Iterator[tuple[str, obj
         yield parent, _Misshapen("an object")
         return
     for name in _LISTS if part == "*" else (part.removesuffix("[]"),):
-        value, place = tree.get(name), f"{parent}.{name}" if parent else name
+        value, field_path = tree.get(name), f"{parent}.{name}" if parent else name
         if value is None:
             continue
         if part == "*" or part.endswith("[]"):
-            yield from _elements(value, rest, place)
+            yield from _elements(value, rest, field_path)
         elif rest:
-            yield from values(value, rest, place)
+            yield from values(value, rest, field_path)
         else:
-            yield place, value
+            yield field_path, value
 
 
 def _elements(value: object, rest: str, parent: str) -> Iterator[tuple[str, object]]:
@@ -80,11 +80,11 @@ def _elements(value: object, rest: str, parent: str) -> Iterator[tuple[str, obje
         return
     for number, element in enumerate(value):
         name = element.get("name") if isinstance(element, dict) else None
-        place = f"{parent}[{name[:_SHOWN] if isinstance(name, str) else number}]"
+        field_path = f"{parent}[{name[:_SHOWN] if isinstance(name, str) else number}]"
         if rest:
-            yield from values(element, rest, place)
+            yield from values(element, rest, field_path)
         else:
-            yield place, element
+            yield field_path, element
 
 
 def shown(value: object) -> str:
@@ -128,9 +128,9 @@ def if_set(*paths: str, allows: Allows = _nothing, cure: str = _REMOVE) -> Rule:
 
     def rule(pod: ReadTree) -> Iterator[Violation]:
         for path in paths:
-            for place, value in values(pod, path):
+            for field_path, value in values(pod, path):
                 if not allows(value):
-                    yield Violation(place, shown(value), cure)
+                    yield Violation(field_path, shown(value), cure)
 
     return rule
 
@@ -139,10 +139,10 @@ def _in_each_container(field: str, allows: Allows, cure: str) -> Rule:
     """Return a rule: every container must set this field to an allowed value."""
 
     def rule(pod: ReadTree) -> Iterator[Violation]:
-        for place, container in _containers(pod):
+        for field_path, container in _containers(pod):
             value = _first(container, field)
             if not allows(value):
-                yield Violation(f"{place}.{field}", shown(value), cure)
+                yield Violation(f"{field_path}.{field}", shown(value), cure)
 
     return rule
 
@@ -154,10 +154,10 @@ def _in_pod_or_containers(field: str, allows: Allows, cure: str) -> Rule:
         pod_value = _first(pod, f"spec.{field}")
         if pod_value is not None and not allows(pod_value):
             yield Violation(f"spec.{field}", shown(pod_value), cure)
-        for place, container in _containers(pod):
+        for field_path, container in _containers(pod):
             value = _first(container, field)
             if not allows(value) and (value is not None or pod_value is None):
-                yield Violation(f"{place}.{field}", shown(value), cure)
+                yield Violation(f"{field_path}.{field}", shown(value), cure)
 
     return rule
 
@@ -200,25 +200,29 @@ _VOLUMES = frozenset(
 
 
 def _apparmor_annotations(pod: ReadTree) -> Iterator[Violation]:
-    for place, annotations in values(pod, "metadata.annotations"):
+    for field_path, annotations in values(pod, "metadata.annotations"):
         if not isinstance(annotations, dict):
-            yield Violation(place, "is not an object", _REMOVE)
+            yield Violation(field_path, "is not an object", _REMOVE)
             continue
         for name, value in annotations.items():
             unset = value is None or value in ("", "runtime/default")
             if str(name).startswith(_APPARMOR) and not (unset or str(value).startswith("localhost/")):
-                yield Violation(f"{place}[{str(name)[:_SHOWN]}]", shown(value), _REMOVE)
+                yield Violation(f"{field_path}[{str(name)[:_SHOWN]}]", shown(value), _REMOVE)
 
 
 def _volume_kinds(pod: ReadTree) -> Iterator[Violation]:
-    for place, volume in values(pod, "spec.volumes[]"):
+    for field_path, volume in values(pod, "spec.volumes[]"):
         if not isinstance(volume, dict):
-            yield Violation(place, shown(volume) if isinstance(volume, _Misshapen) else "is not an object", _REMOVE)
+            yield Violation(
+                field_path, shown(volume) if isinstance(volume, _Misshapen) else "is not an object", _REMOVE
+            )
             continue
         for kind, value in volume.items():
             if kind not in _VOLUMES and value is not None:
                 kinds = ", ".join(sorted(_VOLUMES - {"name"}))
-                yield Violation(f"{place}.{str(kind)[:_SHOWN]}", "is a volume of another kind", f"use one of {kinds}")
+                yield Violation(
+                    f"{field_path}.{str(kind)[:_SHOWN]}", "is a volume of another kind", f"use one of {kinds}"
+                )
 
 
 _COMMON: tuple[Rule, ...] = (

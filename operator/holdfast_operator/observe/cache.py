@@ -19,7 +19,7 @@ from holdfast.protocol.report import DriverReport, report_in
 from holdfast.trees import Tree
 from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, ApiKind
 from holdfast_operator.decide.facts import AppKey
-from holdfast_operator.observe.known_versions import CompleteList, KnownVersions, Place, version_number
+from holdfast_operator.observe.known_versions import CompleteList, KnownVersions, NamespacedName, version_number
 from holdfast_operator.observe.nodes import Nodes
 
 _MOST_KEPT = 64 << 20
@@ -56,7 +56,7 @@ class WatchCache:
     reports: dict[tuple[str, str], DriverReport] = field(default_factory=dict)
     """(namespace, name of the ConfigMap) -> report."""
     nodes: Nodes = field(default_factory=Nodes)
-    seated: dict[AppKey, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
+    assigned: dict[AppKey, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
     """App -> its executors when their assignment was last found to be up to date."""
     checked: dict[AppKey, int] = field(default_factory=dict)
     """App -> when all was last read from the API server, in milliseconds since 1970."""
@@ -92,13 +92,13 @@ class WatchCache:
     def saw_app(self, tree: Tree) -> AppKey:
         """Record an app from a watch, unless a newer version is known."""
         key = _key_of(tree)
-        if self._versions[APP].update(_place_of(tree), _version(tree), key):
+        if self._versions[APP].update(_full_name(tree), _version(tree), key):
             self._keep(key, _CachedApp(_ready(tree), _text(tree)))
         return key
 
     def read_app(self, tree: Tree) -> None:
         """Record an app that was read or written; ignored if no watch knows it, as it may be gone by now."""
-        if _place_of(tree) in self._versions[APP]:
+        if _full_name(tree) in self._versions[APP]:
             self.saw_app(tree)
 
     def _keep(self, key: AppKey, app: _CachedApp) -> None:
@@ -111,14 +111,14 @@ class WatchCache:
     def forget_app(self, tree: Tree) -> AppKey | None:
         """Remove a deleted app; return None if another one has its name."""
         key = _key_of(tree)
-        if not self._versions[APP].end(_place_of(tree), _version(tree)):
+        if not self._versions[APP].end(_full_name(tree), _version(tree)):
             return None
         self._forget_app(key)
         return key
 
     def _forget_app(self, key: AppKey) -> None:
         self.distrust_app(key)
-        self.seated.pop(key, None)
+        self.assigned.pop(key, None)
         self.checked.pop(key, None)
         self._silences.pop(key, None)
 
@@ -127,21 +127,21 @@ class WatchCache:
         key = whose_pod(tree)
         if key is None:
             return None
-        place, version, versions = _place_of(tree), _version(tree), self._versions[POD]
-        before = versions.app_of(place)
+        full_name, version, versions = _full_name(tree), _version(tree), self._versions[POD]
+        before = versions.app_of(full_name)
         if deleted:
             # A successor of the same name, which kopf may report first, stays.
-            if versions.end(place, version):
-                self._drop_pod(before, place)
-        elif versions.update(place, version, key):
-            self._drop_pod(before, place)
-            self._pods.setdefault(key, {})[place[1]] = pod_state(tree)
+            if versions.end(full_name, version):
+                self._drop_pod(before, full_name)
+        elif versions.update(full_name, version, key):
+            self._drop_pod(before, full_name)
+            self._pods.setdefault(key, {})[full_name[1]] = pod_state(tree)
         return key
 
-    def _drop_pod(self, key: AppKey | None, place: Place) -> None:
+    def _drop_pod(self, key: AppKey | None, full_name: NamespacedName) -> None:
         pods = self._pods.get(key) if key is not None else None
         if key is not None and pods is not None:
-            pods.pop(place[1], None)
+            pods.pop(full_name[1], None)
             if not pods:
                 del self._pods[key]
 
@@ -149,11 +149,11 @@ class WatchCache:
         """Record that these were all pods of an app; one that no watch has told of is not added, it may be gone."""
         versions = self._versions[POD]
         for tree in trees:
-            if _place_of(tree) in versions:
+            if _full_name(tree) in versions:
                 self.saw_pod(tree, deleted=False)
-        listed = CompleteList(key.namespace, version_number(version), frozenset(map(_place_of, trees)), key)
-        for place in versions.missing(listed):
-            self._drop_pod(key, place)
+        listed = CompleteList(key.namespace, version_number(version), frozenset(map(_full_name, trees)), key)
+        for full_name in versions.missing(listed):
+            self._drop_pod(key, full_name)
 
     def silence(self, key: AppKey, news: Hashable, now: int) -> int:
         """Return for how many milliseconds these have been the last news of an app's driver, while it was looked at.
@@ -174,46 +174,46 @@ class WatchCache:
 
     def first_report(self, tree: Tree) -> None:
         """Record a report unless one is already known."""
-        if _place_of(tree) not in self.reports:
+        if _full_name(tree) not in self.reports:
             self.saw_report(tree, deleted=False)
 
     def read_report(self, tree: Tree) -> None:
         """Record a report that was read; ignored if no watch knows it, as it may be gone by now."""
-        if _place_of(tree) in self._versions[CONFIG_MAP]:
+        if _full_name(tree) in self._versions[CONFIG_MAP]:
             self.saw_report(tree, deleted=False)
 
     def saw_report(self, tree: Tree, *, deleted: bool) -> tuple[DriverReport | None, DriverReport | None]:
         """Record a driver's report; return the previous and the new one."""
-        place, version, versions = _place_of(tree), _version(tree), self._versions[CONFIG_MAP]
-        before = self.reports.get(place)
-        news = versions.end(place, version) if deleted else versions.update(place, version, whose_report(tree))
+        full_name, version, versions = _full_name(tree), _version(tree), self._versions[CONFIG_MAP]
+        before = self.reports.get(full_name)
+        news = versions.end(full_name, version) if deleted else versions.update(full_name, version, whose_report(tree))
         if not news:
             return before, before
-        self.reports.pop(place, None)
+        self.reports.pop(full_name, None)
         after = None if deleted else report_in(tree)
         if after is not None:
-            self.reports[place] = after
+            self.reports[full_name] = after
         return before, after
 
     def saw_node(self, tree: Tree, *, deleted: bool) -> bool:
         """Record a node's state; return whether it started or stopped answering."""
-        place, version, versions = _place_of(tree), _version(tree), self._versions[NODE]
-        news = versions.end(place, version) if deleted else versions.update(place, version, None)
-        return news and self.nodes.saw(place[1], None if deleted else tree)
+        full_name, version, versions = _full_name(tree), _version(tree), self._versions[NODE]
+        news = versions.end(full_name, version) if deleted else versions.update(full_name, version, None)
+        return news and self.nodes.saw(full_name[1], None if deleted else tree)
 
     def listed(self, kind: ApiKind, listed: CompleteList) -> list[AppKey]:
         """Remove the objects that a watch's list does not have; return the apps concerned."""
         missing = self._versions[kind].missing(listed)
         apps = {key: None for key in missing.values() if key is not None}
-        for place, key in missing.items():
+        for full_name, key in missing.items():
             if kind is APP and key is not None:
                 self._forget_app(key)
             elif kind is POD:
-                self._drop_pod(key, place)
+                self._drop_pod(key, full_name)
             elif kind is CONFIG_MAP:
-                self.reports.pop(place, None)
-            elif kind is NODE and self.nodes.saw(place[1], None):
-                apps |= dict.fromkeys(self.on_node(place[1]))
+                self.reports.pop(full_name, None)
+            elif kind is NODE and self.nodes.saw(full_name[1], None):
+                apps |= dict.fromkeys(self.on_node(full_name[1]))
         return list(apps)
 
     def on_node(self, node: str) -> list[AppKey]:
@@ -224,7 +224,7 @@ class WatchCache:
         """Return the cached pods of an app, without the state of their nodes."""
         return dict(self._pods.get(key, {}))
 
-    def placed(self, pod: PodState) -> PodState:
+    def with_node_state(self, pod: PodState) -> PodState:
         """Return the pod with the current state of its node."""
         since = None if pod.node is None else self.nodes.silent_since(pod.node)
         if pod.node is None or since is None:
@@ -264,7 +264,7 @@ def _ready(tree: Tree) -> tuple[str, str]:
     return str(condition.get("status", "Unknown")), str(condition.get("reason", "NotYetKnown"))
 
 
-def _place_of(tree: Tree) -> Place:
+def _full_name(tree: Tree) -> NamespacedName:
     metadata = tree.get("metadata") or {}
     return str(metadata.get("namespace") or ""), str(metadata.get("name"))
 
@@ -274,7 +274,7 @@ def _version(tree: Tree) -> int:
 
 
 def _key_of(tree: Tree) -> AppKey:
-    return AppKey(*_place_of(tree))
+    return AppKey(*_full_name(tree))
 
 
 K = TypeVar("K", bound=Hashable)

@@ -57,9 +57,9 @@ class PlacementRecords:
         return cached_record[0]
 
     async def _fresh(self, key: AppKey, run: str) -> PlacementRecord | None:
-        place = record_key(key.name, run)
-        tree = await self.cluster.get(CONFIG_MAP, key.namespace, object_name(place))
-        return None if tree is None else read_record(key.name, run, stored_in(tree, place).value)
+        stored_name = record_key(key.name, run)
+        tree = await self.cluster.get(CONFIG_MAP, key.namespace, object_name(stored_name))
+        return None if tree is None else read_record(key.name, run, stored_in(tree, stored_name).value)
 
 
 async def read_executor_locations(
@@ -68,25 +68,27 @@ async def read_executor_locations(
     """Return the locations of an attempt's executors, and the last assignment. `kind`: what a location is."""
     labels = {APP_LABEL: key.name, ATTEMPT_LABEL: str(attempt), ROLE_LABEL: "executor"}
     trees = await cluster.find(POD, key.namespace, labels)
-    candidates = [(tree, cache.placed(pod_state(tree))) for tree in trees]
+    candidates = [(tree, cache.with_node_state(pod_state(tree))) for tree in trees]
     # Others may carry these labels too. Tasks that are given to such a pod would never run.
     executors = [
         (tree, pod) for tree, pod in candidates if executor_set_in(key.name, pod.name) == executor_set(key.name, run)
     ]
-    places, wrong = {}, ""
+    locations, wrong = {}, ""
     for tree, pod in executors:
         if pod.works:
             try:
-                places[pod.name] = str(await _place(cluster, tree, pod, kind))
+                locations[pod.name] = str(await _location(cluster, tree, pod, kind))
             except (LocationMissingError, PodNotScheduledError) as error:
                 wrong = one_line(error)
     # A pod template can put a claim of the user's in place of the executor's own.
     claims = [(pod, pod.claim) for _, pod in executors if pod.claim is not None and is_claim_of(pod.name, pod.claim)]
     stuck = [claim for pod, claim in claims if pod.unschedulable is not None]
-    return ExecutorLocations(places, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong)
+    return ExecutorLocations(
+        locations, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong
+    )
 
 
-async def _place(cluster: Cluster, tree: Tree, pod: PodState, kind: str) -> LocationId:
+async def _location(cluster: Cluster, tree: Tree, pod: PodState, kind: str) -> LocationId:
     metadata = tree["metadata"]
     facts = PodFacts(
         pod.name,

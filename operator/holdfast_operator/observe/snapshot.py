@@ -188,7 +188,7 @@ async def _with_spec(
         counts=_counts(world, key, spec, secrets),
         missing=await _missing(world, key, spec, secrets),
         storage_class=await world.storage.of(spec, live=live),
-        seats=await _tried(_seats(world, key, at_work, snapshot)),
+        locations=await _tried(_locations(world, key, at_work, snapshot)),
         highest=_highest(snapshot, run, last),
     )
 
@@ -228,7 +228,7 @@ def _printable(value: Any) -> Any:
 
 async def _watched(world: SnapshotSources, key: AppKey, driver: str | None) -> Mapping[str, PodState]:
     """Return the cached pods; a driver that is not cached is read from the API server."""
-    return await _placed(world, await _with_driver(world, key, driver, world.cache.pods(key)))
+    return await _with_node_states(world, await _with_driver(world, key, driver, world.cache.pods(key)))
 
 
 async def _with_driver(
@@ -247,15 +247,15 @@ async def _listed(world: SnapshotSources, key: AppKey, driver: str | None) -> Ma
     listing = await world.cluster.listing(POD, key.namespace, {APP_LABEL: key.name})
     world.cache.listed_pods(key, listing.items, listing.version)
     pods = {pod.name: pod for pod in map(pod_state, listing.items)}
-    return await _placed(world, await _with_driver(world, key, driver, pods))
+    return await _with_node_states(world, await _with_driver(world, key, driver, pods))
 
 
-async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mapping[str, PodState]:
+async def _with_node_states(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mapping[str, PodState]:
     """Return the pods with the state of their nodes. A lost node is verified with the API server."""
     nodes = world.cache.nodes
     for name in sorted({pod.node for pod in pods.values() if pod.node is not None and nodes.lost(pod.node)}):
         nodes.saw(name, await world.cluster.get(NODE, None, name))
-    return {name: world.cache.placed(pod) for name, pod in pods.items()}
+    return {name: world.cache.with_node_state(pod) for name, pod in pods.items()}
 
 
 def _news(report: Observed[DriverReport]) -> object:
@@ -305,23 +305,29 @@ async def _report(world: SnapshotSources, key: AppKey, run: str | None, *, live:
     return report_in(tree)
 
 
-async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, snapshot: Snapshot) -> ExecutorLocations | None:
+async def _locations(
+    world: SnapshotSources, key: AppKey, app: StreamApp, snapshot: Snapshot
+) -> ExecutorLocations | None:
     """Return executors' locations, unless these executors are known to have the right assignment."""
     driver = snapshot.driver
     if not isinstance(driver, PodState):
         return None
     executors = [pod for pod in snapshot.pods if pod.role == "executor" and pod.attempt == driver.attempt]
     now = frozenset((pod.name, pod.uid, pod.works) for pod in executors)
-    if not driver.works or not executors or driver.attempt is None or world.cache.seated.get(key) == now:
+    if not driver.works or not executors or driver.attempt is None or world.cache.assigned.get(key) == now:
         return None
     run, kind = app.spec.run_id, app.spec.state.location
-    seats = await read_executor_locations(world.cluster, world.cache, key, run, driver.attempt, kind)
-    handed = seats.handed
+    locations = await read_executor_locations(world.cluster, world.cache, key, run, driver.attempt, kind)
+    handed = locations.handed
     stuck = any(pod.unschedulable is not None for pod in executors)  # its claim may turn out to be on a lost node
-    same = handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places)
+    same = (
+        handed is not None
+        and handed.attempt == driver.attempt
+        and dict(handed.processors) == dict(locations.location_of)
+    )
     if same and not stuck:
-        world.cache.seated[key] = now
-    return seats
+        world.cache.assigned[key] = now
+    return locations
 
 
 async def _secrets(world: SnapshotSources, key: AppKey, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:

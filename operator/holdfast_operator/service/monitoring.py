@@ -94,8 +94,8 @@ class _Apps(Collector):
         yield apps
         reports = list(self.cache.reports.values())
         yield GaugeMetricFamily("holdfast_tasks", "Tasks of all apps.", sum(one.tasks for one in reports))
-        where = "Tasks that run where their state is: by holdfast_tasks, the locality ratio."
-        yield GaugeMetricFamily("holdfast_tasks_placed", where, sum(one.placed for one in reports))
+        help_text = "Tasks that run where their state is: by holdfast_tasks, the locality ratio."
+        yield GaugeMetricFamily("holdfast_tasks_placed", help_text, sum(one.placed for one in reports))
 
 
 LONGEST_OVERDUE = 120.0
@@ -103,7 +103,7 @@ LONGEST_SILENCE = 120.0
 """Seconds in which every watch has to give a sign of life. The API server sends a bookmark each minute, and kopf begins
 a watch anew that has been silent for a little longer."""
 _EVERY = 5.0
-WatchPlace = tuple[ApiKind, str | None]
+WatchScope = tuple[ApiKind, str | None]
 """A kind, and the namespace in which it is watched; None: all."""
 
 
@@ -116,11 +116,11 @@ class WatchSigns:
     """When each watch last gave a sign of life."""
 
     clock: Callable[[], float]
-    _last: dict[WatchPlace, float] = field(default_factory=dict)
+    _last: dict[WatchScope, float] = field(default_factory=dict)
 
-    def expect(self, places: Iterable[WatchPlace]) -> None:
+    def expect(self, scopes: Iterable[WatchScope]) -> None:
         """Expect signs of these watches from now on."""
-        self._last = dict.fromkeys(places, self.clock())
+        self._last = dict.fromkeys(scopes, self.clock())
 
     def heard(self, kind: ApiKind, namespace: str | None) -> None:
         """Record a sign of life."""
@@ -134,7 +134,7 @@ class WatchSigns:
 
     def silent(self) -> list[str]:
         """Return, in words, the watches that have been silent for too long."""
-        silences = {place: self.clock() - last for place, last in self._last.items()}
+        silences = {scope: self.clock() - last for scope, last in self._last.items()}
         return [
             f"the watch of {kind.plural}{f' in {namespace}' if namespace else ''} has been silent for {silence:.0f} s"
             for (kind, namespace), silence in silences.items()

@@ -12,7 +12,7 @@ from holdfast.protocol.report import DriverReport
 from holdfast_operator.cluster import APP, ApiKind
 from holdfast_operator.decide.facts import DecisionLimits
 from holdfast_operator.observe.cache import WatchCache, whose_pod, whose_report
-from holdfast_operator.observe.known_versions import CompleteList, Place, version_number
+from holdfast_operator.observe.known_versions import CompleteList, NamespacedName, version_number
 from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.monitoring import WatchSigns
 
@@ -44,14 +44,14 @@ class WatchHandlers:
             self.signs.heard(kind, namespace)
         self.cache.deaf(namespace)
 
-    def listed(self, kind: ApiKind, namespace: str | None, version: str, places: Collection[Place]) -> None:
+    def listed(self, kind: ApiKind, namespace: str | None, version: str, names: Collection[NamespacedName]) -> None:
         """Handle a complete list, of all its pages: watched objects that it does not have are deleted.
 
-        `version` is the list's resourceVersion; places are pairs of namespace (empty for nodes) and name. Called before
+        `version` is the list's resourceVersion; names are pairs of namespace (empty for nodes) and name. Called before
         the events of the objects in the list.
         """
         self.signs.heard(kind, namespace)
-        listed = CompleteList(namespace, version_number(version), frozenset(places))
+        listed = CompleteList(namespace, version_number(version), frozenset(names))
         for key in self.cache.listed(kind, listed):
             if kind is APP:
                 self.looks.forget(key)

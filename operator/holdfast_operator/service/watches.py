@@ -24,9 +24,9 @@ from holdfast.api_answers import ApiUnreachableError
 from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast.spec.app import API_VERSION
-from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster
-from holdfast_operator.observe.known_versions import Place
-from holdfast_operator.service.monitoring import WatchPlace
+from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster, ClusterUnreachableError
+from holdfast_operator.observe.known_versions import NamespacedName
+from holdfast_operator.service.monitoring import WatchScope
 from holdfast_operator.service.watch_handlers import WatchHandlers
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
@@ -121,31 +121,31 @@ class WatchResponses:
     """What the responses to kopf say about its watches."""
 
     handlers: WatchHandlers
-    _pages: dict[WatchPlace, tuple[str, set[Place]]] = field(default_factory=dict)
+    _pages: dict[WatchScope, tuple[str, set[NamespacedName]]] = field(default_factory=dict)
     """The lists under way: version, and the objects of the pages that have come."""
 
-    def heard(self, place: WatchPlace) -> None:
+    def heard(self, scope: WatchScope) -> None:
         """Handle a sign of life."""
-        self.handlers.heard(*place)
+        self.handlers.heard(*scope)
 
-    def refused(self, place: WatchPlace) -> None:
+    def refused(self, scope: WatchScope) -> None:
         """Handle a watch that may not be."""
-        self.handlers.refused(*place)
+        self.handlers.refused(*scope)
 
-    def page(self, place: WatchPlace, tree: Any, *, first: bool) -> None:
+    def page(self, scope: WatchScope, tree: Any, *, first: bool) -> None:
         """Handle a page of a list; the last one completes it."""
         metadata = tree["metadata"]
-        version, places = (str(metadata["resourceVersion"]), set[Place]()) if first else self._pages.pop(place)
+        version, names = (str(metadata["resourceVersion"]), set[NamespacedName]()) if first else self._pages.pop(scope)
         of = (item["metadata"] for item in tree["items"])
-        places |= {(str(metadata.get("namespace") or ""), str(metadata["name"])) for metadata in of}
+        names |= {(str(metadata.get("namespace") or ""), str(metadata["name"])) for metadata in of}
         if metadata.get("continue"):
-            self._pages[place] = version, places
-            self.handlers.heard(*place)
+            self._pages[scope] = version, names
+            self.handlers.heard(*scope)
         else:
-            self.handlers.listed(*place, version, places)
+            self.handlers.listed(*scope, version, names)
 
 
-def watched_place(path: str) -> WatchPlace | None:
+def watched_scope(path: str) -> WatchScope | None:
     """Return which watch has this URL path; None: it is of something else."""
     *before, plural = path.split("/")
     kind, namespace = _WATCHED.get(plural), before[-1] if before[-2:-1] == ["namespaces"] else None
@@ -183,24 +183,24 @@ class _Response(aiohttp.ClientResponse):
         self.content = _Content(self.content, self._heard)  # type: ignore[assignment] # it has what kopf and aiohttp call
         if "watch" in self.url.query:
             self._heard()  # it was accepted: from now on it will tell
-        if self.status == _FORBIDDEN and (place := watched_place(self.url.path)) is not None:
-            self.listener.refused(place)
+        if self.status == _FORBIDDEN and (scope := watched_scope(self.url.path)) is not None:
+            self.listener.refused(scope)
         return self
 
     async def json(self, **options: Any) -> Any:
         """Return the parsed content; a page of a list is also told to the listener."""
-        tree, place = await super().json(**options), self._place()
-        if place is not None:
-            self.listener.page(place, tree, first="continue" not in self.url.query)
+        tree, scope = await super().json(**options), self._scope()
+        if scope is not None:
+            self.listener.page(scope, tree, first="continue" not in self.url.query)
         return tree
 
     def _heard(self) -> None:
-        if (place := self._place()) is not None:
-            self.listener.heard(place)
+        if (scope := self._scope()) is not None:
+            self.listener.heard(scope)
 
-    def _place(self) -> WatchPlace | None:
+    def _scope(self) -> WatchScope | None:
         """Return the watch that this answers, well; None: it answers something else."""
-        return watched_place(self.url.path) if self.ok else None
+        return watched_scope(self.url.path) if self.ok else None
 
 
 class _Content:
