@@ -1,4 +1,4 @@
-"""Runs `holdfast` in this process, in a folder of its own."""
+"""Runs `holdfast` in this process, in a directory of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ Holdfast = Callable[..., Ran]
 
 @pytest.fixture
 def holdfast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Holdfast:
-    """Run a command line; `app.yaml` in its folder is the ad-clicks example."""
+    """Run a command line; `app.yaml` in its directory is the ad-clicks example."""
     monkeypatch.chdir(tmp_path)
     Path("app.yaml").write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
 

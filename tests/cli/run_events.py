@@ -37,7 +37,7 @@ FIRST = Progress(
     streams={"attributed": 900},
 )
 ENDED = RunEnded(EndCause.IDLE, batches=10, rows_in=120_000, rows_out=9_000, seconds=12.0)
-WHERE = RunFiles(
+FILES = RunFiles(
     "app.yaml",
     ".holdfast/ad-clicks",
     data_given=False,

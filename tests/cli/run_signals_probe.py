@@ -22,24 +22,24 @@ from tests.cli.run_events import FIRST, STARTED
 ROWS = 20
 
 
-def slow(folder: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def slow(directory: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Busy until it may go on."""
-    (Path(folder) / f"batch-{batch}").touch()
-    while not (Path(folder) / "go").exists():
+    (Path(directory) / f"batch-{batch}").touch()
+    while not (Path(directory) / "go").exists():
         time.sleep(0.01)
     yield from batches
 
 
-def engine(folder: Path, listen: Listener, drain: threading.Event) -> RunEnded:
+def engine(directory: Path, listen: Listener, drain: threading.Event) -> RunEnded:
     """Batches until it is drained; each must be whole."""
-    spark = open_session(SessionRequest("probe", "local[1]", ui=False, conf={}), folder)
-    (folder / "jvm").write_text(str(spark.sparkContext._gateway.proc.pid), encoding="utf-8")  # type: ignore[union-attr]  # noqa: SLF001
+    spark = open_session(SessionRequest("probe", "local[1]", ui=False, conf={}), directory)
+    (directory / "jvm").write_text(str(spark.sparkContext._gateway.proc.pid), encoding="utf-8")  # type: ignore[union-attr]  # noqa: SLF001
     listen(STARTED)
     done = 0
     while done == 0 or not drain.is_set():
 
         def work(batches: Iterator[pa.RecordBatch], batch: int = done) -> Iterator[pa.RecordBatch]:
-            return slow(str(folder), batch, batches)
+            return slow(str(directory), batch, batches)
 
         rows = len(spark.range(ROWS).mapInArrow(work, "id BIGINT").collect())
         assert rows == ROWS
@@ -49,11 +49,13 @@ def engine(folder: Path, listen: Listener, drain: threading.Event) -> RunEnded:
     return RunEnded(EndCause.DRAINED, done, done * ROWS, 0, 1.0)
 
 
-def main(folder: Path) -> int:
+def main(directory: Path) -> int:
     """Run until it is stopped."""
-    where = RunFiles("app.yaml", str(folder), data_given=True, spark_log=str(folder / "spark.log"), logs=frozenset())
-    show = RunDisplay(as_json=False, color="auto", metrics=None, where=where)
-    return run_watched(lambda listen, drain: engine(folder, listen, drain), show)
+    files = RunFiles(
+        "app.yaml", str(directory), data_given=True, spark_log=str(directory / "spark.log"), logs=frozenset()
+    )
+    show = RunDisplay(as_json=False, color="auto", metrics=None, files=files)
+    return run_watched(lambda listen, drain: engine(directory, listen, drain), show)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ import pytest
 from holdfast.errors import RetrySoonError, UserActionError
 from holdfast_cli.cluster.app import APPS, ObjectKind
 from holdfast_cli.cluster.drain_command import set_suspend
-from holdfast_cli.cluster.target import ClusterPlace, ClusterTarget
+from holdfast_cli.cluster.target import ClusterTarget, NamespaceTarget
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import Trees, app, event, report
 
 Tree = dict[str, Any]
-PLACE = ClusterPlace(ClusterTarget((), None, "apps"), "apps", ("-n", "apps", "--context", "my test"))
+TARGET = NamespaceTarget(ClusterTarget((), None, "apps"), "apps", ("-n", "apps", "--context", "my test"))
 DRAINING = {
     "Ready": ("False", "Draining", "the attempt ends: spec.suspend is true"),
     "DriverRunning": ("True", "Draining", "it finishes its batch"),
@@ -61,7 +61,7 @@ class Story:
 
     def run(self, verb: str, *, wait: bool = True, timeout: float | None = None, output: str = "text") -> int:
         options = Namespace(verb=verb, app="ads", wait=wait, timeout=timeout, output=output, color="auto")
-        return set_suspend(self, PLACE, options, self.pause)
+        return set_suspend(self, TARGET, options, self.pause)
 
 
 def test_a_drain_shows_progress_its_end_and_the_way_back(capsys: pytest.CaptureFixture[str]) -> None:

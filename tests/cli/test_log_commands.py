@@ -84,10 +84,10 @@ def test_the_value_is_the_line_byte_for_byte(holdfast: Holdfast) -> None:
     line = '{ "ad_id":"a", "user":  1.10, "ts":null }'
     holdfast("feed", "app.yaml", "clicks", fed("in", line))
     ran = holdfast("tail", "app.yaml", "clicks", "--from-beginning", "--max", "1", "-o", "json")
-    place = partition_of(b"a", 16)
-    assert ran.out == f'{{"partition": {place}, "offset": 0, "key": "a", "value": {line}}}\n'
+    partition = partition_of(b"a", 16)
+    assert ran.out == f'{{"partition": {partition}, "offset": 0, "key": "a", "value": {line}}}\n'
     ran = holdfast("tail", "app.yaml", "clicks", "--from-beginning", "--max", "1")
-    assert ran.out == f"clicks/{place}\t0\ta\t{line}\n"
+    assert ran.out == f"clicks/{partition}\t0\ta\t{line}\n"
 
 
 def test_a_bad_line_is_named_and_those_before_are_written(holdfast: Holdfast) -> None:

@@ -19,7 +19,7 @@ int conf_init(void) { return 0; }
 """
 
 
-def app(folder: Path, bootstrap: str, config: dict[str, str]) -> str:
+def app(directory: Path, bootstrap: str, config: dict[str, str]) -> str:
     """A file with an app that reads one topic."""
     spec: dict[str, Any] = {
         "systems": [{"name": "events", "kafka": {"bootstrapServers": bootstrap, "config": config}}],
@@ -30,7 +30,7 @@ def app(folder: Path, bootstrap: str, config: dict[str, str]) -> str:
         "steps": [{"name": "written", "from": ["clicks"], "to": "out"}],
     }
     tree = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": "a"}, "spec": spec}
-    path = folder / "app.json"
+    path = directory / "app.json"
     path.write_text(json.dumps(tree), encoding="utf-8")
     return str(path)
 

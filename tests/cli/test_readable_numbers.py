@@ -20,7 +20,7 @@ from holdfast_cli.output.amounts import rate, size, span
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import print_block, print_summary, progress_line
 from holdfast_runtime.progress import BufferedRows, Progress, RunEnded, TablesLoading
-from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
+from tests.cli.run_events import ENDED, FILES, FIRST, STARTED
 from tests.cli.test_status import NOW, Trees, app, report
 
 MOST = {"ms": 999, "s": 59, "min": 59, "h": 47}
@@ -71,7 +71,7 @@ def screens(batches: list[Progress], pauses: list[float], left: int) -> str:
     totals.note(TablesLoading({"owners": left} if batches[-1].loading else {}, {}), now + 5)
     print_block(console, totals)
     totals.note(RunEnded(ENDED.ending, 10**6, 10**12, 10**12, now), now + 9)
-    print_summary(console, totals, WHERE, failed=False)
+    print_summary(console, totals, FILES, failed=False)
     return file.getvalue().replace(STARTED.spark_ui or "", "")
 
 

@@ -14,11 +14,11 @@ from holdfast_cli.run import run_command
 from holdfast_cli.run.watcher import Engine, RunDisplay, run_watched
 from holdfast_runtime.progress import EndCause, Listener, RunEnded
 from tests.cli.conftest import RUNNABLE, Holdfast
-from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
+from tests.cli.run_events import ENDED, FILES, FIRST, STARTED
 from tests.waiting import patience
 
-TEXT = RunDisplay(as_json=False, color="never", metrics=None, where=WHERE)
-JSON = RunDisplay(as_json=True, color="never", metrics=None, where=WHERE)
+TEXT = RunDisplay(as_json=False, color="never", metrics=None, files=FILES)
+JSON = RunDisplay(as_json=True, color="never", metrics=None, files=FILES)
 
 
 class NoWayError(UserActionError):
@@ -87,7 +87,7 @@ def test_a_run_whose_output_nobody_reads_drains(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_metrics_are_served_while_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    show = RunDisplay(as_json=True, color="never", metrics="0", where=WHERE)
+    show = RunDisplay(as_json=True, color="never", metrics="0", files=FILES)
     assert run_watched(engine(), show) == 0
     assert "metrics: http://127.0.0.1:" in capsys.readouterr().err
 

@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[2]
 class Terminal:
     """A program on a terminal of 80 by 24, as the leader of the foreground group."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self._ours, child_end = os.openpty()
         termios.tcsetwinsize(child_end, (24, 80))
         self.process = subprocess.Popen(
-            [sys.executable, run_signals_probe.__file__, str(folder)],
+            [sys.executable, run_signals_probe.__file__, str(directory)],
             stdin=child_end,
             stdout=child_end,
             stderr=child_end,
@@ -100,17 +100,17 @@ def in_session_of(leader: int) -> list[int]:
 
 
 def test_one_ctrl_c_finishes_the_batch_and_ends_well(terminal: Terminal) -> None:
-    terminal.wait((terminal.folder / "batch-0").exists)
+    terminal.wait((terminal.directory / "batch-0").exists)
     terminal.press(CTRL_C)
     terminal.shows("press Ctrl-C again to stop at once")
     assert terminal.process.poll() is None
-    (terminal.folder / "go").touch()
+    (terminal.directory / "go").touch()
     assert terminal.ends() == 0
     shown = terminal.shown.decode()
     assert "drained" in shown
     assert "rows in 20 " in shown
     assert "Traceback" not in shown
-    assert "KeyboardInterrupt" not in (terminal.folder / "spark.log").read_text(encoding="utf-8")
+    assert "KeyboardInterrupt" not in (terminal.directory / "spark.log").read_text(encoding="utf-8")
     assert terminal.shown.rindex(SHOW_CURSOR) > terminal.shown.rindex(HIDE_CURSOR)
 
 
@@ -118,8 +118,8 @@ def test_ctrl_c_during_sparks_start_is_heard_a_second_stops(terminal: Terminal) 
     terminal.shows("starting Spark")
     terminal.press(CTRL_C)
     terminal.shows("as soon as Spark has started")
-    terminal.wait((terminal.folder / "batch-0").exists)
-    processes = in_session_of(int((terminal.folder / "jvm").read_text(encoding="utf-8")))
+    terminal.wait((terminal.directory / "batch-0").exists)
+    processes = in_session_of(int((terminal.directory / "jvm").read_text(encoding="utf-8")))
     assert len(processes) >= 3, "the JVM, the daemon and a worker"
     terminal.press(CTRL_C * 5)
     assert terminal.ends() == 130
@@ -141,8 +141,8 @@ def waits(listen, drain):
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(30)
 
-where = RunFiles("app.yaml", ".", data_given=True, spark_log="spark.log", logs=frozenset())
-sys.exit(run_watched(waits, RunDisplay(as_json=True, color="never", metrics=None, where=where)))
+files = RunFiles("app.yaml", ".", data_given=True, spark_log="spark.log", logs=frozenset())
+sys.exit(run_watched(waits, RunDisplay(as_json=True, color="never", metrics=None, files=files)))
 """
 
 

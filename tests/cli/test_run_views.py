@@ -15,7 +15,7 @@ from holdfast_cli.output.live import LiveView
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import TextView, print_block
 from holdfast_runtime.progress import ClockJumped, EndCause, Event, Freed, RunDraining, RunEnded
-from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen_after
+from tests.cli.run_events import AT, ENDED, FILES, FIRST, STARTED, batches, seen_after
 
 LINE_UP = "\x1b[1A\x1b[2K"
 
@@ -31,7 +31,7 @@ def drawn(totals: RunTotals, now: float) -> list[str]:
 def printed(events: list[tuple[float, Event]], failure: Exception | None = None) -> list[str]:
     """The lines of a run whose events come at these seconds."""
     file = io.StringIO()
-    view, totals = TextView(Console(file=file, width=10_000, soft_wrap=True), WHERE), RunTotals()
+    view, totals = TextView(Console(file=file, width=10_000, soft_wrap=True), FILES), RunTotals()
     for now, event in events:
         totals.note(event, now)
         view.show(event, totals)
@@ -85,7 +85,7 @@ def test_the_block_fits_any_terminal(width: int, height: int, outputs: int, rest
     tasks = tuple(f"partition-{i}: no local store" for i in range(restored))
     totals = RunTotals()
     with LiveView(console, print_block, transient=True) as live:
-        view = TextView(console, WHERE, live)
+        view = TextView(console, FILES, live)
         for now in range(3):
             event = replace(FIRST, streams=streams, restored=tasks) if now else STARTED
             totals.note(event, now)
@@ -176,8 +176,8 @@ def test_a_run_that_never_started_has_no_summary() -> None:
 
 
 def test_the_command_to_look_names_the_given_data() -> None:
-    assert WHERE.tail("out") == "holdfast tail app.yaml out --from-beginning"
-    elsewhere = replace(WHERE, data="/tmp/a b", data_given=True)  # noqa: S108 - nothing is written there
+    assert FILES.tail("out") == "holdfast tail app.yaml out --from-beginning"
+    elsewhere = replace(FILES, data="/tmp/a b", data_given=True)  # noqa: S108 - nothing is written there
     assert elsewhere.tail("out") == "holdfast tail app.yaml out --from-beginning --data '/tmp/a b'"
 
 

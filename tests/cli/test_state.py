@@ -68,17 +68,17 @@ class Made:
     """The state of one task, as a run leaves it."""
 
     def __init__(self, task: str, run: str = "1", directory: str = ".holdfast/visits") -> None:
-        places, self.identity = (
+        paths, self.identity = (
             DataDir(Path(directory).absolute()).app("visits").run(run),
             TaskIdentity("visits", run, task),
         )
-        self.place = StorePlace(places.state / folder_name(task), self.identity, 1 << 26)
-        self.durable = DurableCopy(FolderStorage(places.durable, sync=False), self.identity)
-        TaskStore.create(self.place, -1).close()
+        self.store_directory = StorePlace(paths.state / folder_name(task), self.identity, 1 << 26)
+        self.durable = DurableCopy(FolderStorage(paths.durable, sync=False), self.identity)
+        TaskStore.create(self.store_directory, -1).close()
 
     def batch(self, rows: list[dict[str, Any]] = VIEWS) -> None:
         timed = TimedRows(pa.RecordBatch.from_pylist(rows, GIVEN), pa.nulls(len(rows), pa.int64()))
-        with TaskStore.open(self.place) as store:
+        with TaskStore.open(self.store_directory) as store:
             store.begin(store.head.batch + 1, 3)
             ProcessStep("seen", Process(function="v:seen", by=("user",), ttl="1h"), seen, GIVEN, OUT).run(
                 timed, store, StepClock(NOON, None)
@@ -194,10 +194,10 @@ def test_the_durable_copy_replaces_a_lost_or_untrusted_local_store(app: Holdfast
     intact, rebooted, emptied, cut = (Made(f"partition-{number}") for number in range(4))
     for made in (intact, rebooted, emptied, cut):
         made.batch()
-    os.truncate(cut.place.data_path, cut.place.data_path.stat().st_size // 2)
-    sidecar = rebooted.place.path / "store.json"
+    os.truncate(cut.store_directory.data_path, cut.store_directory.data_path.stat().st_size // 2)
+    sidecar = rebooted.store_directory.path / "store.json"
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"bootId": "another"}))
-    for path in emptied.place.path.iterdir():
+    for path in emptied.store_directory.path.iterdir():
         path.unlink()
     before = files(".holdfast")
     assert [(task["from"], task["why"]) for task in listed(app)] == [
@@ -271,14 +271,14 @@ def test_an_export_has_all_rows_with_their_types(app: Holdfast) -> None:
 
 
 @contextmanager
-def at_work(place: StorePlace) -> Iterator["subprocess.Popen[str]"]:
+def at_work(directory: StorePlace) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the claim and commits a batch whenever it is told."""
     code = (
         "import sys; from pathlib import Path\n"
         "from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity\n"
         "from holdfast_runtime.state.store.task_store import TaskStore\n"
-        f"place = StorePlace(Path({str(place.path)!r}), TaskIdentity('visits', '1', 'partition-0'), 1 << 26)\n"
-        "store = TaskStore.open(place)\n"
+        f"directory = StorePlace(Path({str(directory.path)!r}), TaskIdentity('visits', '1', 'partition-0'), 1 << 26)\n"
+        "store = TaskStore.open(directory)\n"
         "print('ready', flush=True)\n"
         "for line in sys.stdin:\n"
         "    store.begin(store.head.batch + 1, 3); store.offsets.put(b'views/0', line.strip().encode())\n"
@@ -300,7 +300,7 @@ def at_work(place: StorePlace) -> Iterator["subprocess.Popen[str]"]:
 def test_a_running_app_is_read_and_goes_on(app: Holdfast, announced: bool) -> None:
     made = Made("partition-0")
     made.batch()
-    with at_work(made.place) as process:
+    with at_work(made.store_directory) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         if announced:
@@ -311,7 +311,7 @@ def test_a_running_app_is_read_and_goes_on(app: Holdfast, announced: bool) -> No
             process.stdin.flush()
             assert process.stdout.readline() == "done\n"
             assert got(app, "--table", OFFSETS)[0]["value"] == str(number)
-    claim(made.place).release()
+    claim(made.store_directory).release()
 
 
 def test_reading_leaves_no_lock_and_no_file(app: Holdfast) -> None:

@@ -57,7 +57,7 @@ def batch(made: Made, views: list[View]) -> None:
     users, pages, minutes = zip(*views, strict=True)
     rows = pa.RecordBatch.from_arrays([pa.array(users, pa.string()), pa.array(pages, pa.int64())], schema=GIVEN)
     times = pa.array([NOON + timedelta(minutes=one) for one in minutes], pa.timestamp("us", "UTC")).cast(pa.int64())
-    with TaskStore.open(made.place) as store:
+    with TaskStore.open(made.store_directory) as store:
         store.begin(store.head.batch + 1, 3)
         for name, verb in (
             ("once", Deduplicate(by=("user",), within="1h")),
@@ -136,7 +136,7 @@ def test_a_key_is_found_by_columns_with_all_its_rows(app: Holdfast, table: str, 
 def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: Any, key: str) -> None:
     made, schema = Made("partition-0"), pa.schema([("user", kind)])
     rows = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], schema=schema)
-    with TaskStore.open(made.place) as store:
+    with TaskStore.open(made.store_directory) as store:
         store.begin(0, 3)
         step = DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once")
         step.run(TimedRows(rows, pa.array([0, 0])), store, StepClock(0, None))
@@ -165,7 +165,7 @@ def test_only_such_tables_list_rows_runs_and_times(app: Holdfast) -> None:
     made = Made("partition-0")
     batch(made, VIEWS[:2])
     batch(made, VIEWS[2:])
-    with TaskStore.open(made.place) as store:
+    with TaskStore.open(made.store_directory) as store:
         store.begin(2, 3)
         store.offsets.put(b"views/0", b"4")
         store.commit(made.durable.write_delta(store.delta()).state_bytes)
@@ -222,7 +222,7 @@ def test_an_export_has_the_keys_own_types(app: Holdfast) -> None:
 def test_tasks_with_other_columns_are_exported_one_by_one(app: Holdfast) -> None:
     batch(Made("partition-0"), VIEWS)
     made, schema = Made("partition-1"), pa.schema([("user", pa.int64())])
-    with TaskStore.open(made.place) as store:
+    with TaskStore.open(made.store_directory) as store:
         store.begin(0, 3)
         rows = TimedRows(pa.RecordBatch.from_pylist([{"user": 1}], schema), pa.array([0]))
         DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once").run(rows, store, StepClock(0, None))
@@ -238,7 +238,7 @@ def test_tasks_with_other_columns_are_exported_one_by_one(app: Holdfast) -> None
 
 def test_a_table_for_runs_without_any_has_no_rows(app: Holdfast) -> None:
     made = Made("partition-0")
-    with TaskStore.open(made.place) as store:
+    with TaskStore.open(made.store_directory) as store:
         store.begin(0, 3)
         store.table("sums").put(b"c", b"{}")
         store.commit(made.durable.write_delta(store.delta()).state_bytes)

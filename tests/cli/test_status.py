@@ -81,8 +81,8 @@ def handed(processors: int = 2, tasks: int = 4, version: int = 1, attempt: int =
     tasks_of = {
         name: tuple(f"partition-{task}" for task in range(at, tasks, processors)) for at, name in enumerate(names)
     }
-    places = {name: f"claim-{at}" for at, name in enumerate(names)}
-    text = VersionedAssignment(version, attempt, places, Assignment(tasks_of)).text()
+    location_of = {name: f"claim-{at}" for at, name in enumerate(names)}
+    text = VersionedAssignment(version, attempt, location_of, Assignment(tasks_of)).text()
     return config_map(assignment_name("ads", "1"), "assignment.json", text)
 
 

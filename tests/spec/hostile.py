@@ -31,7 +31,7 @@ def _good() -> tuple[Tree, ...]:
     return (BASE, SMALL, *(case.tree for case in CASES if case.good), *json.loads(json.dumps(apps, default=str)))
 
 
-def _places(node: Any) -> Iterator[tuple[Any, Any]]:
+def _holders(node: Any) -> Iterator[tuple[Any, Any]]:
     """Every holder of the tree with a key or index in it."""
     todo = [node]
     while todo:
@@ -55,7 +55,7 @@ def _mutated(chance: Random) -> tuple[str, Tree]:
     changes = []
     for _ in range(chance.choice((1, 2, 3, 8))):
         change = chance.choice((_replaced, _repeated, _moved, _renamed, _torn))
-        holder, key = chance.choice(list(_places(tree)))
+        holder, key = chance.choice(list(_holders(tree)))
         change(chance, tree, holder, key)
         changes.append(f"{change.__name__.strip('_')} {str(key)[:20]!a}")
         if not tree:
@@ -82,7 +82,7 @@ def _repeated(chance: Random, _: Tree, holder: Any, key: Any) -> None:
 def _moved(chance: Random, tree: Tree, holder: Any, key: Any) -> None:
     """Something of this tree, or of another, in its place."""
     other = tree if chance.random() < 0.5 else chance.choice(_good())
-    source, at = chance.choice(list(_places(other)))
+    source, at = chance.choice(list(_holders(other)))
     holder[key] = deepcopy(source[at])
 
 

@@ -57,14 +57,14 @@ def _nested(depth: int, shape: str) -> Any:
 
 
 def _one_expression(text: str, chance: Random) -> Tree:
-    place = chance.choice(("filter", "select", "compute", "join", "table"))
-    if place == "filter":
+    field = chance.choice(("filter", "select", "compute", "join", "table"))
+    if field == "filter":
         return app([{"name": "s", "from": ["clicks"], "filter": text}])
-    if place == "select":
+    if field == "select":
         return app([{"name": "s", "from": ["clicks"], "select": ["k", f"{text} AS x"]}])
-    if place == "compute":
+    if field == "compute":
         return app([{"name": "s", "from": ["clicks"], "aggregate": {"by": ["k"], "compute": [f"{text} AS x"]}}])
-    if place == "join":
+    if field == "join":
         join = {"by": ["k"], "within": "1m", "select": [f"{text} AS x"]}
         return app([{"name": "s", "from": ["clicks", "views"], "join": join}])
     return app(tables=[{"name": "t", "key": ["k"], "sources": ["views"], "select": ["k", f"{text} AS x"]}])

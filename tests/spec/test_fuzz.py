@@ -25,7 +25,7 @@ def _known_names(model: Any) -> set[str]:
 
 
 def _ways(node: Any, way: Way = ()) -> list[Way]:
-    """Every place of a tree."""
+    """Every path of a tree."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     return [way, *(deeper for part, child in children for deeper in _ways(child, (*way, part)))]
 
@@ -78,7 +78,7 @@ def _put(way: Way, value: Any) -> Callable[[Any], Any]:
         *through, last = ("whole", *way)
         for part in through:
             if not _has(node, part):
-                return tree  # an earlier change took the place away
+                return tree  # an earlier change took the path away
             node = node[part]
         if isinstance(node, dict) or _has(node, last):
             node[last] = value

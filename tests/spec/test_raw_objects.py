@@ -46,8 +46,8 @@ def test_beside_an_unparsable_object_everything_stays_as_it_was(trees: Any, at: 
     hostile = text(app("hostile", spec="hole", status={"attempt": 3}), hole=DEEP).decode()
     items.insert(at, hostile)
     made = json.loads(bounded_objects(f'{{"kind": "L", "items": [{",".join(items)}]}}'.encode(), ObjectDepth.LIST))
-    place = min(at, len(trees))
-    bounded = made["items"].pop(place)
+    index = min(at, len(trees))
+    bounded = made["items"].pop(index)
     assert made["kind"] == "L"
     assert bounded.pop("unread") == {"spec": "it is nested deeper than 64 levels"}
     assert bounded == {"kind": "StreamApp", "metadata": {"name": "hostile", "uid": "u"}, "status": {"attempt": 3}}

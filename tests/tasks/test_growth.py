@@ -30,7 +30,7 @@ def task_of(tasks: Tasks, stream: str, partition: int) -> str:
     return next(task for task, inputs in tasks.items() if StreamPartition(stream, partition) in inputs)
 
 
-def places(tasks: Tasks, stream: str, partitions: int) -> dict[bytes, str]:
+def task_by_key(tasks: Tasks, stream: str, partitions: int) -> dict[bytes, str]:
     return {key: task_of(tasks, stream, partition_of(key, partitions)) for key in KEYS}
 
 
@@ -52,11 +52,11 @@ def test_the_hash_of_these_tests_is_that_of_java_clients(key: bytes, hash_: int)
 @given(st.integers(1, 6), FACTORS)
 def test_any_chain_of_factors_keeps_every_key_in_its_task(first: int, factors: list[int]) -> None:
     tasks, count = grouped({"s": first}), first
-    before = places(tasks, "s", count)
+    before = task_by_key(tasks, "s", count)
     for factor in factors:
         count *= factor
         tasks = grouped({"s": count}, tasks)
-        assert places(tasks, "s", count) == before
+        assert task_by_key(tasks, "s", count) == before
 
 
 @given(st.integers(1, 4), FACTORS, FACTORS, st.randoms(use_true_random=False))
@@ -70,7 +70,7 @@ def test_independently_grown_sides_of_a_join_still_meet(
     for stream, factor in growths:
         counts[stream] *= factor
         tasks = grouped(counts, tasks)
-        assert places(tasks, "a", counts["a"]) == places(tasks, "b", counts["b"])
+        assert task_by_key(tasks, "a", counts["a"]) == task_by_key(tasks, "b", counts["b"])
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 8), min_size=1), st.randoms(use_true_random=False))

@@ -125,8 +125,8 @@ class ClusterApp:
         """Return the verdict on the current generation; a condition about an older one is ignored."""
         ready = next((condition for condition in self.status.conditions if condition.type == "Ready"), None)
         if ready is None:
-            where = f"and does it watch namespace {self.namespace}"
-            return Verdict(f"the operator has not looked at it yet; is it installed, does it run, {where}?")
+            question = f"and does it watch namespace {self.namespace}"
+            return Verdict(f"the operator has not looked at it yet; is it installed, does it run, {question}?")
         if (ready.observed_generation or 0) < self.generation:
             message = f"the operator has not looked at generation {self.generation} yet; what follows is older"
             return Verdict(message)
@@ -287,16 +287,16 @@ def _handed(tree: Tree | None) -> OrMissing[VersionedAssignment]:
         handed = read_assignment(str((tree.get("data") or {}).get(ASSIGNMENT_KEY)))
     except AssignmentInvalidError as error:
         return Missing(one_line(str(error)))
-    places = {one_line(processor): one_line(location) for processor, location in handed.processors.items()}
+    location_of = {one_line(processor): one_line(location) for processor, location in handed.processors.items()}
     tasks_of = {
         one_line(processor): tuple(map(one_line, tasks)) for processor, tasks in handed.assignment.tasks_of.items()
     }
-    names = (*places, *places.values(), *(task for tasks in tasks_of.values() for task in tasks))
+    names = (*location_of, *location_of.values(), *(task for tasks in tasks_of.values() for task in tasks))
     if any(len(name) > _LONGEST for name in names):
         return Missing(
             f"{ASSIGNMENT_KEY} holds a name of more than {_LONGEST} characters, which no pod, place or task has"
         )
-    return replace(handed, processors=places, assignment=Assignment(tasks_of))
+    return replace(handed, processors=location_of, assignment=Assignment(tasks_of))
 
 
 def _status(tree: Tree) -> Status:

@@ -1,8 +1,8 @@
 """The Kubernetes API client for one user: objects, paged lists, one patch, and log streams; errors say what to do.
 
 All errors of the client library and all answers of the API server become ours here. Needs the extra `cluster`; only
-`ClusterPlace.connect` imports it: the client library takes half a second to load. Must not know apps, nor decide what
-to request.
+`NamespaceTarget.connect` imports it: the client library takes half a second to load. Must not know apps, nor decide
+what to request.
 """
 
 import os

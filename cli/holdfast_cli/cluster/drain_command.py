@@ -29,12 +29,12 @@ from holdfast_cli.cluster.app import (
     read_app,
 )
 from holdfast_cli.cluster.target import (
-    ClusterPlace,
+    NamespaceTarget,
     add_cluster_options,
     add_namespace_option,
     add_output_options,
-    cluster_place,
     duration_seconds,
+    namespace_target,
 )
 from holdfast_cli.output.amounts import count, many
 from holdfast_cli.output.failures import print_failure
@@ -112,9 +112,9 @@ def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: 
 
 def run(options: argparse.Namespace) -> int:
     """Set `spec.suspend` and wait for the effect."""
-    place = cluster_place(options.verb, options)
-    with closing(place.connect()) as client:
-        return set_suspend(client, place, options, partial(time.sleep, _EVERY))
+    target = namespace_target(options.verb, options)
+    with closing(target.connect()) as client:
+        return set_suspend(client, target, options, partial(time.sleep, _EVERY))
 
 
 class SuspendClient(ObjectReader, Protocol):
@@ -161,19 +161,19 @@ class SuspendProgress:
 
 
 def set_suspend(
-    client: SuspendClient, place: ClusterPlace, options: argparse.Namespace, pause: Callable[[], None]
+    client: SuspendClient, target: NamespaceTarget, options: argparse.Namespace, pause: Callable[[], None]
 ) -> int:
     """Set `spec.suspend`, wait for the effect, and print the outcome and how to undo it; return the exit code."""
     drains, name = options.verb == "drain", options.app
-    status, back = (place.command("holdfast", word, name) for word in ("status", "resume" if drains else "drain"))
-    look = partial(read_app, client, place.namespace, name)
+    status, back = (target.command("holdfast", word, name) for word in ("status", "resume" if drains else "drain"))
+    look = partial(read_app, client, target.namespace, name)
     done, code = "was not changed", 0
     try:
         first = look()
         now = _progress(first)
         already = now.suspend == drains and (now.suspended or not drains)
         if now.suspend != drains:
-            _patch(client, place.namespace, name, drains)
+            _patch(client, target.namespace, name, drains)
             done = f"{_BEGUN[options.verb]}, and that goes on; take it back with {back}"
         if already:
             text = "is suspended already" if drains else "is not suspended"
@@ -194,7 +194,7 @@ def set_suspend(
         console = screen(options.color)
         console.print(styled((name, "bold"), f" {text}"))
         if now.suspend:
-            kubectl = place.command("kubectl", "patch", "streamapp", name, "--type=merge", "-p", _RESUME_PATCH)
+            kubectl = target.command("kubectl", "patch", "streamapp", name, "--type=merge", "-p", _RESUME_PATCH)
             console.print(styled(("take it up again: ", "dim"), back))
             console.print(styled(("or with:          ", "dim"), kubectl))
     if options.output == "json" and (already or not options.wait):

@@ -25,7 +25,7 @@ from holdfast_cli.cluster.pod_logs import (
     say,
     selected_logs,
 )
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, cluster_place, duration_seconds
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, duration_seconds, namespace_target
 
 _FAILED = 1
 _EVERY = 2.0
@@ -102,16 +102,16 @@ def run(options: argparse.Namespace) -> int:
     if options.previous and selection.driver and options.attempt is not None:
         message = f"--previous is the attempt before the newest; to see attempt {options.attempt}, leave it out"
         raise UserActionError(message, code="UsageError")
-    place = cluster_place("logs", options)
-    hint = place.command("holdfast", "status", options.app)
+    target = namespace_target("logs", options)
+    hint = target.command("holdfast", "status", options.app)
     parameters = {"sinceSeconds": options.since, "tailLines": options.tail, "timestamps": options.timestamps or None}
     query = {name: str(value).lower() for name, value in parameters.items() if value is not None}
-    with closing(place.connect()) as client:
+    with closing(target.connect()) as client:
 
         def opens(log: PodLog, query: Mapping[str, str]) -> OpenLog | None:
-            return client.log(place.namespace, log.pod.name, {"container": log.container, **query})
+            return client.log(target.namespace, log.pod.name, {"container": log.container, **query})
 
-        look = partial(_look, client, place.namespace, options.app)
+        look = partial(_look, client, target.namespace, options.app)
         try:
             if not options.follow:
                 return show_once(look(), opens, selection, query, hint)

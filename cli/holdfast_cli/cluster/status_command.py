@@ -14,7 +14,7 @@ from rich.console import Console
 from holdfast.errors import UserActionError
 from holdfast_cli.cluster.app import AppDetail, AppList, read_app, read_apps
 from holdfast_cli.cluster.status_view import app_json, list_json, print_app, print_apps
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, add_output_options, cluster_place
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, add_output_options, namespace_target
 from holdfast_cli.output.live import print_json, watch, watch_view
 from holdfast_cli.output.screen import screen
 
@@ -48,9 +48,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("app", nargs="?", metavar="APP", help="name of a StreamApp (default: a line for each)")
-    where = parser.add_mutually_exclusive_group()
-    add_namespace_option(where)
-    where.add_argument("-A", "--all-namespaces", action="store_true", help="apps of all namespaces")
+    group = parser.add_mutually_exclusive_group()
+    add_namespace_option(group)
+    group.add_argument("-A", "--all-namespaces", action="store_true", help="apps of all namespaces")
     add_cluster_options(parser)
     parser.add_argument("--tasks", action="store_true", help="show every processor and every task")
     parser.add_argument("--watch", action="store_true", help="go on showing what changes, until Ctrl-C")
@@ -63,8 +63,8 @@ def run(options: argparse.Namespace) -> int:
     if options.app is not None and options.all_namespaces:
         message = f"-A shows the apps of all namespaces; to see {options.app}, give its namespace with -n"
         raise UserActionError(message, code="UsageError")
-    place = cluster_place("status", options)
-    namespace = None if options.all_namespaces else place.namespace
+    target = namespace_target("status", options)
+    namespace = None if options.all_namespaces else target.namespace
 
     def draw(console: Console, app_or_list: AppDetail | AppList) -> None:
         now = time.time_ns() // 1_000_000
@@ -73,11 +73,11 @@ def run(options: argparse.Namespace) -> int:
         else:
             print_app(console, app_or_list, now, all_tasks=options.tasks)
 
-    with closing(place.connect()) as client:
+    with closing(target.connect()) as client:
 
         def look() -> AppDetail | AppList:
             return (
-                read_apps(client, namespace) if options.app is None else read_app(client, place.namespace, options.app)
+                read_apps(client, namespace) if options.app is None else read_app(client, target.namespace, options.app)
             )
 
         if options.watch:

@@ -38,8 +38,8 @@ def print_apps(console: Console, app_list: AppList, now: int, *, namespace: str 
         console.print(styled("no StreamApps" + ("" if namespace is None else f" in namespace {namespace}")))
         return
     numbers = ("ATTEMPT", "RESTARTS", "TASKS", "PLACED", "LAG")
-    where = ("NAMESPACE",) if namespace is None else ()
-    table = TextTable(*where, "APP", "READY", "REASON", "RUN", *numbers, "LAST BATCH", "AGE", right=numbers)
+    namespace_column = ("NAMESPACE",) if namespace is None else ()
+    table = TextTable(*namespace_column, "APP", "READY", "REASON", "RUN", *numbers, "LAST BATCH", "AGE", right=numbers)
     for app, app_report in app_list.apps:
         status, verdict, report = app.status, app.verdict, app.current(app_report)
         current_report = None if isinstance(report, Missing) else report
@@ -75,7 +75,7 @@ def print_app(console: Console, detail: AppDetail, now: int, *, all_tasks: bool)
     console.print()
     for label, text in _facts(detail, now):
         console.print(styled((label.ljust(_LABEL), "dim"), text))
-    _places(console, detail.handed, all_tasks=all_tasks)
+    _placement(console, detail.handed, all_tasks=all_tasks)
     console.print()
     if isinstance(detail.events, Missing):
         console.print(styled(("not known: ", "yellow"), f"events: {detail.events.why}"))
@@ -178,11 +178,11 @@ def _applied(handed: OrMissing[VersionedAssignment], report: DriverReport) -> st
     return f"{applied} is applied{more}"
 
 
-def _places(console: Console, handed: OrMissing[VersionedAssignment], *, all_tasks: bool) -> None:
+def _placement(console: Console, handed: OrMissing[VersionedAssignment], *, all_tasks: bool) -> None:
     if isinstance(handed, Missing) or not handed.processors:
         return
-    places = ((location, processor) for processor, location in handed.processors.items())
-    rows = sorted(places, key=lambda place: tuple(map(by_name, place)))
+    pairs = ((location, processor) for processor, location in handed.processors.items())
+    rows = sorted(pairs, key=lambda pair: tuple(map(by_name, pair)))
     tasks_of = handed.assignment.tasks_of
     shown = rows if all_tasks else rows[:_SHOWN_PROCESSORS]
     console.print()

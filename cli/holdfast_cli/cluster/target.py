@@ -110,7 +110,7 @@ def _own_namespace() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterPlace:
+class NamespaceTarget:
     """The cluster and namespace that the command line names."""
 
     target: ClusterTarget
@@ -129,7 +129,7 @@ class ClusterPlace:
         return ClusterClient(self.target.files, self.target.context)
 
 
-def cluster_place(command: str, options: argparse.Namespace) -> ClusterPlace:
+def namespace_target(command: str, options: argparse.Namespace) -> NamespaceTarget:
     """Return the cluster and namespace that the command line names."""
     if find_spec("kubernetes") is None:
         message = f"holdfast {command} needs kubernetes: in a checkout of Holdfast, pip install '.[cluster]'"
@@ -142,7 +142,7 @@ def cluster_place(command: str, options: argparse.Namespace) -> ClusterPlace:
         raise UserActionError(message, code="UsageError")
     names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
     flags = tuple(word for flag, value in names.items() if value for word in (flag, value))
-    return ClusterPlace(target, namespace, flags)
+    return NamespaceTarget(target, namespace, flags)
 
 
 def add_namespace_option(parser: argparse._ActionsContainer) -> None:

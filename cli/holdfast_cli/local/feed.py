@@ -236,8 +236,10 @@ class Feed:
     def write(self, values: list[bytes], keys: pa.RecordBatch, now: int) -> None:
         """Write each record to the partition of its key."""
         records = written_batch(key_bytes(keys, keys.schema.names), values, now)
-        places = place(records.column("key"), self.partitions, self.partitioner, position=self.position + self.written)
-        for partition, part in split(records, places):
+        row_partitions = place(
+            records.column("key"), self.partitions, self.partitioner, position=self.position + self.written
+        )
+        for partition, part in split(records, row_partitions):
             self.log.append(StreamPartition(self.topic, partition), part)
             self.written += part.num_rows
 

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, UserActionError
 from holdfast.spec.kept_streams import StreamNames
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError, decide_jump, parse_setting
-from holdfast_cli.local.positions import app_dir_of, logged_of, positions_of
+from holdfast_cli.local.positions import app_directory_of, logged_of, positions_of
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, print_json, screen
 from holdfast_runtime.checkpoint.directories import DataDir, DataInUseError
@@ -64,7 +64,7 @@ def change_offsets(logs: LocalApp, options: argparse.Namespace) -> int:
     logged_of(logs)  # first, as locking would create a directory for an app that never ran
     try:
         # Lock from reading to writing: an app that starts in between would continue from other positions.
-        with app_dir_of(logs).taken():
+        with app_directory_of(logs).taken():
             change = _new_positions(logs, settings) if settings else _batch_replan(logs)
             if options.output == "text":
                 change.print(screen(options.color))
@@ -119,7 +119,7 @@ _CONTROL = "Among the records of {} are control messages of another app: skipped
 def _new_positions(logs: LocalApp, settings: Sequence[PositionSetting]) -> OffsetsChange:
     standing = positions_of(logs)
     jump, changes = decide_jump(settings, standing, secrets.token_hex(8))
-    file = JumpFile.beside(app_dir_of(logs).run(standing.run).query)
+    file = JumpFile.beside(app_directory_of(logs).run(standing.run).query)
     table, partitions = TextTable("PARTITION", *_NUMBERS, right=_NUMBERS), []
     for change in changes:
         row = {"from": change.found, "to": change.to, "skipped": change.skipped, "again": change.again}
@@ -156,13 +156,13 @@ def _batch_replan(logs: LocalApp) -> OffsetsChange:
     if planned is None:
         message = f"no batch of {app.name} is planned and not done: there is nothing to plan again"
         raise ReplanRefusedError(message)
-    run, places = app_dir_of(logs).run(id_), data.places(app.name, id_)
+    run, paths = app_directory_of(logs).run(id_), data.places(app.name, id_)
     topics = kafka_counts(app.spec, data.secrets)
     with LocalCoordinator(run.metadata, app.name, id_, topics) as coordinator:
-        attempt = Attempt(app, places, coordinator, now, topics)
+        attempt = Attempt(app, paths, coordinator, now, topics)
         number = attempt.shut_out(len(attempt.tasks))
         attempt.take_up(number, logged)
-        rollback = BatchRollback(attempt, number, places, (app.name, id_))
+        rollback = BatchRollback(attempt, number, paths, (app.name, id_))
     decision = rollback.decide(logged.done, planned)
     table, tasks = TextTable("TASK", "IS", "BECOMES"), []
     for task, state in decision.states.items():

@@ -182,10 +182,10 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
         yield stream.name, stream.id
 
 
-def with_offsets_command(error: PositionLostError, where: RunFiles, own_streams: Collection[str]) -> PositionLostError:
+def with_offsets_command(error: PositionLostError, files: RunFiles, own_streams: Collection[str]) -> PositionLostError:
     """Return the error with the command that sets positions. `own_streams`: the app's own, which can't be set."""
     if any(parse_setting(setting).stream in own_streams for setting in error.settings):
         return error
-    command = where.offsets(error.settings)
+    command = files.offsets(error.settings)
     message = f"{error}. Or keep the state and continue elsewhere: {command} (docs/kafka.md says what that means)"
     return PositionLostError(message, error.settings)

@@ -108,14 +108,14 @@ class AppPositions:
 _READ = ("input", "sideInput", "intermediate")
 
 
-def app_dir_of(logs: LocalApp) -> AppDir:
+def app_directory_of(logs: LocalApp) -> AppDir:
     """Return the app's directory."""
     return DataDir(logs.data.absolute()).app(logs.app.name)
 
 
 def logged_of(logs: LocalApp) -> OffsetLogState:
     """Return the state of the run's offset log; raise `UsageError` if it never ran."""
-    logged = read_offset_log(app_dir_of(logs).run(logs.app.spec.run_id).query)
+    logged = read_offset_log(app_directory_of(logs).run(logs.app.spec.run_id).query)
     if logged is None:
         message = (
             f"run {logs.app.spec.run_id} of {logs.app.name} has not read anything in {logs.data}: there are no "
@@ -127,7 +127,7 @@ def logged_of(logs: LocalApp) -> OffsetLogState:
 
 def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
     """Return the jump that was set and that no run has made yet."""
-    jump = JumpFile.beside(app_dir_of(logs).run(standing.run).query).read()
+    jump = JumpFile.beside(app_directory_of(logs).run(standing.run).query).read()
     if jump is None or jump.id == standing.logged.done.jump:
         return None
     return jump.under(StreamNames.of(logs.app.spec).called)
@@ -135,7 +135,7 @@ def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
 
 def positions_of(logs: LocalApp) -> AppPositions:
     """Return the app's positions."""
-    run, logged = app_dir_of(logs).run(logs.app.spec.run_id), logged_of(logs)
+    run, logged = app_directory_of(logs).run(logs.app.spec.run_id), logged_of(logs)
     names = StreamNames.of(logs.app.spec)
     done = logged.done.under(names.called)
     look = _Look(logs, done)
@@ -237,7 +237,7 @@ class _Look:
         cut = PositionCheck(settings).cut(
             {StreamPartition(topic, partition.partition): position for partition, position in due.items()}
         )
-        return _Found(bounds, id_, cut={place.partition: log_cut for place, log_cut in cut.items()})
+        return _Found(bounds, id_, cut={topic_partition.partition: log_cut for topic_partition, log_cut in cut.items()})
 
     def _embedded(self, topic: str) -> _Found:
         log = EmbeddedLog(Path(self._logs.directory))
@@ -287,8 +287,8 @@ def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
     if (planned := standing.logged.planned) is not None:
         console.print(f"batch {planned.batch} is planned and not done; it is run first (--replan has it planned again)")
     if jump is not None:
-        where = ", ".join(f"{partition} to {to}" for partition, to in sorted(jump.to.items()))
-        console.print(styled(("set", "yellow"), f": the next run goes to {where}"))
+        targets = ", ".join(f"{partition} to {to}" for partition, to in sorted(jump.to.items()))
+        console.print(styled(("set", "yellow"), f": the next run goes to {targets}"))
 
 
 def _numbers(stand: PartitionPosition) -> tuple[int | None, ...]:

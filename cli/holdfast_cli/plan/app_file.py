@@ -1,4 +1,4 @@
-"""StreamApp files: YAML parsed with line and column, into a `StreamApp` or into all errors with their places.
+"""StreamApp files: YAML parsed with line and column, into a `StreamApp` or into all errors with their marks.
 
 Files are read as YAML 1.2, where `no` is a string. `kubectl` reads YAML 1.1, so a value that the two read
 differently is an error here rather than a surprise there. The YAML part only knows how to find the StreamApp among
@@ -33,8 +33,8 @@ class FileUnreadableError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class FilePlace:
-    """A position in a file, counted from 1 as in editors."""
+class FileMark:
+    """Line and column in a file, counted from 1 as in editors."""
 
     line: int
     column: int
@@ -45,15 +45,15 @@ class Document:
     """One YAML document."""
 
     tree: Any
-    places: dict[FieldPath, FilePlace]
+    marks: dict[FieldPath, FileMark]
     errors: list[FieldError] = field(default_factory=list)
     """What YAML allows and a StreamApp does not: duplicate keys, words that kubectl would read as booleans."""
 
-    def place(self, path: FieldPath) -> FilePlace:
-        """Return the place of this field, or of its nearest parent."""
-        while path and path not in self.places:
+    def mark(self, path: FieldPath) -> FileMark:
+        """Return the mark of this field, or of its nearest parent."""
+        while path and path not in self.marks:
             path = path[:-1]
-        return self.places.get(path, FilePlace(1, 1))
+        return self.marks.get(path, FileMark(1, 1))
 
 
 def read_text(path: Path) -> str:
@@ -105,24 +105,24 @@ def documents_of(text: str, name: str) -> Iterator[Document]:
 
 
 class _Reading:
-    """Converts YAML nodes to plain values and records their places."""
+    """Converts YAML nodes to plain values and records their marks."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._places: dict[FieldPath, FilePlace] = {}
+        self._marks: dict[FieldPath, FileMark] = {}
         self._errors: list[FieldError] = []
         self._left = _MAX_NODES
 
     def document(self, node: Node | None) -> Document:
         tree = None if node is None else self._value(node, ())
-        return Document(tree, self._places, self._errors)
+        return Document(tree, self._marks, self._errors)
 
     def _value(self, node: Node, path: FieldPath) -> Any:
         self._left -= 1
         if self._left < 0 or len(path) > _MAX_DEPTH:
             message = f"{self._name}: too large or too deep to be a StreamApp"
             raise FileUnreadableError(message)
-        self._places.setdefault(path, _place(node))
+        self._marks.setdefault(path, _mark(node))
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
@@ -141,7 +141,7 @@ class _Reading:
             if key in keys:
                 self._errors.append(FieldError(key_path, key, f"{key} is given twice"))
             keys.add(key)
-            self._places[key_path] = _place(key_node)
+            self._marks[key_path] = _mark(key_node)
             if key != "on":  # which has an error of its own, that says what the field is called
                 self._check_plain(key_node, key_path)
             tree[key] = self._value(value_node, key_path)
@@ -183,8 +183,8 @@ def _number(text: str, tag: str) -> int | float | str:
         return text
 
 
-def _place(node: Node) -> FilePlace:
-    return FilePlace(node.start_mark.line + 1, node.start_mark.column + 1)
+def _mark(node: Node) -> FileMark:
+    return FileMark(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +205,14 @@ class AppFile:
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return name if isinstance(name, str) else None
 
-    def place_of(self, error: FieldError) -> FilePlace:
-        """Return the place of an error."""
-        return self.document.place(error.path)
+    def mark_of(self, error: FieldError) -> FileMark:
+        """Return the mark of an error."""
+        return self.document.mark(error.path)
 
-    def located(self, error: FieldError) -> str:
-        """Return the place of an error, e.g. `app.yaml:12:7`."""
-        place = self.place_of(error)
-        return f"{self.path}:{place.line}:{place.column}"
+    def address_of(self, error: FieldError) -> str:
+        """Return the address of an error, e.g. `app.yaml:12:7`."""
+        mark = self.mark_of(error)
+        return f"{self.path}:{mark.line}:{mark.column}"
 
 
 def load_app(path: str) -> AppFile:
@@ -231,5 +231,5 @@ def load_app(path: str) -> AppFile:
 
 
 def _order(document: Document, error: FieldError) -> tuple[int, int]:
-    place = document.place(error.path)
-    return place.line, place.column
+    mark = document.mark(error.path)
+    return mark.line, mark.column

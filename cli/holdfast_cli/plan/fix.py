@@ -96,7 +96,7 @@ def _check(file: AppFile, text: str, app: StreamApp) -> None:
 
 def _list_offset(file: AppFile) -> int:
     """Return how far the file indents list dashes below their key."""
-    key, item = file.document.place(("spec", "steps")), file.document.place(("spec", "steps", 0))
+    key, item = file.document.mark(("spec", "steps")), file.document.mark(("spec", "steps", 0))
     return max(0, item.column - key.column - 2) if item.line > key.line else 0
 
 
@@ -141,8 +141,8 @@ def _flow(tree: Any) -> Any:
 
 
 def _finding(problem: Problem) -> str:
-    place = problem.step or problem.stream
-    return f"{problem.reason}{f' at {place}' if place else ''}: {problem.message}"
+    subject = problem.step or problem.stream
+    return f"{problem.reason}{f' at {subject}' if subject else ''}: {problem.message}"
 
 
 def _say(text: str) -> None:

@@ -170,8 +170,8 @@ def _invalid_json(file: AppFile) -> dict[str, object]:
             "message": str(error),
             "repair": None,
             "path": error.dotted,
-            "line": file.place_of(error).line,
-            "column": file.place_of(error).column,
+            "line": file.mark_of(error).line,
+            "column": file.mark_of(error).column,
         }
         for error in file.errors
     ]

@@ -15,17 +15,17 @@ from holdfast.reasons import Reason
 from holdfast_cli.output.amounts import many
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, screen, styled
-from holdfast_cli.plan.app_file import AppFile, FilePlace
+from holdfast_cli.plan.app_file import AppFile, FileMark
 
 _SHOWN_TASKS = 4
 _SHOWN_NEW = 8
 
 
 def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
-    """Print all errors of a file, one per line, with their places."""
+    """Print all errors of a file, one per line, with their addresses."""
     console = screen(color, to_stderr=to_stderr)
     for error in file.errors:
-        console.print(styled(f"{file.located(error)}: ", (error.dotted, "bold"), f": {error.message}"))
+        console.print(styled(f"{file.address_of(error)}: ", (error.dotted, "bold"), f": {error.message}"))
     console.print()
     console.print(styled(("rejected", "bold red"), f": InvalidSpec: {many(len(file.errors), 'error')} in {file.path}"))
 
@@ -169,10 +169,10 @@ def _findings(console: Console, file: AppFile, heading: str, problems: Iterable[
     console.print(styled((heading, f"bold {color}")))
     shown: set[str] = set()
     for problem in problems:
-        place = _place(file, problem)
-        position = f" at {problem.step or problem.stream}" if problem.step or problem.stream else ""
-        where = f" ({file.path}:{place.line}:{place.column})" if place else ""
-        console.print(styled((problem.reason.value, color), f"{position}{where}"))
+        mark = _mark(file, problem)
+        subject = f" at {problem.step or problem.stream}" if problem.step or problem.stream else ""
+        address = f" ({file.path}:{mark.line}:{mark.column})" if mark else ""
+        console.print(styled((problem.reason.value, color), f"{subject}{address}"))
         console.print(styled(f"  {problem.message}"))
         _set_of(console, problem)
         if problem.repair is not None and problem.repair.yaml in shown:
@@ -194,13 +194,13 @@ def _set_of(console: Console, problem: Problem) -> None:
     table.print(console)
 
 
-def _place(file: AppFile, problem: Problem) -> FilePlace | None:
+def _mark(file: AppFile, problem: Problem) -> FileMark | None:
     """Return where the problem's step, stream or table is in the file."""
     spec = file.document.tree.get("spec", {}) if isinstance(file.document.tree, dict) else {}
     for field, name in (("steps", problem.step), ("streams", problem.stream), ("tables", problem.stream)):
         for i, item in enumerate(spec.get(field) or ()):
             if name is not None and item.get("name") == name:
-                return file.document.place(("spec", field, i))
+                return file.document.mark(("spec", field, i))
     return None
 
 
@@ -220,7 +220,7 @@ def report_invalid(files: Sequence[AppFile], output: str, color: str = "auto", *
     for file in files:
         print_spec_errors(file, color=color, to_stderr=True)
     problems = [
-        {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.located(error)}
+        {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.address_of(error)}
         for file in files
         for error in file.errors
     ]

@@ -162,16 +162,16 @@ def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namesp
     printed = str(spark_log(run_options.data.app(app.name).path))
     logs = {system.name for system in app.spec.systems if system.kind == "log"}
     shown = frozenset(stream.name for stream in app.spec.streams if stream.system in logs)
-    where = RunFiles(options.app, str(data), bool(options.data), printed, shown)
+    files = RunFiles(options.app, str(data), bool(options.data), printed, shown)
     own_streams = {stream.name for stream in planned.streams if stream.role == "intermediate"}
 
     def engine(listen: "Listener", drain: Event) -> "RunEnded":
         try:
             return run_app(app, run_options, listen, drain)
         except PositionLostError as error:
-            raise with_offsets_command(error, where, own_streams) from error
+            raise with_offsets_command(error, files, own_streams) from error
 
-    return run_watched(engine, RunDisplay(options.output == "json", options.color, options.metrics, where))
+    return run_watched(engine, RunDisplay(options.output == "json", options.color, options.metrics, files))
 
 
 def _refused(error: str, message: str, problems: Sequence[Problem], options: argparse.Namespace) -> int:

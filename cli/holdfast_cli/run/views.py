@@ -99,8 +99,8 @@ def _write_json(tree: Mapping[str, Any]) -> None:
 class TextView:
     """Prints the run as text; what would be a progress line is a block drawn anew where there is a live view."""
 
-    def __init__(self, console: Console, where: RunFiles, live: LiveView[RunTotals] | None = None) -> None:
-        self._console, self._where, self._live = console, where, live
+    def __init__(self, console: Console, files: RunFiles, live: LiveView[RunTotals] | None = None) -> None:
+        self._console, self._files, self._live = console, files, live
         # Batches may be faster than anyone can read.
         self._apart = 1.0 if live is None else 0.25
         self._shown_at: float | None = None
@@ -123,7 +123,7 @@ class TextView:
         """Print the last progress line and the summary."""
         self._live = None
         self._progress(totals)
-        print_summary(self._console, totals, self._where, failed=failure is not None)
+        print_summary(self._console, totals, self._files, failed=failure is not None)
 
     def _progress(self, totals: RunTotals) -> None:
         if self._live is not None:
@@ -222,19 +222,19 @@ _WHY = {
 }
 
 
-def print_summary(console: Console, totals: RunTotals, where: RunFiles, *, failed: bool) -> None:
+def print_summary(console: Console, totals: RunTotals, files: RunFiles, *, failed: bool) -> None:
     """Print why the run ended, how much it did, and where to see its output.
 
     Prints nothing for a run that never started, as its error is printed.
     """
     if totals.started is None:
         return
-    for line in _summary(totals, where, failed=failed):
+    for line in _summary(totals, files, failed=failed):
         console.print(line)
-    _print_outputs(console, totals, where)
+    _print_outputs(console, totals, files)
 
 
-def _summary(totals: RunTotals, where: RunFiles, *, failed: bool) -> Iterator[Text]:
+def _summary(totals: RunTotals, files: RunFiles, *, failed: bool) -> Iterator[Text]:
     ended = totals.ended
     if failed:
         yield styled(("failed", "bold red"), ": committed batches stay; the next run continues after them")
@@ -249,21 +249,21 @@ def _summary(totals: RunTotals, where: RunFiles, *, failed: bool) -> Iterator[Te
     yield styled(f"  rows in {count(rows_in)}{per_second}, out {count(rows_out)}")
     if odd := ", ".join(_odd(totals)):
         yield styled("  ", (odd, "yellow"))
-    yield styled(f"  data {where.data}")
+    yield styled(f"  data {files.data}")
     if failed:
-        yield styled(f"  what Spark and the steps printed: {where.spark_log}")
+        yield styled(f"  what Spark and the steps printed: {files.spark_log}")
 
 
-def _print_outputs(console: Console, totals: RunTotals, where: RunFiles | None) -> None:
+def _print_outputs(console: Console, totals: RunTotals, files: RunFiles | None) -> None:
     """Print the rows of each output: while the run goes on with their rate, afterwards with how to see them."""
     if not totals.outputs:
         return
-    table = TextTable("OUTPUT", "ROWS", "ROWS/S" if where is None else "LOOK", right=("ROWS", "ROWS/S"))
+    table = TextTable("OUTPUT", "ROWS", "ROWS/S" if files is None else "LOOK", right=("ROWS", "ROWS/S"))
     for stream, rows in sorted(totals.outputs.items()):
-        if where is None:
+        if files is None:
             more = rate(totals.rate(lambda progress, stream=stream: progress.streams.get(stream, 0)))  # type: ignore[misc]
         else:
-            more = where.tail(stream) if stream in where.logs else "-"
+            more = files.tail(stream) if stream in files.logs else "-"
         table.add(stream, count(rows), more)
     console.print()
     table.print(console)

@@ -42,7 +42,7 @@ class RunDisplay:
     """auto | always | never."""
     metrics: str | None
     """[HOST:]PORT."""
-    where: RunFiles
+    files: RunFiles
 
 
 class _Over:
@@ -153,8 +153,8 @@ def _view(show: RunDisplay, opened: ExitStack) -> RunView:
         return JsonView()
     if sys.stdout.isatty() and not (console := live_screen(show.color)).is_dumb_terminal:
         live = opened.enter_context(LiveView(console, print_block, transient=True))
-        return TextView(console, show.where, live)
-    return TextView(screen(show.color), show.where)
+        return TextView(console, show.files, live)
+    return TextView(screen(show.color), show.files)
 
 
 def _metrics(address: str, opened: ExitStack) -> Listener:

@@ -14,7 +14,7 @@ from holdfast.errors import UserActionError
 from holdfast.planning.plan import plan
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.cluster.app import APPS, find_app
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, cluster_place
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, namespace_target
 from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, need_runtime, on_app
 from holdfast_cli.output.screen import add_output_options
 
@@ -178,16 +178,16 @@ def _on_cluster(options: argparse.Namespace) -> "RunStores":
     from holdfast_cli.state.state_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
     from holdfast_runtime.checkpoint.directories import cluster_runs  # noqa: PLC0415
 
-    place = cluster_place("state --cluster", options)
-    with closing(place.connect()) as client:
-        cluster_app = find_app(client, place.namespace, options.app)
-        tree = client.get(APPS, place.namespace, options.app)
+    target = namespace_target("state --cluster", options)
+    with closing(target.connect()) as client:
+        cluster_app = find_app(client, target.namespace, options.app)
+        tree = client.get(APPS, target.namespace, options.app)
     try:
         app = parse_app(tree)
     except SpecInvalidError as error:
         message = f"{options.app} on the cluster is no StreamApp of this release: {error}"
         raise UserActionError(message, code="UsageError") from error
-    runs = cluster_runs(app, place.namespace, options.checkpoint)
+    runs = cluster_runs(app, target.namespace, options.checkpoint)
     stores = RunStores.on_cluster(
         LocalApp(app, plan(app), Path()), options.run_id or cluster_app.status.run_id or app.spec.run_id, runs
     )

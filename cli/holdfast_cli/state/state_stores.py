@@ -34,7 +34,7 @@ from holdfast_runtime.state.store.trust import Distrust, ExpectedStore, StoreUse
 
 _NUMBERS = re.compile(r"(\d+)")
 _ABOVE = 3
-"""Folders from the checkpoint location to the copies of a run: namespace, app, run."""
+"""Directories from the checkpoint location to the copies of a run: namespace, app, run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class RunStores:
     def of(cls, logs: LocalApp, run: str | None, *, durable: bool) -> "RunStores":
         """Return the stores of a run on this host; `run` None: the run in the spec."""
         run = run or logs.app.spec.run_id
-        places = DataDir(logs.data.absolute()).app(logs.app.name).run(run)
-        copies = FolderStorage(places.durable, sync=False)
-        return cls(logs, run, copies, None if durable else places, str(places.durable if durable else places.path))
+        paths = DataDir(logs.data.absolute()).app(logs.app.name).run(run)
+        copies = FolderStorage(paths.durable, sync=False)
+        return cls(logs, run, copies, None if durable else paths, str(paths.durable if durable else paths.path))
 
     @classmethod
     def on_cluster(cls, logs: LocalApp, run: str, runs: Storage) -> "RunStores":
@@ -96,7 +96,7 @@ class RunStores:
         return cls(logs, run, copies, None, copies.directory)
 
     def require_reached(self) -> None:
-        """Raise `UsageError` if the copies are in a folder that only the pods of an app mount."""
+        """Raise `UsageError` if the copies are in a directory that only the pods of an app mount."""
         if isinstance(self.copies, FolderStorage) and not self.copies.folder.parents[_ABOVE].is_dir():
             message = (
                 f"{self.logs.app.name} keeps its checkpoint in {self.copies.folder.parents[_ABOVE]}, a folder that its "
@@ -126,14 +126,14 @@ class RunStores:
             if self.local is None:
                 yield from self._copy(identity, Path(directory), None)
                 return
-            place = StorePlace(self.local.state / folder_name(identity.task), identity)
+            store_directory = StorePlace(self.local.state / folder_name(identity.task), identity)
             apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
-            distrust = _distrust(place, apart=apart)
+            distrust = _distrust(store_directory, apart=apart)
             if distrust is not None:
                 yield from self._copy(identity, Path(directory), distrust)
                 return
-            file = copy_store(place, Path(directory) / "copy.mdb") if apart else place.data_path
-            with OfflineStore(place, file) as store:
+            file = copy_store(store_directory, Path(directory) / "copy.mdb") if apart else store_directory.data_path
+            with OfflineStore(store_directory, file) as store:
                 yield OpenedState(identity.task, store, "local")
                 store.check()
 
@@ -175,21 +175,21 @@ class RunStores:
         durable = self._durable(identity)
         listing = durable.listing()
         batches = [named.batch for named in (*listing.deltas, *listing.snapshots)]
-        place = StorePlace(directory / "store", identity)
-        restored = restore(durable, place, max(batches)) if batches else None
+        store_directory = StorePlace(directory / "store", identity)
+        restored = restore(durable, store_directory, max(batches)) if batches else None
         if restored is None:
             because = "" if distrust is None else f", and its local store can't be used: {distrust.message}"
             message = f"{identity} has no durable copy in {durable.storage.directory}{because}; run the app once more"
             raise UserActionError(message, code="UsageError")
         restored.store.close()
-        with OfflineStore(place, place.data_path) as store:
+        with OfflineStore(store_directory, store_directory.data_path) as store:
             yield OpenedState(identity.task, store, "durable", why, restored.damaged)
 
     def _durable(self, identity: TaskIdentity) -> DurableCopy:
         return DurableCopy(self.copies, identity)
 
     def _here(self) -> set[str]:
-        """Return the tasks that local stores name: folder names differ from task names and may be another app's."""
+        """Return the tasks that local stores name: directory names differ from task names and may be another app's."""
         if self.local is None or not self.local.state.is_dir():
             return set()
         nobody = TaskIdentity(self.logs.app.name, self.run, "")
@@ -215,10 +215,10 @@ class RunStores:
         return f"{refusal}. Run the app first, or name the directory it ran on with --data{hint}"
 
 
-def _distrust(place: StorePlace, *, apart: bool) -> Distrust | None:
-    expected = ExpectedStore(place.identity, 0, sys.maxsize, place.boot_id())
-    use = None if apart else StoreUse(last_use_at(place), file_stamp(place.data_path))
-    return trust(TrustFacts(read_sidecar(place), use=use), expected)
+def _distrust(store_directory: StorePlace, *, apart: bool) -> Distrust | None:
+    expected = ExpectedStore(store_directory.identity, 0, sys.maxsize, store_directory.boot_id())
+    use = None if apart else StoreUse(last_use_at(store_directory), file_stamp(store_directory.data_path))
+    return trust(TrustFacts(read_sidecar(store_directory), use=use), expected)
 
 
 def _running(lock: Path) -> bool:
