@@ -17,7 +17,7 @@ from tests.cluster.steps import step
 
 _CERTIFICATES = "/etc/ssl/holdfast-builder.crt"
 _OF_HERE = {"find-links", "cache-dir", "target", "prefix", "user", "log", "require-virtualenv"}
-"""Settings about folders of this machine."""
+"""Settings about directories of this machine."""
 
 
 def ensure_builder(base: str) -> str:
@@ -29,15 +29,15 @@ def ensure_builder(base: str) -> str:
     settings = pip_settings(listed.splitlines())
     certificates = _certificates(settings, os.environ)
     with TemporaryDirectory(prefix="holdfast-builder-") as made, step("builder of images") as log:
-        folder = Path(made)
+        directory = Path(made)
         if certificates is not None:
             settings["cert"] = _CERTIFICATES
         lines = [f"{name} = {value}\n" for name, value in settings.items()]
-        (folder / "pip.conf").write_text("".join(["[global]\n", *lines]))
-        (folder / "certificates").write_bytes(certificates or b"")
+        (directory / "pip.conf").write_text("".join(["[global]\n", *lines]))
+        (directory / "certificates").write_bytes(certificates or b"")
         words = f"ARG BASE\nFROM ${{BASE}}\nCOPY pip.conf /etc/pip.conf\nCOPY certificates {_CERTIFICATES}\n"
-        (folder / "Dockerfile").write_text(words)
-        docker.build(log, folder / "Dockerfile", folder, name, {"BASE": base})
+        (directory / "Dockerfile").write_text(words)
+        docker.build(log, directory / "Dockerfile", directory, name, {"BASE": base})
     return name
 
 

@@ -38,7 +38,7 @@ class Image:
 
     name: str
     sources: tuple[str, ...]
-    """Files and folders of the repository."""
+    """Files and directories of the repository."""
     jars: bool = False
     """Whether a broker's jars go into it, which Maven fetches."""
 
@@ -115,8 +115,8 @@ def _make_tools(arguments: Mapping[str, str]) -> None:
 
 def _build(image: Image, tagged: str, arguments: Mapping[str, str]) -> None:
     build_arguments = {"BASE": arguments["BASE"]} if image.jars else arguments
-    with step(f"{image.name} image") as log, _context(image) as folder:
-        docker.build(log, image.dockerfile, folder, tagged, build_arguments)
+    with step(f"{image.name} image") as log, _context(image) as directory:
+        docker.build(log, image.dockerfile, directory, tagged, build_arguments)
     listed = docker.ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", image.repository).split()
     older = [one for one in listed if one not in names(image.name, tagged)]  # the newest come first
     if older[_KEPT:]:
@@ -125,12 +125,12 @@ def _build(image: Image, tagged: str, arguments: Mapping[str, str]) -> None:
 
 @contextmanager
 def _context(image: Image) -> Iterator[Path]:
-    """What Docker sees: the repository, or for jars a folder that is laid out for it."""
+    """What Docker sees: the repository, or for jars a directory that is laid out for it."""
     if not image.jars:
         yield ROOT
         return
-    with TemporaryDirectory(prefix="holdfast-image-") as folder:
-        laid_out = Path(folder) / "context"
+    with TemporaryDirectory(prefix="holdfast-image-") as directory:
+        laid_out = Path(directory) / "context"
         shutil.copytree(image.dockerfile.parent, laid_out)
         shutil.copytree(kafka_jars(), laid_out / "jars")
         yield laid_out

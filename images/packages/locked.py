@@ -70,10 +70,10 @@ def _entry(name: str, block: list[str]) -> Entry:
     return Entry(plain(name), lines, via)
 
 
-def main(words: list[str], folder: Path = Path()) -> None:
+def main(words: list[str], directory: Path = Path()) -> None:
     """Print the lines."""
-    project = tomllib.loads((folder / "pyproject.toml").read_text())
-    lock = (folder / "requirements.lock").read_text()
+    project = tomllib.loads((directory / "pyproject.toml").read_text())
+    lock = (directory / "requirements.lock").read_text()
     for package in needed(lock, asked(project, words)):
         print("\n".join(package.lines))  # noqa: T201 - what it is for
 

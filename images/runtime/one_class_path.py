@@ -1,7 +1,7 @@
 """One class path for Java's archive of classes, which counts only for the very path it was made with.
 
-`one_class_path.py JARS` leaves one jar in the folder, which names all the others, now in `JARS/all`. What users add to
-the folder is found as ever; the archive is then passed over.
+`one_class_path.py JARS` leaves one jar in the directory, which names all the others, now in `JARS/all`. What users
+add to the directory is found as ever; the archive is then passed over.
 """
 
 import sys
@@ -20,15 +20,15 @@ def manifest(names: list[str]) -> str:
     return "\r\n".join(["Manifest-Version: 1.0", *folded, "", ""])
 
 
-def arrange(folder: Path) -> None:
+def move_jars(directory: Path) -> None:
     """Move the jars, and write the one."""
-    names = sorted((jar.name for jar in folder.glob("*.jar")), key=lambda name: (not name.startswith(_FIRST), name))
-    (folder / "all").mkdir()
+    names = sorted((jar.name for jar in directory.glob("*.jar")), key=lambda name: (not name.startswith(_FIRST), name))
+    (directory / "all").mkdir()
     for name in names:
-        (folder / name).rename(folder / "all" / name)
-    with zipfile.ZipFile(folder / "spark.jar", "w") as jar:
+        (directory / name).rename(directory / "all" / name)
+    with zipfile.ZipFile(directory / "spark.jar", "w") as jar:
         jar.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), manifest(names))
 
 
 if __name__ == "__main__":
-    arrange(Path(sys.argv[1]))
+    move_jars(Path(sys.argv[1]))

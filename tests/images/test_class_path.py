@@ -3,7 +3,7 @@
 import zipfile
 from pathlib import Path
 
-from images.runtime.one_class_path import arrange, manifest
+from images.runtime.one_class_path import manifest, move_jars
 
 
 def unfolded(text: str) -> dict[str, str]:
@@ -21,7 +21,7 @@ def test_no_line_of_the_manifest_is_longer_than_java_takes() -> None:
 def test_the_order_is_that_of_names_on_any_file_system(tmp_path: Path) -> None:
     for name in ("z.jar", "slf4j-api-2.jar", "a.jar"):
         (tmp_path / name).write_bytes(b"")
-    arrange(tmp_path)
+    move_jars(tmp_path)
     assert [one.name for one in tmp_path.glob("*.jar")] == ["spark.jar"]
     with zipfile.ZipFile(tmp_path / "spark.jar") as jar:
         class_path = unfolded(jar.read("META-INF/MANIFEST.MF").decode())["Class-Path"].split()
@@ -32,9 +32,9 @@ def test_the_order_is_that_of_names_on_any_file_system(tmp_path: Path) -> None:
 def test_the_same_jars_make_the_same_file(tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "a.jar").write_bytes(b"")
-        arrange(folder)
-        made.append((folder / "spark.jar").read_bytes())
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "a.jar").write_bytes(b"")
+        move_jars(directory)
+        made.append((directory / "spark.jar").read_bytes())
     assert made[0] == made[1]

@@ -60,11 +60,11 @@ def apart(first: Rectangle, second: Rectangle) -> bool:
 def test_every_stream_step_and_table_is_drawn_in_every_format(picture: Picture) -> None:
     svg, mermaid, dot = svg_of(picture), mermaid_of(picture), dot_of(picture)
     written = texts(picture)
-    for node in picture.nodes:
-        assert node.name in written
-        assert f" {node.name}" in svg  # the tooltip has the whole name
-        assert f'"{node.name}<br/>' in mermaid
-        assert f'"{node.id}" [' in dot
+    for card in picture.cards:
+        assert card.name in written
+        assert f" {card.name}" in svg  # the tooltip has the whole name
+        assert f'"{card.name}<br/>' in mermaid
+        assert f'"{card.id}" [' in dot
 
 
 @every_picture
@@ -84,7 +84,7 @@ def test_problems_are_numbered_at_their_node_and_told_below(picture: Picture) ->
         assert f"{note.reason} at {note.subject}" in whole
         for word in clean(note.message).split():
             assert word in whole
-    numbered = {number for node in picture.nodes for number in node.problems}
+    numbered = {number for card in picture.cards for number in card.problems}
     assert {note.number for note in picture.problems if note.subject} == numbered
 
 
@@ -104,8 +104,8 @@ def test_counts_that_disagree_are_shown_together_the_largest_first() -> None:
 
 
 def test_a_step_that_makes_a_stream_shares_its_node() -> None:
-    moved = [node for node in PICTURES["rejected"].nodes if node.name == "moved"]
-    assert [(node.kind, node.makes_stream, node.details) for node in moved] == [
+    moved = [card for card in PICTURES["rejected"].cards if card.name == "moved"]
+    assert [(card.kind, card.makes_stream, card.details) for card in moved] == [
         ("step", True, ("16 partitions · default",))
     ]
 
@@ -123,7 +123,7 @@ def test_an_agreement_runs_from_its_streams_to_its_step() -> None:
     assert carries["stream:people", "table:persons"] == (1,)
     assert carries["table:persons", "step:known"] == (1,)
     assert carries["step:moved", "step:counts"] == ()
-    marks = {node.name: node.agreements for node in picture.nodes if node.agreements}
+    marks = {card.name: card.agreements for card in picture.cards if card.agreements}
     assert marks == {"orders": (0, 1), "payments": (0, 1), "people": (1,), "paid": (0,), "known": (1,)}
 
 
@@ -149,7 +149,7 @@ def test_agreements_beyond_the_colours_differ_by_letter_and_dash() -> None:
 
 
 def test_unplanned_steps_of_a_circle_are_drawn() -> None:
-    assert {node.name for node in PICTURES["step-circle"].nodes} == {"events", "x", "y", "own"}
+    assert {card.name for card in PICTURES["step-circle"].cards} == {"events", "x", "y", "own"}
 
 
 def test_many_warnings_become_a_count() -> None:
@@ -180,10 +180,10 @@ def test_any_text_gives_valid_xml_and_one_line_per_statement(given_spec: dict[st
     except SpecInvalidError:
         assume(False)
     written = texts(picture)
-    assert all(clean(node.name)[:8] in " ".join(written) for node in picture.nodes)
+    assert all(clean(card.name)[:8] in " ".join(written) for card in picture.cards)
     assert all(apart(a, b) for a, b in itertools.combinations(layout_of(picture).rectangles, 2))
     lines = mermaid_of(picture).splitlines()
-    assert sum(bool(re.match(r"  n\d+[\[(].*:::[a-z]+$", line)) for line in lines) == len(picture.nodes)
+    assert sum(bool(re.match(r"  n\d+[\[(].*:::[a-z]+$", line)) for line in lines) == len(picture.cards)
     assert all(line.count('"') in (0, 2) for line in lines if not line.startswith("  %%"))
     for line in dot_of(picture).splitlines():
         assert line.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 0
@@ -318,9 +318,9 @@ def test_a_text_never_takes_more_room_than_it_is_given(text: str, room: int) -> 
 def test_texts_stay_on_their_cards_and_apart(picture: Picture) -> None:
     root = ET.fromstring(svg_of(picture))  # noqa: S314 - our own text
     cards = [group for group in root.findall(f"{SVG}g/{SVG}g") if len(group.findall(f"{SVG}text")) > 1]
-    for card, rectangle in zip(cards, layout_of(picture).rectangles, strict=True):
+    for group, rectangle in zip(cards, layout_of(picture).rectangles, strict=True):
         drawn = []
-        for text in card.findall(f"{SVG}text"):
+        for text in group.findall(f"{SVG}text"):
             wide, x, css = cells(text.text or "") * 6.82, float(text.get("x", "")), text.get("class", "")
             left = x - wide if "hf-end" in css else x - wide / 2 if "hf-mid" in css else x
             bottom = float(text.get("y", ""))

@@ -96,8 +96,8 @@ def documents_of(text: str, name: str) -> Iterator[Document]:
             yield _Reading(name).document(node)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        message = f"{where}: not YAML: {error.problem or error.context}"
+        address = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        message = f"{address}: not YAML: {error.problem or error.context}"
         raise FileUnreadableError(message) from error
     except (YAMLError, RecursionError, ValueError) as error:
         message = f"{name}: not YAML: {error}"

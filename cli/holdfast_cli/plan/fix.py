@@ -69,9 +69,9 @@ def _documents(yaml: YAML, file: AppFile) -> list[Any]:
         return list(yaml.load_all(file.text))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{file.path}:{mark.line + 1}:{mark.column + 1}" if mark else file.path
+        address = f"{file.path}:{mark.line + 1}:{mark.column + 1}" if mark else file.path
         what = (error.problem or error.context or "not YAML").splitlines()[0]
-        message = f"{where}: {what}; the file can't be rewritten without loss; correct this first"
+        message = f"{address}: {what}; the file can't be rewritten without loss; correct this first"
         raise UserActionError(message, code="RepairUnwritableError") from error
     except (YAMLError, RecursionError, ValueError) as error:
         message = f"{file.path} can't be rewritten without loss: {error}"

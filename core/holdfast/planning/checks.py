@@ -79,7 +79,7 @@ def _split_disk(spec: AppSpec) -> StateDisk | None:
 
 
 def _may_be_shared(disk: StateDisk) -> bool:
-    """Whether it is a directory of nodes that its user chose: something that several nodes share may be mounted there."""
+    """Whether it is a directory of nodes that its user chose: what several nodes share may be mounted there."""
     return disk.of_template and disk.sharing is DiskSharing.NODE
 
 

@@ -155,11 +155,11 @@ def assign_tasks(
     """Return processor -> tasks and the tasks that would leave their state; empty without tasks or processors."""
     if not plan.tasks or not processors:
         return {}, ()
-    locations = {} if record is None else record.task_location
+    task_location = {} if record is None else record.task_location
     assignment = assign(
-        [task.name for task in plan.tasks], processors, locations, {} if record is None else record.task_processor
+        [task.name for task in plan.tasks], processors, task_location, {} if record is None else record.task_processor
     )
-    return assignment.tasks_of, moved_tasks(assignment, processors, locations)
+    return assignment.tasks_of, moved_tasks(assignment, processors, task_location)
 
 
 def _read(graph: Graph, counts: Mapping[str, DecidedCount]) -> tuple[dict[str, int], dict[str, int]]:

@@ -80,9 +80,9 @@ def _schema() -> dict[str, Any]:
             _attach(spec, rule.at, rule.cel, rule.message, _naming(rule))
     for transition in transition_rules():
         _attach(spec, (), transition.cel, transition.message, transition.naming)
-    for name, node in spec["properties"].items():
-        if "x-kubernetes-list-map-keys" in node:
-            _lift_rules(name, node["items"])
+    for name, schema in spec["properties"].items():
+        if "x-kubernetes-list-map-keys" in schema:
+            _lift_rules(name, schema["items"])
     return {
         "type": "object",
         "description": whole["description"],
@@ -123,22 +123,22 @@ def _named(items: str, sentence: str) -> str:
 
 
 def _attach(spec: dict[str, Any], path: FieldPath, cel: str, message: str, naming: str | None = None) -> None:
-    node = spec
+    schema = spec
     for part in path:
-        node = node["items"] if part == "*" else node["properties"][part]
+        schema = schema["items"] if part == "*" else schema["properties"][part]
     rule = {"rule": cel, "message": message} | ({} if naming is None else {"messageExpression": naming})
-    node.setdefault(_RULES, []).append(rule)
+    schema.setdefault(_RULES, []).append(rule)
 
 
-def _lift_rules(items: str, node: Tree) -> None:
+def _lift_rules(items: str, schema: Tree) -> None:
     """Move the rules inside an item of a named list up to the item, which alone knows its name."""
-    lifted = [_lifted(items, path, rule) for path, rule in _rules_inside(node, ())]
-    node[_RULES] = [*node.get(_RULES, ()), *lifted]
+    lifted = [_lifted(items, path, rule) for path, rule in _rules_inside(schema, ())]
+    schema[_RULES] = [*schema.get(_RULES, ()), *lifted]
 
 
-def _rules_inside(node: Tree, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Tree]]:
-    """Take out the rules of the fields below this node."""
-    for name, child in node.get("properties", {}).items():
+def _rules_inside(schema: Tree, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Tree]]:
+    """Take out the rules of the fields below this schema."""
+    for name, child in schema.get("properties", {}).items():
         yield from (((*path, name), rule) for rule in child.pop(_RULES, ()))
         yield from _rules_inside(child, (*path, name))
 
@@ -175,20 +175,20 @@ def structural(model: type[BaseModel]) -> dict[str, Any]:
     return _converted(schema, schema.get("$defs", {}))
 
 
-def _converted(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    node = _resolved(node, defs)
-    out: dict[str, Any] = {word: node[word] for word in _KEPT if word in node}
-    for word in node:
+def _converted(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    schema = _resolved(schema, defs)
+    out: dict[str, Any] = {word: schema[word] for word in _KEPT if word in schema}
+    for word in schema:
         if word == "properties":
-            out[word] = {name: _converted(child, defs) for name, child in node[word].items()}
+            out[word] = {name: _converted(child, defs) for name, child in schema[word].items()}
         elif word == "items":
-            out |= _of_list(node, defs)
+            out |= _of_list(schema, defs)
         elif word == "const":
-            out["enum"] = [node[word]]
+            out["enum"] = [schema[word]]
         elif word == "additionalProperties":
-            out |= _of_map(node, defs)
+            out |= _of_map(schema, defs)
         elif word == "patternProperties":
-            out |= _of_keyed_map(node, defs)
+            out |= _of_keyed_map(schema, defs)
         elif word not in _KEPT + _DROPPED:
             message = f"structural() does not know the word {word} of JSON schema"
             raise ValueError(message)
@@ -199,36 +199,36 @@ def _converted(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _resolved(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """The node with its reference, or the one thing it is besides null, put in its place."""
-    if "anyOf" in node:
-        (only,) = (choice for choice in node["anyOf"] if choice != {"type": "null"})
-        rest = {word: value for word, value in node.items() if word != "anyOf"}
+def _resolved(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The schema with its reference, or the one thing it is besides null, put in its place."""
+    if "anyOf" in schema:
+        (only,) = (choice for choice in schema["anyOf"] if choice != {"type": "null"})
+        rest = {word: value for word, value in schema.items() if word != "anyOf"}
         return _resolved(only | rest, defs)
-    if "$ref" in node:
-        target = defs[node["$ref"].removeprefix("#/$defs/")]
-        rest = {word: value for word, value in node.items() if word != "$ref"}
+    if "$ref" in schema:
+        target = defs[schema["$ref"].removeprefix("#/$defs/")]
+        rest = {word: value for word, value in schema.items() if word != "$ref"}
         return _resolved(target | rest, defs)
-    return node
+    return schema
 
 
-def _of_list(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    items = _converted(node["items"], defs)
+def _of_list(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    items = _converted(schema["items"], defs)
     named = "name" in items.get("properties", {})
     # Lists of named objects merge by name; any other list is replaced as a whole, which needs no word.
     merge = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]} if named else {}
     return merge | {"items": items}
 
 
-def _of_map(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    values = node["additionalProperties"]
+def _of_map(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    values = schema["additionalProperties"]
     # Closed objects are the rule for the API server; of open ones it is told by x-kubernetes-preserve-unknown-fields.
     return {"additionalProperties": _converted(values, defs)} if isinstance(values, dict) else {}
 
 
-def _of_keyed_map(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    ((pattern, values),) = node["patternProperties"].items()
-    longest = node["propertyNames"]["maxLength"]
+def _of_keyed_map(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    ((pattern, values),) = schema["patternProperties"].items()
+    longest = schema["propertyNames"]["maxLength"]
     # A structural schema can't say what keys look like.
     rule = {
         "rule": f"self.all(key, key.size() <= {longest} && key.matches('{pattern}'))",

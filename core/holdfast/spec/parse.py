@@ -169,31 +169,31 @@ def _names_at(path: FieldPath) -> list[str]:
 
 def _rule_errors(spec: object) -> Iterator[FieldError]:
     for rule in RULES:
-        for path, node in _nodes(spec, rule.at):
-            for below, message in rule.broken(node):
+        for path, tree in _trees(spec, rule.at):
+            for below, message in rule.broken(tree):
                 full_path = ("spec", *path, *below)
-                yield FieldError(path=full_path, value=_value_at(node, below), message=_line(message, _MAX_MESSAGE))
+                yield FieldError(path=full_path, value=_value_at(tree, below), message=_line(message, _MAX_MESSAGE))
 
 
-def _nodes(node: object, pattern: FieldPath) -> Iterator[tuple[FieldPath, object]]:
+def _trees(tree: object, pattern: FieldPath) -> Iterator[tuple[FieldPath, object]]:
     if not pattern:
-        if isinstance(node, dict):
-            yield (), node
+        if isinstance(tree, dict):
+            yield (), tree
         return
     children: list[tuple[str | int, object]] = []
-    if pattern[0] == "*" and isinstance(node, list):
-        children = list(enumerate(node))
-    elif isinstance(node, dict) and pattern[0] in node:
-        children = [(pattern[0], node[pattern[0]])]
+    if pattern[0] == "*" and isinstance(tree, list):
+        children = list(enumerate(tree))
+    elif isinstance(tree, dict) and pattern[0] in tree:
+        children = [(pattern[0], tree[pattern[0]])]
     for part, child in children:
-        for path, descendant in _nodes(child, pattern[1:]):
+        for path, descendant in _trees(child, pattern[1:]):
             yield (part, *path), descendant
 
 
-def _value_at(node: object, path: FieldPath) -> object:
+def _value_at(tree: object, path: FieldPath) -> object:
     for part in path:
-        node = node[part]  # type: ignore[index]  # the rule has just walked this path
-    return node
+        tree = tree[part]  # type: ignore[index]  # the rule has just walked this path
+    return tree
 
 
 def _without_repeats(errors: Iterator[FieldError]) -> Iterator[FieldError]:
@@ -215,11 +215,11 @@ def too_large(tree: object) -> tuple[FieldPath, str] | None:
     todo: list[tuple[object, FieldPath]] = [(tree, ())]
     values = 1
     while todo:
-        node, path = todo.pop()
-        if isinstance(node, dict):
-            children = list(node.items())
-        elif isinstance(node, list | tuple):
-            children = list(enumerate(node))
+        subtree, path = todo.pop()
+        if isinstance(subtree, dict):
+            children = list(subtree.items())
+        elif isinstance(subtree, list | tuple):
+            children = list(enumerate(subtree))
         else:
             continue
         if len(path) >= MOST_LEVELS:

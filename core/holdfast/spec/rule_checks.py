@@ -1,7 +1,7 @@
-"""What rules of a spec find: over one node (a system, a step, a table), and over names that must be unique and resolve.
+"""What rules of a spec find: over an object (a system, a step, a table), and over names that are unique and resolve.
 
-`rules` lists them beside their CEL. Each function yields where its rule is broken, below the node, and what to do.
-Rules must find their errors whatever else is wrong: they see the node as read, what has the wrong shape looks empty
+`rules` lists them beside their CEL. Each function yields where its rule is broken, below the object, and what to do.
+Rules must find their errors whatever else is wrong: they see the object as read, what has the wrong shape looks empty
 because the model reports it, and nothing here raises.
 """
 
@@ -13,14 +13,14 @@ from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL
 from holdfast.suggest import did_you_mean
 
 
-def fields_of(node: object) -> dict[Any, Any]:
-    """The node's fields, none if it is no object. A field that is null is not given."""
-    return {name: value for name, value in node.items() if value is not None} if isinstance(node, dict) else {}
+def fields_of(tree: object) -> dict[Any, Any]:
+    """The fields of a tree, none if it is no object. A field that is null is not given."""
+    return {name: value for name, value in tree.items() if value is not None} if isinstance(tree, dict) else {}
 
 
-def items_of(node: object, field: str) -> list[tuple[int, dict[Any, Any]]]:
+def items_of(tree: object, field: str) -> list[tuple[int, dict[Any, Any]]]:
     """Index and item of a list of objects."""
-    value = fields_of(node).get(field)
+    value = fields_of(tree).get(field)
     return (
         [(i, fields_of(item)) for i, item in enumerate(value) if isinstance(item, dict)]
         if isinstance(value, list)
@@ -28,9 +28,9 @@ def items_of(node: object, field: str) -> list[tuple[int, dict[Any, Any]]]:
     )
 
 
-def names_of(node: object, field: str, having: str | None = None) -> frozenset[str]:
+def names_of(tree: object, field: str, having: str | None = None) -> frozenset[str]:
     """The names in a list of named objects, or of those that have a field."""
-    items = (item for _, item in items_of(node, field) if having is None or having in item)
+    items = (item for _, item in items_of(tree, field) if having is None or having in item)
     # A name may be anything as long as nobody has looked at it, even something that no set can hold.
     return frozenset(item["name"] for item in items if isinstance(item.get("name"), str))
 
@@ -47,7 +47,7 @@ def has_name(value: object, names: Collection[Any]) -> bool:
 
 FieldPath = tuple[str | int, ...]
 Broken = tuple[FieldPath, str]
-"""Where a rule is broken, below the node it belongs to, and what to do."""
+"""Where a rule is broken, below the object it belongs to, and what to do."""
 
 
 def one_kind(system: object) -> Iterator[Broken]:

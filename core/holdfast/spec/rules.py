@@ -15,10 +15,10 @@ from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One sentence over one kind of node."""
+    """One sentence over one kind of object."""
 
     at: FieldPath
-    """Fields from `spec` down to the node; `*` stands for each item of a list."""
+    """Fields from `spec` down to the object; `*` stands for each item of a list."""
     message: str
     """The sentence, as the API server prints it."""
     cel: str | None

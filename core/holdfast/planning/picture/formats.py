@@ -6,7 +6,7 @@ of nodes). All text is quoted, or escaped where it would be read as syntax.
 """
 
 from holdfast.planning.picture.model import picture_of
-from holdfast.planning.picture.parts import SET_COLOURS, Picture, PictureEdge, PictureNode, clean, letter
+from holdfast.planning.picture.parts import SET_COLOURS, Picture, PictureCard, PictureEdge, clean, letter
 from holdfast.planning.picture.svg import svg_of
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import StreamApp
@@ -27,21 +27,21 @@ def dot_of(picture: Picture) -> str:
         f"  label={_label([f'{picture.app}: {picture.verdict}', *_dot_notes(picture)])};",
         '  node [fontname="Helvetica" fontsize=11 fontcolor="#17202b"];',
         '  edge [fontname="Helvetica" fontsize=10 color="#94a1b0"];',
-        *(f"  {_quoted(node.id)} [{_look(node)} label={_label(_texts(node))}];" for node in picture.nodes),
+        *(f"  {_quoted(card.id)} [{_look(card)} label={_label(_texts(card))}];" for card in picture.cards),
         *(f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [{_edge(edge)}];" for edge in picture.edges),
         "}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _look(node: PictureNode) -> str:
-    border = _PROBLEM if node.problems else _WARN if node.warnings else _BORDER
-    return f"{_LOOKS[node.kind]} {border}"
+def _look(card: PictureCard) -> str:
+    border = _PROBLEM if card.problems else _WARN if card.warnings else _BORDER
+    return f"{_LOOKS[card.kind]} {border}"
 
 
-def _texts(node: PictureNode) -> list[str]:
-    marks = [*(letter(i) for i in node.agreements), *(f"problem {n}" for n in node.problems)]
-    texts = [node.name, f"{node.tag}, key {node.key}" if node.key else node.tag, *node.details]
+def _texts(card: PictureCard) -> list[str]:
+    marks = [*(letter(i) for i in card.agreements), *(f"problem {n}" for n in card.problems)]
+    texts = [card.name, f"{card.tag}, key {card.key}" if card.key else card.tag, *card.details]
     return [*texts, ", ".join(marks)] if marks else texts
 
 
@@ -88,13 +88,13 @@ _CLASSES = (
 
 def mermaid_of(picture: Picture) -> str:
     """Return the picture as a Mermaid flowchart."""
-    short = {node.id: f"n{i}" for i, node in enumerate(picture.nodes)}
+    short = {card.id: f"n{i}" for i, card in enumerate(picture.cards)}
     lines = [
         "---",
         f'title: "{_escaped(f"{picture.app} - {picture.verdict}")}"',
         "---",
         "flowchart LR",
-        *(f"  {_node(short[node.id], node)}" for node in picture.nodes),
+        *(f"  {_card(short[card.id], card)}" for card in picture.cards),
         *(f"  {short[edge.source]} {_arrow(edge)} {short[edge.target]}" for edge in picture.edges),
         *(f"  {one}" for one in _CLASSES),
         *_notes(picture),
@@ -102,10 +102,10 @@ def mermaid_of(picture: Picture) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _node(name: str, node: PictureNode) -> str:
-    opening, closing = _SHAPES[node.kind]
-    css = "problem" if node.problems else "warn" if node.warnings else node.kind
-    return f"{name}{opening}{'<br/>'.join(map(_escaped, _texts(node)))}{closing}:::{css}"
+def _card(name: str, card: PictureCard) -> str:
+    opening, closing = _SHAPES[card.kind]
+    css = "problem" if card.problems else "warn" if card.warnings else card.kind
+    return f"{name}{opening}{'<br/>'.join(map(_escaped, _texts(card)))}{closing}:::{css}"
 
 
 def _arrow(edge: PictureEdge) -> str:

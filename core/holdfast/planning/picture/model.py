@@ -1,4 +1,4 @@
-"""The picture of a plan as labelled nodes and edges, with the streams that must agree: the input of every format.
+"""The picture of a plan as labelled cards and edges, with the streams that must agree: the input of every format.
 
 Join sets with the same streams are one agreement with one letter, however many steps repeat it; sets of a single
 stream are left out. The order is by name and flow, never that of the spec file, so that the same app gives the same
@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 
 from holdfast.planning.graph import Graph, build_graph, makes_stream
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching
-from holdfast.planning.picture.parts import Agreement, Picture, PictureEdge, PictureNode, PictureNote
+from holdfast.planning.picture.parts import Agreement, Picture, PictureCard, PictureEdge, PictureNote
 from holdfast.planning.plan import Plan, PlannedStep, PlannedStream, PlannedTable
 from holdfast.planning.problems import Problem
 from holdfast.planning.spread import Spread
@@ -121,7 +121,7 @@ def picture_of(plan: Plan, app: StreamApp) -> Picture:
         app=plan.app,
         valid=plan.valid,
         tasks=len(plan.tasks),
-        nodes=tuple(_marked(_nodes(plan, graph), agreements, plan)),
+        cards=tuple(_marked(_cards(plan, graph), agreements, plan)),
         edges=tuple(_Flows(plan, graph, counts, agreements).edges()),
         agreements=agreements,
         problems=problems,
@@ -142,8 +142,8 @@ def _notes(problems: tuple[Problem, ...], first: int) -> tuple[PictureNote, ...]
     )
 
 
-def _nodes(plan: Plan, graph: Graph) -> Iterator[PictureNode]:
-    """The nodes: streams, steps in flow order, tables."""
+def _cards(plan: Plan, graph: Graph) -> Iterator[PictureCard]:
+    """The cards: streams, steps in flow order, tables."""
     made = {stream.name: stream for stream in plan.streams if stream.name in graph.steps}
     for stream in plan.streams:
         if stream.name not in made:
@@ -153,13 +153,13 @@ def _nodes(plan: Plan, graph: Graph) -> Iterator[PictureNode]:
     # The plan does not contain the steps of a cycle, but a picture without them would not explain the problem.
     for name in graph.circle:
         step = graph.steps[name]
-        yield PictureNode(f"step:{name}", "step", name, step.verb, "", tuple(_details(step)))
+        yield PictureCard(f"step:{name}", "step", name, step.verb, "", tuple(_details(step)))
     for table in plan.tables:
         yield _table(table)
 
 
-def _stream(stream: PlannedStream) -> PictureNode:
-    return PictureNode(
+def _stream(stream: PlannedStream) -> PictureCard:
+    return PictureCard(
         id=f"stream:{stream.name}",
         kind="stream",
         name=stream.name,
@@ -170,8 +170,8 @@ def _stream(stream: PlannedStream) -> PictureNode:
     )
 
 
-def _step(planned: PlannedStep, step: Step, made: PlannedStream | None) -> PictureNode:
-    return PictureNode(
+def _step(planned: PlannedStep, step: Step, made: PlannedStream | None) -> PictureCard:
+    return PictureCard(
         id=f"step:{planned.name}",
         kind="step",
         name=planned.name,
@@ -183,9 +183,9 @@ def _step(planned: PlannedStep, step: Step, made: PlannedStream | None) -> Pictu
     )
 
 
-def _table(table: PlannedTable) -> PictureNode:
+def _table(table: PlannedTable) -> PictureCard:
     broadcast = table.distribution == "Broadcast"
-    return PictureNode(
+    return PictureCard(
         id=f"table:{table.name}",
         kind="table",
         name=table.name,
@@ -270,21 +270,21 @@ def _counts(counts: Iterable[DecidedCount | None]) -> str:
     return "/".join(sorted(distinct, key=lambda text: (-distinct[text], text)))
 
 
-def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[PictureNode]:
-    """The nodes with their agreements and the numbers of their problems and warnings."""
+def _marked(cards: Iterable[PictureCard], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[PictureCard]:
+    """The cards with their agreements and the numbers of their problems and warnings."""
     members: dict[str, list[int]] = defaultdict(list)
     for index, agreement in enumerate(agreements):
         for name in sorted({*agreement.streams, *(step for step, _ in agreement.steps)}):
             members[name].append(index)
     problems = _numbers(plan.problems, first=1)
     warnings = _numbers(plan.warnings, first=1 + len(plan.problems))
-    for node in nodes:
+    for card in cards:
         # Streams and steps share one namespace, tables have their own.
         yield replace(
-            node,
-            agreements=() if node.kind == "table" else tuple(members.get(node.name, ())),
-            problems=_said_of(node, problems),
-            warnings=_said_of(node, warnings),
+            card,
+            agreements=() if card.kind == "table" else tuple(members.get(card.name, ())),
+            problems=_said_of(card, problems),
+            warnings=_said_of(card, warnings),
         )
 
 
@@ -299,9 +299,9 @@ def _numbers(problems: tuple[Problem, ...], first: int) -> Numbers:
     return numbers
 
 
-def _said_of(node: PictureNode, numbers: Numbers) -> tuple[int, ...]:
-    of_step = numbers.get(("step", node.name), []) if node.kind == "step" else []
-    of_stream = numbers.get(("stream", node.name), []) if node.kind != "step" or node.makes_stream else []
+def _said_of(card: PictureCard, numbers: Numbers) -> tuple[int, ...]:
+    of_step = numbers.get(("step", card.name), []) if card.kind == "step" else []
+    of_stream = numbers.get(("stream", card.name), []) if card.kind != "step" or card.makes_stream else []
     return tuple(sorted([*of_step, *of_stream]))
 
 
@@ -315,7 +315,7 @@ class _Flows:
     agreements: tuple[Agreement, ...]
 
     def edges(self) -> Iterator[PictureEdge]:
-        """All edges; those into one node in the order in which it reads them."""
+        """All edges; those into one card in the order in which it reads them."""
         along = self._along()
         bound = bound_links(self.graph, self.agreements)
         clashing = {one.step for one in self.plan.problems if one.reason is Reason.PARTITION_COUNT_MISMATCH}

@@ -1,4 +1,4 @@
-"""The parts of a picture of a plan, independent of any format: nodes, edges, agreements, notes.
+"""The parts of a picture of a plan, independent of any format: cards, edges, agreements, notes.
 
 Texts are for people and not escaped for any format. Must not know coordinates.
 """
@@ -9,8 +9,8 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class PictureNode:
-    """A stream, a step or a table. A step that makes an intermediate stream is one node with it."""
+class PictureCard:
+    """A stream, a step or a table. A step that makes an intermediate stream is one card with it."""
 
     id: str
     """Unique in the picture: `step:matched`."""
@@ -35,7 +35,7 @@ class PictureNode:
 
 @dataclass(frozen=True, slots=True)
 class PictureEdge:
-    """Rows that flow from one node to another."""
+    """Rows that flow from one card to another."""
 
     source: str
     target: str
@@ -79,7 +79,7 @@ class Picture:
     app: str
     valid: bool
     tasks: int
-    nodes: tuple[PictureNode, ...]
+    cards: tuple[PictureCard, ...]
     edges: tuple[PictureEdge, ...]
     agreements: tuple[Agreement, ...]
     problems: tuple[PictureNote, ...]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from holdfast.planning.picture.layout import Box, BoxLink, LinkRoute, PictureLayout, Rectangle, lay_out
-from holdfast.planning.picture.parts import SET_COLOURS, Picture, PictureEdge, PictureNode, PictureNote, clean, letter
+from holdfast.planning.picture.parts import SET_COLOURS, Picture, PictureCard, PictureEdge, PictureNote, clean, letter
 
 _LETTER = 0.62 * 11
 """The width of a letter: the largest of the common fonts, so that a text takes at most the room it is given."""
@@ -62,7 +62,7 @@ def svg_of(picture: Picture) -> str:
     title = clipped(picture.app, _TITLE)
     width = max(layout.width, _PAGE * _LETTER)
     colour = "hf-good" if picture.valid else "hf-bad"
-    nodes = {node.id: node for node in picture.nodes}
+    cards = {card.id: card for card in picture.cards}
     routes = list(zip(picture.edges, layout.routes, strict=True))
     # Coloured lines lie above the plain ones with which they share their first stretch.
     routes.sort(key=lambda pair: bool(pair[0].agreements))
@@ -72,8 +72,8 @@ def svg_of(picture: Picture) -> str:
         _text(_MARGIN, 40 + _LINE, _size(picture), "hf-soft"),
         f'<g transform="translate({_n(_MARGIN + (width - layout.width) / 2)} {_n(_HEAD)})">',
         *(_line(edge, route) for edge, route in routes),
-        *(_card(node, rectangle) for node, rectangle in zip(picture.nodes, layout.rectangles, strict=True)),
-        *(_chip(edge, route, nodes) for edge, route in routes if edge.partitions and not route.loop),
+        *(_card(card, rectangle) for card, rectangle in zip(picture.cards, layout.rectangles, strict=True)),
+        *(_chip(edge, route, cards) for edge, route in routes if edge.partitions and not route.loop),
         "</g>",
     ]
     y = _HEAD + layout.height
@@ -86,9 +86,9 @@ def svg_of(picture: Picture) -> str:
 
 def layout_of(picture: Picture) -> PictureLayout:
     """Return the layout of the cards and lines of a picture."""
-    index = {node.id: i for i, node in enumerate(picture.nodes)}
+    index = {card.id: i for i, card in enumerate(picture.cards)}
     links = [BoxLink(index[edge.source], index[edge.target], _chip_width(edge)) for edge in picture.edges]
-    return lay_out([_box(node) for node in picture.nodes], links)
+    return lay_out([_box(card) for card in picture.cards], links)
 
 
 def cells(text: str) -> int:
@@ -113,15 +113,15 @@ def wrapped(text: str, most: int) -> list[str]:
     return textwrap.wrap(shown, most if shown.isascii() else most // 2, break_on_hyphens=False)
 
 
-def _texts(node: PictureNode) -> list[tuple[str, str]]:
+def _texts(card: PictureCard) -> list[tuple[str, str]]:
     """The lines of a card below the first, with their classes."""
-    return [(clipped(node.name, _CARD), "hf-strong"), *((clipped(line, _CARD), "hf-soft") for line in node.details)]
+    return [(clipped(card.name, _CARD), "hf-strong"), *((clipped(line, _CARD), "hf-soft") for line in card.details)]
 
 
-def _marks(node: PictureNode) -> list[Mark]:
-    """The letters of a node's agreements, and the numbers of its problems and warnings."""
-    marks = [_letter(i) for i in node.agreements]
-    marks += [(str(n), "hf-bad") for n in node.problems] + [(str(n), "hf-amber") for n in node.warnings]
+def _marks(card: PictureCard) -> list[Mark]:
+    """The letters of a card's agreements, and the numbers of its problems and warnings."""
+    marks = [_letter(i) for i in card.agreements]
+    marks += [(str(n), "hf-bad") for n in card.problems] + [(str(n), "hf-amber") for n in card.warnings]
     more = len(marks) - _MARKS_SHOWN
     return [*marks[:_MARKS_SHOWN], (f"+{more}", "hf-soft")] if more > 0 else marks
 
@@ -136,41 +136,41 @@ def _mark(text: str, css: str, x: float, y: float) -> tuple[list[str], float]:
     return [_rect(x, y - 12, wide, _MARK, 8, css), _text(x + wide / 2, y, text, "hf-badge hf-mid")], x + wide + 3
 
 
-def _box(node: PictureNode) -> Box:
-    """The size of a node's card."""
-    first = cells(node.tag) + (cells(clipped(node.key, _KEY)) + 6 if node.key else 0)
-    wide = max(_LEAST, first, *(cells(text) for text, _ in _texts(node))) * _LETTER + 2 * _PAD
-    rows = 2 + len(node.details) + (1 if _marks(node) else 0)
-    return Box(max(wide, _marks_width(node)), rows * _LINE + 14 + (_LID if node.kind == "table" else 0))
+def _box(card: PictureCard) -> Box:
+    """The size of a card."""
+    first = cells(card.tag) + (cells(clipped(card.key, _KEY)) + 6 if card.key else 0)
+    wide = max(_LEAST, first, *(cells(text) for text, _ in _texts(card))) * _LETTER + 2 * _PAD
+    rows = 2 + len(card.details) + (1 if _marks(card) else 0)
+    return Box(max(wide, _marks_width(card)), rows * _LINE + 14 + (_LID if card.kind == "table" else 0))
 
 
-def _marks_width(node: PictureNode) -> float:
-    return 2 * _PAD + sum(_mark(*mark, 0, 0)[1] for mark in _marks(node))
+def _marks_width(card: PictureCard) -> float:
+    return 2 * _PAD + sum(_mark(*mark, 0, 0)[1] for mark in _marks(card))
 
 
-def _card(node: PictureNode, rectangle: Rectangle) -> str:
-    """A node's card, with all that it does not show as a tooltip."""
-    x, y = rectangle.x + _PAD, rectangle.y + 18 + (_LID if node.kind == "table" else 0)
-    facts = [f"{node.tag} {node.name}", *node.details, f"key {node.key}" if node.key else "", node.more]
-    parts = [f"<g><title>{_escaped('; '.join(fact for fact in facts if fact))}</title>", _shape(node, rectangle)]
-    parts.append(_text(x, y, node.tag.upper(), "hf-soft"))
-    if node.key:
-        parts.append(_text(rectangle.right - _PAD, y, f"key {clipped(node.key, _KEY)}", "hf-soft hf-end"))
-    for text, css in _texts(node):
+def _card(card: PictureCard, rectangle: Rectangle) -> str:
+    """A card, with all that it does not show as a tooltip."""
+    x, y = rectangle.x + _PAD, rectangle.y + 18 + (_LID if card.kind == "table" else 0)
+    facts = [f"{card.tag} {card.name}", *card.details, f"key {card.key}" if card.key else "", card.more]
+    parts = [f"<g><title>{_escaped('; '.join(fact for fact in facts if fact))}</title>", _shape(card, rectangle)]
+    parts.append(_text(x, y, card.tag.upper(), "hf-soft"))
+    if card.key:
+        parts.append(_text(rectangle.right - _PAD, y, f"key {clipped(card.key, _KEY)}", "hf-soft hf-end"))
+    for text, css in _texts(card):
         y += _LINE
         parts.append(_text(x, y, text, css))
-    for mark in _marks(node):
+    for mark in _marks(card):
         drawn, x = _mark(*mark, x, y + _LINE + 1)
         parts += drawn
     return "\n".join([*parts, "</g>"])
 
 
-def _shape(node: PictureNode, rectangle: Rectangle) -> str:
+def _shape(card: PictureCard, rectangle: Rectangle) -> str:
     """Streams are pills, tables cylinders, steps boxes."""
-    css = "hf-error" if node.problems else "hf-warn" if node.warnings else f"hf-{node.kind}"
-    if node.kind != "table":
+    css = "hf-error" if card.problems else "hf-warn" if card.warnings else f"hf-{card.kind}"
+    if card.kind != "table":
         return _rect(
-            rectangle.x, rectangle.y, rectangle.width, rectangle.height, 22 if node.kind == "stream" else 5, css
+            rectangle.x, rectangle.y, rectangle.width, rectangle.height, 22 if card.kind == "stream" else 5, css
         )
     left, right, high, low = _n(rectangle.x), _n(rectangle.right), _n(rectangle.y + _LID), _n(rectangle.bottom - _LID)
     arc = f"A{_n(rectangle.width / 2)} {_n(_LID)} 0 0"
@@ -202,10 +202,10 @@ def _chip_width(edge: PictureEdge) -> float:
     return cells(edge.partitions) * _LETTER + 12 if edge.partitions else 0.0
 
 
-def _chip(edge: PictureEdge, route: LinkRoute, nodes: dict[str, PictureNode]) -> str:
+def _chip(edge: PictureEdge, route: LinkRoute, cards: dict[str, PictureCard]) -> str:
     """The counts on an edge, above the card that it enters."""
     lane, wide = route.lanes[-1], _chip_width(edge)
-    title = f"{nodes[edge.source].name} → {nodes[edge.target].name}: partitions {edge.partitions}"
+    title = f"{cards[edge.source].name} → {cards[edge.target].name}: partitions {edge.partitions}"
     if edge.agreements:
         title += f"; must agree: {', '.join(map(letter, edge.agreements))}"
     bound = f" hf-set{edge.agreements[0] % len(SET_COLOURS)}" if edge.agreements else ""
@@ -246,8 +246,8 @@ def _notes(heading: str, notes: Sequence[PictureNote], css: str, most: int) -> I
 
 def _size(picture: Picture) -> str:
     """The size of the plan: `16 tasks · 4 streams · 6 steps · 1 table`."""
-    kinds = [node.kind for node in picture.nodes]
-    made = sum(node.makes_stream for node in picture.nodes)
+    kinds = [card.kind for card in picture.cards]
+    made = sum(card.makes_stream for card in picture.cards)
     counts = [
         (picture.tasks, "task"),
         (kinds.count("stream") + made, "stream"),
@@ -260,7 +260,7 @@ def _size(picture: Picture) -> str:
 def _page(picture: Picture, parts: list[str], width: float, height: float) -> str:
     # Ids are per app, so that several pictures can stand in one page.
     title, described = (_escaped(f"holdfast-{picture.app}-{part}") for part in ("title", "desc"))
-    names = {node.id: node.name for node in picture.nodes}
+    names = {card.id: card.name for card in picture.cards}
     flows = "; ".join(f"{names[edge.source]} to {names[edge.target]}" for edge in picture.edges)
     problem_text = "".join(
         f" {note.reason} at {note.subject or picture.app}: {note.message}." for note in picture.problems
