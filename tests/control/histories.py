@@ -43,7 +43,7 @@ any_inputs = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn, *, ends: bool = True, anew: bool = True) -> list[Batch]:
-    """Each producer's positions increase; its watermarks mostly do. The other app may be run anew, which starts them
+    """Each producer's numbers increase; its watermarks mostly do. The other app may be run anew, which starts them
     again, and its old run may have a last word.
     """
     now, history = 0, []

@@ -184,11 +184,11 @@ def test_events_of_a_running_app_come_before_thousands_that_wait() -> None:
         for key in waiting:
             looks.soon(key)
         await until(lambda: len(order) > 100)
-        position = len(order)
+        started = len(order)
         looks.soon(waiting[-1])
         looks.soon(waiting[-1], first=True)
         await until(lambda: waiting[-1] in order)
-        assert order.index(waiting[-1]) <= position + 2 * looks.workers
+        assert order.index(waiting[-1]) <= started + 2 * looks.workers
         await until(lambda: len(order) == len(waiting) and looks.waiting == 0)
 
     assert live(look, story) == []
