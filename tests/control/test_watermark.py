@@ -48,7 +48,7 @@ def test_each_partitions_watermark_is_what_the_rules_say(history: list[Batch], c
     for batch in history:
         state = after(state, batch)
         for partition, model in models.items():
-            messages = [message for where, message in batch.deliveries if where == partition]
+            messages = [message for receiver, message in batch.deliveries if receiver == partition]
             assert state.of(partition) == model.batch(messages, batch.now), partition
 
 

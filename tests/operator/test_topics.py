@@ -114,17 +114,19 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("key", "value", "cure"), REFUSED)
-@pytest.mark.parametrize("where", ["config", "Secret"])
-def test_a_setting_not_for_asking_is_refused_by_name(key: str, value: str, cure: str, where: str) -> None:
+@pytest.mark.parametrize("source", ["config", "Secret"])
+def test_a_setting_not_for_asking_is_refused_by_name(
+    key: str, value: str, cure: str, source: str
+) -> None:
     brokers = Brokers()
     topics = TopicCounts(brokers.ask, lambda _: None)
     kafka = {
         "bootstrapServers": "evil:9092",
         "secretName": "login",
-        "config": {key: value} if where == "config" else {},
+        "config": {key: value} if source == "config" else {},
     }
     app = parse_app(tree(systems=[{"name": "events", "kafka": kafka}]))
-    answer = topics.counts(A, app, {"login": {key: value} if where == "Secret" else {}})
+    answer = topics.counts(A, app, {"login": {key: value} if source == "Secret" else {}})
     refresh(topics)
     assert brokers.asked == []
     assert isinstance(answer, Unknown)

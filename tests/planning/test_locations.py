@@ -8,7 +8,7 @@ from holdfast.planning.plan import Plan
 from holdfast.reasons import Reason
 from tests.planning.apps import only, plan_of, step, stream, warned
 
-OWN_FOLDER: dict[str, Any] = {}
+OWN_DIRECTORY: dict[str, Any] = {}
 RACK, NODE = "{node.labels.rack}", "{node.labels.rack}/{node.name}"
 
 
@@ -25,7 +25,7 @@ def changing(**volume: Any) -> dict[str, Any]:
 
 NFS: dict[str, Any] = {"nfs": {"server": "filer", "path": "/ads"}}
 CLAIM: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "shared"}}
-FOLDER: dict[str, Any] = {"hostPath": {"path": "/mnt/rack"}}
+DIRECTORY: dict[str, Any] = {"hostPath": {"path": "/mnt/rack"}}
 
 
 def planned(location: str, template: dict[str, Any]) -> Plan:
@@ -37,13 +37,13 @@ def planned(location: str, template: dict[str, Any]) -> Plan:
 @pytest.mark.parametrize(
     ("location", "template", "cure"),
     [
-        (RACK, OWN_FOLDER, f"write {RACK}/{{node.name}}"),
-        ("{node.labels.topology.kubernetes.io/zone}", OWN_FOLDER, "mount storage that they share"),
-        ("{pod.name}", OWN_FOLDER, "write {pod.name}/{node.name}"),
-        ("{pod.namespace}-{pod.labels.disk}", OWN_FOLDER, "of which each node has its own"),
+        (RACK, OWN_DIRECTORY, f"write {RACK}/{{node.name}}"),
+        ("{node.labels.topology.kubernetes.io/zone}", OWN_DIRECTORY, "mount storage that they share"),
+        ("{pod.name}", OWN_DIRECTORY, "write {pod.name}/{node.name}"),
+        ("{pod.namespace}-{pod.labels.disk}", OWN_DIRECTORY, "of which each node has its own"),
         (RACK, mounting(path="/elsewhere", **NFS), "hostPath volume"),
         (RACK, mounting(), "hostPath volume"),
-        (RACK, changing(**FOLDER), "at /var/lib/holdfast in spec.runtime.executors.podTemplate"),
+        (RACK, changing(**DIRECTORY), "at /var/lib/holdfast in spec.runtime.executors.podTemplate"),
         ("Node", mounting(emptyDir={}), "write Pod"),
         (NODE, mounting(emptyDir={}), f"write {NODE}/{{pod.uid}}"),
         (NODE, mounting(ephemeral={"volumeClaimTemplate": {}}), "of which each executor has its own"),
@@ -60,7 +60,7 @@ def test_one_location_for_two_disks_is_refused_with_its_cure(
 
 
 def test_a_node_folder_that_racks_may_share_is_a_warning() -> None:
-    result = planned(RACK, mounting(**FOLDER))
+    result = planned(RACK, mounting(**DIRECTORY))
     assert result.valid
     assert warned(result) == {Reason.LOCATION_SPLIT}
     assert "check that all nodes with one location share this folder" in result.warnings[0].message
@@ -69,14 +69,14 @@ def test_a_node_folder_that_racks_may_share_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("location", "template"),
     [
-        ("Claim", OWN_FOLDER),
-        ("Node", OWN_FOLDER),
-        ("Pod", OWN_FOLDER),
-        (NODE, OWN_FOLDER),
-        ("{node.labels.kubernetes.io/hostname}", OWN_FOLDER),
-        ("{pod.uid}", OWN_FOLDER),
+        ("Claim", OWN_DIRECTORY),
+        ("Node", OWN_DIRECTORY),
+        ("Pod", OWN_DIRECTORY),
+        (NODE, OWN_DIRECTORY),
+        ("{node.labels.kubernetes.io/hostname}", OWN_DIRECTORY),
+        ("{pod.uid}", OWN_DIRECTORY),
         ("Pod", mounting(emptyDir={})),
-        ("Node", mounting(**FOLDER)),
+        ("Node", mounting(**DIRECTORY)),
         (RACK, mounting(**NFS)),
         (RACK, mounting(**CLAIM)),
         ("{pod.labels.disk}", mounting(**CLAIM)),
