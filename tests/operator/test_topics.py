@@ -115,9 +115,7 @@ REFUSED = (
 
 @pytest.mark.parametrize(("key", "value", "cure"), REFUSED)
 @pytest.mark.parametrize("source", ["config", "Secret"])
-def test_a_setting_not_for_asking_is_refused_by_name(
-    key: str, value: str, cure: str, source: str
-) -> None:
+def test_a_setting_not_for_asking_is_refused_by_name(key: str, value: str, cure: str, source: str) -> None:
     brokers = Brokers()
     topics = TopicCounts(brokers.ask, lambda _: None)
     kafka = {

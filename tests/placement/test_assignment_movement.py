@@ -63,9 +63,7 @@ def test_a_task_changes_processors_on_its_disk_so_another_stays() -> None:
 
 
 @given(first_runs(), st.lists(LOCATIONS, max_size=3), st.data())
-def test_a_processor_only_loses_tasks_of_too_large_a_part(
-    run: Given, come: list[str], data: st.DataObject
-) -> None:
+def test_a_processor_only_loses_tasks_of_too_large_a_part(run: Given, come: list[str], data: st.DataObject) -> None:
     stay = data.draw(st.sets(st.sampled_from(sorted(run.processors)), min_size=1))
     location_of = {name: location for name, location in run.processors.items() if name in stay}
     location_of |= {f"new-{i}": location for i, location in enumerate(come)}

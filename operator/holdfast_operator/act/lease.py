@@ -133,7 +133,7 @@ class Lease:
         try:
             renewed = {**self._held, "spec": self._spec(self._held["spec"])}
             written = await self.cluster.replace(LEASE, self.candidate.namespace, renewed)
-        except ConflictError:
+        except ApiConflictError:
             self._held = await self._still_ours(self._held)
             return await self._renewed()
         if written is None:

@@ -24,7 +24,7 @@ from holdfast.api_answers import ApiUnreachableError
 from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast.spec.app import API_VERSION
-from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster, ClusterUnreachableError
+from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, Cluster
 from holdfast_operator.observe.known_versions import NamespacedName
 from holdfast_operator.service.monitoring import WatchScope
 from holdfast_operator.service.watch_handlers import WatchHandlers
