@@ -71,7 +71,7 @@ def measure(name: str, function: Any, ttl: str | None, directory: Path) -> None:
             timed = batch(draw)
             started = time.perf_counter()
             store.begin(number, 1)
-            out = step.run(timed, store, StepClock(NOON + number * 1000, NOON))
+            out = step.run(timed, store, StepClock(NOON + number * 1000, NOON)).rows
             store.commit()
             times.append(time.perf_counter() - started)
             got = sorted((tuple(row.values()) for row in out.rows.to_pylist()), key=repr)

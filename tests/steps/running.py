@@ -9,6 +9,8 @@ from holdfast.spec.steps import Process
 from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
+from holdfast_runtime.steps.outcome import StepOutcome
+from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables, listed, timed
 
 GIVEN = pa.schema([("sku", pa.string()), ("shop", pa.int32()), ("cents", pa.int64())])
@@ -32,6 +34,8 @@ class Running:
         self.schema, self.tables = schema, MemoryTables()
         verb = Process(function="shop:count", by=by, ttl=ttl)
         self.step = ProcessStep("counted", verb, function, schema, out, InheritedNames(event_time))
+        self.outcome = StepOutcome(TimedRows.nothing(out))
+        """Of the last batch."""
 
     def __call__(
         self,
@@ -46,7 +50,8 @@ class Running:
         """Run a batch; all times are milliseconds, those of rows may have microseconds behind the point."""
         clock = StepClock(now, watermark, ended, before)
         micros = None if times is None else [None if one is None else round(one * MICROS_PER_MILLI) for one in times]
-        outputs = listed(self.step.run(timed(self.schema, rows or [], micros), self.tables, clock))
+        self.outcome = self.step.run(timed(self.schema, rows or [], micros), self.tables, clock)
+        outputs = listed(self.outcome.rows)
         return [(row, None if time is None else time / MICROS_PER_MILLI) for row, time in outputs]
 
     @property

@@ -14,6 +14,7 @@ from holdfast.spec.steps import Aggregate
 from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.windows.aggregate import AggregateStep
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
@@ -59,10 +60,16 @@ def came(made: TimedRows) -> list[Out]:
     ]
 
 
+def outcome_of(
+    verb: AggregateStep, tables: Tables, rows: Sequence[Row], watermark: int | None, *, ended: bool = False
+) -> StepOutcome:
+    return verb.run(timed(rows), tables, StepClock(0, watermark, ended))
+
+
 def run(
     verb: AggregateStep, tables: Tables, rows: Sequence[Row], watermark: int | None, *, ended: bool = False
 ) -> list[Out]:
-    return came(verb.run(timed(rows), tables, StepClock(0, watermark, ended)))
+    return came(outcome_of(verb, tables, rows, watermark, ended=ended).rows)
 
 
 def result(start: int | None, end: int | None, user: str | None, rows: Sequence[Row]) -> Out:
@@ -178,8 +185,8 @@ def test_what_comes_out_is_what_a_list_says(drawn: list[list[Row]], shape: dict[
     verb, tables, model = step(shape), Tables(), model_of(shape)
     late = 0
     for rows, mark, ended in marked([*drawn, None], lateness):
-        results = run(verb, tables, rows, mark, ended=ended)
-        late += verb.late
+        outcome = outcome_of(verb, tables, rows, mark, ended=ended)
+        results, late = came(outcome.rows), late + outcome.late["counts"]
         model.add(rows)
         expected = list(model.close(2**60 if ended else mark))
         assert sorted(results, key=str) == sorted(expected, key=str)
@@ -198,15 +205,14 @@ def test_groups_that_leave_over_several_batches_leave_once_and_whole(
     for rows, mark, ended in marked([*drawn, None], lateness):
         model.add(rows)
         expected += model.close(2**60 if ended else mark)
-        now = run(verb, tables, rows, mark, ended=ended)
+        outcome = outcome_of(verb, tables, rows, mark, ended=ended)
         for _ in range(1000):
-            results += now
-            if verb.waiting is None:
+            results += came(outcome.rows)
+            if (unfired := outcome.unfired) is None:
                 break
-            assert len(now) >= most
-            waiting = verb.waiting
-            now = run(verb, tables, [], mark, ended=ended)
-            assert all((end or 0) - 1 >= waiting for _, end, *_ in now)
+            assert (outcome.rows.count >= most, outcome.wake) == (True, 0)
+            outcome = outcome_of(verb, tables, [], mark, ended=ended)
+            assert all(time >= unfired * MS for time in outcome.rows.times.to_pylist())
         else:
             pytest.fail("the round does not end")
     assert sorted(results, key=str) == sorted(expected, key=str)
@@ -254,7 +260,7 @@ def test_without_a_window_each_batch_updates_its_keys(drawn: list[list[Row]]) ->
     for rows in drawn:
         for row in rows:
             held.setdefault(row[0], []).append(row)
-        made = verb.run(timed(rows), tables, StepClock(0, None))
+        made = verb.run(timed(rows), tables, StepClock(0, None)).rows
         expected = [result(None, None, user, held[user]) for user in {user for user, _, _ in rows}]
         assert sorted(came(made), key=str) == sorted(expected, key=str)
         latest = {user: max((time for _, _, time in held[user] if time is not None), default=None) for user in held}
@@ -275,23 +281,23 @@ def test_a_distrusted_watermark_makes_no_row_late() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     far = 10**12
     verb.run(timed([("a", 1, far * MS)]), tables, StepClock(0, far, horizon=far))
-    results = verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None, horizon=10_000))
-    assert (came(results), verb.late) == ([], 0)
-    results = verb.run(timed([]), tables, StepClock(0, 2000, horizon=10_000))
-    assert came(results) == [(0, 1000 * MS, "a", 1, 1)]
+    outcome = verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None, horizon=10_000))
+    assert (came(outcome.rows), outcome.late) == ([], {"counts": 0})
+    outcome = verb.run(timed([]), tables, StepClock(0, 2000, horizon=10_000))
+    assert came(outcome.rows) == [(0, 1000 * MS, "a", 1, 1)]
 
 
 def test_a_result_has_the_last_microsecond_of_its_window() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None))
-    assert verb.run(timed([]), tables, StepClock(0, 1000)).times.to_pylist() == [999_999]
+    assert verb.run(timed([]), tables, StepClock(0, 1000)).rows.times.to_pylist() == [999_999]
 
 
 def test_a_session_ending_between_milliseconds_is_in_time_for_windows() -> None:
     """Its result comes out by a watermark that the one before it had not reached."""
     verb, tables = step({"session": "1s"}), Tables()
     verb.run(timed([("a", 1, 400)]), tables, StepClock(0, 1_000))
-    made = verb.run(timed([]), tables, StepClock(0, 1_001, before=1_000))
+    made = verb.run(timed([]), tables, StepClock(0, 1_001, before=1_000)).rows
     assert came(made) == [(400, 1_000_400, "a", 1, 1)]
     assert not StepClock(0, 1_001, before=1_000).late(made.times)[0].as_py()
 
@@ -344,10 +350,11 @@ def test_overflowing_results_are_put_aside_where_the_step_says_so() -> None:
     made = Aggregate.model_validate({"by": ["user"], "window": "1s", "compute": ["sum(n) AS total"]})
     verb, tables = AggregateStep("counts", AggregatePlan(made, PARTS, SCHEMA), "counts", apart=True), Tables()
     run(verb, tables, [("a", 2**63 - 1, 5), ("b", 1, 5), ("a", 1, 6)], None)
-    assert run(verb, tables, [], 1000) == [(0, 1000 * MS, "b", 1, 1)]
-    ((rows, (failed,)),) = verb.failed
-    assert rows.rows.to_pylist()[0]["user"] == "a"
-    assert (failed.column, failed.row) == ("total", 0)
+    outcome = outcome_of(verb, tables, [], 1000)
+    assert came(outcome.rows) == [(0, 1000 * MS, "b", 1, 1)]
+    (failed,) = outcome.failed
+    assert failed.rows.rows.to_pylist()[0]["user"] == "a"
+    assert [(failure.column, failure.row) for failure in failed.failures] == [("total", 0)]
 
 
 def test_minus_zero_and_zero_are_the_same_key_zero() -> None:
@@ -358,7 +365,7 @@ def test_minus_zero_and_zero_are_the_same_key_zero() -> None:
     rows = pa.RecordBatch.from_pydict({"user": [-0.0, 0.0, nan, None, nan, None], "n": [1] * 6}, schema=schema)
     tables = Tables()
     verb.run(TimedRows(rows, pa.array([5] * 6, pa.int64())), tables, StepClock(0, None))
-    results = verb.run(TimedRows.nothing(schema), tables, StepClock(0, 1000)).rows
+    results = verb.run(TimedRows.nothing(schema), tables, StepClock(0, 1000)).rows.rows
     assert sorted(map(str, zip(results["user"].to_pylist(), results["rows"].to_pylist(), strict=True))) == [
         "(0.0, 2)",
         "(None, 2)",
@@ -384,11 +391,13 @@ def test_rows_that_come_while_groups_leave_change_nothing_of_those(
     verb, tables, model = step(shape, most), Tables(), model_of(shape)
     results: list[Out] = []
     expected: list[Out] = []
+    unfired: int | None = None
     for rows, mark, ended in marked([*drawn, *[None] * 400], lateness):
-        at_rest = verb.waiting is None
         model.add(rows)
-        if at_rest:
+        if unfired is None:
             expected += model.close(2**60 if ended else mark)
-        results += run(verb, tables, rows, mark, ended=ended)
-    assert verb.waiting is None
+        outcome = outcome_of(verb, tables, rows, mark, ended=ended)
+        results += came(outcome.rows)
+        unfired = outcome.unfired
+    assert unfired is None
     assert sorted(results, key=str) == sorted(expected, key=str)

@@ -13,6 +13,7 @@ from holdfast.spec.steps import Deduplicate
 from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.state.test_runs import MemoryTable
 from tests.steps.moments import moments
@@ -43,9 +44,18 @@ def step(within: str | None, *by: str) -> DeduplicateStep:
     return DeduplicateStep("once", Deduplicate(by=by or ("user",), within=within), SCHEMA, "once")
 
 
+def outcome_of(
+    verb: DeduplicateStep, tables: Tables, rows: Sequence[Row], before: int | None, after: int | None
+) -> StepOutcome:
+    return verb.run(timed(rows), tables, StepClock(0, after, before=before))
+
+
 def run(verb: DeduplicateStep, tables: Tables, rows: Sequence[Row], before: int | None, after: int | None) -> list[int]:
-    passed = verb.run(timed(rows), tables, StepClock(0, after, before=before))
-    return list(passed.rows["n"].to_pylist())
+    return numbers_of(outcome_of(verb, tables, rows, before, after).rows)
+
+
+def numbers_of(rows: TimedRows) -> list[int]:
+    return list(rows.rows["n"].to_pylist())
 
 
 def expected(batches: Sequence[tuple[int | None, Sequence[Row]]], within: int | None) -> Iterator[list[int]]:
@@ -91,25 +101,18 @@ def test_what_passes_is_what_a_list_says(
 
 def test_late_rows_and_rows_without_time_are_dropped_and_counted() -> None:
     verb, tables = step("1h"), Tables()
-    assert run(verb, tables, [("a", 1, 100 * MS - 1), ("b", 2, None), ("c", 3, 100 * MS)], 100, 100) == [3]
-    assert verb.late == 2
-    assert verb.late_rows.rows.to_pylist() == [{"user": "a", "n": 1}, {"user": "b", "n": 2}]
-    assert verb.late_rows.times.to_pylist() == [100 * MS - 1, None]
-
-
-def test_late_rows_are_those_of_the_last_run() -> None:
-    verb, tables = step("1h"), Tables()
-    run(verb, tables, [("a", 1, 100 * MS - 1)], 100, 100)
-    for rows in ([("a", 2, 100 * MS)], []):
-        run(verb, tables, rows, 100, 100)
-        assert (verb.late, verb.late_rows.count) == (0, 0)
+    outcome = outcome_of(verb, tables, [("a", 1, 100 * MS - 1), ("b", 2, None), ("c", 3, 100 * MS)], 100, 100)
+    assert (numbers_of(outcome.rows), outcome.late) == ([3], {"once": 2})
+    (late,) = outcome.late_rows
+    assert late.rows.rows.to_pylist() == [{"user": "a", "n": 1}, {"user": "b", "n": 2}]
+    assert late.rows.times.to_pylist() == [100 * MS - 1, None]
 
 
 def test_without_within_no_time_is_needed_and_nothing_is_late() -> None:
     verb, tables = step(None), Tables()
     assert run(verb, tables, [("a", 1, None), ("a", 2, 5), (None, 3, None), (None, 4, 1)], 100, 100) == [1, 3]
-    assert run(verb, tables, [("a", 5, 9), (None, 6, 9), ("b", 7, 0)], 100, 100) == [7]
-    assert verb.late == 0
+    outcome = outcome_of(verb, tables, [("a", 5, 9), (None, 6, 9), ("b", 7, 0)], 100, 100)
+    assert (numbers_of(outcome.rows), outcome.late) == ([7], {"once": 0})
 
 
 @pytest.mark.parametrize("first", [5_000_000, 4_999_700, -300])

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from holdfast.planning.join_columns import JoinColumn
 from holdfast.times import MICROS_PER_MILLI, micros
 from holdfast_runtime.columns import key_columns
-from holdfast_runtime.columns.sorted_hashes import CHUNK
+from holdfast_runtime.columns.sorted_hashes import CHUNK, find_hashes
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.joins import join, side_buffer
 from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan, Kind
+from holdfast_runtime.steps.joins.pairing import pairs
+from holdfast_runtime.steps.joins.side_rows import SideRows, kept_rows
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables
 from tests.steps.moments import moments
@@ -54,7 +56,6 @@ class Task:
     tables: MemoryTables = field(default_factory=MemoryTables)
     watermark: int | None = None
     late: list[int] = field(default_factory=lambda: [0, 0])
-    chunks: list[int] = field(default_factory=list)
 
     def run(
         self,
@@ -71,13 +72,12 @@ class Task:
         sides = timed(left, self.plan.left), timed(right, self.plan.right)
         rows_out: list[Out] = []
         while True:
-            for chunk in step.run(*sides, self.tables, clock):
-                self.chunks.append(chunk.count)
-                rows = zip(*(column.to_pylist() for column in (*chunk.rows.columns, chunk.times)), strict=True)
-                rows_out += rows
-            for at, side in enumerate(step.late_sides):
-                self.late[at] += side.late
-            if step.waiting is None:
+            outcome = step.run(*sides, self.tables, clock)
+            columns = (*outcome.rows.rows.columns, outcome.rows.times)
+            rows_out += zip(*(column.to_pylist() for column in columns), strict=True)
+            for at, late in enumerate(outcome.late.values()):
+                self.late[at] += late
+            if outcome.unfired is None:
                 break
             sides, clock = (timed([], self.plan.left), timed([], self.plan.right)), replace(clock, before=watermark)
         self.watermark = watermark
@@ -271,13 +271,16 @@ def test_rows_of_a_long_past_never_wait() -> None:
     assert not any(key.startswith(b"p") for table in task.tables.content().values() for key in table)
 
 
-def test_a_hot_key_comes_out_in_chunks() -> None:
+def test_the_pairs_of_a_hot_key_are_made_in_chunks() -> None:
     rows = [("a", number, 0) for number in range(1200)]
     for together in (True, False):
         task = Task(plan())
         joined = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
         assert len(set(joined)) == 1200 * 1200
-        assert max(task.chunks) <= CHUNK
+    side = SideRows.sorted(kept_rows(timed(rows, LEFT), plan().kept(0)), 1)
+    matches, bounds = find_hashes(side.hashes, side.hashes), (micros(0), micros(0))
+    chunks = [len(places) for places, _ in pairs(side, side, matches, bounds)]
+    assert (sum(chunks), max(chunks) <= CHUNK) == (1200 * 1200, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -286,21 +289,22 @@ def test_pairs_beyond_a_commit_follow_with_the_next_batches(kind: Kind, monkeypa
     tables, step = MemoryTables(), JoinStep("j", plan(kind), "j")
     rows = ms(*(("a", n, n // 10) for n in range(100)))
     sides = timed(rows, LEFT), timed(rows[:90], RIGHT)
-    joined, batches, before = set[tuple[int, int]](), 0, None
-    while not batches or step.waiting is not None:
-        chunks = list(step.run(*sides, tables, StepClock(0, 50, before=before)))
-        made = {pair for chunk in chunks for pair in zip(*(c.to_pylist() for c in chunk.rows.columns[1:]), strict=True)}
-        assert sum(chunk.count for chunk in chunks) == len(made) <= 1000
+    joined, batches, before, unfired = set[tuple[int, int]](), 0, None, None
+    while not batches or unfired is not None:
+        outcome = step.run(*sides, tables, StepClock(0, 50, before=before))
+        unfired = outcome.unfired
+        made = set(zip(*(column.to_pylist() for column in outcome.rows.rows.columns[1:]), strict=True))
+        assert outcome.rows.count == len(made) <= 1000
         assert joined.isdisjoint(made)
         joined |= made
         sides, before, batches = (timed([], LEFT), timed([], RIGHT)), 50, batches + 1
         if left := set(itertools.product(range(100), range(90))) - joined:
-            assert step.unjoined == 190 - sum(rows.rows for rows in step.buffered.values())
-            assert step.waiting is not None
-            assert step.waiting <= min(max(n // 10, m // 10) for n, m in left) * MS
+            assert outcome.unjoined == 190 - sum(rows.rows for rows in outcome.buffered.values())
+            assert unfired is not None
+            assert (unfired <= min(max(n // 10, m // 10) for n, m in left), outcome.wake) == (True, 0)
     assert len(joined) == 9000
     assert 9 <= batches <= 20
-    assert step.unjoined == 0
+    assert outcome.unjoined == 0
 
 
 def test_a_row_meets_even_very_many_partners_in_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,14 +338,14 @@ def test_rounds_of_unmatched_rows_hold_the_watermark_back(monkeypatch: pytest.Mo
     tables, step = MemoryTables(), JoinStep("j", plan("Left"), "j")
     rows = timed(ms(*(("a", number, number) for number in range(100))), LEFT)
     nothing = timed([], LEFT), timed([], RIGHT)
-    assert list(step.run(rows, nothing[1], tables, StepClock(0, 0))) == []
+    assert step.run(rows, nothing[1], tables, StepClock(0, 0)).rows.count == 0
     times: list[int] = []
     for _ in range(12):
-        assert step.waiting is None or not times or step.waiting > max(times)
-        for chunk in step.run(*nothing, tables, StepClock(0, 1000, before=1000)):
-            times += chunk.times.to_pylist()
-        if step.waiting is None:
+        outcome = step.run(*nothing, tables, StepClock(0, 1000, before=1000))
+        times += outcome.rows.times.to_pylist()
+        if outcome.unfired is None:
             break
+        assert (outcome.unfired * MS > max(times), outcome.wake) == (True, 0)
     assert len(times) == 100 == len(set(times))
     assert times == sorted(times)
 

@@ -83,9 +83,10 @@ def joined(plan: JoinPlan, sides: Sequence[pa.Table], cuts: Sequence[int], water
         moved = coming and batch < len(watermarks) and watermarks[batch]
         watermark = min(coming) // MS if moved else before
         step, clock = JoinStep("j", plan, "j"), StepClock(0, watermark, ended, before)
-        for chunk in step.run(inputs[0], inputs[1], tables, clock):
-            rows_out += map(str, zip(*(one.to_pylist() for one in (*chunk.rows.columns[2:], chunk.times)), strict=True))
-        assert [late.late for late in step.late_sides] == [0, 0]
+        outcome = step.run(inputs[0], inputs[1], tables, clock)
+        columns = (*outcome.rows.rows.columns[2:], outcome.rows.times)
+        rows_out += map(str, zip(*(column.to_pylist() for column in columns), strict=True))
+        assert outcome.late == {"j.left": 0, "j.right": 0}
         before = watermark
     return sorted(rows_out)
 

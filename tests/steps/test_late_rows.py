@@ -7,7 +7,7 @@ from holdfast.control.messages import EARLIEST, END_OF_TIME
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import FARTHEST, micros
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.late_rows import late_letters
+from holdfast_runtime.steps.late_rows import LateRows, late_letters
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 
 MINUTE = 60_000
@@ -48,12 +48,13 @@ def rows_at(*times: int | None) -> TimedRows:
     ids=["behind", "just behind", "without time", "without time or watermark", "ahead", "outside of the calendar"],
 )
 def test_a_letter_says_why_its_row_is_late(time: int | None, clock: StepClock, reason: str) -> None:
-    (letter,) = late_letters("per-minute", rows_at(time), clock, "its window has closed").to_pylist()
+    (letter,) = late_letters(LateRows("per-minute", rows_at(time), clock, "its window has closed")).to_pylist()
     assert (letter["step"], letter["reason"], letter["column"]) == ("per-minute", reason, None)
 
 
 def test_letters_keep_the_order_and_origins_of_their_rows() -> None:
-    letters = late_letters("per-minute", rows_at(1, None, 2), StepClock(0, None, before=9), "its window has closed")
+    late = LateRows("per-minute", rows_at(1, None, 2), StepClock(0, None, before=9), "its window has closed")
+    letters = late_letters(late)
     assert [(one["value"], one["stream"], one["partition"], one["offset"]) for one in letters.to_pylist()] == [
         (f'{{"n":{n}}}'.encode(), "clicks", 3, 100 + n) for n in range(3)
     ]

@@ -19,7 +19,7 @@ def test_keys_come_in_order_of_their_first_rows() -> None:
     run = Running(count)
     assert values(run(rows_of("b", "a", "b", "c", "b"))) == [("b", 3), ("a", 1), ("c", 1)]
     assert values(run(rows_of("c", "b"))) == [("c", 2), ("b", 4)]
-    assert run.step.wake is None
+    assert run.outcome.wake is None
 
 
 def test_rows_of_a_key_come_in_their_order() -> None:

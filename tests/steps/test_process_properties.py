@@ -140,14 +140,16 @@ def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) 
     for batch_rows, now, watermark, ended in made:
         clock = StepClock(now * pace, watermark, ended, before, horizon=50)
         before = watermark
-        got = real.run(timed(GIVEN, [row for row, _ in batch_rows], [time for _, time in batch_rows]), tables, clock)
+        outcome = real.run(
+            timed(GIVEN, [row for row, _ in batch_rows], [time for _, time in batch_rows]), tables, clock
+        )
         expected = naive.run(batch_rows, clock)
-        assert told(listed(got)) == told(
+        assert told(listed(outcome.rows)) == told(
             [({"key": None, "what": None, "n": None} | row, time) for row, time in expected]
         )
         check_index(tables)
-        assert (real.late, real.unfired) == (naive.late, naive.unfired)
-        assert real.wake == real.look(tables, clock)
+        assert (outcome.late, outcome.unfired) == ({"s": naive.late}, naive.unfired)
+        assert outcome.wake == real.look(tables, clock)
 
 
 @settings(max_examples=25)
@@ -161,10 +163,9 @@ def test_a_store_and_tables_in_memory_give_the_same(drawn: list[Any], ttl: int |
                 given_rows = timed(GIVEN, [row for row, _ in batch_rows], [time for _, time in batch_rows])
                 clock = StepClock(now * 500, watermark, ended)
                 store.begin(number, 1)
-                assert listed(in_store.run(given_rows, store, clock)) == listed(
-                    in_memory.run(given_rows, tables, clock)
-                )
-                assert in_store.wake == in_memory.wake
+                outcomes = in_store.run(given_rows, store, clock), in_memory.run(given_rows, tables, clock)
+                assert listed(outcomes[0].rows) == listed(outcomes[1].rows)
+                assert outcomes[0].wake == outcomes[1].wake
                 store.commit()
                 for name in ("s", "s.timers"):
                     assert dict(store.table(name).scan()) == tables.table(name).rows
@@ -177,12 +178,12 @@ def test_cutting_rows_into_other_batches_changes_nothing(drawn_rows: list[Row], 
         (row | {"act": "add" if row["act"] in ("event", "time", "again") else row["act"]}, t) for row, t in drawn_rows
     ]
     whole, parts = MemoryTables(), MemoryTables()
-    at_once = listed(step(None).run(timed(GIVEN, [row for row, _ in drawn_rows]), whole, StepClock(0, None)))
+    at_once = listed(step(None).run(timed(GIVEN, [row for row, _ in drawn_rows]), whole, StepClock(0, None)).rows)
     bounds = [0, *sorted(min(cut, len(drawn_rows)) for cut in cuts), len(drawn_rows)]
     piecewise = []
     for start, end in pairwise(bounds):
         part = timed(GIVEN, [row for row, _ in drawn_rows[start:end]])
-        piecewise += listed(step(None).run(part, parts, StepClock(0, None)))
+        piecewise += listed(step(None).run(part, parts, StepClock(0, None)).rows)
     for key in {row["key"] for row, _ in drawn_rows}:
         assert [one for one in piecewise if one[0]["key"] == key] == [one for one in at_once if one[0]["key"] == key]
     assert parts.content() == whole.content()

@@ -58,11 +58,11 @@ def test_timers_for_a_past_time_fire_after_their_batchs_rows() -> None:
 def test_processing_timers_wake_the_step_and_give_the_watermarks_time() -> None:
     run = Running(remind)
     run([at("a", NOON + 500, processing=True), at("b", NOON + 300, processing=True)], now=NOON)
-    assert run.step.wake == NOON + 300
+    assert run.outcome.wake == NOON + 300
     assert run(now=NOON + 300) == [({"sku": "processing p of b", "n": NOON + 300}, None)]
-    assert run.step.wake == NOON + 500
+    assert run.outcome.wake == NOON + 500
     assert run(now=NOON + 900, watermark=7) == [({"sku": "processing p of a", "n": NOON + 500}, 7)]
-    assert run.step.wake is None
+    assert run.outcome.wake is None
 
 
 def test_a_timer_set_again_moves_and_a_cancelled_one_goes() -> None:
@@ -106,7 +106,7 @@ def test_at_the_end_only_event_timers_fire() -> None:
     run = Running(tick)
     run(rows_of("a"), watermark=5)
     assert values(run(ended=True)) == [(None, 10)]
-    assert run.step.wake is None
+    assert run.outcome.wake is None
     assert run(ended=True) == []
     run = Running(remind)
     assert values(run([at("a", NOON - 1, processing=True), at("b", 1 << 61)], ended=True)) == [
@@ -121,7 +121,7 @@ def test_a_timer_that_resets_itself_waits_for_the_next_batch() -> None:
 
     run = Running(function)
     assert values(run(rows_of("a"), now=NOON)) == [(None, None), (None, NOON)]
-    assert run.step.wake == NOON
+    assert run.outcome.wake == NOON
     assert values(run(now=NOON + 1)) == [(None, NOON), (None, NOON + 1)]
 
 
@@ -169,7 +169,7 @@ def test_a_key_untouched_for_exactly_its_ttl_is_dropped() -> None:
     run = Running(count, ttl="1h")
     start, hour, granule = NOON, 3_600_000, 3_600_000 // 32
     run(rows_of("a", "b"), now=start)
-    assert start + hour < (run.step.wake or 0) <= start + hour + granule
+    assert start + hour < (run.outcome.wake or 0) <= start + hour + granule
     run(rows_of("b"), now=start + hour // 2)
     run(now=start + hour)
     assert run.keys == [b"\x01a", b"\x01b"]
@@ -178,16 +178,16 @@ def test_a_key_untouched_for_exactly_its_ttl_is_dropped() -> None:
     assert values(run(rows_of("a", "b"), now=start + hour + granule)) == [("a", 1), ("b", 3)]
     run(now=start + 10 * hour)
     assert run.tables.content() == {}
-    assert run.step.wake is None
+    assert run.outcome.wake is None
 
 
 def test_a_key_stays_until_the_instant_the_step_wakes_for() -> None:
     run = Running(count, ttl="1h")
     run(rows_of("a"))
-    wake = run.step.wake or 0
+    wake = run.outcome.wake or 0
     run(now=wake - 1)
     assert run.keys == [b"\x01a"]
-    assert run.step.wake == wake
+    assert run.outcome.wake == wake
     run(now=wake)
     assert run.keys == []
     run(rows_of("a"))
@@ -264,7 +264,7 @@ def test_rows_are_late_by_the_watermark_before_the_batch() -> None:
     at_once, one_by_one = Running(judge), Running(judge)
     whole = values(at_once(rows, times, before=20, watermark=50))
     assert whole == [("a", 0), ("a", 0), ("b", 1), ("c", 0)]
-    assert at_once.step.late == 1
+    assert at_once.outcome.late == {"counted": 1}
     parts = [one_by_one([row], [time], before=20, watermark=50) for row, time in zip(rows, times, strict=True)]
     assert sorted(row for part in parts for row in values(part)) == sorted(whole)
 
@@ -273,7 +273,7 @@ def test_rows_are_late_and_come_out_to_the_microsecond() -> None:
     run = Running(judge)
     outputs = run([at("a", 900), at("b", 900)], [19.999, 20.001], before=20, watermark=20)
     assert outputs == [({"sku": "a", "n": 1}, 19.999), ({"sku": "b", "n": 0}, 20.001)]
-    assert run.step.late == 1
+    assert run.outcome.late == {"counted": 1}
 
 
 def test_an_event_time_column_is_kept_to_the_microsecond() -> None:

@@ -42,7 +42,7 @@ class Task:
             [key[1] for key, _ in rows],
         ]
         written = timed(columns, WRITTEN)
-        assert self.writer.run(written, self.tables) is written
+        assert self.writer.run(written, self.tables).rows is written
 
     def find(self, *looked_up: Key) -> list[tuple[Any, ...]]:
         columns: list[list[Any]] = [
@@ -50,7 +50,7 @@ class Task:
             list(range(len(looked_up))),
             [key[0] for key in looked_up],
         ]
-        answer = self.lookup.run(timed(columns, GIVEN), self.tables)
+        answer = self.lookup.run(timed(columns, GIVEN), self.tables).rows
         assert answer.times.to_pylist() == answer.rows.column(1).to_pylist()
         return list(zip(*(column.to_pylist() for column in answer.rows.columns), strict=True))
 

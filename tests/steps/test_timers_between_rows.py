@@ -76,10 +76,10 @@ def in_batches(rows: list[Row], lateness: int, cuts: list[int]) -> tuple[Found, 
         part = timed(GIVEN, [row for row, _ in rows[start:end]], [micros(time) for _, time in rows[start:end]])
         part = TimedRows(part.rows, part.times, marks=pa.array(marks[start + 1 : end + 1], pa.int64()))
         clock = StepClock(NOON, marks[end], before=marks[start], marked=True)
-        made, aside = step.run_apart(part, tables, clock)
+        outcome = step.run_apart(part, tables, clock)
         tables.keep()
-        outputs += listed(made)
-        failed += sorted(start + int(str(one.row)) for one in aside)
+        outputs += listed(outcome.rows)
+        failed += sorted(start + int(str(failure.row)) for rows in outcome.failed for failure in rows.failures)
     return outputs, failed, tables
 
 

@@ -17,7 +17,7 @@ from holdfast.spec.streams import Table
 from holdfast.spec.values import millis
 from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS, verbs_that
 from holdfast_runtime.segments.union import UnionLayout
-from holdfast_runtime.steps.failures import FailedRow
+from holdfast_runtime.steps.failures import FailedRow, FailedRows
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
 from holdfast_runtime.steps.tables.kept_table import TableShape
 from holdfast_runtime.steps.tables.lookup import LookupPlan
@@ -35,15 +35,15 @@ def failed_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(COLUMN, pa.string()), (ROW, pa.struct(list(schema)))])
 
 
-def failed_rows(step: Step, failed: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
+def failed_rows(step: Step, failed: TimedRows) -> FailedRows:
     """Return the rows as the step was given them, and why each failed."""
     row = failed.rows.column(ROW)
     schema = pa.schema([row.type.field(place) for place in range(row.type.num_fields)])
     input_rows = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
-    return input_rows, [
-        FailedRow(row, _reason(step, column), column)
-        for row, column in enumerate(failed.rows.column(COLUMN).to_pylist())
-    ]
+    failed_columns = failed.rows.column(COLUMN).to_pylist()
+    return FailedRows(
+        input_rows, [FailedRow(row, _reason(step, column), column) for row, column in enumerate(failed_columns)]
+    )
 
 
 def _reason(step: Step, column: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The Python steps of an app, prepared once for a process: what runs each of them, and what a turn is told of its run.
+"""The Python steps of an app, prepared once for a process: what runs each of them, and how a turn notes their outcomes.
 
 A step that can't be prepared is an error before anything runs. Must not read or write streams, nor keep state.
 """
@@ -44,7 +44,8 @@ from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
-from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
+from holdfast_runtime.steps.late_rows import late_letters
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.plain.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.plain.plain_sql import pick, sift
 from holdfast_runtime.steps.tables.lookup import LookupStep
@@ -54,7 +55,7 @@ from holdfast_runtime.steps.windows.aggregate import AggregateStep
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.user_functions import load_function
 
-StepRun = Callable[[list[TimedRows], TurnNote, TaskTables], TimedRows]
+StepRun = Callable[[list[TimedRows], TurnNote, TaskTables], StepOutcome]
 _RUN_ELSEWHERE = (SOURCE, *SQL_VERBS, FAILED, FAILURES, *SINK_VERBS)
 """The verbs of nodes that are read, computed by Spark SQL, or written; `_prepared` must know all others."""
 
@@ -77,25 +78,28 @@ class PreparedSteps:
         """Run the steps of a level; return their rows together with the given ones, by node."""
         rows_by_node = dict(rows)
         for node in self._program.compiled.at(level):
-            if node.index not in self._runs or (note.quiet and node.index not in self._feeding):
+            step, step_run = node.step, self._runs.get(node.index)
+            if step is None or step_run is None or (note.quiet and node.index not in self._feeding):
                 continue
             inputs = [
                 rows_by_node.get(index) or TimedRows.nothing(self._program.compiled.nodes[index].schema)
                 for index in node.inputs
             ]
-            rows_by_node[node.index] = self._runs[node.index](inputs, note, tables)
+            outcome = step_run(inputs, note, tables)
+            _note_outcome(outcome, step, note)
+            rows_by_node[node.index] = outcome.rows
         return rows_by_node
 
     def _prepared(self, node: GraphNode) -> StepRun:  # noqa: PLR0911 - one for each verb
         step = node.step
         assert step is not None  # noqa: S101 - sources are not prepared
         if node.verb == PICK:
-            return lambda rows, _, __: pick(rows[0], node.plain, node.schema)
+            return lambda rows, _, __: StepOutcome(pick(rows[0], node.plain, node.schema))
         if node.verb == SIFT:
-            return lambda rows, _, __: sift(rows[0], node.plain[0])
+            return lambda rows, _, __: StepOutcome(sift(rows[0], node.plain[0]))
         match step.operation:
             case Merge():
-                return lambda rows, _, __: merge(rows, node.schema)
+                return lambda rows, _, __: StepOutcome(merge(rows, node.schema))
             case Apply() as verb:
                 return self._apply(node, step, verb)
             case Process() | Deduplicate() | Aggregate() | Join() as verb:
@@ -114,16 +118,14 @@ class PreparedSteps:
     def _apply(self, node: GraphNode, step: Step, verb: Apply) -> StepRun:
         column = kept_event_time(self._program.compiled, node, self._declared)
         called = load_function(verb.function, self._program.spec.runtime.code)
-        function, letters = UserFunction(step.name, verb.function, called, node.schema, column), step.dead_letter
-        if letters is None:
-            return lambda rows, _, __: apply_or_name(function, rows[0])
-        return lambda rows, note, __: _applied(function, letters, rows[0], note)
+        function = UserFunction(step.name, verb.function, called, node.schema, column)
+        applied = apply_apart if step.on_error == "DeadLetter" else apply_or_name
+        return lambda rows, _, __: applied(function, rows[0])
 
     def _keyed(self, node: GraphNode, step: Step, verb: Process | Deduplicate | Aggregate | Join) -> StepRun:
         """Return how a step with state runs, or sends on what it keeps of rows."""
         schema = self._program.compiled.nodes[node.inputs[0]].schema
-        letters = step.dead_letter if step.on_error == "DeadLetter" else None
-        late_to = step.dead_letter if step.late == "DeadLetter" else None
+        apart = step.on_error == "DeadLetter"
         match verb:
             case Process():
                 inherited = InheritedNames(
@@ -131,21 +133,22 @@ class PreparedSteps:
                 )
                 called = load_function(verb.function, self._program.spec.runtime.code)
                 process = ProcessStep(step.name, verb, called, schema, node.schema, inherited)
-                return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
+                processed = process.run_apart if apart else process.run
+                return lambda rows, note, tables: processed(rows[0], tables, self._clock(step, note))
             case Deduplicate():
                 once = DeduplicateStep(step.name, verb, schema, state_name(step))
-                return lambda rows, note, tables: self._deduplicated(once, late_to, rows[0], note, tables)
+                return lambda rows, note, tables: once.run(rows[0], tables, self._clock(step, note))
             case Aggregate():
                 assert node.aggregate is not None  # noqa: S101 - its verb says so
                 if node.verb == PARTIAL:
                     before = PartialAggregateStep(step.name, node.aggregate)
-                    return lambda rows, note, _: _gathered(before, rows[0], note)
-                windows = AggregateStep(step.name, node.aggregate, state_name(step), apart=letters is not None)
-                return lambda rows, note, tables: self._aggregated(windows, letters, late_to, rows[0], note, tables)
+                    return lambda rows, _, __: before.run(rows[0])
+                windows = AggregateStep(step.name, node.aggregate, state_name(step), apart=apart)
+                return lambda rows, note, tables: windows.run(rows[0], tables, self._clock(step, note))
             case Join():
                 assert node.join is not None  # noqa: S101 - its verb says so
                 join = JoinStep(step.name, node.join, state_name(step))
-                return lambda rows, note, tables: self._joined(join, late_to, rows, note, tables)
+                return lambda rows, note, tables: join.run(rows[0], rows[1], tables, self._clock(step, note))
             case never:
                 assert_never(never)
 
@@ -158,113 +161,53 @@ class PreparedSteps:
 
     def _to_table(self, node: GraphNode, step: Step, table: str) -> StepRun:
         assert node.table is not None  # noqa: S101 - its verb says so
-        nodes = self._program.compiled.nodes
-        writers = [writer.index for writer in nodes if writer.step is not None and writer.step.to_table == table]
+        compiled = self._program.compiled
+        writers = [
+            writer.index for writer in compiled.nodes if writer.step is not None and writer.step.to_table == table
+        ]
         first, last = node.index == writers[0], node.index == writers[-1]
         writer = ToTableStep(node.table, state_name(step), first=first, last=last)
-        return lambda rows, note, tables: self._stored(writer, step, rows[0], note, tables)
+        fed = next((table_input for table_input in compiled.tables if table_input.name == table), None)
+        if fed is None or not fed.shape.versioned:
+            return lambda rows, note, tables: writer.run(rows[0], tables, note.generations.get(table))
 
-    def _clock(self, step: str, note: TurnNote) -> StepClock:
-        """Return the clock of a step, held back by due timers of steps before it that have not fired."""
-        clock, plan = note.clocks[step], self._clock_plan(note.report.task)
-        if not waits(plan, step, note.unfired):
-            return clock
-        mark = held(plan, step, clock.watermark, clock.before, note.unfired)
-        return replace(clock, watermark=mark, ended=False)
-
-    def _deduplicated(
-        self, once: DeduplicateStep, late_to: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
-    ) -> TimedRows:
-        clock = self._clock(once.name, note)
-        step_rows = once.run(rows, tables, clock)
-        _note_late(once, late_to, clock, "its key may be forgotten", note)
-        return step_rows
-
-    def _aggregated(
-        self,
-        windows: AggregateStep,
-        letters: str | None,
-        late_to: str | None,
-        rows: TimedRows,
-        note: TurnNote,
-        tables: TaskTables,
-    ) -> TimedRows:
-        clock = self._clock(windows.name, note)
-        step_rows = windows.run(rows, tables, clock)
-        judged = replace(clock, before=windows.closed_until)
-        _note_late(windows, late_to, judged, "its window has closed", note)
-        for keys, failed in windows.failed:
-            note.put_aside(windows.name, str(letters), letters_of(windows.name, keys, failed))
-        note.note_waiting(windows.name, windows.waiting, clock.now)
-        return step_rows
-
-    def _joined(
-        self, join: JoinStep, late_to: str | None, rows: list[TimedRows], note: TurnNote, tables: TaskTables
-    ) -> TimedRows:
-        clock = self._clock(join.name, note)
-        left, right = rows
-        step_rows = TimedRows.joined(list(join.run(left, right, tables, clock)), join.schema)
-        for side in join.late_sides:
-            _note_late(side, late_to, clock, "no partner is waited for any more", note)
-        note.report.buffered |= {f"{join.name}.{side}": rows for side, rows in join.buffered.items()}
-        if join.unjoined:
-            note.report.unjoined[join.name] = join.unjoined
-        note.note_waiting(join.name, join.waiting, clock.now)
-        return step_rows
-
-    def _processed(
-        self, process: ProcessStep, letters: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
-    ) -> TimedRows:
-        clock = self._clock(process.name, note)
-        if letters is None:
-            step_rows = process.run(rows, tables, clock)
-        else:
-            step_rows, failed = process.run_apart(rows, tables, clock)
-            if failed:
-                note.put_aside(process.name, letters, letters_of(process.name, rows, failed))
-        report = note.report
-        report.note_late(process.name, process.late)
-        if process.wake is not None:
-            report.wake = process.wake if report.wake is None else min(report.wake, process.wake)
-        if process.unfired is not None:
-            note.unfired[process.name] = process.unfired
-        return step_rows
-
-    def _stored(
-        self, writer: ToTableStep, step: Step, rows: TimedRows, note: TurnNote, tables: TaskTables
-    ) -> TimedRows:
-        table, task = str(step.to_table), note.report.task
-        fed = next((table_input for table_input in self._program.compiled.tables if table_input.name == table), None)
-        generation = note.generations.get(table)
-        if fed is not None and fed.shape.versioned:
-            partitions = [partition for partition in self._program.tasks[task] if partition.stream in fed.sources]
+        def run_versioned(rows: list[TimedRows], note: TurnNote, tables: TaskTables) -> StepOutcome:
+            partitions = [part for part in self._program.tasks[note.report.task] if part.stream in fed.sources]
             ends = {
                 partition.partition: partition_ends
                 for partition, partition_ends in note.dataset_ends.items()
                 if partition.stream == step.inputs[0]
             }
-            writer.run_versioned(rows, tables, generation, DatasetInputs(step.inputs[0], partitions, ends))
-        else:
-            writer.run(rows, tables, generation)
-        note.report.note_unkeyed(table, writer.unkeyed)
-        return rows
+            datasets = DatasetInputs(step.inputs[0], partitions, ends)
+            return writer.run_versioned(rows[0], tables, note.generations.get(table), datasets)
+
+        return run_versioned
+
+    def _clock(self, step: Step, note: TurnNote) -> StepClock:
+        """Return the clock of a step, held back by due timers of steps before it that have not fired."""
+        clock, plan = note.clocks[step.name], self._clock_plan(note.report.task)
+        if not waits(plan, step.name, note.unfired):
+            return clock
+        mark = held(plan, step.name, clock.watermark, clock.before, note.unfired)
+        return replace(clock, watermark=mark, ended=False)
 
 
-def _gathered(before: PartialAggregateStep, rows: TimedRows, note: TurnNote) -> TimedRows:
-    partial_rows = before.run(rows)
-    note.report.note_late(before.name, before.late)
-    return partial_rows
-
-
-def _note_late(step: LeavesOutLateRows, stream: str | None, clock: StepClock, loss: str, note: TurnNote) -> None:
-    """Count the rows that a step left out as late, and turn them into dead letters if it names a stream for them."""
-    note.report.note_late(step.name, step.late)
-    if stream is not None and step.late:
-        note.add_letters(stream, late_letters(step.name, step.late_rows, clock, loss))
-
-
-def _applied(function: UserFunction, stream: str, rows: TimedRows, note: TurnNote) -> TimedRows:
-    step_rows, failed = apply_apart(function, rows)
-    if failed:
-        note.put_aside(function.step, stream, letters_of(function.step, rows, failed))
-    return step_rows
+def _note_outcome(outcome: StepOutcome, step: Step, note: TurnNote) -> None:
+    """Note what a run of a step produced besides rows that go on; late and failed ones become dead letters."""
+    report = note.report
+    for name, rows in outcome.late.items():
+        report.note_late(name, rows)
+    for late_rows in outcome.late_rows if step.late == "DeadLetter" else ():
+        if late_rows.rows.count:
+            note.add_letters(str(step.dead_letter), late_letters(late_rows))
+    for failed in outcome.failed:
+        if failed.failures:
+            note.put_aside(step.name, str(step.dead_letter), letters_of(step.name, failed))
+    if outcome.unfired is not None:
+        note.unfired[step.name] = outcome.unfired
+    if outcome.wake is not None:
+        report.wake = outcome.wake if report.wake is None else min(report.wake, outcome.wake)
+    report.buffered |= outcome.buffered
+    if outcome.unjoined:
+        report.unjoined[step.name] = outcome.unjoined
+    report.note_unkeyed(step.to_table or step.name, outcome.unkeyed)

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.times import Micros, floor_millis
 from holdfast_runtime.progress import BufferedRows, Freed
 from holdfast_runtime.slot.clock.task_clock import PendingMessages
 from holdfast_runtime.steps.context import StepClock
@@ -234,7 +233,7 @@ class TurnNote:
     clocks: Mapping[str, StepClock] = field(default_factory=dict)
     """Step -> its event time in this turn."""
     unfired: dict[str, int] = field(default_factory=dict)
-    """Step -> the time of its first event-time timer that is due and waits for the next batch, in milliseconds."""
+    """Step -> the event time from which on what is due of it follows with the next batches, in milliseconds."""
     pending_messages: PendingMessages | None = None
     """The messages that follow the rows, before it is known which timers have not fired."""
     control_messages: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
@@ -252,12 +251,6 @@ class TurnNote:
     def add_letters(self, stream: str, letters: pa.RecordBatch) -> None:
         """Add dead letters of this turn to those of a stream."""
         self.letters.setdefault(stream, []).append(letters)
-
-    def note_waiting(self, step: str, since: Micros | None, now: int) -> None:
-        """Note that rows of a step that are due, from this event time on, come out with the next batch."""
-        if since is not None:
-            self.unfired[step] = floor_millis(since)
-            self.report.wake = now if self.report.wake is None else min(self.report.wake, now)
 
     def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:
         """Add dead letters of rows on which a step failed, and count them."""

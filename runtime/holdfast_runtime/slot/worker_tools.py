@@ -154,8 +154,7 @@ class WorkerTools:
         step = node.step
         assert step is not None  # noqa: S101 - it is the step that failed
         assert step.dead_letter is not None  # noqa: S101 - or nothing would have been put aside
-        inputs, failures = failed_rows(step, failed)
-        note.put_aside(step.name, step.dead_letter, letters_of(step.name, inputs, failures))
+        note.put_aside(step.name, step.dead_letter, letters_of(step.name, failed_rows(step, failed)))
 
     def _target(self, node: GraphNode) -> OutputStream:
         step = node.step

@@ -112,7 +112,7 @@ class FailedRow:
     """A row that a step can't process, or a failed call without rows."""
 
     row: int | None
-    """The row's index among the step's input rows; None for a call for the timers of a key."""
+    """Its place in `FailedRows.rows`; None for a call for the timers of a key."""
     reason: str
     column: str | None = None
     """The column that could not be computed, if one is to blame."""
@@ -120,23 +120,32 @@ class FailedRow:
     """The key the function was called for, as in stream records."""
 
 
-def letters_of(step: str, input_rows: TimedRows, failed: Sequence[FailedRow]) -> pa.RecordBatch:
-    """Return the dead letters of these rows. The value of each is the row as JSON."""
-    rows = [failure.row for failure in failed]
-    origins = [None if row is None else input_rows.origin(row) for row in rows]
+@dataclass(frozen=True, slots=True)
+class FailedRows:
+    """The rows that a step failed on, among others."""
+
+    rows: TimedRows
+    failures: Sequence[FailedRow]
+    """Which of these rows it failed on, and why."""
+
+
+def letters_of(step: str, failed: FailedRows) -> pa.RecordBatch:
+    """Return the dead letters of rows that a step failed on. The value of each is the row as JSON."""
+    failures, rows = failed.failures, [failure.row for failure in failed.failures]
+    origins = [None if row is None else failed.rows.origin(row) for row in rows]
     columns: dict[str, list[object] | pa.Array] = {
-        "reason": [failure.reason for failure in failed],
+        "reason": [failure.reason for failure in failures],
         "stream": [None if origin is None else origin[0].stream for origin in origins],
         "partition": [None if origin is None else origin[0].partition for origin in origins],
         "offset": [None if origin is None else origin[1] for origin in origins],
-        "key": [failure.key for failure in failed],
-        "value": row_texts(input_rows.rows, rows),
-        "step": [step] * len(failed),
-        "column": [failure.column for failure in failed],
+        "key": [failure.key for failure in failures],
+        "value": row_texts(failed.rows.rows, rows),
+        "step": [step] * len(failures),
+        "column": [failure.column for failure in failures],
     }
     return pa.RecordBatch.from_arrays(
         [
-            pa.nulls(len(failed), field.type)
+            pa.nulls(len(failures), field.type)
             if (values := columns.get(field.name)) is None
             else pa.array(values, field.type)
             for field in DEAD_LETTER_SCHEMA

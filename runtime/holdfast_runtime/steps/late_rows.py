@@ -5,7 +5,7 @@ time it needs. A letter says which of these it was and names the watermark, whic
 decide which rows are late: each verb knows for how long it can take a row.
 """
 
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from holdfast.times import Micros, event_moment, micros, row_moment
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.failures import FailedRow, letters_of
+from holdfast_runtime.steps.failures import FailedRow, FailedRows, letters_of
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 
@@ -24,26 +24,25 @@ def late_or_untimed(times: pa.Int64Array, clock: StepClock) -> "npt.NDArray[np.b
     return np.asarray((pc.or_(late, times.is_null()) if times.null_count else late).to_numpy(zero_copy_only=False))
 
 
-class LeavesOutLateRows(Protocol):
-    """A step of a verb that does not take late rows."""
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """Rows that a step left out, because they were late or had no event time."""
 
-    @property
-    def name(self) -> str:
-        """The name of the step, or of step and side."""
-
-    @property
-    def late(self) -> int:
-        """After a run: how many of its rows were late or had no event time."""
-
-    @property
-    def late_rows(self) -> TimedRows:
-        """After a run: these rows."""
+    step: str
+    """The name of the step, or of step and side."""
+    rows: TimedRows
+    """As the step was given them."""
+    clock: StepClock
+    """By which they were late."""
+    loss: str
+    """What the step no longer has for them: `its window has closed`."""
 
 
-def late_letters(step: str, late: TimedRows, clock: StepClock, loss: str) -> pa.RecordBatch:
-    """Return the dead letters of late rows; `loss`: what the step no longer has for them, `its window has closed`."""
-    times = late.times.to_pylist()
-    return letters_of(step, late, [FailedRow(row, _reason(time, clock, loss)) for row, time in enumerate(times)])
+def late_letters(late: LateRows) -> pa.RecordBatch:
+    """Return the dead letters of late rows."""
+    times = late.rows.times.to_pylist()
+    failures = [FailedRow(row, _reason(time, late.clock, late.loss)) for row, time in enumerate(times)]
+    return letters_of(late.step, FailedRows(late.rows, failures))
 
 
 def _reason(time: Micros | None, clock: StepClock, loss: str) -> str:

@@ -10,12 +10,11 @@ then: until all have met, nothing leaves. Must not write anything but the tables
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast.times import Micros, micros
+from holdfast.times import Micros, floor_millis, micros
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import CHUNK, HashMatches, find_hashes
 from holdfast_runtime.progress import BufferedRows
@@ -24,107 +23,107 @@ from holdfast_runtime.steps.joins.join_plan import LEFT, RIGHT, SIDES, TIME, Joi
 from holdfast_runtime.steps.joins.pairing import by_time, pairs
 from holdfast_runtime.steps.joins.side_buffer import Nominees, SideBuffer
 from holdfast_runtime.steps.joins.side_rows import SideRows, Times, kept_rows
-from holdfast_runtime.steps.late_rows import late_or_untimed
+from holdfast_runtime.steps.late_rows import LateRows, late_or_untimed
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 _MOST_PAIRS = 4 * CHUNK
 """How many pairs a batch of one task makes: they are written in one commit. Rows that make more wait for the next."""
 
 
-@dataclass(frozen=True, slots=True)
-class LateSide:
-    """The rows of a side that were late or had no event time."""
-
-    name: str
-    """Step and side."""
-    late_rows: TimedRows
-
-    @property
-    def late(self) -> int:
-        """How many there are."""
-        return self.late_rows.count
-
-
 class JoinStep:
     """A step of this verb, for any number of tasks."""
 
     def __init__(self, name: str, plan: JoinPlan, kept_as: str) -> None:
-        self.name, self._plan, self._kept_as = name, plan, kept_as
+        self._plan, self._kept_as = plan, kept_as
         self.schema = plan.schema
-        self.late_sides: tuple[LateSide, ...] = ()
-        """After a run: what was late of each side."""
-        self.buffered: dict[str, BufferedRows] = {}
-        """After a run: side -> what waits."""
-        self.unjoined = 0
-        """After a run: how many rows make pairs in the next batches only, because they make very many."""
-        self.waiting: Micros | None = None
-        """After a run: the event time from which on rows that are due follow with the next batch; None: none are."""
+        self._sides = [f"{name}.{side}" for side in SIDES]
+        self._bounds = (plan.before, plan.after), (plan.after, plan.before)
 
-    def run(self, left: TimedRows, right: TimedRows, tables: TaskTables, clock: StepClock) -> Iterator[TimedRows]:
-        """Run one batch of one task: yield what comes out, a chunk at a time."""
+    def run(self, left: TimedRows, right: TimedRows, tables: TaskTables, clock: StepClock) -> StepOutcome:
+        """Run one batch of one task."""
         plan, sides = self._plan, (left, right)
         parted = [rows.parted(late_or_untimed(rows.times, clock)) for rows in sides]
-        self.late_sides = tuple(
-            LateSide(f"{self.name}.{name}", late) for name, (_, late) in zip(SIDES, parted, strict=True)
-        )
+        late_rows = [
+            LateRows(name, late, clock, "no partner is waited for any more")
+            for name, (_, late) in zip(self._sides, parted, strict=True)
+        ]
         buffers = [
             SideBuffer(tables.table(f"{self._kept_as}.{name}"), plan, side, clock.horizon)
             for side, name in enumerate(SIDES)
         ]
+        chunks: list[TimedRows] = []
         new: list[SideRows] = []
         for side, (rows, _) in enumerate(parted):
             keyed, unkeyed = _by_key(kept_rows(rows, plan.kept(side)), len(plan.by))
             if plan.outer[side]:
-                yield from self._alone(side, unkeyed)
+                chunks += self._alone(side, unkeyed)
             new.append(SideRows.sorted(_together([*buffers[side].take_back(), keyed]), len(plan.by)))
-        left_bounds, right_bounds = (plan.before, plan.after), (plan.after, plan.before)
         matches = find_hashes(new[RIGHT].hashes, new[LEFT].hashes)
-        if (narrowed := by_time(new[LEFT], new[RIGHT], matches, left_bounds)) is not None:
+        if (narrowed := by_time(new[LEFT], new[RIGHT], matches, self._bounds[LEFT])) is not None:
             new[RIGHT], matches, _ = narrowed
-        nominees = buffers[RIGHT].nominees(new[LEFT], left_bounds), buffers[LEFT].nominees(new[RIGHT], right_bounds)
+        nominees = [buffers[1 - side].nominees(new[side], self._bounds[side]) for side in (LEFT, RIGHT)]
         no_matches = HashMatches.none(len(new[RIGHT].hashes))
         admitted = _taken(new, [_counts(matches, nominees[LEFT]), _counts(no_matches, nominees[RIGHT])])
-        for lefts, rights in pairs(new[LEFT], new[RIGHT], matches.where(admitted[LEFT]), left_bounds):
+        unjoined = sum(int((~mask).sum()) for mask in admitted)
+        chunks += self._pairs(new, matches, buffers, nominees, admitted)
+        for side, buffer in enumerate(buffers):
+            if unjoined:
+                # Nothing leaves: it may be a partner of what follows.
+                buffer.add(new[side].where(admitted[side]))
+                buffer.put_aside(new[side].where(~admitted[side]))
+            else:
+                chunks += self._left(side, buffer, new[side], clock)
+        sizes = [buffer.size() for buffer in buffers]
+        if unjoined:
+            waiting = [self._oldest(sizes, (new[side].times[~admitted[side]] for side in (LEFT, RIGHT)))]
+        else:
+            waiting = [buffer.waiting for buffer in buffers if buffer.waiting is not None]
+        return StepOutcome(
+            TimedRows.joined(chunks, self.schema),
+            late={late.step: late.rows.count for late in late_rows},
+            late_rows=late_rows,
+            unfired=floor_millis(min(waiting)) if waiting else None,
+            wake=clock.now if waiting else None,
+            buffered=dict(zip(self._sides, sizes, strict=True)),
+            unjoined=unjoined,
+        )
+
+    def _pairs(
+        self,
+        new: Sequence[SideRows],
+        matches: HashMatches,
+        buffers: Sequence[SideBuffer],
+        nominees: Sequence[Sequence[Nominees]],
+        admitted: Sequence[Mask],
+    ) -> Iterator[TimedRows]:
+        """Yield the pairs of new rows with each other, and with waiting ones, a chunk at a time."""
+        for lefts, rights in pairs(new[LEFT], new[RIGHT], matches.where(admitted[LEFT]), self._bounds[LEFT]):
             admitted_pairs = admitted[RIGHT][rights]
             new[LEFT].matched[lefts[admitted_pairs]] = new[RIGHT].matched[rights[admitted_pairs]] = True
             yield self._paired(new[LEFT], lefts[admitted_pairs], new[RIGHT], rights[admitted_pairs])
         for waiting_rows, lefts, rights in buffers[RIGHT].partners(
-            new[LEFT], nominees[LEFT], admitted[LEFT], left_bounds
+            new[LEFT], nominees[LEFT], admitted[LEFT], self._bounds[LEFT]
         ):
             new[LEFT].matched[lefts] = True
             yield self._paired(new[LEFT], lefts, waiting_rows, rights)
         for waiting_rows, rights, lefts in buffers[LEFT].partners(
-            new[RIGHT], nominees[RIGHT], admitted[RIGHT], right_bounds
+            new[RIGHT], nominees[RIGHT], admitted[RIGHT], self._bounds[RIGHT]
         ):
             new[RIGHT].matched[rights] = True
             yield self._paired(waiting_rows, lefts, new[RIGHT], rights)
-        self.unjoined = sum(int((~mask).sum()) for mask in admitted)
-        for side, buffer in enumerate(buffers):
-            yield from self._kept(side, buffer, new[side], admitted[side], clock)
-        self.buffered = {name: buffer.size() for name, buffer in zip(SIDES, buffers, strict=True)}
-        if self.unjoined:
-            self.waiting = self._oldest(new[side].times[~admitted[side]] for side in (LEFT, RIGHT))
-        else:
-            self.waiting = min((buffer.waiting for buffer in buffers if buffer.waiting is not None), default=None)
 
-    def _oldest(self, unjoined: Iterable[Times]) -> Micros:
+    def _oldest(self, sizes: Sequence[BufferedRows], unjoined: Iterable[Times]) -> Micros:
         """Return the event time of the first row that may still come out: of a pair, or without a partner.
 
-        `unjoined` are the times of each side's rows that make their pairs in later batches.
+        `sizes`: what waits of each side; `unjoined`: the times of its rows that make their pairs in later batches.
         """
         oldest = [int(times.min()) for times in unjoined if len(times)]
-        outer = [self.buffered[name].oldest for name, outer in zip(SIDES, self._plan.outer, strict=True) if outer]
+        outer = [size.oldest for size, outer in zip(sizes, self._plan.outer, strict=True) if outer]
         return Micros(min([*oldest, *(micros(time) for time in outer if time is not None)]))
 
-    def _kept(
-        self, side: int, buffer: SideBuffer, new: SideRows, admitted: Mask, clock: StepClock
-    ) -> Iterator[TimedRows]:
+    def _left(self, side: int, buffer: SideBuffer, new: SideRows, clock: StepClock) -> Iterator[TimedRows]:
         """Let rows of this side leave whose time has passed, and the others wait; yield those that leave unmatched."""
-        if self.unjoined:
-            # Nothing leaves: it may be a partner of what follows.
-            buffer.add(new.where(admitted))
-            buffer.put_aside(new.where(~admitted))
-            return
         if clock.ended:
             until = None
         elif clock.watermark is None:

@@ -22,7 +22,8 @@ from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_ke
 from holdfast_runtime.state.sorted.runs import Runs
 from holdfast_runtime.state.sorted.schema import RunsSchema, time_column
 from holdfast_runtime.steps.context import StepClock, TaskTables
-from holdfast_runtime.steps.late_rows import late_or_untimed
+from holdfast_runtime.steps.late_rows import LateRows, late_or_untimed
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 
 Times = npt.NDArray[np.int64]
@@ -47,26 +48,23 @@ class DeduplicateStep:
     def __init__(self, name: str, verb: Deduplicate, schema: pa.Schema, kept_as: str) -> None:
         self.name = name
         self._kept_as = kept_as
-        self.late_rows = TimedRows.nothing(schema)
-        """After a run: its rows that were late or had no event time."""
         self._by = [schema.names[_place(schema, column)] for column in verb.by]
         self._within = None if verb.within is None else micros(millis(verb.within))
         self._schema = pa.schema([*(schema.field(column) for column in self._by), time_column(_TIME)])
 
-    @property
-    def late(self) -> int:
-        """After a run: how many of its rows were late or had no event time."""
-        return self.late_rows.count
-
-    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
+    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> StepOutcome:
         """Run one batch of one task."""
         runs = self._runs(tables)
-        on_time, self.late_rows = rows.parted(self._late(rows, clock))
+        on_time, late = rows.parted(self._late(rows, clock))
         passed = self._passed(on_time, runs) if on_time.count else np.zeros(0, np.bool_)
         if self._within is not None and clock.watermark is not None:
             for bucket in list(runs.buckets(self._bucket(micros(clock.watermark)) - 1)):
                 runs.drop(bucket)
-        return on_time if passed.all() else on_time.where(passed)
+        return StepOutcome(
+            on_time if passed.all() else on_time.where(passed),
+            late={self.name: late.count},
+            late_rows=[LateRows(self.name, late, clock, "its key may be forgotten")],
+        )
 
     def _runs(self, tables: TaskTables) -> Runs:
         """Return what has passed; after a change of `within`, in buckets of the new length."""

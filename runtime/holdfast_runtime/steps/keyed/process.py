@@ -23,7 +23,7 @@ from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
 from holdfast.times import micros
 from holdfast_runtime.steps.context import StepClock, TaskTables
-from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, row_named
+from holdfast_runtime.steps.failures import FailedRow, FailedRows, FunctionResultError, UserFunctionError, row_named
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader, key_groups
 from holdfast_runtime.steps.keyed.key_calls import Function, KeyCalls
 from holdfast_runtime.steps.keyed.key_state import (
@@ -40,6 +40,7 @@ from holdfast_runtime.steps.keyed.key_table import TIMERS_SUFFIX, KeyTable, key_
 from holdfast_runtime.steps.keyed.row_calls import CallResults, RowCalls
 from holdfast_runtime.steps.keyed.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
 from holdfast_runtime.steps.keyed.state_values import UnsupportedValue
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_times
 from holdfast_runtime.streams.record_keys import holds_floats, one_zero
@@ -105,15 +106,6 @@ class ProcessStep:
     ) -> None:
         self.name = name
         self.out = out
-        self.wake: int | None = None
-        """After a run: when it must run next even if no row comes; at or before `now` means at once."""
-        self.late = 0
-        """After a run: how many of its rows were late."""
-        self.unfired: int | None = None
-        """After a run: the time of the first event-time timer that is due but waits for the next batch.
-
-        Its rows will have that time, so nothing downstream may be told that event time has passed it.
-        """
         self._by = [_column(schema, column, name) for column in verb.by]
         self._path = verb.function
         self._whose = f"step {name}: "
@@ -125,16 +117,16 @@ class ProcessStep:
         time = inherited.event_time
         self._event_time = None if time is None else _column(out, time, name)
 
-    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
+    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> StepOutcome:
         """Run one batch of one task."""
         with _collector_paused():
             return self._run(rows, tables, clock, CallResults())
 
-    def run_apart(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> tuple[TimedRows, list[FailedRow]]:
-        """Run one batch, where failing calls change nothing; return also their rows and reasons."""
+    def run_apart(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> StepOutcome:
+        """Run one batch, where failing calls change nothing and their rows are put aside."""
         unusable: dict[int, FailedRow] = {}
         try:
-            return self.run(rows, tables, clock), []
+            return self.run(rows, tables, clock)
         except TimeUnusableError:
             unusable = self._unusable(rows)
         except (UserFunctionError, FunctionResultError, StateValueError):
@@ -144,12 +136,12 @@ class ProcessStep:
         usable = np.isin(np.arange(rows.count), list(unusable), invert=True)
         single = KeyCalls(self.name, self._path, self._function, self.out)
         with _collector_paused():
-            output_rows = self._run(rows.where(usable) if unusable else rows, tables, clock, CallResults(single))
+            outcome = self._run(rows.where(usable) if unusable else rows, tables, clock, CallResults(single))
         places = np.flatnonzero(usable).tolist()
         failed = [
             failure if failure.row is None else replace(failure, row=places[failure.row]) for failure in single.failed
         ]
-        return output_rows, [*unusable.values(), *failed]
+        return replace(outcome, failed=[FailedRows(rows, [*unusable.values(), *failed])])
 
     def _unusable(self, rows: TimedRows) -> dict[int, FailedRow]:
         """Return the rows that no function can be given, by index."""
@@ -161,31 +153,30 @@ class ProcessStep:
                 unusable[place] = FailedRow(place, str(error), error.column)
         return unusable
 
-    def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: CallResults) -> TimedRows:
+    def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: CallResults) -> StepOutcome:
         moment = BatchMoment(clock, self._ttl)
         table = KeyTable(self._kept_as, tables, moment)
-        self.late, self.unfired = 0, None
-        if rows.count:
-            self._call_rows(rows, table, calls, moment)
+        late = self._call_rows(rows, table, calls, moment) if rows.count else 0
         moment.firing = True
         until = LATEST if clock.ended else clock.watermark
+        unfired: int | None = None
         if until is not None and not self._fire(TimerKind.EVENT, until, table, calls):
-            self.unfired = next((instant.time for instant in table.due(TimerKind.EVENT, until, b"", 1)), None)
+            unfired = next((instant.time for instant in table.due(TimerKind.EVENT, until, b"", 1)), None)
         if not clock.ended:
             self._fire(TimerKind.PROCESSING, clock.now, table, calls)
         table.expire()
-        self.wake = table.wake(clock)
-        return self._results(calls)
+        wake = table.wake(clock)
+        return StepOutcome(self._results(calls), late={self.name: late}, unfired=unfired, wake=wake)
 
     def look(self, tables: TaskTables, clock: StepClock) -> int | None:
-        """Return what `wake` would be after a run without rows, for the first batch after a restart."""
+        """Return what a run without rows would have as `wake`, for the first batch after a restart."""
         return KeyTable(self._kept_as, tables, BatchMoment(clock, self._ttl)).wake(clock)
 
-    def _call_rows(self, rows: TimedRows, table: KeyTable, results: CallResults, moment: BatchMoment) -> None:
+    def _call_rows(self, rows: TimedRows, table: KeyTable, results: CallResults, moment: BatchMoment) -> int:
+        """Make the calls for rows; return how many of these were late."""
         groups, clock = key_groups(rows, self._by), table.clock
         dicts, marks = row_dicts(groups.rows, self._whose), clock.marks(groups.marks, groups.rows.num_rows)
         late = np.flatnonzero(clock.late(groups.times, marks).to_numpy(zero_copy_only=False))
-        self.late = len(late)
         moment.marks = marks.to_pylist()
         moment.give(dicts, late)
         loaded = table.load([row_key(key) for key in groups.keys])
@@ -205,6 +196,7 @@ class ProcessStep:
             results=results,
         ).run()
         table.save(loaded, self._refuse_state)
+        return len(late)
 
     def _keys(self, dicts: list[dict[str, Any]], starts: list[int]) -> list[Any]:
         """Return the keys of groups that start at these rows."""

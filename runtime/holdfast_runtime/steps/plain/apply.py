@@ -19,12 +19,14 @@ import pyarrow.compute as pc
 from holdfast_runtime.steps.failures import (
     ColumnValueError,
     FailedRow,
+    FailedRows,
     FunctionResultError,
     UserFunctionError,
     out_of_memory,
     reason,
     row_named,
 )
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_times
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
@@ -119,10 +121,10 @@ def _difference(names: list[str], declared: list[str]) -> str:
 Failure = UserFunctionError | ColumnValueError
 
 
-def apply_or_name(function: UserFunction, rows: TimedRows) -> TimedRows:
-    """Like `apply`, but the error names the first row on which the function fails by itself."""
+def apply_or_name(function: UserFunction, rows: TimedRows) -> StepOutcome:
+    """Apply the function; its error names the first row on which it fails by itself."""
     try:
-        return apply(function, rows)
+        return StepOutcome(apply(function, rows))
     except (UserFunctionError, ColumnValueError) as error:
         if out_of_memory(error) or (first_failure := _first(function, rows)) is None:
             raise
@@ -130,11 +132,11 @@ def apply_or_name(function: UserFunction, rows: TimedRows) -> TimedRows:
         raise _naming(function, rows, row, failure) from failure.__cause__
 
 
-def apply_apart(function: UserFunction, rows: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
-    """Return the function's result for the rows it accepts, in their order, and the rows it fails on."""
+def apply_apart(function: UserFunction, rows: TimedRows) -> StepOutcome:
+    """Apply the function to the rows it accepts, in their order, and put aside the rows it fails on."""
     apart = _Apart(function, rows)
     apart.run(0, rows.count)
-    return TimedRows.joined(apart.made, function.schema), apart.failed
+    return StepOutcome(TimedRows.joined(apart.made, function.schema), failed=[FailedRows(rows, apart.failed)])
 
 
 @dataclass(slots=True)

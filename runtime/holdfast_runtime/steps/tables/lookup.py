@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.state.sorted.runs import RunsTable
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.tables.kept_table import FoundRows, KeptTable, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 
@@ -64,7 +65,7 @@ class LookupStep:
         self._plan = plan
         self.schema = plan.schema
 
-    def run(self, rows: TimedRows, tables: LookedUp) -> TimedRows:
+    def run(self, rows: TimedRows, tables: LookedUp) -> StepOutcome:
         """Run one batch of one task."""
         plan = self._plan
         # The table has its key in its own order.
@@ -74,7 +75,7 @@ class LookupStep:
         looked_up_rows = TimedRows(
             pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.times, marks=rows.marks
         )
-        return looked_up_rows.where(table_rows.piece_of >= 0) if plan.inner else looked_up_rows
+        return StepOutcome(looked_up_rows.where(table_rows.piece_of >= 0) if plan.inner else looked_up_rows)
 
     def _column(self, output: JoinColumn, rows: TimedRows, table_rows: FoundRows) -> pa.Array:
         if output.side != "right":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.context import TaskTables
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.tables.kept_table import KeptTable, TableShape
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, KeptVersions
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -28,24 +29,22 @@ class ToTableStep:
         """`first`, `last`: of all writers of the table."""
         self._last = last
         self._shape, self._kept_as, self._first = shape, kept_as, first
-        self.unkeyed = 0
-        """Rows of the last batch that had no key."""
 
-    def run(self, rows: TimedRows, tables: TaskTables, generation: int | None = None) -> TimedRows:
+    def run(self, rows: TimedRows, tables: TaskTables, generation: int | None = None) -> StepOutcome:
         """Run one batch of one task: the last row of a key stays. `generation`: of a table with side inputs."""
         table = KeptTable(tables.table(self._kept_as), self._shape)
         if self._first:
             table.begin(generation)
-        self.unkeyed = table.put(self._shape.stored(rows.rows))
-        return rows
+        return StepOutcome(rows, unkeyed=table.put(self._shape.stored(rows.rows)))
 
     def run_versioned(
-        self, rows: TimedRows, tables: TaskTables, generation: int | None, datasets: "DatasetInputs"
-    ) -> None:
+        self, rows: TimedRows, tables: TaskTables, generation: int | None, datasets: DatasetInputs
+    ) -> StepOutcome:
         """Run one batch of one task, for a table whose data set is replaced as a whole."""
         table = KeptVersions(tables.table(self._kept_as), self._shape, datasets.partitions)
         if self._first:
             table.begin(generation)
-        self.unkeyed = table.put(datasets.source, rows.rows, datasets.ends)
+        unkeyed = table.put(datasets.source, rows.rows, datasets.ends)
         if self._last:
             table.switch()
+        return StepOutcome(rows, unkeyed=unkeyed)

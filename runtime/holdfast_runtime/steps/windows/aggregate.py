@@ -25,7 +25,9 @@ from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask
 from holdfast_runtime.state.sorted.runs import Runs
 from holdfast_runtime.steps.context import StepClock, TaskTables
-from holdfast_runtime.steps.failures import FailedRow
+from holdfast_runtime.steps.failures import FailedRow, FailedRows
+from holdfast_runtime.steps.late_rows import LateRows
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan, with_times
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, Times, WindowGroups
@@ -79,16 +81,6 @@ class AggregateStep:
     ) -> None:
         """`apart`: whether results that can't be given are put aside."""
         self.name = name
-        self.late = 0
-        """After a run: how many of its rows were late or had no event time."""
-        self.late_rows = TimedRows.nothing(plan.rows)
-        """After a run: these rows, as the step was given them, or partials of them."""
-        self.closed_until: int | None = None
-        """After a run: the watermark by which they were late, in milliseconds."""
-        self.failed: list[tuple[TimedRows, list[FailedRow]]] = []
-        """After a run: results that can't be given, if they are to be put aside, each with its key and window."""
-        self.waiting: Micros | None = None
-        """After a run: the earliest event time of groups that leave in the next batches; None if all have left."""
         self._kept_as, self._plan, self._apart, self._most = kept_as, plan, apart, most
         self._partials = plan.partials(name)
         self._windows = _windows(plan, self._partials)
@@ -100,18 +92,17 @@ class AggregateStep:
         self.schema = pa.schema([*self._keyed, *results])
         """The columns of its results."""
 
-    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
+    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> StepOutcome:
         """Run one batch of one task."""
         table = tables.table(self._kept_as)
         (encoded,) = table.get_many([_MARK])
         stored = ClosingMark.decoded(encoded, table.name)
         mark = stored if clock.ended or clock.horizon is None else stored.believed(micros(clock.horizon))
-        self.closed_until = None if mark.until is None else floor_millis(mark.until)
         runs = Runs(table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width)
         runs.purge()
-        self.failed, self.waiting = [], None
-        added = self._added(rows, runs, mark, clock)
-        reached = mark.begun(_event_time(clock))
+        usable, late = rows.parted(~self._usable(rows, mark, clock))
+        added = self._added(usable, runs, mark)
+        reached, unfired = mark.begun(_event_time(clock)), None
         if self._plan.verb.updates:
             window_groups = list(self._windows.touched(runs, mark, added)) if added else []
             if reached != mark:
@@ -119,28 +110,34 @@ class AggregateStep:
         elif reached != mark or mark.round is not None:
             closed = self._windows.close(runs, reached, self._most)
             window_groups, reached = closed.groups, closed.mark
-            self.waiting = None if closed.waiting is None else Micros(closed.waiting - 1)
+            unfired = None if closed.waiting is None else floor_millis(Micros(closed.waiting - 1))
         else:
             window_groups = []
         if reached != stored:
             table.put_many([_MARK], [reached.encoded()])
-        return TimedRows.joined([self._finished(groups) for groups in window_groups], self.schema)
+        finished = [self._finished(groups) for groups in window_groups]
+        return StepOutcome(
+            TimedRows.joined([results for results, _ in finished], self.schema),
+            late={self.name: rows_sent(late) if self._plan.sent else late.count},
+            late_rows=[self._left_out(late, mark, clock)] if late.count and not self._plan.sent else (),
+            failed=[failed for _, group_failures in finished for failed in group_failures],
+            unfired=unfired,
+            wake=None if unfired is None else clock.now,
+        )
 
-    def _added(self, rows: TimedRows, runs: Runs, mark: ClosingMark, clock: StepClock) -> Mapping[int, HashedRows]:
-        """Append what the rows of the batch leave behind, but for late ones."""
-        usable, late = rows.parted(~self._usable(rows, mark, clock))
-        self.late = rows_sent(late) if self._plan.sent else late.count
-        self.late_rows = late if self._plan.sent else self._as_given(late)
+    def _added(self, usable: TimedRows, runs: Runs, mark: ClosingMark) -> Mapping[int, HashedRows]:
+        """Append what the rows of the batch leave behind."""
         if not usable.count:
             return {}
         times = usable.times.fill_null(0).to_numpy()
         rows_in = usable.rows if self._plan.sent else with_times(usable)
         return self._windows.add(rows_in, times, runs, mark)
 
-    def _as_given(self, rows: TimedRows) -> TimedRows:
-        """Return rows without the columns that Spark SQL has made for the step."""
-        names = [name for name in rows.rows.schema.names if name in self._plan.columns]
-        return replace(rows, rows=rows.rows.select(names))
+    def _left_out(self, late: TimedRows, mark: ClosingMark, clock: StepClock) -> LateRows:
+        """Return late rows without the columns that Spark SQL has made for the step."""
+        names = [name for name in late.rows.schema.names if name in self._plan.columns]
+        closed = replace(clock, before=None if mark.until is None else floor_millis(mark.until))
+        return LateRows(self.name, replace(late, rows=late.rows.select(names)), closed, "its window has closed")
 
     def _usable(self, rows: TimedRows, mark: ClosingMark, clock: StepClock) -> Mask:
         if not self._plan.verb.windowed:
@@ -151,8 +148,8 @@ class AggregateStep:
             timed &= times <= micros(clock.horizon)
         return np.asarray(timed & ~self._windows.late(times, mark), np.bool_)
 
-    def _finished(self, groups: WindowGroups) -> TimedRows:
-        """Return the results of groups as rows."""
+    def _finished(self, groups: WindowGroups) -> tuple[TimedRows, list[FailedRows]]:
+        """Return the results of groups as rows, and the keys and windows of those that can't be given."""
         finished = self._partials.finish(groups.partials)
         keys = finished.keys
         times = pa.array(groups.ends - 1)
@@ -161,32 +158,31 @@ class AggregateStep:
         else:
             times = finished.results[len(self._names)].values
         results = finished.results[: len(self._names)]
-        failed = np.zeros(len(times), np.bool_)
+        failed, failures = np.zeros(len(times), np.bool_), []
         for number, result in enumerate(results):
             if result.failed is not None and result.failed.any():
-                self._fail(number, keys, times, result.failed & ~failed, result.why)
+                failures.append(self._failed(number, keys, times, result.failed & ~failed, result.why))
                 failed |= result.failed
         rows = pa.RecordBatch.from_arrays([*keys, *(result.values for result in results)], schema=self.schema)
         timed_rows = TimedRows(rows, times)
-        return timed_rows.where(~failed) if failed.any() else timed_rows
+        return timed_rows.where(~failed) if failures else timed_rows, failures
 
-    def _fail(self, number: int, keys: list[pa.Array], times: pa.Array, which: Mask, why: str) -> None:
-        """Stop at results that can't be given, or put their keys aside."""
+    def _failed(self, number: int, keys: list[pa.Array], times: pa.Array, which: Mask, why: str) -> FailedRows:
+        """Stop at results that can't be given, or return their keys."""
         column = self._names[number]
         rows = TimedRows(pa.RecordBatch.from_arrays(keys, schema=self._keyed), times).where(which)
         call = self._partials.call_text(number)
         if self._apart:
             explanation = f"{column}: {call} {why}"
-            self.failed.append((rows, [FailedRow(row, explanation, column) for row in range(rows.count)]))
-        elif rows.count:
-            key = self._partials.key_text(rows.rows.columns, 0)
-            when = f", window until {row_moment(Micros(rows.times[0].as_py() + 1))}" if self._plan.verb.windowed else ""
-            message = (
-                f"step {self.name}: {column} can't be computed for {key}{when}: {call} {why}; take a wider type (CAST "
-                f"to DECIMAL(38, 0), or DOUBLE), write try_{call} to get null, or put such results aside: onError: "
-                "DeadLetter of the step"
-            )
-            raise UserActionError(message, code="AggregateOverflowError")
+            return FailedRows(rows, [FailedRow(row, explanation, column) for row in range(rows.count)])
+        key = self._partials.key_text(rows.rows.columns, 0)
+        when = f", window until {row_moment(Micros(rows.times[0].as_py() + 1))}" if self._plan.verb.windowed else ""
+        message = (
+            f"step {self.name}: {column} can't be computed for {key}{when}: {call} {why}; take a wider type (CAST "
+            f"to DECIMAL(38, 0), or DOUBLE), write try_{call} to get null, or put such results aside: onError: "
+            "DeadLetter of the step"
+        )
+        raise UserActionError(message, code="AggregateOverflowError")
 
 
 def _event_time(clock: StepClock) -> Micros | None:

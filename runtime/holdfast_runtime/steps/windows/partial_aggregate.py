@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan, with_times
 from holdfast_runtime.steps.windows.panes import by_pane
@@ -18,21 +19,19 @@ class PartialAggregateStep:
 
     def __init__(self, name: str, plan: AggregatePlan) -> None:
         self.name = name
-        self.late = 0
-        """After a run: how many of its rows had no event time."""
         self._windowed, self._panes = plan.verb.windowed, plan.panes
         self._partials = plan.partials_sent(name)
         self.schema = self._partials.schema
         """The columns that are sent on."""
 
-    def run(self, rows: TimedRows) -> TimedRows:
+    def run(self, rows: TimedRows) -> StepOutcome:
         """Run one batch of one task."""
         usable = rows
         if self._windowed and rows.times.null_count:
             usable = rows.where(np.asarray(rows.times.is_valid().to_numpy(zero_copy_only=False), np.bool_))
-        self.late = rows.count - usable.count
         panes = self._panes.panes(usable.times.fill_null(0).to_numpy())
-        return TimedRows.joined([self._gathered(part) for _, part in by_pane(panes, with_times(usable))], self.schema)
+        partials = [self._gathered(part) for _, part in by_pane(panes, with_times(usable))]
+        return StepOutcome(TimedRows.joined(partials, self.schema), late={self.name: rows.count - usable.count})
 
     def _gathered(self, rows: pa.RecordBatch) -> TimedRows:
         latest = pc.max(rows.column(rows.num_columns - 1))
