@@ -168,10 +168,6 @@ class ProcessStep:
         wake = table.wake(clock)
         return StepOutcome(self._results(calls), late={self.name: late}, unfired=unfired, wake=wake)
 
-    def look(self, tables: TaskTables, clock: StepClock) -> int | None:
-        """Return what a run without rows would have as `wake`, for the first batch after a restart."""
-        return KeyTable(self._kept_as, tables, BatchMoment(clock, self._ttl)).wake(clock)
-
     def _call_rows(self, rows: TimedRows, table: KeyTable, results: CallResults, moment: BatchMoment) -> int:
         """Make the calls for rows; return how many of these were late."""
         groups, clock = key_groups(rows, self._by), table.clock
