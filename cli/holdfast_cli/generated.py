@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from holdfast.planning.picture.formats import draw
 from holdfast.planning.plan import plan
-from holdfast.reasons import Reason
+from holdfast.reasons import reasons_text
 from holdfast.spec.app import AppSpec
 from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of
 from holdfast_cli.plan.app_file import load_app
@@ -57,17 +57,8 @@ def spec_page() -> str:
 
 
 def reasons_page() -> str:
-    """Return the content of `docs/reference/reasons.md`."""
-    lines = [
-        f"{_HEAD}# Reasons",
-        "",
-        "The one closed list. Problems and warnings of a plan carry one of these.",
-        "",
-        "| reason | what it means |",
-        "|---|---|",
-        *(f"| `{reason.value}` | {reason.sentence} |" for reason in Reason),
-    ]
-    return "\n".join(lines) + "\n"
+    """Return the content of `docs/troubleshooting.md`."""
+    return f"{_HEAD}{reasons_text()}"
 
 
 def _models(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -148,7 +139,7 @@ def generated() -> dict[str, str]:
         "crds/streamapps.holdfast.dev.yaml": crd_text(),
         f"{CHART}/files/streamapps.holdfast.dev.yaml": crd_text(),
         "docs/reference/spec.md": spec_page(),
-        "docs/reference/reasons.md": reasons_page(),
+        "docs/troubleshooting.md": reasons_page(),
         "docs/reference/values.md": values_page(),
     }
     for name in _PICTURED:

@@ -1,22 +1,47 @@
-"""`holdfast explain`: what a reason means."""
+"""`holdfast explain`: what a reason means, how to see it and what to do."""
 
 import json
+from dataclasses import asdict
+
+import pytest
 
 from holdfast.reasons import Reason
 from tests.cli.conftest import Holdfast
 
 
-def test_a_reason_is_explained(holdfast: Holdfast) -> None:
-    ran = holdfast("explain", "NotAMultiple")
-    assert (ran.code, ran.out) == (0, f"NotAMultiple: {Reason.NOT_A_MULTIPLE.sentence}\n")
+@pytest.mark.parametrize("name", ["LocationMissing", "locationmissing", "LOCATIONMISSING"])
+def test_a_reason_is_explained_with_its_cure_in_any_case(holdfast: Holdfast, name: str) -> None:
+    ran = holdfast("explain", name)
+    explanation = Reason.LOCATION_MISSING.explanation
+    assert ran.code == 0
+    assert ran.out.split("\n\n") == [
+        f"LocationMissing: {explanation.meaning}",
+        f"Where: {explanation.where}",
+        f"Look: {explanation.look}",
+        f"Do: {explanation.do}\n",
+    ]
 
 
-def test_all_are_listed(holdfast: Holdfast) -> None:
+def test_what_only_a_plan_finds_names_no_condition(holdfast: Holdfast) -> None:
+    assert "Where:" not in holdfast("explain", "NotAMultiple").out
+
+
+def test_links_lead_to_pages_of_the_repository_and_other_reasons_are_only_named(holdfast: Holdfast) -> None:
+    assert "every field (docs/reference/spec.md)" in holdfast("explain", "InvalidSpec").out
+    assert "see BrokerUnreachable and" in holdfast("explain", "AskingBrokers").out
+    assert [reason for reason in Reason if "](" in holdfast("explain", reason.value).out] == []
+
+
+def test_all_are_listed_with_what_they_mean(holdfast: Holdfast) -> None:
+    assert holdfast("explain").out.splitlines() == [f"{reason.value}: {reason.sentence}" for reason in Reason]
+
+
+def test_programs_get_all_of_it(holdfast: Holdfast) -> None:
     ran = holdfast("explain", "-o", "json")
-    assert json.loads(ran.out) == {one.value: one.sentence for one in Reason}
+    assert json.loads(ran.out) == {reason.value: asdict(reason.explanation) for reason in Reason}
 
 
 def test_what_is_no_reason_is_refused_with_the_nearest(holdfast: Holdfast) -> None:
-    ran = holdfast("explain", "notamultiple")
+    ran = holdfast("explain", "notamultipel")
     assert ran.code == 2
     assert "did you mean NotAMultiple?" in ran.err

@@ -1,10 +1,13 @@
-"""The commands `holdfast explain` and `holdfast crd`: the meaning of reasons, and the CustomResourceDefinition.
+"""The commands `holdfast explain` and `holdfast crd`: reasons with their cures, and the CustomResourceDefinition.
 
 Both print what is part of Holdfast itself and need no app. The definition is for installing without Helm.
 """
 
 import argparse
+import re
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 
 from holdfast.errors import UserActionError
 from holdfast.reasons import Reason
@@ -18,12 +21,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     """Add the command lines."""
     explain = commands.add_parser(
         "explain",
-        help="say what a reason means",
-        description="Say what a reason means that stands in a plan, a status condition or an event. `holdfast status "
-        "APP` shows the reasons of an app on a cluster.",
+        help="say what a reason means, and what to do",
+        description="Say what a reason means that stands in a plan, a status condition or an event, where to look and "
+        "what to do; without REASON, what each means. `holdfast status APP` shows the reasons of an app on a cluster.",
         epilog="example: holdfast explain NotAMultiple. Exit codes: 0 said, 2 there is no such reason.",
     )
-    explain.add_argument("reason", nargs="?", metavar="REASON", help="default: all of them")
+    explain.add_argument("reason", nargs="?", metavar="REASON", help="in any case; default: all of them")
     add_output_format(explain)
     explain.set_defaults(run=_explain)
     definition = commands.add_parser(
@@ -38,18 +41,36 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def _explain(options: argparse.Namespace) -> int:
     reasons = list(Reason) if options.reason is None else [_reason(options.reason)]
     if options.output == "json":
-        print_json({reason.value: reason.sentence for reason in reasons})
-    else:
-        sys.stdout.writelines(f"{reason.value}: {reason.sentence}\n" for reason in reasons)
+        print_json({reason.value: asdict(reason.explanation) for reason in reasons})
+        return 0
+    for reason in reasons:
+        sys.stdout.write(f"{reason.value}: {reason.sentence}\n")
+    if options.reason is not None:
+        sys.stdout.writelines(f"\n{title}: {text}\n" for title, text in _advice(reasons[0]))
     return 0
 
 
 def _reason(name: str) -> Reason:
-    reasons = {reason.value: reason for reason in Reason}
-    if name not in reasons:
-        message = f"there is no reason {name}{did_you_mean(name, reasons)}"
-        raise UserActionError(message, code="ReasonUnknownError")
-    return reasons[name]
+    for reason in Reason:
+        if reason.value.lower() == name.lower():
+            return reason
+    message = f"there is no reason {name}{did_you_mean(name, [reason.value for reason in Reason])}"
+    raise UserActionError(message, code="ReasonUnknownError")
+
+
+def _advice(reason: Reason) -> Iterator[tuple[str, str]]:
+    explanation = reason.explanation
+    for title, markdown in (("Where", explanation.where), ("Look", explanation.look), ("Do", explanation.do)):
+        if markdown:
+            yield title, _LINK.sub(_without_markup, markdown)
+
+
+_LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>[^)]+)\)")
+
+
+def _without_markup(link: re.Match[str]) -> str:
+    """What a terminal shows of a link: its text, and which page of the repository it leads to."""
+    return link["text"] if link["target"].startswith("#") else f"{link['text']} (docs/{link['target']})"
 
 
 def _print_crd(options: argparse.Namespace) -> int:  # noqa: ARG001 - it has no options
