@@ -1,1 +1,1 @@
-"""Container images of Holdfast; README.md of docs is docs/images.md."""
+"""Container images of Holdfast; docs/install.md says what is in them."""

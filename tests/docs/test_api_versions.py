@@ -12,7 +12,7 @@ def test_the_pages_one_version_is_served_and_stored() -> None:
     crd = YAML(typ="safe", pure=True).load(StringIO((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text()))
     versions = [one["name"] for one in crd["spec"]["versions"] if one["served"] and one["storage"]]
     assert len(crd["spec"]["versions"]) == 1, "there is another version: tell on the page what it means"
-    page = (ROOT / "docs" / "api-versions.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert re.findall(r"one version of the API: `holdfast.dev/(\w+)`", page) == versions
 
 

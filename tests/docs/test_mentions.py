@@ -59,7 +59,7 @@ def test_nothing_is_said_not_to_run_yet() -> None:
 
 def test_dependencies_are_in_the_extras_that_the_page_says() -> None:
     rows = re.findall(
-        r"^\| ([\w-]+)[^|]* \| ([^|]+) \|", (ROOT / "docs/dependencies.md").read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| ([\w-]+)[^|]* \| ([^|]+) \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     users_by_package = {package: re.findall(r"`(\w+)`", users) for package, users in rows if "extra" in users}
     assert len(users_by_package) > 8

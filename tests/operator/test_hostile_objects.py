@@ -1,7 +1,7 @@
 """Objects that others wrote into an app's namespace: nothing of others is deleted, and no text does harm where it ends.
 
 Labels, owner references, reports and status can be written by whoever has a right to; names and uids can't. What is
-trusted and why: docs/threat-model.md.
+trusted and why: docs/security.md.
 """
 
 import json

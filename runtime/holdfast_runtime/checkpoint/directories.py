@@ -151,7 +151,7 @@ def _check_secrets(bucket: str, conf: Mapping[str, str]) -> None:
         message = (
             f"spec.runtime.sparkConf has {', '.join(wrong)}, which everybody reads who reads the app: put credentials "
             f"into a Secret, and that into the environment of driver and executors (AWS_ACCESS_KEY_ID, "
-            f"AWS_SECRET_ACCESS_KEY) by their pod templates, or give the pods a role (docs/object-stores.md)"
+            f"AWS_SECRET_ACCESS_KEY) by their pod templates, or give the pods a role (docs/state.md#object-stores)"
         )
         raise UserActionError(message, code="CheckpointLocationError")
 

@@ -24,7 +24,7 @@ CLIENT_TRIES = 6
 """About fifteen seconds in total, doubling the wait: a store that throttles or restarts should not end the app."""
 _CREDENTIALS = (
     "see that the bucket is there, that endpoint and region are right, and that the credentials of this pod allow to "
-    "list, read, write and delete there (docs/object-stores.md)"
+    "list, read, write and delete there (docs/state.md#object-stores)"
 )
 _SAID = re.compile(r"AWS Error ([A-Z_0-9]+)(?: \(HTTP status (-?\d+)\))? during (\w+) operation")
 _AWAY = frozenset(
@@ -129,12 +129,12 @@ def answer_error(path: str, error: Exception) -> CheckpointUnavailableError:
         case FailureKind.DELETE_REFUSED:
             return DeleteRefusedError(
                 f"the credentials of this pod may not delete {path} ({error}): allow to delete there (on Amazon "
-                f"s3:DeleteObject, docs/object-stores.md)"
+                f"s3:DeleteObject, docs/state.md#object-stores)"
             )
         case FailureKind.OTHER:
             return CheckpointUnavailableError(
                 f"{path} can't be read or written ({error}): the error says what is in the way; how object stores are "
-                f"reached is in docs/object-stores.md"
+                f"reached is in docs/state.md#object-stores"
             )
         case FailureKind.REFUSED:
             return CheckpointUnavailableError(f"the checkpoint location refuses {path} ({error}): {_CREDENTIALS}")

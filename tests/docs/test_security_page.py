@@ -1,4 +1,4 @@
-"""The threat model makes claims with limits, each with tests that exist."""
+"""The page about security makes claims with limits, each with tests that exist."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.docs.proofs import check_proofs
 
-PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 CLAIMS = {
     int(claim[1]): claim[0] for claim in re.finditer(r"^### (\d+)\. .+?(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
