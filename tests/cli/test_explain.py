@@ -26,7 +26,7 @@ def test_what_only_a_plan_finds_names_no_condition(holdfast: Holdfast) -> None:
     assert "Where:" not in holdfast("explain", "NotAMultiple").out
 
 
-def test_links_lead_to_pages_of_the_repository_and_other_reasons_are_only_named(holdfast: Holdfast) -> None:
+def test_links_lead_to_pages_and_other_reasons_are_named(holdfast: Holdfast) -> None:
     assert "every field (docs/reference/spec.md)" in holdfast("explain", "InvalidSpec").out
     assert "see BrokerUnreachable and" in holdfast("explain", "AskingBrokers").out
     assert [reason for reason in Reason if "](" in holdfast("explain", reason.value).out] == []
