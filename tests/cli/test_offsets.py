@@ -18,10 +18,10 @@ from holdfast_cli.local.offsets_set import (
     parse_setting,
     with_offsets_command,
 )
-from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile, Offsets
+from holdfast_runtime.inspection.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.loop.lost_positions import LostPosition, PositionTrouble, lost_error
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange

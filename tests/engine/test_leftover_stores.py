@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.slot.program import TABLES
+from holdfast_runtime.state.shared.shared_table import TABLES
 from holdfast_runtime.testing import Crashed, TestDriver
 
 COUNT = (

@@ -19,7 +19,7 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.local.local_app import LocalApp
+from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.record_keys import key_bytes, place, split
 from holdfast_runtime.streams.records import written_batch

@@ -15,9 +15,7 @@ from rich.console import Console
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.spec.kept_streams import StreamNames
-from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError, decide_jump, parse_setting
-from holdfast_cli.local.positions import app_directory_of, logged_of, positions_of
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, print_json, screen
 from holdfast_runtime.checkpoint.directories import DataDir, DataInUseError
@@ -27,6 +25,8 @@ from holdfast_runtime.clocks import now
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.replanning import BatchRollback, ReplanRefusedError, TurnState
+from holdfast_runtime.inspection.local_app import LocalApp
+from holdfast_runtime.inspection.positions import app_dir_of, logged_of, positions_of
 from holdfast_runtime.streams.systems import kafka_counts
 
 _NOT_CHANGED = 1

@@ -6,8 +6,9 @@ checkpoint or state. Replanning undoes the part of a batch whose results nobody 
 
 import argparse
 
-from holdfast_cli.local.local_app import LocalApp, add_app_options, on_app
+from holdfast_cli.local.local_app import add_app_options, on_app
 from holdfast_cli.output.screen import add_output_options
+from holdfast_runtime.inspection.local_app import LocalApp
 
 _EPILOG = """\
 Shows for each partition the next record to be read (as of the last batch that is done), what the stream has now, how
@@ -71,6 +72,6 @@ def _offsets(logs: LocalApp, options: argparse.Namespace) -> int:
         from holdfast_cli.local.offsets_change import change_offsets  # noqa: PLC0415
 
         return change_offsets(logs, options)
-    from holdfast_cli.local.positions import show_offsets  # noqa: PLC0415
+    from holdfast_cli.local.offsets_view import show_offsets  # noqa: PLC0415
 
     return show_offsets(logs, options.output, options.color)

@@ -11,8 +11,8 @@ from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 from holdfast_cli.local.local_app import RunFiles
-from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.checkpoint.offsets import Jump
+from holdfast_runtime.inspection.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.loop.lost_positions import PositionLostError
 
 _OLDEST, _END = "oldest", "end"

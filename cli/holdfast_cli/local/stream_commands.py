@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserActionError
-from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, on_app
+from holdfast_cli.local.local_app import add_app_options, at_least_one, on_app
 from holdfast_cli.output.screen import TextTable, add_output_format, add_output_options, print_json, screen
 from holdfast_cli.plan.app_file import FileUnreadableError
+from holdfast_runtime.inspection.local_app import LocalApp
 
 _INTERRUPTED = 130
 _NUMBERS = ("PARTITIONS", "OLDEST", "END", "RECORDS", "BYTES")

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.local.local_app import LocalApp
+from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange
 

@@ -7,19 +7,18 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
-from holdfast.planning.plan import plan
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.cluster.app import APPS, find_app
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, namespace_target
-from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, need_runtime, on_app
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, cluster_place
+from holdfast_cli.local.local_app import add_app_options, at_least_one, need_runtime, on_app
 from holdfast_cli.output.screen import add_output_options
+from holdfast_runtime.inspection.local_app import LocalApp
 
 if TYPE_CHECKING:
-    from holdfast_cli.state.state_stores import RunStores
+    from holdfast_runtime.inspection.run_stores import RunStores
 
 _MOST = 100
 _EPILOG = """\
@@ -146,10 +145,10 @@ Show = Callable[["RunStores", argparse.Namespace], None]
 def _shown(show: Show) -> Callable[[argparse.Namespace], int]:
     """Return a command that shows something of an app's stores."""
 
-    def on_host(logs: LocalApp, options: argparse.Namespace) -> int:
-        from holdfast_cli.state.state_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
+    def on_host(local_app: LocalApp, options: argparse.Namespace) -> int:
+        from holdfast_runtime.inspection.run_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
 
-        show(RunStores.of(logs, options.run_id, durable=options.durable), options)
+        show(RunStores.of(local_app, options.run_id, durable=options.durable), options)
         return 0
 
     def run(options: argparse.Namespace) -> int:
@@ -175,8 +174,7 @@ def _refuse_cluster_options(options: argparse.Namespace) -> None:
 def _on_cluster(options: argparse.Namespace) -> "RunStores":
     """Return the durable copies of an app on a cluster."""
     need_runtime("the durable copy", ("lmdb", "numpy", "pyarrow"))
-    from holdfast_cli.state.state_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
-    from holdfast_runtime.checkpoint.directories import cluster_runs  # noqa: PLC0415
+    from holdfast_runtime.inspection.run_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
 
     target = namespace_target("state --cluster", options)
     with closing(target.connect()) as client:
@@ -187,12 +185,8 @@ def _on_cluster(options: argparse.Namespace) -> "RunStores":
     except SpecInvalidError as error:
         message = f"{options.app} on the cluster is no StreamApp of this release: {error}"
         raise UserActionError(message, code="UsageError") from error
-    runs = cluster_runs(app, target.namespace, options.checkpoint)
-    stores = RunStores.on_cluster(
-        LocalApp(app, plan(app), Path()), options.run_id or cluster_app.status.run_id or app.spec.run_id, runs
-    )
-    stores.require_reached()
-    return stores
+    run = options.run_id or cluster_app.status.run_id or app.spec.run_id
+    return RunStores.on_cluster(app, run, place.namespace, options.checkpoint)
 
 
 def _ls(stores: "RunStores", options: argparse.Namespace) -> None:
@@ -202,7 +196,8 @@ def _ls(stores: "RunStores", options: argparse.Namespace) -> None:
 
 
 def _get(stores: "RunStores", options: argparse.Namespace) -> None:
-    from holdfast_cli.state.state_tables import RowSelection, show_rows  # noqa: PLC0415
+    from holdfast_cli.state.state_tables import show_rows  # noqa: PLC0415
+    from holdfast_runtime.inspection.run_tables import RowSelection  # noqa: PLC0415
 
     selection = RowSelection(options.table, options.task, options.key, options.max)
     show_rows(stores, selection, options.output, options.color)

@@ -18,9 +18,9 @@ from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import kept_rows, row_tables
 from holdfast.suggest import did_you_mean
 from holdfast_cli.output.screen import TextTable, screen
-from holdfast_cli.state.state_rows import as_json, plain
-from holdfast_cli.state.state_stores import RunStores
-from holdfast_cli.state.state_tables import exported
+from holdfast_runtime.inspection.run_stores import RunStores
+from holdfast_runtime.inspection.run_tables import table_columns
+from holdfast_runtime.inspection.table_rows import as_json, plain
 
 _OTHER = re.compile(r"\W")
 
@@ -34,7 +34,7 @@ def show_query(stores: RunStores, query: str, most: int, output: str, color: str
                 near, listed = did_you_mean(name, sorted(table_names)), ", ".join(sorted(table_names))
                 message = f"the query reads {name}, and there is no such table{near}; tables: {listed}"
                 raise UserActionError(message, code="UsageError")
-            database.register(name, pa.Table.from_batches(exported(stores, table_names[name], None)))
+            database.register(name, pa.Table.from_batches(table_columns(stores, table_names[name], None)))
         try:
             answer: duckdb.DuckDBPyRelation | None = database.sql(query)
             if answer is None:
@@ -57,7 +57,7 @@ def show_query(stores: RunStores, query: str, most: int, output: str, color: str
 
 def _names(stores: RunStores) -> dict[str, str]:
     """Return name in SQL -> what `holdfast state` calls it."""
-    spec = stores.logs.app.spec
+    spec = stores.local_app.app.spec
     rows = {shown: stored_name for step in spec.steps for shown, stored_name in row_tables(step).items()}
     keyed = {step.name: step.was or step.name for step in spec.steps if step.process is not None}
     tables = {table.name: table.name for table in spec.tables}

@@ -10,9 +10,10 @@ from urllib.parse import unquote
 
 from holdfast_runtime.checkpoint.directories import RunPlaces, folder_name
 from holdfast_runtime.progress import Freed
-from holdfast_runtime.slot.program import TABLES, Program
+from holdfast_runtime.slot.program import Program
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy
 from holdfast_runtime.state.leftovers import StoreFolder, remove_stores, remove_tables
+from holdfast_runtime.state.shared.shared_table import TABLES
 from holdfast_runtime.state.store.directory import TaskIdentity
 
 

@@ -27,9 +27,6 @@ from holdfast_runtime.state.store.directory import DEFAULT_QUOTA, StorePlace, Ta
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, PlacedMarker
 
-TABLES = "tables"
-"""The folder of Broadcast tables beside the stores of tasks."""
-
 
 @dataclass(frozen=True, slots=True)
 class StatePlaces:

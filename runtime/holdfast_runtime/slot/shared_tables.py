@@ -18,13 +18,13 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import folder_name
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.slot.batch_plan import BatchPlan
-from holdfast_runtime.slot.program import TABLES, Program
+from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.reading.inputs import RangeInput
 from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.state.durable.copy import CrashHook
 from holdfast_runtime.state.shared.data_sets import DataSets
-from holdfast_runtime.state.shared.shared_table import SharedTable
+from holdfast_runtime.state.shared.shared_table import TABLES, SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
 from holdfast_runtime.state.sorted.runs import PIECE
 from holdfast_runtime.state.store.directory import TaskIdentity, boot_id

@@ -29,9 +29,9 @@ from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.loop.next_batch import batch_to, next_offsets
 from holdfast_runtime.loop.task_ledger import TaskLedger
-from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.shared.shared_table import TABLES
 from holdfast_runtime.state.store.directory import drop
 from holdfast_runtime.steps.keyed.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under

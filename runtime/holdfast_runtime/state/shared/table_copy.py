@@ -13,7 +13,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
-from holdfast_runtime.state.shared.shared_table import Manifest, RunFile, SharedTable, manifest_name
+from holdfast_runtime.state.shared.shared_table import TABLES, Manifest, RunFile, SharedTable, manifest_name
 from holdfast_runtime.state.store.directory import TaskIdentity
 
 _PREFIX = "manifest-"
@@ -26,7 +26,7 @@ _BESIDE = 32 << 20
 
 def table_storage(root: Storage, identity: TaskIdentity) -> Storage:
     """Return where the durable copy of a table is; `root`: where those of all state are."""
-    return root.below(*(quote(part, safe="") for part in (identity.app, identity.run, "tables", identity.task)))
+    return root.below(*(quote(part, safe="") for part in (identity.app, identity.run, TABLES, identity.task)))
 
 
 class TableCopy:

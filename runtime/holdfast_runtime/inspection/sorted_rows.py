@@ -1,7 +1,7 @@
 """Rows of tables that are kept in runs, as JSON and as columns of an export.
 
 The table itself says which columns it has, so that also what another version of the app has kept can be seen. Must not
-open stores or print.
+open stores.
 """
 
 from collections.abc import Iterator
@@ -10,28 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.spec.kept_state import kept_rows
 from holdfast.times import Micros
-from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.state.state_rows import StepKeys, plain, row_time
+from holdfast_runtime.inspection.table_rows import StepKeys, plain, row_time
 from holdfast_runtime.state.sorted.view import MOMENT, ReadableTable, RunsView
 from holdfast_runtime.streams.codecs.codec import listed
 
 _BUCKET = "bucket"
-
-
-def runs_size(table: ReadableTable) -> dict[str, Any]:
-    """Return what `ls` says of the runs in a table; nulls if there are none."""
-    view = RunsView.of(table)
-    if view is None:
-        return {"rows": None, "runs": None, "oldest": None, "newest": None}
-    size = view.size()
-    return {"rows": size.rows, "runs": size.runs, "oldest": _moment(size.oldest), "newest": _moment(size.newest)}
-
-
-def is_for_runs(logs: LocalApp, table: str) -> bool:
-    """Whether the step of this table keeps runs, though none may be there yet."""
-    return table in kept_rows(logs.app.spec).values()
 
 
 class RunsRows:

@@ -1,7 +1,7 @@
 """Rows of state tables, decoded to JSON and to Arrow columns.
 
 The table's name determines the kind of its rows: keys of a `process` step, its timers, or plain bytes; those of tables
-in runs are in `state_runs`. Must not open stores or print.
+in runs are in `sorted_rows`. Must not open stores.
 """
 
 import base64
@@ -17,7 +17,7 @@ import pyarrow as pa
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.kept_state import state_name
 from holdfast.times import Micros
-from holdfast_cli.local.local_app import LocalApp
+from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader
 from holdfast_runtime.steps.keyed.key_state import TimerKind, Timers, parse_index_key
 from holdfast_runtime.steps.keyed.key_table import TIMERS_SUFFIX, KeyRow, key_of, read_rows, row_key
@@ -41,14 +41,14 @@ class RowKind:
     """The stored key for a user's text; None: rows of this kind can't be looked up by key."""
 
 
-def row_kind(logs: LocalApp, table: str) -> RowKind:
+def row_kind(local_app: LocalApp, table: str) -> RowKind:
     """Return how to decode the rows of this table."""
-    steps = {state_name(step): step for step in logs.app.spec.steps if step.process is not None}
+    steps = {state_name(step): step for step in local_app.app.spec.steps if step.process is not None}
     name = table.removesuffix(TIMERS_SUFFIX)
     step = steps.get(name)
     if step is None or step.process is None:
         return _PLAIN
-    keys = StepKeys(_schema(logs, step.name, step.process.by))
+    keys = StepKeys(_schema(local_app, step.name, step.process.by))
     return _process_rows(keys) if name == table else _timer_rows(keys)
 
 
@@ -192,11 +192,11 @@ def _key_row(row: Row) -> KeyRow:
     return read_rows([row[1]])[0] or KeyRow({}, 0, None)
 
 
-def _schema(logs: LocalApp, step: str, by: Sequence[str]) -> pa.Schema:
+def _schema(local_app: LocalApp, step: str, by: Sequence[str]) -> pa.Schema:
     """Return the schema of the key columns of the step's input."""
-    source = next(step_spec.inputs[0] for step_spec in logs.app.spec.steps if step_spec.name == step)
-    flowing = {producer.name: producer.rows for producer in logs.plan.streams} | {
-        producer.name: producer.rows for producer in logs.plan.steps
+    source = next(step_spec.inputs[0] for step_spec in local_app.app.spec.steps if step_spec.name == step)
+    flowing = {producer.name: producer.rows for producer in local_app.plan.streams} | {
+        producer.name: producer.rows for producer in local_app.plan.steps
     }
     rows = flowing[source]
     columns = [rows.find(name) for name in by]

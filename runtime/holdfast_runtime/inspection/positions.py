@@ -1,14 +1,12 @@
-"""Positions of an app in each partition it reads, compared with what its systems hold now, and shown.
+"""Positions of an app in each partition it reads, compared with what its systems hold now.
 
 Reads the run's offset log, the embedded log and the brokers into plain values. If one system does not answer, the
 others are still shown. Must not change anything.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from holdfast.errors import AwayError, HoldfastError, UserActionError
 from holdfast.placement.file_store import FileStore
@@ -17,12 +15,10 @@ from holdfast.planning.plan import PlannedStream
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.times import event_moment
-from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.output.screen import TextTable, print_json, screen, styled
 from holdfast_runtime.checkpoint.directories import AppDir, DataDir
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile, Offsets
+from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.loop.leader_epochs import due_checks
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
@@ -108,52 +104,53 @@ class AppPositions:
 _READ = ("input", "sideInput", "intermediate")
 
 
-def app_directory_of(logs: LocalApp) -> AppDir:
+def app_dir_of(local_app: LocalApp) -> AppDir:
     """Return the app's directory."""
-    return DataDir(logs.data.absolute()).app(logs.app.name)
+    return DataDir(local_app.data.absolute()).app(local_app.app.name)
 
 
-def logged_of(logs: LocalApp) -> OffsetLogState:
+def logged_of(local_app: LocalApp) -> OffsetLogState:
     """Return the state of the run's offset log; raise `UsageError` if it never ran."""
-    logged = read_offset_log(app_directory_of(logs).run(logs.app.spec.run_id).query)
+    run = local_app.app.spec.run_id
+    logged = read_offset_log(app_dir_of(local_app).run(run).query)
     if logged is None:
         message = (
-            f"run {logs.app.spec.run_id} of {logs.app.name} has not read anything in {logs.data}: there are no "
-            "positions yet (is it the right --data, and the right spec.runId?)"
+            f"run {run} of {local_app.app.name} has not read anything in {local_app.data}: there are no positions yet "
+            "(is it the right --data, and the right spec.runId?)"
         )
         raise UserActionError(message, code="UsageError")
     return logged
 
 
-def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
+def waiting_jump(local_app: LocalApp, standing: AppPositions) -> Jump | None:
     """Return the jump that was set and that no run has made yet."""
-    jump = JumpFile.beside(app_directory_of(logs).run(standing.run).query).read()
+    jump = JumpFile.beside(app_dir_of(local_app).run(standing.run).query).read()
     if jump is None or jump.id == standing.logged.done.jump:
         return None
-    return jump.under(StreamNames.of(logs.app.spec).called)
+    return jump.under(StreamNames.of(local_app.app.spec).called)
 
 
-def positions_of(logs: LocalApp) -> AppPositions:
+def positions_of(local_app: LocalApp) -> AppPositions:
     """Return the app's positions."""
-    run, logged = app_directory_of(logs).run(logs.app.spec.run_id), logged_of(logs)
-    names = StreamNames.of(logs.app.spec)
+    run, logged = app_dir_of(local_app).run(local_app.app.spec.run_id), logged_of(local_app)
+    names = StreamNames.of(local_app.app.spec)
     done = logged.done.under(names.called)
-    look = _Look(logs, done)
-    record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
+    look = _Look(local_app, done)
+    record = RecordStore(FileStore(run.metadata), local_app.app.name).load(local_app.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.called(names).child_after}
-    streams = [planned for planned in logs.plan.streams if planned.role in _READ]
+    streams = [planned for planned in local_app.plan.streams if planned.role in _READ]
     return AppPositions(
-        logs.app.name,
-        logs.app.spec.run_id,
+        local_app.app.name,
+        local_app.app.spec.run_id,
         logged,
-        tuple(_stream(logs, planned, done, look.at(planned), grown=planned.name in grown) for planned in streams),
+        tuple(_stream(local_app, planned, done, look.at(planned), grown=planned.name in grown) for planned in streams),
     )
 
 
 def _stream(
-    logs: LocalApp, planned: PlannedStream, done: Offsets, topic_state: "_Found", *, grown: bool
+    local_app: LocalApp, planned: PlannedStream, done: Offsets, topic_state: "_Found", *, grown: bool
 ) -> StreamPositions:
-    declared = logs.declared(planned.name)
+    declared = local_app.declared(planned.name)
     stored_id = done.ids.get(planned.name)
     recreated = None not in (stored_id, topic_state.id) and stored_id != topic_state.id
     existing = {StreamPartition(planned.name, number) for number in topic_state.bounds}
@@ -170,7 +167,7 @@ def _stream(
         for partition in partitions
     ]
     control = declared is not None and declared.control
-    kind = logs.kind(planned.name)
+    kind = local_app.kind(planned.name)
     return StreamPositions(
         planned.name, planned.role, kind, control, tuple(stands), topic_state.id, topic_state.unknown, grown
     )
@@ -189,8 +186,8 @@ class _Found:
 class _Look:
     """Asks the app's systems, stream by stream; a system that does not answer is not asked again."""
 
-    def __init__(self, logs: LocalApp, done: Offsets) -> None:
-        self._logs, self._done = logs, done
+    def __init__(self, local_app: LocalApp, done: Offsets) -> None:
+        self._local_app, self._done = local_app, done
         self._away: dict[str, str] = {}
 
     def at(self, planned: PlannedStream) -> _Found:
@@ -213,10 +210,10 @@ class _Look:
 
     def _system(self, stream: str) -> System | None:
         """Return the stream's system; None: the embedded log, which holds the own streams of an app without Kafka."""
-        systems, declared = self._logs.app.spec.systems, self._logs.declared(stream)
+        systems, declared = self._local_app.app.spec.systems, self._local_app.declared(stream)
         if declared is not None:
             return next(system for system in systems if system.name == declared.system)
-        used = {stream.system for stream in self._logs.app.spec.streams}
+        used = {stream.system for stream in self._local_app.app.spec.streams}
         return next((system for system in systems if system.kafka is not None and system.name in used), None)
 
     def _kafka(self, system: System, planned: PlannedStream) -> _Found:
@@ -225,7 +222,7 @@ class _Look:
         from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
         from holdfast_runtime.streams.kafka.read.position_check import PositionCheck  # noqa: PLC0415
 
-        settings, topic = kafka_settings(system, DataDir(self._logs.data).secrets), planned.topic
+        settings, topic = kafka_settings(system, DataDir(self._local_app.data).secrets), planned.topic
         topic_bounds = TopicBounds(settings)
         bounds, id_ = topic_bounds.bounds([topic])[topic], topic_bounds.topic_id(topic)
         if self._done.ids.get(planned.name) != id_:
@@ -240,87 +237,8 @@ class _Look:
         return _Found(bounds, id_, cut={topic_partition.partition: log_cut for topic_partition, log_cut in cut.items()})
 
     def _embedded(self, topic: str) -> _Found:
-        log = EmbeddedLog(Path(self._logs.directory))
+        log = EmbeddedLog(Path(self._local_app.directory))
         if not log.has(topic):
-            message = f"there is no stream {topic} in {self._logs.directory}"
+            message = f"there is no stream {topic} in {self._local_app.directory}"
             raise StreamMissingError(message)
         return _Found({partition.partition: bounds for partition, bounds in log.bounds(topic).items()})
-
-
-_CAN_NOT_GO_ON, _UNKNOWN = 1, 3
-_NUMBERS = ("NEXT", "OLDEST", "END", "LAG")
-_SAID = {
-    PositionTrouble.GONE: "records are gone unread",
-    PositionTrouble.RECREATED: "the topic was created again",
-    PositionTrouble.BEYOND_END: "it ends before where it was read to",
-    PositionTrouble.REPLACED: "it has other records than were read",
-}
-
-
-def show_offsets(logs: LocalApp, output: str, color: str) -> int:
-    """Print the app's positions; return the exit code."""
-    standing = positions_of(logs)
-    jump = waiting_jump(logs, standing)
-    if output == "json":
-        print_json(_tree(standing, jump))
-    else:
-        _print(standing, jump, color)
-    if unknown := dict.fromkeys(stream.unknown for stream in standing.streams if stream.unknown is not None):
-        sys.stderr.writelines(f"holdfast: {why}\n" for why in unknown)
-        return _UNKNOWN
-    return _CAN_NOT_GO_ON if any(stand.trouble for stream in standing.streams for stand in stream.stands) else 0
-
-
-def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
-    console, done = screen(color), standing.logged.done
-    progress = f", batch {done.batch} of {event_moment(done.now)}" if done.batch else ", no batch done yet"
-    console.print(f"{standing.app} run {standing.run}{progress}")
-    table = TextTable("PARTITION", "ROLE", *_NUMBERS, "TROUBLE", right=_NUMBERS)
-    for stream in standing.streams:
-        for stand in stream.stands:
-            numbers = (_cell(number) for number in _numbers(stand))
-            trouble = ("-", "") if stand.trouble is None else (_SAID[stand.trouble], "bold red")
-            table.add(str(stand.partition), stream.role, *numbers, trouble)
-        if not stream.stands:
-            table.add(stream.name, stream.role, *("-" for _ in _NUMBERS), "-")
-    table.print(console)
-    if (planned := standing.logged.planned) is not None:
-        console.print(f"batch {planned.batch} is planned and not done; it is run first (--replan has it planned again)")
-    if jump is not None:
-        targets = ", ".join(f"{partition} to {to}" for partition, to in sorted(jump.to.items()))
-        console.print(styled(("set", "yellow"), f": the next run goes to {targets}"))
-
-
-def _numbers(stand: PartitionPosition) -> tuple[int | None, ...]:
-    return stand.position, None if stand.bounds is None else stand.bounds.oldest, stand.end, stand.lag
-
-
-def _cell(number: int | None) -> str:
-    return "-" if number is None else str(number)
-
-
-def _tree(standing: AppPositions, jump: Jump | None) -> dict[str, Any]:
-    planned = standing.logged.planned
-    return {
-        "app": standing.app,
-        "run": standing.run,
-        "batch": standing.logged.done.batch,
-        "planned": None if planned is None else planned.batch,
-        "set": None if jump is None else {str(partition): to for partition, to in sorted(jump.to.items())},
-        "partitions": [_partition(stream, stand) for stream in standing.streams for stand in stream.stands],
-        "unknown": {stream.name: stream.unknown for stream in standing.streams if stream.unknown is not None},
-    }
-
-
-def _partition(stream: StreamPositions, stand: PartitionPosition) -> dict[str, Any]:
-    position, oldest, end, lag = _numbers(stand)
-    return {
-        "partition": str(stand.partition),
-        "stream": stream.name,
-        "role": stream.role,
-        "next": position,
-        "oldest": oldest,
-        "end": end,
-        "lag": lag,
-        "trouble": None if stand.trouble is None else stand.trouble.value,
-    }

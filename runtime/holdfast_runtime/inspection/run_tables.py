@@ -1,0 +1,207 @@
+"""The tables of a run's state: how large they are, their rows as JSON values, and a whole table as columns.
+
+A name means a state table, the rows of a table of the app, or a Broadcast table, which belongs to no task.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.spec.kept_state import kept_rows, table_name
+from holdfast.suggest import did_you_mean
+from holdfast_runtime.inspection.run_stores import RunStores
+from holdfast_runtime.inspection.sorted_rows import RunsRows
+from holdfast_runtime.inspection.table_rows import RowKind, row_kind
+from holdfast_runtime.inspection.task_state import OpenedState
+from holdfast_runtime.state.sorted.view import RunsSize, RunsView
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """How large a table is."""
+
+    name: str
+    bytes: int
+    keys: int | None
+    """None: its rows are in runs, and what it has as keys are pieces of many rows."""
+    runs: RunsSize | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSummary:
+    """What a task remembers."""
+
+    task: str
+    batch: int
+    """Its last batch."""
+    epoch: int | None
+    """The attempt that computed this state."""
+    source: str
+    """`local` or `durable`."""
+    why: str | None
+    """Why the local store is not used."""
+    damaged: tuple[str, ...]
+    """Unreadable snapshots, with reasons."""
+    tables: tuple[TableSummary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastSummary:
+    """What a location has of a Broadcast table."""
+
+    table: TableSummary
+    batch: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowSelection:
+    """Which rows are read."""
+
+    table: str
+    task: str | None
+    key: str | None
+    """A key as a user writes it."""
+    most: int
+
+
+def task_summaries(stores: RunStores, only: str | None) -> Iterator[TaskSummary]:
+    """Yield what each task remembers, or this one alone."""
+    for task in stores.tasks(only):
+        with stores.opened(task) as opened:
+            head = opened.store.head
+            yield TaskSummary(
+                task, head.batch, head.epoch, opened.source, opened.why, opened.damaged, tuple(_tables(opened))
+            )
+
+
+def _tables(opened: OpenedState) -> Iterator[TableSummary]:
+    for size in opened.store.tables():
+        view = RunsView.of(opened.store.table(size.name))
+        keys, runs = (size.keys, None) if view is None else (None, view.size())
+        yield TableSummary(size.name, size.bytes, keys, runs)
+
+
+def broadcast_summaries(stores: RunStores) -> Iterator[BroadcastSummary]:
+    """Yield the Broadcast tables that hold anything."""
+    for name in stores.shared_tables:
+        with stores.shared(name) as opened:
+            if opened is not None:
+                view = RunsView.of(opened.table)
+                table = TableSummary(name, opened.table.manifest.bytes, None, None if view is None else view.size())
+                yield BroadcastSummary(table, opened.batch, opened.source)
+
+
+def selected_rows(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]]:
+    """Return the selected rows as JSON values; raise `UsageError` if there is no such table or key."""
+    if selection.table in stores.shared_tables:
+        with _broadcast(stores, selection.table) as runs:
+            rows = list(islice(runs.shown(selection.key), selection.most))
+    else:
+        rows = _of_tasks(stores, selection)
+    if selection.key is not None and not rows:
+        message = f"table {selection.table} has no key {selection.key}"
+        raise UserActionError(message, code="UsageError")
+    return rows
+
+
+def _of_tasks(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    tables: set[str] = set()
+    for name in stores.tasks(selection.task):
+        if len(rows) >= selection.most:
+            break
+        with stores.opened(name) as opened:
+            tables |= (names := {table.name for table in opened.store.tables()})
+            # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
+            shown = _shown(opened, stores, selection, _kept_as(selection.table, names))
+            rows += [{"task": name} | row for row in islice(shown, selection.most - len(rows))]
+    _check_table(_kept_as(selection.table, tables), tables)
+    return rows
+
+
+@contextmanager
+def _broadcast(stores: RunStores, name: str) -> Iterator[RunsRows]:
+    """Open the rows of a Broadcast table."""
+    with stores.shared(name) as opened:
+        runs = None if opened is None else RunsRows.of(opened.table)
+        if runs is None:
+            message = f"table {name} holds nothing yet in {stores.shown}: run the app first"
+            raise UserActionError(message, code="UsageError")
+        yield runs
+
+
+def _check_table(name: str, tables: set[str]) -> None:
+    """Raise `UsageError` if no task has this table."""
+    if name not in tables:
+        listed = ", ".join(sorted(tables)) or "none"
+        message = f"no task has a table {name}{did_you_mean(name, sorted(tables))}; tables: {listed}"
+        raise UserActionError(message, code="UsageError")
+
+
+def _kept_as(name: str, tables: set[str]) -> str:
+    """Return the state table that a name means: one of that name, or the rows of the table of the app."""
+    return name if name in tables or table_name(name) not in tables else table_name(name)
+
+
+def _shown(opened: OpenedState, stores: RunStores, selection: RowSelection, table: str) -> Iterator[dict[str, Any]]:
+    """Yield the selected rows of a task as JSON values."""
+    runs = RunsRows.of(opened.store.table(table))
+    if runs is not None:
+        yield from runs.shown(selection.key)
+    elif table not in kept_rows(stores.local_app.app.spec).values():
+        yield from _shown_values(opened, row_kind(stores.local_app, table), selection)
+
+
+def _shown_values(opened: OpenedState, kind: RowKind, selection: RowSelection) -> Iterator[dict[str, Any]]:
+    if selection.key is None:
+        yield from map(kind.shown, opened.store.rows(selection.table))
+        return
+    key = kind.looked_up(selection.key)
+    if key is None:
+        message = f"rows of {selection.table} are in order of time and have no keys to look up: leave --key out"
+        raise UserActionError(message, code="UsageError")
+    value = opened.store.get(selection.table, key)
+    if value is not None:
+        yield kind.shown((key, value))
+
+
+_ROWS_AT_ONCE = 10_000
+_TASK = pa.field("task", pa.string())
+
+
+def table_columns(stores: RunStores, table: str, task: str | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table, task by task; an empty batch if there are none."""
+    if table in stores.shared_tables:
+        with _broadcast(stores, table) as runs:
+            yield from runs.exported()
+            yield pa.RecordBatch.from_pylist([], runs.columns)
+        return
+    tables, any_rows = set[str](), False
+    for name in stores.tasks(task):
+        with stores.opened(name) as opened:
+            tables |= (names := {kept_table.name for kept_table in opened.store.tables()})
+            for rows in _columns(opened, stores, _kept_as(table, names)):
+                arrays = [pa.repeat(pa.scalar(name, pa.string()), rows.num_rows), *rows.columns]
+                yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([_TASK, *rows.schema]))
+                any_rows = True
+    _check_table(_kept_as(table, tables), tables)
+    if not any_rows:
+        yield pa.RecordBatch.from_pylist([], pa.schema([_TASK, *row_kind(stores.local_app, table).columns]))
+
+
+def _columns(opened: OpenedState, stores: RunStores, table: str) -> Iterator[pa.RecordBatch]:
+    runs = RunsRows.of(opened.store.table(table))
+    if runs is not None:
+        yield from runs.exported()
+    elif table not in kept_rows(stores.local_app.app.spec).values():
+        kind, rows = row_kind(stores.local_app, table), opened.store.rows(table)
+        while chunk := [kind.exported(row) for row in islice(rows, _ROWS_AT_ONCE)]:
+            columns = zip(*chunk, strict=True)
+            arrays = [pa.array(list(c), f.type) for c, f in zip(columns, kind.columns, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=kind.columns)
