@@ -12,7 +12,8 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.times import Micros
 from holdfast_runtime.inspection.table_rows import StepKeys, plain, row_time
-from holdfast_runtime.state.sorted.view import MOMENT, ReadableTable, RunsView
+from holdfast_runtime.state.sorted.runs import RunsTable
+from holdfast_runtime.state.sorted.view import MOMENT, RunsView
 from holdfast_runtime.streams.codecs.codec import listed
 
 _BUCKET = "bucket"
@@ -31,7 +32,7 @@ class RunsRows:
         """The columns of an export, after `task`."""
 
     @classmethod
-    def of(cls, table: ReadableTable) -> "RunsRows | None":
+    def of(cls, table: RunsTable) -> "RunsRows | None":
         """Return the rows of a table; None if it holds no runs."""
         view = RunsView.of(table)
         return None if view is None else cls(table.name, view)

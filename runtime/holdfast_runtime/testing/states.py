@@ -1,14 +1,10 @@
-"""The state of tasks after the last batch, for tests: from the local store, or from the durable copy if that is lost.
+"""The state of tasks after the last batch, in the words of a test: by step and key, with the columns of its rows.
 
-Must not change either of them.
+Must not decide where state is read: `inspection` does.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -19,14 +15,12 @@ from holdfast.spec.steps import Process, Step
 from holdfast.spec.values import millis
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.inspection.task_state import StateSource, opened_state
 from holdfast_runtime.segments.graph import GraphNode
 from holdfast_runtime.slot.program import Program, clock_plan
-from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.sorted.view import RunsView
-from holdfast_runtime.state.store.directory import file_stamp, read_sidecar
-from holdfast_runtime.state.store.environment import last_use_at
-from holdfast_runtime.state.store.task_store import CONTROL, TaskStore
-from holdfast_runtime.state.store.trust import ExpectedStore, StoreUse, TrustFacts, trust
+from holdfast_runtime.state.store.offline import OfflineStore
+from holdfast_runtime.state.store.task_store import CONTROL
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.key_state import BatchMoment, KeyState
 from holdfast_runtime.steps.keyed.key_table import KeyTable, row_key
@@ -53,8 +47,8 @@ class TaskStates:
         skew = self._done.skew
         moment = BatchMoment(StepClock(now + skew, None, skew=skew), None if verb.ttl is None else millis(verb.ttl))
         for task in self._done.turns:
-            with self._tables(task) as tables:
-                (state,) = KeyTable(state_name(keeper), tables, moment).load([table_key]).states
+            with self._store(task) as store:
+                (state,) = KeyTable(state_name(keeper), store, moment).load([table_key]).states
                 if state or state.timers:
                     return state
         return None
@@ -63,8 +57,8 @@ class TaskStates:
         """Yield the rows that a step keeps in runs, of one key if it is not `ALL_KEYS`; task by task."""
         table = self._row_table(step)
         for task in self._done.turns:
-            with self._tables(task) as tables:
-                view = RunsView.of(tables.table(table))
+            with self._store(task) as store:
+                view = RunsView.of(store.table(table))
                 if view is None:
                     continue
                 key_row = None if key is ALL_KEYS else _key_row(step, view.key, key)
@@ -73,16 +67,16 @@ class TaskStates:
 
     def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
         """Return all state of a task as table -> key -> value, in bytes, for comparisons."""
-        with self._tables(task) as tables:
-            return {name: dict(tables.table(name).scan()) for name in tables.tables()}
+        with self._store(task) as store:
+            return {size.name: dict(store.rows(size.name)) for size in store.tables()}
 
     def stream_watermark(self, stream: str, now: int) -> int | None:
         """Return the lowest watermark of a stream over the tasks that read it; None while one is unknown."""
         marks = []
         for task, inputs in self._program.tasks.items():
             if task in self._done.turns and any(partition.stream == stream for partition in inputs):
-                with self._tables(task) as tables:
-                    entries = dict(tables.table(CONTROL).scan())
+                with self._store(task) as store:
+                    entries = dict(store.rows(CONTROL))
                 book = Bookkeeping.restored(entries, clock_plan(self._program, task).inputs, now)
                 marks.append(book.watermarks.streams().get(stream))
         known_marks = [mark for mark in marks if mark is not None]
@@ -111,27 +105,11 @@ class TaskStates:
         return kept_rows(self._program.spec)
 
     @contextmanager
-    def _tables(self, task: str) -> Iterator[TaskStore]:
-        identity = self._program.identity(task)
-        place = self._program.state.place(identity)
-        expected = ExpectedStore(identity, self._done.turns[task] + 1, sys.maxsize, place.boot_id())
-        if (
-            trust(
-                TrustFacts(read_sidecar(place), use=StoreUse(last_use_at(place), file_stamp(place.data_path))), expected
-            )
-            is None
-        ):
-            with TaskStore.open(place) as store:
-                yield store
-            return
-        with TemporaryDirectory(prefix="holdfast-") as folder:
-            place = replace(place, path=Path(folder) / "store")
-            restored = restore(self._program.state.copy(identity, lambda _: None), place, self._done.turns[task])
-            if restored is None:
-                message = f"{identity} has neither a local store nor a durable copy"
-                raise TestMisuseError(message)
-            with restored.store as store:
-                yield store
+    def _store(self, task: str) -> Iterator[OfflineStore]:
+        state, identity = self._program.state, self._program.identity(task)
+        source = StateSource(state.copy(identity, lambda _: None), state.place(identity), batch=self._done.turns[task])
+        with opened_state(source) as opened:
+            yield opened.store
 
 
 def _key_row(step: str, columns: pa.Schema, key: Any) -> pa.RecordBatch:

@@ -5,9 +5,8 @@ first. Only where the newest row of a key counts, as in tables, older ones are l
 behind those of the key, without the prefix of their names. Must not write anything, and must not know verbs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,25 +14,11 @@ from holdfast.times import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
 from holdfast_runtime.state.sorted.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
-from holdfast_runtime.state.sorted.runs import ASIDE, Runs
+from holdfast_runtime.state.sorted.runs import ASIDE, Runs, RunsTable
 from holdfast_runtime.state.sorted.schema import OWN, RunsSchema, is_time
 
 MOMENT = pa.timestamp("us", "UTC")
 """The type in which the view shows the step's own times."""
-
-
-class ReadableTable(Protocol):
-    """The methods of a table that a view calls."""
-
-    @property
-    def name(self) -> str:
-        """The name of the table."""
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of these keys, None for missing ones."""
-
-    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows in key order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +37,9 @@ class RunsSize:
 class RunsView:
     """The runs in one table of a store, to be read only."""
 
-    def __init__(self, table: ReadableTable, schema: RunsSchema) -> None:
+    def __init__(self, table: RunsTable, schema: RunsSchema) -> None:
         self._table, self._newest = table, newest_in(schema.rows)
-        self._runs = Runs(_Unchanged(table), schema.rows, self._newest or as_they_are)
+        self._runs = Runs(table, schema.rows, self._newest or as_they_are)
         self._width = schema.width
         names = schema.rows.names
         self._key = [place for place, name in enumerate(names) if not name.startswith(OWN)]
@@ -70,9 +55,9 @@ class RunsView:
         """The names of own columns that are moments of event time; a moment may lie outside of the calendar."""
 
     @classmethod
-    def of(cls, table: ReadableTable) -> "RunsView | None":
+    def of(cls, table: RunsTable) -> "RunsView | None":
         """Return the view of the runs in a table; None if it has none."""
-        schema = RunsSchema.kept_in(_Unchanged(table))
+        schema = RunsSchema.kept_in(table)
         return None if schema is None else cls(table, schema)
 
     @property
@@ -121,26 +106,3 @@ class RunsView:
 
     def _start(self, bucket: int) -> Micros | None:
         return None if self._width is None or bucket == ASIDE else Micros(bucket * self._width)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unchanged:
-    """A table that can only be read."""
-
-    table: ReadableTable
-
-    @property
-    def name(self) -> str:
-        return self.table.name
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self.table.get_many(keys)
-
-    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        return self.table.scan(prefix, start, stop)
-
-    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        raise NotImplementedError
-
-    def purge(self, keys: Sequence[bytes]) -> None:
-        raise NotImplementedError

@@ -123,7 +123,7 @@ class OfflineStore:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTable:
-    """One table of such a store, as readers of runs want it."""
+    """One table of such a store, as steps and readers of runs know tables."""
 
     store: OfflineStore
     name: str
@@ -135,6 +135,17 @@ class OfflineTable:
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows in key order."""
         return self.store.scan(self.name, prefix, start, stop)
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Fail: the store is read-only."""
+        raise NotImplementedError
+
+    def purge(self, keys: Sequence[bytes]) -> None:
+        """Fail: the store is read-only."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Do nothing: there is nothing that was not committed."""
 
 
 def copy_store(place: StorePlace, to: Path) -> Path:
