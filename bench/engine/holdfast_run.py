@@ -28,10 +28,11 @@ from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.driver import app as engine
+from holdfast_runtime.inspection.streams import StoredStream
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
-from holdfast_runtime.streams.records import OffsetRange, written_batch
+from holdfast_runtime.streams.records import written_batch
 
 GIVEN, MADE = "given", "made"
 SIDES = ("orders", "payments")
@@ -281,12 +282,11 @@ def dealt(numbers: pa.ChunkedArray, parts: int) -> Iterable[tuple[int, pa.Array]
 
 def written(place: Path, schema: pa.Schema, since: Mapping[StreamPartition, int] | None = None) -> pa.Table:
     """What the app has put out, from some offsets on."""
-    log = EmbeddedLog(place / "log", sync=False)
     tables, options = [], lines.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    for partition, bounds in log.bounds(MADE).items():
-        for start in range((since or {}).get(partition, bounds.oldest), bounds.end, 200_000):
-            values = log.fetch(OffsetRange(partition, start, min(start + 200_000, bounds.end))).column("value")
-            text = pa.BufferReader(b"\n".join(values.to_pylist()))
+    for chunk in StoredStream(EmbeddedLog(place / "log", sync=False), MADE).records(since):
+        values = chunk.records.column("value")
+        for start in range(0, len(values), 200_000):
+            text = pa.BufferReader(b"\n".join(values.slice(start, 200_000).to_pylist()))
             tables.append(lines.read_json(text, parse_options=options).select(schema.names))
     return pa.concat_tables(tables)
 

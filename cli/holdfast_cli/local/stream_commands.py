@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     streams.set_defaults(run=on_app(_show_streams))
 
 
-def _feed(logs: LocalApp, options: argparse.Namespace) -> int:
+def _feed(local_app: LocalApp, options: argparse.Namespace) -> int:
     from holdfast_cli.local.feed import Feed, feed  # noqa: PLC0415 - needs the extra `runtime`
 
-    to = Feed.into(logs, options.stream, now=_now())
+    to = Feed.into(local_app, options.stream, now=_now())
     name = "standard input" if options.file == "-" else options.file
     file = sys.stdin.fileno() if options.file == "-" else _opened(options.file)
     try:
@@ -123,7 +124,7 @@ def _progress(written: int) -> None:
     sys.stderr.flush()
 
 
-def _tail(logs: LocalApp, options: argparse.Namespace) -> int:
+def _tail(local_app: LocalApp, options: argparse.Namespace) -> int:
     if options.until_end and options.max is not None and not options.from_beginning:
         message = (
             f"--until-end starts at the end without --from-beginning, where there are no records for --max "
@@ -132,16 +133,16 @@ def _tail(logs: LocalApp, options: argparse.Namespace) -> int:
         raise UserActionError(message, code="UsageError")
     from holdfast_cli.local.tail import Tail  # noqa: PLC0415 - needs the extra `runtime`
 
-    tail = Tail.of(logs, options.stream, from_beginning=options.from_beginning, until_end=options.until_end)
+    tail = Tail.of(local_app, options.stream, from_beginning=options.from_beginning, until_end=options.until_end)
     with suppress(KeyboardInterrupt):
         tail.print(options.max, as_json=options.output == "json")
     return 0
 
 
-def _show_streams(logs: LocalApp, options: argparse.Namespace) -> int:
-    streams = _streams(logs)
+def _show_streams(local_app: LocalApp, options: argparse.Namespace) -> int:
+    streams = _streams(local_app)
     if options.output == "json":
-        print_json({"app": logs.app.name, "streams": streams})
+        print_json({"app": local_app.app.name, "streams": streams})
         return 0
     table = TextTable("STREAM", "ROLE", "SYSTEM", *_NUMBERS, right=_NUMBERS)
     for stream in streams:
@@ -151,31 +152,15 @@ def _show_streams(logs: LocalApp, options: argparse.Namespace) -> int:
     return 0
 
 
-def _streams(logs: LocalApp) -> list[dict[str, Any]]:
-    from holdfast_runtime.streams.log.embedded_log import EmbeddedLog  # noqa: PLC0415 - needs the extra `runtime`
+def _streams(local_app: LocalApp) -> list[dict[str, Any]]:
+    from holdfast_runtime.inspection.streams import StoredStream, StreamContent  # noqa: PLC0415 - needs `runtime`
 
-    log = EmbeddedLog(logs.directory)
     rows = []
-    for stream in logs.plan.streams:
-        kind = logs.kind(stream.name)
-        row: dict[str, Any] = {
-            "name": stream.name,
-            "role": stream.role,
-            "system": kind,
-            "partitions": None if stream.count is None else stream.count.actual,
-            "oldest": None,
-            "end": None,
-            "records": None,
-            "bytes": None,
-        }
-        if kind == "log" and log.has(stream.topic):
-            bounds = list(log.bounds(stream.topic).values())
-            row |= {
-                "partitions": len(bounds),
-                "oldest": min(partition_bounds.oldest for partition_bounds in bounds),
-                "end": max(partition_bounds.end for partition_bounds in bounds),
-                "records": sum(partition_bounds.end - partition_bounds.oldest for partition_bounds in bounds),
-                "bytes": log.size(stream.topic),
-            }
-        rows.append(row)
+    for stream in local_app.plan.streams:
+        kind, planned = local_app.kind(stream.name), stream.count
+        content = StoredStream.of(local_app, stream.name).content() if kind == "log" else None
+        numbers = dict.fromkeys(field.name for field in fields(StreamContent)) if content is None else asdict(content)
+        if content is None and planned is not None:
+            numbers["partitions"] = planned.actual
+        rows.append({"name": stream.name, "role": stream.role, "system": kind, **numbers})
     return rows

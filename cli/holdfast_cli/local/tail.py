@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import OffsetRange
+from holdfast_runtime.inspection.streams import StoredStream
 
 _AT_ONCE = 1000
 _PAUSE = 0.05
@@ -25,9 +25,8 @@ _PAUSE = 0.05
 class Tail:
     """Prints the records of a stream from given positions on."""
 
-    log: EmbeddedLog
+    stored: StoredStream
     stream: str
-    topic: str
     typed: bool
     positions: dict[StreamPartition, int] = field(default_factory=dict)
     """The next offset of each partition; partitions not listed start at their oldest record."""
@@ -35,12 +34,11 @@ class Tail:
     """Where each partition ended at the start, to stop there; None: wait for new records."""
 
     @staticmethod
-    def of(logs: LocalApp, name: str, *, from_beginning: bool, until_end: bool) -> "Tail":
+    def of(local_app: LocalApp, name: str, *, from_beginning: bool, until_end: bool) -> "Tail":
         """Return a tail that starts at the beginning of a stream, or at its end."""
-        planned = logs.stream(name)
-        tail = Tail(EmbeddedLog(logs.directory), name, planned.topic, logs.has_type_bytes(name))
-        bounds = tail.log.bounds(planned.topic) if tail.log.has(planned.topic) else {}
-        ends = {partition: partition_bounds.end for partition, partition_bounds in bounds.items()}
+        stored = StoredStream.of(local_app, local_app.stream(name).name)
+        tail = Tail(stored, name, local_app.has_type_bytes(name))
+        ends = {partition: bounds.end for partition, bounds in stored.bounds().items()}
         if not from_beginning:
             tail.positions = dict(ends)
         if until_end:
@@ -52,7 +50,7 @@ class Tail:
         left = most
         while left is None or left > 0:
             printed = 0
-            for record in self._there(left):
+            for record in islice(self._next(), left):
                 sys.stdout.write(self._json(record) if as_json else self._text(record))
                 printed += 1
             left = None if left is None else left - printed
@@ -62,24 +60,18 @@ class Tail:
             if not printed:
                 time.sleep(_PAUSE)
 
-    def _there(self, most: int | None) -> Iterator[dict[str, Any]]:
+    def _next(self) -> Iterator[dict[str, Any]]:
         """Yield some existing records of every partition."""
-        if not self.log.has(self.topic):
-            return
-        for partition, (oldest, newest, _) in self.log.bounds(self.topic).items():
-            # Where records come faster than they are printed, the end of now would never be reached.
-            end = newest if self.ends is None else min(newest, self.ends.get(partition, 0))
-            start = self.positions.get(partition, oldest)
-            if start < oldest:
+        # Where records come faster than they are printed, the end of now would never be reached.
+        for chunk in self.stored.records(self.positions, self.ends, _AT_ONCE):
+            partition, start, end, _ = chunk.offsets
+            if chunk.gone:
                 sys.stderr.write(
-                    f"holdfast: {partition}: {oldest - start} records from {start} on are no longer kept\n"
+                    f"holdfast: {partition}: {chunk.gone} records from {start - chunk.gone} on are no longer kept\n"
                 )
-                start = oldest
-            stop = min(end, start + (_AT_ONCE if most is None else min(most, _AT_ONCE)))
-            for record in self.log.fetch(OffsetRange(partition, start, stop)).to_pylist() if stop > start else []:
+            self.positions[partition] = end
+            for record in chunk.records.to_pylist():
                 yield {"partition": partition.partition, **record}
-            most = None if most is None else most - max(0, stop - start)
-            self.positions[partition] = max(start, stop)
 
     def _json(self, record: dict[str, Any]) -> str:
         control, value = self._shown(record)

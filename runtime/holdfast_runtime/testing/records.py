@@ -15,6 +15,7 @@ from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.inspection.streams import StoredStream
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import typed_streams
 from holdfast_runtime.slot.reading.user_records import USER_KINDS, payload_of, record_times
@@ -23,7 +24,7 @@ from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, co
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.record_keys import key_bytes, place, split
-from holdfast_runtime.streams.records import OffsetRange, written_batch
+from holdfast_runtime.streams.records import written_batch
 from holdfast_runtime.testing.failures import FeedError, TestMisuseError
 
 _USER = b"\0"
@@ -89,16 +90,14 @@ class AppStreams:
 
     def records(self, name: str) -> list[Record]:
         """Return all records that the stream holds, by partition and offset."""
-        planned, stream_records = self.planned(name), []
+        planned, records = self.planned(name), list[Record]()
         if self._kind(name) != "log":
             message = f"stream {name} is made up by its system; there is nothing to look at"
             raise TestMisuseError(message)
-        if not self._log.has(planned.topic):
-            return []
-        for partition, (oldest, end, _) in sorted(self._log.bounds(planned.topic).items()):
-            records = self._log.fetch(OffsetRange(partition, oldest, end)).to_pylist()
-            stream_records += [Record(partition.partition, **columns) for columns in records]
-        return stream_records
+        for chunk in StoredStream(self._log, planned.topic).records():
+            number = chunk.offsets.partition.partition
+            records += [Record(number, **columns) for columns in chunk.records.to_pylist()]
+        return records
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a stream, without control messages."""

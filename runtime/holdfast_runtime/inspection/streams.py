@@ -1,0 +1,87 @@
+"""The streams of an app in the embedded log: what each holds, and its records from given offsets on.
+
+Of streams in other systems only the plan is known. Must not create a stream, and must not decode records.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.inspection.local_app import LocalApp
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContent:
+    """What a stream of the embedded log holds."""
+
+    partitions: int
+    oldest: int
+    """The lowest offset kept."""
+    end: int
+    """The highest end of a partition."""
+    records: int
+    bytes: int
+    """On disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecords:
+    """Records of one partition, in order."""
+
+    offsets: OffsetRange
+    gone: int
+    """How many records that were asked for before them are no longer kept."""
+    records: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStream:
+    """A stream of an embedded log, which may not exist yet: then it has no partitions."""
+
+    log: EmbeddedLog
+    topic: str
+
+    @classmethod
+    def of(cls, local_app: LocalApp, name: str) -> "StoredStream":
+        """Return a stream of the app's plan."""
+        return cls(EmbeddedLog(local_app.directory), local_app.plan.stream(name).topic)
+
+    def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
+        """Return the present offsets of each partition."""
+        return self.log.bounds(self.topic) if self.log.has(self.topic) else {}
+
+    def content(self) -> StreamContent | None:
+        """Return what the stream holds; None if it does not exist."""
+        bounds = self.bounds().values()
+        if not bounds:
+            return None
+        return StreamContent(
+            len(bounds),
+            min(partition_bounds.oldest for partition_bounds in bounds),
+            max(partition_bounds.end for partition_bounds in bounds),
+            sum(partition_bounds.end - partition_bounds.oldest for partition_bounds in bounds),
+            self.log.size(self.topic),
+        )
+
+    def records(
+        self,
+        since: Mapping[StreamPartition, int] | None = None,
+        until: Mapping[StreamPartition, int] | None = None,
+        most: int | None = None,
+    ) -> Iterator[PartitionRecords]:
+        """Yield the next records of each partition that has any.
+
+        `since`: partition -> the first offset; without, the oldest record. `until`: partition -> where to stop.
+        `most`: how many of a partition at most; None: all that are there now.
+        """
+        for partition, (oldest, newest, _) in sorted(self.bounds().items()):
+            end = newest if until is None else min(newest, until.get(partition, 0))
+            first = oldest if since is None else since.get(partition, oldest)
+            start = max(first, oldest)
+            offsets = OffsetRange(partition, start, end if most is None else min(end, start + most))
+            if start < end:
+                yield PartitionRecords(offsets, start - first, self.log.fetch(offsets))
