@@ -28,8 +28,7 @@ from pyarrow import parquet as pq
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import DataDir
-from holdfast_runtime.driver.app import RunOptions, run_app
-from holdfast_runtime.loop.stopping import StopCondition
+from holdfast_runtime.driver.local_run import RunOptions, run_app
 from holdfast_runtime.progress import AttemptStarted, Event, Progress
 from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.shared import table_copy
@@ -116,7 +115,7 @@ def loading(folder: Path, rows: int) -> None:
             ends.append(time.perf_counter())
             progress.append(event)
 
-    options = RunOptions(data, StopCondition(idle=True), "local[2]", ui=False)
+    options = RunOptions(data.path, idle=True, master="local[2]", ui=False)
     run_app(parse_app(APP), options, listen, threading.Event())
     check(sum(one.rows_out for one in progress) == 1)
     loads = [one for one in progress if one.rows_in > 1]
@@ -149,7 +148,7 @@ def loading_files(folder: Path, rows: int) -> None:
         elif isinstance(event, Progress) and event.rows_out:
             took.append(time.perf_counter() - began)
 
-    options = RunOptions(data, StopCondition(idle=True), "local[2]", ui=False)
+    options = RunOptions(data.path, idle=True, master="local[2]", ui=False)
     run_app(parse_app({**APP, "spec": spec}), options, listen, threading.Event())
     check(len(took) == 1)
     print(f"loading {rows:,} rows of a Parquet file, to the first look-up: {rows / took[0]:,.0f} rows/s")

@@ -28,8 +28,8 @@ from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.driver import app as engine
+from holdfast_runtime.driver.local_run import RunOptions, run_app
 from holdfast_runtime.inspection.streams import StoredStream
-from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import written_batch
@@ -75,9 +75,8 @@ class Watch:
             return spark
 
         vars(engine)["open_session"] = opened
-        until = StopCondition(idle=self.batches is None, batches=self.batches)
-        options = engine.RunOptions(DataDir(place), until, request["master"], ui=False)
-        engine.run_app(parse_app(request["app"]), options, self, threading.Event())
+        options = RunOptions(place, self.batches is None, self.batches, master=request["master"], ui=False)
+        run_app(parse_app(request["app"]), options, self, threading.Event())
 
     def answer(self, scratch: Path, warm: int, rows: int, digest: str = "") -> None:
         """Report all batches but the first few; `rows` is what each has read.

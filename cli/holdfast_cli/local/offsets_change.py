@@ -1,7 +1,7 @@
 """The changes of `holdfast offsets`: `--set` leaves a jump for the next run, `--replan` has a batch planned again.
 
-Both show the effect, ask for confirmation, then do it. Meanwhile the app can't run: a lock stops it on this host, and
-`--replan` also fences earlier attempts elsewhere with a new attempt number. Must not decide what may be set or undone.
+Both show the effect, ask for confirmation, then do it; meanwhile the app can't run. Must not decide what may be set or
+undone.
 """
 
 import argparse
@@ -14,20 +14,13 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import HoldfastError, UserActionError
-from holdfast.spec.kept_streams import StreamNames
-from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError, decide_jump, parse_setting
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, print_json, screen
-from holdfast_runtime.checkpoint.directories import DataDir, DataInUseError
-from holdfast_runtime.checkpoint.offset_log import SparkPlanLog
-from holdfast_runtime.checkpoint.offsets import JumpFile
-from holdfast_runtime.clocks import now
-from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.driver.attempt import Attempt
-from holdfast_runtime.driver.replanning import BatchRollback, ReplanRefusedError, TurnState
+from holdfast_runtime.driver.jumps import PositionSetting, SettingRefusedError, decide_jump, parse_setting
+from holdfast_runtime.driver.local_changes import AppRunningError, app_stopped, leave_jump, planned_rollback
+from holdfast_runtime.driver.replanning import ReplanRefusedError, TurnState
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.inspection.positions import app_dir_of, logged_of, positions_of
-from holdfast_runtime.streams.systems import kafka_counts
+from holdfast_runtime.inspection.positions import positions_of
 
 _NOT_CHANGED = 1
 
@@ -57,24 +50,21 @@ class OffsetsChange:
             console.print(note)
 
 
-def change_offsets(logs: LocalApp, options: argparse.Namespace) -> int:
+def change_offsets(local_app: LocalApp, options: argparse.Namespace) -> int:
     """Set positions, or without settings have the planned batch planned again; return the exit code."""
     settings = _settings(options.settings)
     what = "positions are set" if settings else "a batch is planned again"
-    logged_of(logs)  # first, as locking would create a directory for an app that never ran
     try:
         # Lock from reading to writing: an app that starts in between would continue from other positions.
-        with app_directory_of(logs).taken():
-            change = _new_positions(logs, settings) if settings else _batch_replan(logs)
+        with app_stopped(local_app, what):
+            change = _new_positions(local_app, settings) if settings else _batch_replan(local_app)
             if options.output == "text":
                 change.print(screen(options.color))
             agreed = options.yes or (options.output == "text" and _confirmed(change.question))
             if agreed:
                 change.make()
-    except DataInUseError as error:
-        return _refused(options.output, error, f"{what} only while the app does not run: {error}")
-    except (SettingRefusedError, ReplanRefusedError) as error:
-        return _refused(options.output, error, str(error))
+    except (AppRunningError, SettingRefusedError, ReplanRefusedError) as error:
+        return _refused(options.output, error)
     if options.output == "json":
         print_json({**change.tree, "done": agreed})
     if not agreed:
@@ -103,9 +93,9 @@ def _confirmed(question: str) -> bool:
         return False
 
 
-def _refused(output: str, error: HoldfastError, why: str) -> int:
-    sys.stderr.write(f"holdfast: {why}\n")
-    print_failure(output, error.code, why)
+def _refused(output: str, error: HoldfastError) -> int:
+    sys.stderr.write(f"holdfast: {error}\n")
+    print_failure(output, error.code, str(error))
     return _NOT_CHANGED
 
 
@@ -116,13 +106,12 @@ _MEANS = (
 _CONTROL = "Among the records of {} are control messages of another app: skipped ones do not come again."
 
 
-def _new_positions(logs: LocalApp, settings: Sequence[PositionSetting]) -> OffsetsChange:
-    standing = positions_of(logs)
+def _new_positions(local_app: LocalApp, settings: Sequence[PositionSetting]) -> OffsetsChange:
+    standing = positions_of(local_app)
     jump, changes = decide_jump(settings, standing, secrets.token_hex(8))
-    file = JumpFile.beside(app_directory_of(logs).run(standing.run).query)
     table, partitions = TextTable("PARTITION", *_NUMBERS, right=_NUMBERS), []
     for change in changes:
-        row = {"from": change.found, "to": change.to, "skipped": change.skipped, "again": change.again}
+        row = {"from": change.position, "to": change.to, "skipped": change.skipped, "again": change.again}
         table.add(str(change.stand.partition), *map(str, row.values()))
         partitions.append({"partition": str(change.stand.partition), **row})
     touched = {change.stand.partition.stream for change in changes}
@@ -135,7 +124,7 @@ def _new_positions(logs: LocalApp, settings: Sequence[PositionSetting]) -> Offse
         table=table,
         notes=[_MEANS, *control],
         tree={"app": standing.app, "run": standing.run, "partitions": partitions},
-        make=lambda: file.write(jump.under(StreamNames.of(logs.app.spec).kept)),
+        make=lambda: leave_jump(local_app, jump),
     )
 
 
@@ -150,20 +139,9 @@ _TWICE = (
 )
 
 
-def _batch_replan(logs: LocalApp) -> OffsetsChange:
-    app, logged, data = logs.app, logged_of(logs), DataDir(logs.data.absolute())
-    planned, id_ = logged.planned, app.spec.run_id
-    if planned is None:
-        message = f"no batch of {app.name} is planned and not done: there is nothing to plan again"
-        raise ReplanRefusedError(message)
-    run, paths = app_directory_of(logs).run(id_), data.places(app.name, id_)
-    topics = kafka_counts(app.spec, data.secrets)
-    with LocalCoordinator(run.metadata, app.name, id_, topics) as coordinator:
-        attempt = Attempt(app, paths, coordinator, now, topics)
-        number = attempt.shut_out(len(attempt.tasks))
-        attempt.take_up(number, logged)
-        rollback = BatchRollback(attempt, number, paths, (app.name, id_))
-    decision = rollback.decide(logged.done, planned)
+def _batch_replan(local_app: LocalApp) -> OffsetsChange:
+    app, rollback = local_app.app, planned_rollback(local_app)
+    decision = rollback.decision
     table, tasks = TextTable("TASK", "IS", "BECOMES"), []
     for task, state in decision.states.items():
         table.add(task, state.value, _BECOMES[state])
@@ -176,6 +154,6 @@ def _batch_replan(logs: LocalApp) -> OffsetsChange:
         head=f"batch {decision.batch} of {app.name} is planned and not done",
         table=table,
         notes=[_REPLAN_MEANS, _TWICE] if twice else [_REPLAN_MEANS],
-        tree={"app": app.name, "run": id_, "batch": decision.batch, "tasks": tasks},
-        make=lambda: rollback.do(planned, decision, SparkPlanLog(run.query)),
+        tree={"app": app.name, "run": app.spec.run_id, "batch": decision.batch, "tasks": tasks},
+        make=rollback.make,
     )

@@ -1,11 +1,12 @@
 """The output of `holdfast offsets`: where an app is in its inputs, as text or JSON. Must not read positions itself."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
+from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import event_moment
 from holdfast_cli.output.screen import TextTable, print_json, screen, styled
-from holdfast_runtime.checkpoint.offsets import Jump
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.positions import (
     AppPositions,
@@ -14,16 +15,10 @@ from holdfast_runtime.inspection.positions import (
     positions_of,
     waiting_jump,
 )
-from holdfast_runtime.loop.lost_positions import PositionTrouble
 
+_Jump = Mapping[StreamPartition, int]
 _CAN_NOT_GO_ON, _UNKNOWN = 1, 3
 _NUMBERS = ("NEXT", "OLDEST", "END", "LAG")
-_SAID = {
-    PositionTrouble.GONE: "records are gone unread",
-    PositionTrouble.RECREATED: "the topic was created again",
-    PositionTrouble.BEYOND_END: "it ends before where it was read to",
-    PositionTrouble.REPLACED: "it has other records than were read",
-}
 
 
 def show_offsets(local_app: LocalApp, output: str, color: str) -> int:
@@ -40,7 +35,7 @@ def show_offsets(local_app: LocalApp, output: str, color: str) -> int:
     return _CAN_NOT_GO_ON if any(stand.trouble for stream in standing.streams for stand in stream.stands) else 0
 
 
-def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
+def _print(standing: AppPositions, jump: _Jump | None, color: str) -> None:
     console, done = screen(color), standing.logged.done
     progress = f", batch {done.batch} of {event_moment(done.now)}" if done.batch else ", no batch done yet"
     console.print(f"{standing.app} run {standing.run}{progress}")
@@ -48,7 +43,7 @@ def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
     for stream in standing.streams:
         for stand in stream.stands:
             numbers = (_cell(number) for number in _numbers(stand))
-            trouble = ("-", "") if stand.trouble is None else (_SAID[stand.trouble], "bold red")
+            trouble = ("-", "") if stand.trouble is None else (stand.trouble.sentence, "bold red")
             table.add(str(stand.partition), stream.role, *numbers, trouble)
         if not stream.stands:
             table.add(stream.name, stream.role, *("-" for _ in _NUMBERS), "-")
@@ -56,7 +51,7 @@ def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
     if (planned := standing.logged.planned) is not None:
         console.print(f"batch {planned.batch} is planned and not done; it is run first (--replan has it planned again)")
     if jump is not None:
-        where = ", ".join(f"{partition} to {to}" for partition, to in sorted(jump.to.items()))
+        where = ", ".join(f"{partition} to {to}" for partition, to in sorted(jump.items()))
         console.print(styled(("set", "yellow"), f": the next run goes to {where}"))
 
 
@@ -68,14 +63,14 @@ def _cell(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _tree(standing: AppPositions, jump: Jump | None) -> dict[str, Any]:
+def _tree(standing: AppPositions, jump: _Jump | None) -> dict[str, Any]:
     planned = standing.logged.planned
     return {
         "app": standing.app,
         "run": standing.run,
         "batch": standing.logged.done.batch,
         "planned": None if planned is None else planned.batch,
-        "set": None if jump is None else {str(partition): to for partition, to in sorted(jump.to.items())},
+        "set": None if jump is None else {str(partition): to for partition, to in sorted(jump.items())},
         "partitions": [_partition(stream, stand) for stream in standing.streams for stand in stream.stands],
         "unknown": {stream.name: stream.unknown for stream in standing.streams if stream.unknown is not None},
     }

@@ -65,10 +65,8 @@ class Tail:
         # Where records come faster than they are printed, the end of now would never be reached.
         for chunk in self.stored.records(self.positions, self.ends, _AT_ONCE):
             partition, start, end, _ = chunk.offsets
-            if chunk.gone:
-                sys.stderr.write(
-                    f"holdfast: {partition}: {chunk.gone} records from {start - chunk.gone} on are no longer kept\n"
-                )
+            if lost := start - chunk.since:
+                sys.stderr.write(f"holdfast: {partition}: {lost} records from {chunk.since} on are no longer kept\n")
             self.positions[partition] = end
             for record in chunk.records.to_pylist():
                 yield {"partition": partition.partition, **record}

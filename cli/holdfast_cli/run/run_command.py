@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from holdfast.errors import AwayError, WorldChangeError, safely
-from holdfast.planning.plan import Plan, PlanningFacts, plan
+from holdfast.errors import AwayError, UserActionError, WorldChangeError, safely
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.planning.plan_json import problem_json
 from holdfast.planning.problems import Problem
 from holdfast.spec.app import StreamApp
@@ -117,7 +117,7 @@ def _run(options: argparse.Namespace) -> int:
         sys.stderr.write(
             f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
         )
-    return _watched(app, planned, data, options)
+    return _watched(app, data, options)
 
 
 def _topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
@@ -125,51 +125,41 @@ def _topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
     brokers = [system.kafka.bootstrap_servers for system in app.spec.systems if system.kafka is not None]
     if not brokers:
         return {}
-    # Imported here, as they need the extra `runtime`.
-    from holdfast_runtime.checkpoint.directories import DataDir  # noqa: PLC0415
-    from holdfast_runtime.streams.systems import kafka_counts  # noqa: PLC0415
+    from holdfast_runtime.inspection.streams import topic_counts  # noqa: PLC0415 - needs the extra `runtime`
 
     try:
-        return kafka_counts(app.spec, DataDir(data).secrets)
+        return topic_counts(app, data)
     except AwayError as error:
         message = f"{error} Nothing was started: check that brokers run at {', '.join(brokers)}, then run it again."
         raise WorldChangeError(message, code="CountsUnknownError") from error
 
 
-def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namespace) -> int:
+def _watched(app: StreamApp, data: Path, options: argparse.Namespace) -> int:
     # Imported here, as all of it needs the extra `runtime`.
-    from holdfast_cli.local.offsets_set import with_offsets_command  # noqa: PLC0415
     from holdfast_cli.run.watcher import RunDisplay, run_watched  # noqa: PLC0415
-    from holdfast_runtime.checkpoint.directories import DataDir  # noqa: PLC0415
-    from holdfast_runtime.driver.app import RunOptions, run_app  # noqa: PLC0415
-    from holdfast_runtime.loop.lost_positions import PositionLostError  # noqa: PLC0415
-    from holdfast_runtime.loop.stopping import StopCondition  # noqa: PLC0415
-    from holdfast_runtime.spark.session import require_java, spark_log  # noqa: PLC0415
-    from holdfast_runtime.spark.settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415
+    from holdfast_runtime.driver import local_run  # noqa: PLC0415
 
     try:
-        check_settings(app.spec.runtime.spark_conf)
-    except SparkSettingRefusedError as error:
+        local_run.check_spark_settings(app)
+    except UserActionError as error:
         sys.stderr.write(f"holdfast: {error}\n")
         return _refused(error.code, str(error), (), options)
-    require_java(os.environ)
-    run_options = RunOptions(
-        data=DataDir(data),
-        until=StopCondition(options.until_idle, options.batches, options.seconds),
-        master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
-        ui=not options.no_ui,
-    )
-    printed = str(spark_log(run_options.data.app(app.name).path))
+    local_run.require_this_java()
     logs = {system.name for system in app.spec.systems if system.kind == "log"}
     shown = frozenset(stream.name for stream in app.spec.streams if stream.system in logs)
-    files = RunFiles(options.app, str(data), bool(options.data), printed, shown)
-    own_streams = {stream.name for stream in planned.streams if stream.role == "intermediate"}
+    where = RunFiles(options.app, str(data), bool(options.data), str(local_run.output_file(app, data)), shown)
+    run_options = local_run.RunOptions(
+        data,
+        options.until_idle,
+        options.batches,
+        options.seconds,
+        master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
+        ui=not options.no_ui,
+        offsets_command=where.offsets,
+    )
 
     def engine(listen: "Listener", drain: Event) -> "RunEnded":
-        try:
-            return run_app(app, run_options, listen, drain)
-        except PositionLostError as error:
-            raise with_offsets_command(error, files, own_streams) from error
+        return local_run.run_app(app, run_options, listen, drain)
 
     return run_watched(engine, RunDisplay(options.output == "json", options.color, options.metrics, files))
 

@@ -19,20 +19,16 @@ from holdfast.spec.kept_state import row_tables
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.values import millis
 from holdfast.spec.verbs import KEYED_VERBS
-from holdfast_runtime.checkpoint.directories import DataDir, disk_refusals
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
 from holdfast_runtime.clocks import steady
-from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.arrangement import (
     Arrangement,
     MoveActions,
     MovingJob,
-    ProcessorShape,
     Site,
     first_arrangement,
-    shape_of,
 )
 from holdfast_runtime.driver.attempt import Attempt, Growth
 from holdfast_runtime.driver.file_tables import FileTables
@@ -67,37 +63,6 @@ from holdfast_runtime.streams.systems import kafka_counts
 from holdfast_runtime.streams.user_functions import require_functions
 
 _LOG = logging.getLogger("holdfast")
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How to run an app on this host."""
-
-    data: DataDir
-    until: StopCondition = field(default_factory=StopCondition)
-    master: str = "local[2]"
-    ui: bool = True
-
-
-def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> RunEnded:
-    """Run an app on this host until it ends or is asked to drain; raise what went wrong."""
-    home, run = options.data.app(app.name), app.spec.run_id
-    topics = kafka_counts(app.spec, options.data.secrets)
-    with (
-        disk_refusals(options.data.path),
-        home.taken(),
-        LocalCoordinator(home.run(run).metadata, app.name, run, topics) as coordinator,
-    ):
-        site = Site(
-            master=options.master,
-            shape=shape_of(options.master) or ProcessorShape(0, 1),
-            places=options.data.places(app.name, run),
-            coordinator=coordinator,
-            shown=str(options.data.path),
-            ui=options.ui,
-            prints=home.path,
-        )
-        return run_at(site, app, options.until, listen, drain)
 
 
 def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, drain: threading.Event) -> RunEnded:

@@ -17,7 +17,7 @@ from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import AppDir, DataDir
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
-from holdfast_runtime.checkpoint.offsets import Jump, JumpFile, Offsets
+from holdfast_runtime.checkpoint.offsets import JumpFile, Offsets
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.loop.leader_epochs import due_checks
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
@@ -122,12 +122,12 @@ def logged_of(local_app: LocalApp) -> OffsetLogState:
     return logged
 
 
-def waiting_jump(local_app: LocalApp, standing: AppPositions) -> Jump | None:
-    """Return the jump that was set and that no run has made yet."""
+def waiting_jump(local_app: LocalApp, standing: AppPositions) -> Mapping[StreamPartition, int] | None:
+    """Return the positions that were set and that no run has gone to yet; None if there are none."""
     jump = JumpFile.beside(app_dir_of(local_app).run(standing.run).query).read()
     if jump is None or jump.id == standing.logged.done.jump:
         return None
-    return jump.under(StreamNames.of(local_app.app.spec).called)
+    return jump.under(StreamNames.of(local_app.app.spec).called).to
 
 
 def positions_of(local_app: LocalApp) -> AppPositions:

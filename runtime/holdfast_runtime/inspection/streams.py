@@ -1,14 +1,17 @@
-"""The streams of an app in the embedded log: what each holds, and its records from given offsets on.
+"""The streams of an app: what those in the embedded log hold, their records, and how many partitions topics have.
 
-Of streams in other systems only the plan is known. Must not create a stream, and must not decode records.
+Must not create a stream, and must not decode records.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
+from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
@@ -33,8 +36,8 @@ class PartitionRecords:
     """Records of one partition, in order."""
 
     offsets: OffsetRange
-    gone: int
-    """How many records that were asked for before them are no longer kept."""
+    since: int
+    """The first offset that was asked for; records from there on that come before `offsets` are no longer kept."""
     records: pa.RecordBatch
 
 
@@ -84,4 +87,12 @@ class StoredStream:
             start = max(first, oldest)
             offsets = OffsetRange(partition, start, end if most is None else min(end, start + most))
             if start < end:
-                yield PartitionRecords(offsets, start - first, self.log.fetch(offsets))
+                yield PartitionRecords(offsets, first, self.log.fetch(offsets))
+
+
+def topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
+    """Return the partition counts of the app's streams in Kafka as its run would ask, with its login and settings."""
+    # Imported here: most readers of streams need no Kafka client.
+    from holdfast_runtime.streams.systems import kafka_counts  # noqa: PLC0415
+
+    return kafka_counts(app.spec, DataDir(data).secrets)

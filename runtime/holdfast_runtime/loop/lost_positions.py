@@ -25,6 +25,19 @@ class PositionTrouble(StrEnum):
     REPLACED = "replaced"
     """The partition has other records before the position than those that were read."""
 
+    @property
+    def sentence(self) -> str:
+        """What happened, for people."""
+        match self:
+            case PositionTrouble.GONE:
+                return "records are gone unread"
+            case PositionTrouble.RECREATED:
+                return "the topic was created again"
+            case PositionTrouble.BEYOND_END:
+                return "it ends before where it was read to"
+            case PositionTrouble.REPLACED:
+                return "it has other records than were read"
+
 
 class PositionLostError(UserActionError):
     """A stream no longer holds the next record to read, or not the records that were read before it."""

@@ -4,13 +4,12 @@ Pure: takes the app's positions. Also adds the matching `holdfast offsets` comma
 read on. Must not read or write anything.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
-from holdfast_cli.local.local_app import RunFiles
 from holdfast_runtime.checkpoint.offsets import Jump
 from holdfast_runtime.inspection.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.loop.lost_positions import PositionLostError
@@ -41,7 +40,7 @@ class PositionChange:
     """The effect of a jump on one partition."""
 
     stand: PartitionPosition
-    found: int
+    position: int
     to: int
     begin: int
     """The oldest available record."""
@@ -50,12 +49,12 @@ class PositionChange:
     @property
     def skipped(self) -> int:
         """Return how many existing records will not be read."""
-        return max(0, self.to - (self.begin if self.stand.trouble else max(self.found, self.begin)))
+        return max(0, self.to - (self.begin if self.stand.trouble else max(self.position, self.begin)))
 
     @property
     def again(self) -> int:
         """Return how many records will be read a second time."""
-        return 0 if self.stand.trouble else max(0, self.found - self.to)
+        return 0 if self.stand.trouble else max(0, self.position - self.to)
 
 
 def parse_setting(text: str) -> PositionSetting:
@@ -92,7 +91,7 @@ def decide_jump(
             if stand.partition in changes:
                 raise _refused(setting, f"{stand.partition} is set twice")
             changes[stand.partition] = _change(setting, stand)
-    from_positions = {partition: change.found for partition, change in changes.items()}
+    from_positions = {partition: change.position for partition, change in changes.items()}
     to = {partition: change.to for partition, change in changes.items()}
     ids = dict(_taken_over(standing, changes))
     return Jump(id_, from_positions, to, ids), tuple(changes[partition] for partition in sorted(changes))
@@ -182,10 +181,16 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
         yield stream.name, stream.id
 
 
-def with_offsets_command(error: PositionLostError, files: RunFiles, own_streams: Collection[str]) -> PositionLostError:
+OffsetsCommand = Callable[[Sequence[str]], str]
+"""Returns the command line that makes these settings."""
+
+
+def with_offsets_command(
+    error: PositionLostError, command: OffsetsCommand, own_streams: Collection[str]
+) -> PositionLostError:
     """Return the error with the command that sets positions. `own_streams`: the app's own, which can't be set."""
     if any(parse_setting(setting).stream in own_streams for setting in error.settings):
         return error
-    command = files.offsets(error.settings)
-    message = f"{error}. Or keep the state and continue elsewhere: {command} (docs/kafka.md says what that means)"
+    how = command(error.settings)
+    message = f"{error}. Or keep the state and continue elsewhere: {how} (docs/kafka.md says what that means)"
     return PositionLostError(message, error.settings)
