@@ -17,12 +17,8 @@ from typing import Any, Literal, NoReturn
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, UserActionError
-from holdfast.spec.streams import Partitioner
-from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.record_keys import key_bytes, place, split
-from holdfast_runtime.streams.records import written_batch
+from holdfast_runtime.streams.log.stream_feed import StreamFeed
 
 ValueKind = Literal["json", "string", "binary"]
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -198,50 +194,35 @@ _BATCH = 10_000
 _READ = 1 << 18
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Feed:
     """Writes lines into one stream."""
 
-    log: EmbeddedLog
-    topic: str
-    partitions: int
-    partitioner: Partitioner
+    stream: StreamFeed
     lines: LineFormat
-    position: int
-    """Where the round robin for null keys continues."""
-    written: int = 0
+
+    @property
+    def written(self) -> int:
+        """How many records were written."""
+        return self.stream.written
 
     @staticmethod
-    def into(logs: LocalApp, name: str, *, now: int) -> "Feed":
+    def into(local_app: LocalApp, name: str, *, now: int) -> "Feed":
         """Return a feed into this stream, which is created if it does not exist."""
-        planned, stream = logs.stream(name), logs.declared(name)
+        planned, stream = local_app.stream(name), local_app.declared(name)
         if stream is None or planned.role == "intermediate":
             message = f"stream {name} is written by the app itself; feed one of its inputs"
             raise UserActionError(message, code="UsageError")
         columns = {column: planned.rows.find(column) for column in stream.key or ()}
         types = {column: declared.type if declared else None for column, declared in columns.items()}
         value: ValueKind = stream.format
-        lines = LineFormat(types, value, b"\0" if logs.has_type_bytes(name) else b"")
-        log = EmbeddedLog(logs.directory)
-        if planned.count is not None:
-            partitions = log.ensure(planned.topic, planned.count.actual, now=now).partitions
-        elif log.has(planned.topic):
-            partitions = log.meta(planned.topic).partitions
-        else:
+        lines = LineFormat(types, value, b"\0" if local_app.has_type_bytes(name) else b"")
+        count = None if planned.count is None else planned.count.actual
+        to = StreamFeed.into(local_app.directory, planned.topic, stream.partitioner, count, now)
+        if to is None:
             message = f"stream {name} has no partition count; write partitions: N into the spec"
             raise UserActionError(message, code="UsageError")
-        position = sum(bounds.end for bounds in log.bounds(planned.topic).values())
-        return Feed(log, planned.topic, partitions, stream.partitioner, lines, position)
-
-    def write(self, values: list[bytes], keys: pa.RecordBatch, now: int) -> None:
-        """Write each record to the partition of its key."""
-        records = written_batch(key_bytes(keys, keys.schema.names), values, now)
-        row_partitions = place(
-            records.column("key"), self.partitions, self.partitioner, position=self.position + self.written
-        )
-        for partition, part in split(records, row_partitions):
-            self.log.append(StreamPartition(self.topic, partition), part)
-            self.written += part.num_rows
+        return Feed(to, lines)
 
 
 def feed(
@@ -253,7 +234,7 @@ def feed(
         parsed = to.lines.parse(lines, number)
         try:
             if parsed.values:
-                to.write(parsed.values, parsed.keys, clock())
+                to.stream.write(parsed.keys, parsed.keys.schema.names, parsed.values, clock())
         except HoldfastError as error:
             message = f"{error} ({to.written} records were written before that)"
             raise UserActionError(message, code="FeedStoppedError") from error

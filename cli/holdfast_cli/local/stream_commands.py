@@ -100,7 +100,7 @@ def _feed(local_app: LocalApp, options: argparse.Namespace) -> int:
         if options.file != "-":
             os.close(file)
     what = "record" if to.written == 1 else "records"
-    sys.stdout.write(f"{to.written} {what} written to {options.stream} ({to.partitions} partitions)\n")
+    sys.stdout.write(f"{to.written} {what} written to {options.stream} ({to.stream.partitions} partitions)\n")
     return ended
 
 

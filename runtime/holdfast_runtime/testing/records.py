@@ -14,7 +14,6 @@ from holdfast.planning.plan import Plan, PlannedStream
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
-from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.inspection.streams import StoredStream
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import typed_streams
@@ -23,7 +22,7 @@ from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, row_di
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_times
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.record_keys import key_bytes, place, split
+from holdfast_runtime.streams.log.stream_feed import StreamFeed
 from holdfast_runtime.streams.records import written_batch
 from holdfast_runtime.testing.failures import FeedError, TestMisuseError
 
@@ -74,13 +73,12 @@ class AppStreams:
         times: Any = now
         if stream.event_time is not None:
             times = record_times(event_times(batch, stream.event_time.column), now)
-        self._append(name, written_batch(key_bytes(batch, stream.key), values, times))
+        self._feed(name).write(batch, stream.key, values, times)
         return int(batch.num_rows)
 
     def feed_bytes(self, name: str, values: Sequence[bytes | None], key: bytes | None, now: int) -> None:
         """Write record values unchanged, even if the stream's format can't decode them."""
-        self._fed(name)
-        self._append(name, written_batch([key] * len(values), values, now))
+        self._feed(name).append(written_batch([key] * len(values), values, now))
 
     def say(self, name: str, value: bytes, now: int) -> None:
         """Write one record without a key to every partition."""
@@ -146,14 +144,8 @@ class AppStreams:
             raise TestMisuseError(message)
         return stream
 
-    def _append(self, name: str, records: pa.RecordBatch) -> None:
-        planned, stream = self.planned(name), self._declared[name]
-        bounds = self._log.bounds(planned.topic)
-        turn = sum(partition.end for partition in bounds.values())
-        for number, part in split(
-            records, place(records.column("key"), len(bounds), stream.partitioner, position=turn)
-        ):
-            self._log.append(StreamPartition(planned.topic, number), part)
+    def _feed(self, name: str) -> StreamFeed:
+        return StreamFeed(self._log, self.planned(name).topic, self._fed(name).partitioner)
 
     def _schema(self, name: str) -> pa.Schema:
         declared = self._declared.get(name)
