@@ -11,12 +11,13 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.progress import BufferedRows, Freed
 from holdfast_runtime.slot.clock.task_clock import PendingMessages
@@ -76,6 +77,18 @@ class TaskReport:
     """Why the local store was not used and had to be restored; None if it was used."""
     replayed: bool = False
     """Outputs and state came from the delta of an earlier try."""
+
+    def under(self, names: StreamNames) -> "TaskReport":
+        """Return the report by the names that people know streams by."""
+        return replace(
+            self,
+            read=names.shown(self.read),
+            bytes_read=names.shown(self.bytes_read),
+            rows_out=names.shown(self.rows_out),
+            unkeyed=names.shown(self.unkeyed),
+            misplaced=names.shown(self.misplaced),
+            stream_marks=names.shown(self.stream_marks),
+        )
 
     def note_late(self, step: str, rows: int) -> None:
         """Count rows that were late for a step."""

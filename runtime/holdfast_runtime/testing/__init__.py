@@ -4,7 +4,8 @@ It runs the real engine: plan, offsets, slots, state and commit are those of `ho
 Spark, which otherwise asks for batches and starts slots. Code that runs apps must not import this package.
 """
 
-from holdfast_runtime.testing.driver import BatchResult, Lab, TestDriver
+from holdfast_runtime.testing.batches import BatchResult
+from holdfast_runtime.testing.driver import Lab, TestDriver
 from holdfast_runtime.testing.failures import (
     ALL_STEPS,
     Crashed,

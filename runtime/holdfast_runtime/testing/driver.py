@@ -17,27 +17,37 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from holdfast.control.messages import EndOfStreamMessage, MessageNumber, encode
-from holdfast.errors import RetrySoonError
+from holdfast.control.messages import EndOfStreamMessage, Position, encode
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
-from holdfast_runtime.clocks import BatchClock, Instant
+from holdfast_runtime.clocks import BatchClock
 from holdfast_runtime.coordination.coordinator import tasks_by_slot
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.loop.next_batch import batch_to, next_offsets
 from holdfast_runtime.loop.task_ledger import TaskLedger
-from holdfast_runtime.slot.report import TaskReport, read_reports
+from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.shared.shared_table import TABLES
 from holdfast_runtime.state.store.directory import drop
 from holdfast_runtime.steps.keyed.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
+from holdfast_runtime.testing.batches import BatchResult, job_of, run_slots
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
 from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record
-from holdfast_runtime.testing.stand_ins import AppLike, History, app_of, compiled_for, grown, job_of, offline
+from holdfast_runtime.testing.stand_ins import (
+    AppLike,
+    History,
+    StoppedClock,
+    app_of,
+    compiled_for,
+    grown,
+    millis_of,
+    moment_of,
+    offline,
+)
 from holdfast_runtime.testing.states import ALL_KEYS, TaskStates
 
 if TYPE_CHECKING:
@@ -45,34 +55,7 @@ if TYPE_CHECKING:
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _HERE = "here"
-_TRIES = 10
 _MOST_BATCHES = 10_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What one batch did."""
-
-    number: int
-    """The number of the batch in its run, from 1."""
-    now: datetime
-    """The clock when the batch was planned."""
-    replay: bool
-    """Whether an earlier attempt had planned the batch."""
-    tasks: tuple[TaskReport, ...]
-    """A report for each task that took part."""
-
-    @property
-    def rows_in(self) -> int:
-        """Rows read, over all tasks."""
-        return sum(task.rows_in for task in self.tasks)
-
-    @property
-    def rows_out(self) -> int:
-        """Rows written, over all tasks and streams."""
-        return sum(sum(task.rows_out.values()) for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +115,7 @@ class TestDriver:
             self._history = History(self._places.query)
             offsets = self._history.unfinished() or self._history.done()
             last = offsets.now - offsets.skew
-            self._now, self._passed = _millis(now) if now is not None else last or _millis(START), 0
+            self._clock = StoppedClock(now or (moment_of(last) if last else START))
             self._begin()
         except BaseException:
             self.close()
@@ -154,7 +137,7 @@ class TestDriver:
     @property
     def now(self) -> datetime:
         """The test's clock."""
-        return _datetime(self._now)
+        return moment_of(self._clock.wall)
 
     @property
     def attempt(self) -> int:
@@ -178,18 +161,20 @@ class TestDriver:
 
     def feed(self, stream: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch) -> None:
         """Write rows to an input, each to the partition of its key."""
-        self._records.feed(self._kept_name(stream), rows, self._now)
+        self._records.feed(self._kept_name(stream), rows, self._clock.wall)
 
     def feed_bytes(self, stream: str, values: Sequence[bytes | None], key: bytes | None = None) -> None:
         """Write record values unchanged, even if the stream's format can't decode them."""
-        self._records.feed_bytes(self._kept_name(stream), values, key, self._now)
+        self._records.feed_bytes(self._kept_name(stream), values, key, self._clock.wall)
 
     def end(self, stream: str) -> None:
         """End a stream at its present end. It must be `bounded`, or have `control: true` (another app writes it)."""
         stream = self._kept_name(stream)
         declared = self._records.declared(stream)
         if declared.control:
-            self._records.say(stream, encode(EndOfStreamMessage(stream, MessageNumber(self._done.batch, 0))), self._now)
+            self._records.say(
+                stream, encode(EndOfStreamMessage(stream, Position(self._done.batch, 0))), self._clock.wall
+            )
         elif declared.bounded:
             self._ending.add(stream)
             for task, inputs in self._program.tasks.items():
@@ -201,13 +186,11 @@ class TestDriver:
 
     def advance(self, by: float | timedelta) -> None:
         """Let this many seconds pass. A negative number only sets the clock back, as `set_clock` does."""
-        later = (by if isinstance(by, timedelta) else timedelta(seconds=by)) // _MILLISECOND
-        self._now += later
-        self._passed += max(later, 0)
+        self._clock.advance(by if isinstance(by, timedelta) else timedelta(seconds=by))
 
     def set_clock(self, to: datetime) -> None:
         """Set the host's clock while no time passes, as an administrator or a time service would."""
-        self._now = _millis(to)
+        self._clock.wall = millis_of(to)
 
     def run(self, batches: int = 1) -> tuple[BatchResult, ...]:
         """Run this many batches, fewer if there is nothing left to do."""
@@ -267,12 +250,12 @@ class TestDriver:
 
     def state(self, step: str, key: Any) -> dict[Any, Any] | None:
         """Return what a `process` step keeps for a key (a tuple if of several columns); None if it keeps nothing."""
-        key_state = self._kept().key(step, key, self._now)
+        key_state = self._kept().key(step, key, self._clock.wall)
         return None if key_state is None else dict(key_state)
 
     def timers(self, step: str, key: Any) -> tuple[Timer, ...]:
         """Return the pending timers of a key."""
-        key_state = self._kept().key(step, key, self._now)
+        key_state = self._kept().key(step, key, self._clock.wall)
         return () if key_state is None else key_state.timers
 
     def kept_rows(self, step: str, key: Any = ALL_KEYS) -> list[dict[str, Any]]:
@@ -293,8 +276,8 @@ class TestDriver:
         else:
             stream = self._kept_name(name)
             self._records.planned(stream)
-            mark = self._kept().stream_watermark(stream, self._now)
-        return None if mark is None else _datetime(mark)
+            mark = self._kept().stream_watermark(stream, self._clock.wall)
+        return None if mark is None else moment_of(mark)
 
     def _begin(self) -> None:
         spec = self._app.spec
@@ -303,7 +286,7 @@ class TestDriver:
             raise TestMisuseError(message)
         with LocalCoordinator(self._places.metadata, self._app.name, spec.run_id) as coordinator:
             places = self._data.places(self._app.name, spec.run_id)
-            attempt = Attempt(self._app, places, coordinator, lambda: self._now)
+            attempt = Attempt(self._app, places, coordinator, lambda: self._clock.wall)
             self._names, spec = attempt.names, attempt.app.spec
             compiled = compiled_for(spec, attempt.plan, self._spark)
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
@@ -315,14 +298,14 @@ class TestDriver:
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
             slots = tasks_by_slot(placement.assignment, self._slots)
-            job = job_of(program, slots, self._spark, lambda: self._now, self._reached)
+            job = job_of(program, slots, self._spark, lambda: self._clock.wall, self._reached)
         self._program, self._job, self._epoch, self._reading = program, job, number, reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
-        self._files = FileTables(attempt.file_tables(compiled), places.state, number, lambda: self._now)
+        self._files = FileTables(attempt.file_tables(compiled), places.state, number, lambda: self._clock.wall)
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = AppStreams(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = TaskLedger(), dict[str, int | None](), False
-        self._clock = BatchClock()
+        self._batch_clock = BatchClock()
         self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._places.query))
         # A bounded stream ends where the test ended it, even if that was in another process.
         self._ending |= {partition.stream for partition in (self._history.unfinished() or self._done).ends}
@@ -343,31 +326,14 @@ class TestDriver:
         if offsets is None:
             return None
         plan = batch_to(offsets, self._program.tasks, self._epoch, first=self._standing.first)
-        tasks = tuple(self._reports(plan.text()))
+        tasks = run_slots(self._job, plan.text())
         self._reached("slots done")
         self._history.finish(offsets)
         self._done = offsets
         self._standing.note(tasks, offsets.now, replay=unfinished is not None)
         self._count(tasks)
-        return BatchResult(
-            offsets.batch, _datetime(offsets.now - offsets.skew), unfinished is not None, self._shown(tasks)
-        )
-
-    def _shown(self, tasks: Sequence[TaskReport]) -> tuple[TaskReport, ...]:
-        """Return reports by the names that streams have now."""
-        shown = self._names.shown
-        return tuple(
-            replace(
-                task,
-                read=shown(task.read),
-                bytes_read=shown(task.bytes_read),
-                rows_out=shown(task.rows_out),
-                unkeyed=shown(task.unkeyed),
-                misplaced=shown(task.misplaced),
-                stream_marks=shown(task.stream_marks),
-            )
-            for task in tasks
-        )
+        shown = tuple(task.under(self._names) for task in tasks)
+        return BatchResult(offsets.batch, moment_of(offsets.now - offsets.skew), unfinished is not None, shown)
 
     def _kept_name(self, stream: str) -> str:
         """Return the name by which the run knows a stream."""
@@ -376,7 +342,7 @@ class TestDriver:
     def _next(self) -> Offsets | None:
         reading = replace(self._reading, bounded=self._reading.bounded & self._ending)
         jump = self._jump.after(self._done)
-        time, jump_message = self._clock.at(Instant(self._now, self._passed), self._done.time)
+        time, jump_message = self._batch_clock.at(self._clock.instant, self._done.time)
         self.clock_jumped = jump_message or self.clock_jumped
         assumed = self._assumed_bytes({*self._done.record_bytes, *self._standing.record_bytes})
         self._files.look(self._done.tables)
@@ -389,15 +355,6 @@ class TestDriver:
         self._history.plan(after)
         self._reached("offsets durable")
         return after
-
-    def _reports(self, plan: str) -> tuple[TaskReport, ...]:
-        for left in reversed(range(_TRIES)):
-            try:
-                return tuple(task for slot in read_reports(self._job.run(plan)) for task in slot.tasks)
-            except RetrySoonError:
-                if not left:
-                    raise
-        return ()
 
     def _count(self, tasks: Sequence[TaskReport]) -> None:
         for task in tasks:
@@ -421,11 +378,3 @@ class TestDriver:
             message = f"there is no task {name}{did_you_mean(name, self.tasks)}"
             raise TestMisuseError(message)
         return name
-
-
-def _millis(moment: datetime) -> int:
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
-
-
-def _datetime(millis: int) -> datetime:
-    return _EPOCH + millis * _MILLISECOND

@@ -1,4 +1,4 @@
-"""The stand-ins of a test: embedded log for Kafka, a job in this process for Spark's, plain files for Spark's two logs.
+"""The stand-ins of a test: the embedded log for Kafka, plain files for Spark's two logs, and a clock that stands.
 
 A test's app is read from a file, YAML text, a tree or a `StreamApp`, and refused where `holdfast` would refuse it.
 Planned and finished batches are kept on disk as Spark keeps them, so that a batch that was cut off runs again as it was
@@ -7,7 +7,8 @@ directory. Must not sync to disk: tests lose processes, not machines.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,16 +24,11 @@ from holdfast.spec.streams import LogSystem, System
 from holdfast.spec.verbs import SQL_VERBS
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
-from holdfast_runtime.job import Job
+from holdfast_runtime.clocks import Instant
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.spark_need import foreseen_columns
-from holdfast_runtime.slot.batch_plan import BatchPlan
-from holdfast_runtime.slot.program import Program
-from holdfast_runtime.slot.slot import Slot
-from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.testing.failures import SparkNeededError, TestMisuseError
 
 AppLike = StreamApp | Mapping[str, Any] | Path | str
@@ -85,41 +81,6 @@ def grown(app: StreamApp, stream: str, partitions: int) -> StreamApp:
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Slots = Mapping[str, tuple[str, ...]]
-"""Slot -> its tasks."""
-
-
-class JobHere:
-    """A job that runs all slots in this process."""
-
-    def __init__(self, shop: WorkerTools, slots: Slots, at: Callable[[str], None]) -> None:
-        self._shop, self._slots, self._at = shop, slots, at
-
-    def run(self, batch: str) -> list[str]:
-        """Run one slot after the other and return their answers."""
-        plan = BatchPlan.parse(batch)
-        return [
-            _answer(Slot(self._shop, plan, number, tasks, self._at))
-            for number, tasks in enumerate(self._slots.values())
-        ]
-
-
-def job_of(
-    program: Program,
-    slots: Slots,
-    spark: "SparkSession | None",
-    clock: Callable[[], int],
-    at: Callable[[str], None],
-) -> Job:
-    """Return a job that runs in this process, or through Spark if that computes a part of it."""
-    if not program.compiled.has_sql or spark is None:
-        return JobHere(
-            WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, clock)), slots, at
-        )
-    from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob  # noqa: PLC0415 - tests without SQL need no Spark
-
-    return SlotJob(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
-
 
 def compiled_for(spec: AppSpec, plan: Plan, spark: "SparkSession | None") -> CompiledGraph:
     """Compile a valid app; raise `SparkNeededError` if it takes Spark SQL and there is no session."""
@@ -147,9 +108,38 @@ def _needed(computed: Sequence[str]) -> SparkNeededError:
     )
 
 
-def _answer(slot: Slot) -> str:
-    (batch,) = slot.only(iter(()))
-    return str(batch.column("result")[0].as_py())
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def millis_of(moment: datetime) -> int:
+    """Return milliseconds since 1970; a moment without a zone is in UTC."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
+
+
+def moment_of(millis: int) -> datetime:
+    """Return the moment so many milliseconds after 1970, in UTC."""
+    return _EPOCH + millis * _MILLISECOND
+
+
+class StoppedClock:
+    """The host's clocks, which move only when the test says so."""
+
+    def __init__(self, moment: datetime) -> None:
+        self.wall = millis_of(moment)
+        """The time of day. Setting it lets no time pass."""
+        self._passed = 0
+
+    @property
+    def instant(self) -> Instant:
+        """Both clocks."""
+        return Instant(self.wall, self._passed)
+
+    def advance(self, by: timedelta) -> None:
+        """Let this time pass; a negative one only sets the clock back."""
+        millis = by // _MILLISECOND
+        self.wall += millis
+        self._passed += max(millis, 0)
 
 
 _KEPT = 3
