@@ -17,7 +17,7 @@ WORDS = frozenset(
         "others", "own", "said", "seen", "some", "stood", "taken", "theirs", "there", "told", "wanted",
     )
 )  # fmt: skip
-BUDGET = {"core": 15, "runtime": 15, "operator": 4, "cli": 2, "images": 0, "bench": 0, "tests": 0}
+BUDGET = {"core": 15, "runtime": 14, "operator": 4, "cli": 2, "images": 0, "bench": 0, "tests": 0}
 """Part of the repository -> how many there still are."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

@@ -147,7 +147,7 @@ def _watched(app: StreamApp, data: Path, options: argparse.Namespace) -> int:
     local_run.require_this_java()
     logs = {system.name for system in app.spec.systems if system.kind == "log"}
     shown = frozenset(stream.name for stream in app.spec.streams if stream.system in logs)
-    where = RunFiles(options.app, str(data), bool(options.data), str(local_run.output_file(app, data)), shown)
+    files = RunFiles(options.app, str(data), bool(options.data), str(local_run.output_file(app, data)), shown)
     run_options = local_run.RunOptions(
         data,
         options.until_idle,
@@ -155,7 +155,7 @@ def _watched(app: StreamApp, data: Path, options: argparse.Namespace) -> int:
         options.seconds,
         master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
         ui=not options.no_ui,
-        offsets_command=where.offsets,
+        offsets_command=files.offsets,
     )
 
     def engine(listen: "Listener", drain: Event) -> "RunEnded":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import UserActionError
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.cluster.app import APPS, find_app
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, cluster_place
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, namespace_target
 from holdfast_cli.local.local_app import add_app_options, at_least_one, need_runtime, on_app
 from holdfast_cli.output.screen import add_output_options
 from holdfast_runtime.inspection.local_app import LocalApp
@@ -186,7 +186,7 @@ def _on_cluster(options: argparse.Namespace) -> "RunStores":
         message = f"{options.app} on the cluster is no StreamApp of this release: {error}"
         raise UserActionError(message, code="UsageError") from error
     run = options.run_id or cluster_app.status.run_id or app.spec.run_id
-    return RunStores.on_cluster(app, run, place.namespace, options.checkpoint)
+    return RunStores.on_cluster(app, run, target.namespace, options.checkpoint)
 
 
 def _ls(stores: "RunStores", options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from holdfast.control.messages import EndOfStreamMessage, Position, encode
+from holdfast.control.messages import EndOfStreamMessage, MessageNumber, encode
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
@@ -173,7 +173,7 @@ class TestDriver:
         declared = self._records.declared(stream)
         if declared.control:
             self._records.say(
-                stream, encode(EndOfStreamMessage(stream, Position(self._done.batch, 0))), self._clock.wall
+                stream, encode(EndOfStreamMessage(stream, MessageNumber(self._done.batch, 0))), self._clock.wall
             )
         elif declared.bounded:
             self._ending.add(stream)
