@@ -61,8 +61,8 @@ class Watch:
             self.progress.append(event)
             self.each(len(self.progress))
             if len(self.progress) == self.batches:
-                (query,) = SparkSession.builder.getOrCreate().streams.active
-                durations = (json.loads(one.json)["durationMs"] for one in query.recentProgress)
+                queries = SparkSession.builder.getOrCreate().streams.active
+                durations = [json.loads(one.json)["durationMs"] for query in queries for one in query.recentProgress]
                 self.sparks = [one for one in durations if "addBatch" in one]
 
     def run(self, request: Mapping[str, Any], place: Path) -> None:

@@ -9,11 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 
+class JobFailedError(Exception):
+    """A slot could not answer; the text says what is known of it."""
+
+
 class Job(Protocol):
     """Runs all slots of a batch."""
 
     def run(self, batch: str) -> list[str]:
         """Run the batch with this plan; return one answer per slot."""
+        ...
+
+    def end(self) -> None:
+        """Give back what slots keep between batches; a batch that runs fails. No batch is run any more."""
         ...
 
 

@@ -64,6 +64,9 @@ spec:
                 state["n"] = state.get("n", 0) + 1
                 yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"]}
 """
+"""Its rows pass through Python alone: slots stay from batch to batch."""
+SQL_APP = APP.replace("id % 10 <> 3", "id % 10 <> 3 AND length(repeat(k, 2)) > 0")
+"""Its rows pass through Spark SQL: each batch is a job, and Spark's query asks for it."""
 
 
 def feed(data: Path, count: int, first: int = 0) -> None:

@@ -20,9 +20,13 @@ ELSEWHERE = Arrangement(SECOND.placement, {"q": "h_3"}, 1)
 @dataclass(frozen=True)
 class Job:
     arrangement: Arrangement
+    ended: list[int] = field(default_factory=list, compare=False)
 
     def run(self, batch: str) -> list[str]:
         return [batch]
+
+    def end(self) -> None:
+        self.ended.append(self.arrangement.placement.version)
 
 
 @dataclass
@@ -33,6 +37,8 @@ class World:
     trouble: Exception | None = None
     done: list[str] = field(default_factory=list)
     looks: int = 0
+    ended: list[int] = field(default_factory=list)
+    """Versions of the placements whose jobs were ended."""
 
     def moves(self) -> MoveActions:
         return MoveActions(self.look, self.build, self.remember, self.applied)
@@ -45,7 +51,7 @@ class World:
 
     def build(self, arrangement: Arrangement) -> Job:
         self.done.append(f"built {arrangement.placement.version}")
-        return Job(arrangement)
+        return Job(arrangement, self.ended)
 
     def remember(self, placement: Placement) -> None:
         self.done.append(f"remembered {placement.version}")
@@ -67,7 +73,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def job(world: World) -> Iterator[MovingJob]:
-    with MovingJob(Job(FIRST), FIRST, world.moves()) as moving:
+    with MovingJob(Job(FIRST, world.ended), FIRST, world.moves()) as moving:
         yield moving
 
 
@@ -103,6 +109,26 @@ def test_a_move_that_was_overtaken_is_told_all_the_same(world: World, job: Movin
     world.seen()
     assert job.between() == Job(ELSEWHERE)
     assert world.done[-1] == "applied 2"
+
+
+def test_a_job_ends_before_the_next_one_runs(world: World) -> None:
+    with MovingJob(Job(FIRST, world.ended), FIRST, world.moves()) as job:
+        world.target = SECOND
+        world.seen()
+        assert world.ended == []
+        job.between()
+        assert world.ended == [1]
+    assert world.ended == [1, 2]
+
+
+def test_a_job_that_was_overtaken_ends_too(world: World, job: MovingJob) -> None:
+    world.target = SECOND
+    world.seen()
+    world.target = ELSEWHERE
+    world.seen()
+    assert world.ended == [2]
+    job.between()
+    assert world.ended == [2, 1]
 
 
 def test_what_cannot_be_looked_at_now_is_looked_at_again(world: World, job: MovingJob) -> None:

@@ -11,10 +11,13 @@ import pytest
 from holdfast.errors import AwayError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
+from holdfast_runtime.checkpoint.query_log import QueryLog
+from holdfast_runtime.loop.batches import LoopParts
+from holdfast_runtime.loop.direct import run_direct
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.next_batch import AttemptInputs
-from holdfast_runtime.loop.query import LoopParts, run_query
+from holdfast_runtime.loop.query import run_query
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import BatchWaiting, Event, Progress
@@ -86,6 +89,38 @@ class SlotsThatHaveRun:
     def run(self, _: str) -> list[str]:
         return [SlotReport((TaskReport("partition-0", rows_in=40),), {}).text()]
 
+    def end(self) -> None:
+        """Nothing is left."""
+
+
+def through_a_query(loop: LoopParts, planned: Offsets, path: Path) -> None:
+    """Run as apps do whose rows pass through Spark SQL."""
+    run_query(cast("Any", ReplayingSpark(planned, loop.drain)), "shop", path, loop)
+
+
+def directly(loop: LoopParts, planned: Offsets, path: Path) -> None:
+    """Run as all other apps do."""
+    log = QueryLog(path / "query")
+    log.begin()
+    log.plan(planned)
+
+    def listen(event: Event) -> None:
+        loop.listen(event)
+        if isinstance(event, Progress):
+            loop.drain.set()
+
+    run_direct(log, replace(loop, listen=listen))
+
+
+@pytest.fixture(params=[through_a_query, directly], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.run_planned", request.param)
+
+
+def run_planned(loop: LoopParts, planned: Offsets, path: Path) -> None:
+    """Run an attempt that finds this batch planned, in each of the two ways."""
+    raise NotImplementedError
+
 
 def first_events(
     path: Path,
@@ -98,8 +133,6 @@ def first_events(
     events: list[Event] = []
     drain = threading.Event()
     loop = LoopParts(
-        name="shop",
-        checkpoint=path,
         interval=10,
         epoch=2,
         reading=AttemptInputs({"partition-0": (CLICKS, NEW)}, frozenset(), BatchLimits(100)),
@@ -112,13 +145,14 @@ def first_events(
         data_sets=lambda _: DataSetsSeen(loading=loading or {}),
         job=SlotsThatHaveRun,
         processed=lambda _: None,
+        end=lambda: None,
         check=lambda: None,
         until=StopCondition(),
         listen=events.append,
         drain=drain,
         totals=Totals(),
     )
-    run_query(cast("Any", ReplayingSpark(planned, drain)), replace(loop, **parts))
+    run_planned(replace(loop, **parts), planned, path)
     return events
 
 
@@ -162,6 +196,9 @@ def test_a_batch_of_changed_records_neither_repeats_nor_deletes(tmp_path: Path) 
         def run(self, _: str) -> list[str]:
             ran.append("run")
             return []
+
+        def end(self) -> None:
+            """Nothing is left."""
 
     parts: dict[str, Any] = {
         "cut": lambda positions: dict.fromkeys(positions, LogCut(20, "cut")),

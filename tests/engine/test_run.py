@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.runs import APP, Run, check, die, feed, unfinished
+from tests.engine.runs import APP, SQL_APP, Run, check, die, feed, unfinished
 
 ROWS = 4_800
 """More than a run reads before it is ended."""
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> Path:
+@pytest.fixture(params=[APP, SQL_APP], ids=["python", "sql"])
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / "app.yaml"
-    path.write_text(APP)
+    path.write_text(request.param)
     return path
 
 
@@ -74,3 +74,17 @@ def test_a_second_run_on_the_same_data_is_refused(app: Path, tmp_path: Path) -> 
             message = second.until("failed")["message"]
         assert f"process {run.process.pid}" in message
         assert "holdfast" in message
+
+
+def test_a_run_goes_on_when_spark_sql_comes_and_goes(tmp_path: Path) -> None:
+    data, path = tmp_path / "data", tmp_path / "app.yaml"
+    for attempt, text in enumerate((APP, SQL_APP, APP)):
+        path.write_text(text)
+        feed(data, ROWS, attempt * ROWS)
+        with Run(path, data) as run:
+            run.until("progress", 2)
+            Run.killed(run)
+    path.write_text(SQL_APP)
+    with Run(path, data, "--until-idle") as run:
+        assert run.ended()["ending"] == "idle"
+    check(data, 3 * ROWS)

@@ -8,7 +8,7 @@ import pytest
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
-from tests.engine.runs import APP, DEADLINE, Run, check, feed, unfinished
+from tests.engine.runs import APP, DEADLINE, SQL_APP, Run, check, feed, unfinished
 from tests.waiting import wait_until
 
 ROWS = 4000
@@ -34,10 +34,10 @@ if "pyspark.sql.streaming.python_streaming_source_runner" in sys.orig_argv and n
 """Run by each Python at its start: the first process by which Spark asks what to read does not get to it."""
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> Path:
+@pytest.fixture(params=[APP, SQL_APP], ids=["python", "sql"])
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / "app.yaml"
-    path.write_text(APP)
+    path.write_text(request.param)
     return path
 
 
@@ -76,6 +76,7 @@ def test_a_batch_that_another_attempt_ended_is_done_once(app: Path, tmp_path: Pa
     check(data, ROWS)
 
 
+@pytest.mark.parametrize("app", [SQL_APP], indirect=True)
 def test_a_run_whose_process_starts_too_late_starts_again(
     app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

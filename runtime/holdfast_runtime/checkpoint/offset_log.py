@@ -18,7 +18,7 @@ from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 
-_VERSION, _SOURCE = "v1", 2
+_VERSION, _SOURCE_LINE = "v1", 2
 """The first line of an entry, and the number of the line with the offsets of the only source."""
 _TRIES = 5
 _STRIDE = 512
@@ -118,7 +118,7 @@ def _is_metadata(lines: list[str]) -> bool:
 
 
 def _is_offsets(lines: list[str]) -> bool:
-    Offsets.parse(json.loads(lines[_SOURCE])["offsets"])
+    Offsets.parse(json.loads(lines[_SOURCE_LINE])["offsets"])
     return lines[0] == _VERSION and isinstance(json.loads(lines[1])["batchTimestampMs"], int)
 
 
@@ -150,15 +150,11 @@ def _entry(path: Path) -> Offsets:
     try:
         lines = content.decode().splitlines()
         if lines[0] == _VERSION:
-            return Offsets.parse(json.loads(lines[_SOURCE])["offsets"])
+            return Offsets.parse(json.loads(lines[_SOURCE_LINE])["offsets"])
     except (ValueError, KeyError, TypeError, IndexError):
         pass
     message = f"{path} is no entry of an offset log that this release of Holdfast knows; put the checkpoint back"
     raise OffsetsUnreadableError(message)
-
-
-_SOURCE_LINE = 2
-"""The number of the line with the offsets of the only source."""
 
 
 class SparkPlanLog:

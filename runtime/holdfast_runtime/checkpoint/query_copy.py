@@ -187,6 +187,10 @@ class _RecordedJob:
         self.copy.planned()
         return self.job.run(batch)
 
+    def end(self) -> None:
+        """End the job."""
+        self.job.end()
+
 
 Query: TypeAlias = QueryCopy | SharedQuery
 

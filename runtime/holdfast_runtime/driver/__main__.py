@@ -42,6 +42,7 @@ from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
 _LOG = logging.getLogger("holdfast")
 _MASTER = "k8s://https://kubernetes.default.svc"
 _STATE, _TERMINATION = Path("/var/lib/holdfast"), Path("/dev/termination-log")
+_POD_IP = "HOLDFAST_POD_IP"
 _EXECUTORS_WITHIN = 600.0
 """Seconds. Nodes may have to be created, and images pulled."""
 _EPILOG = """\
@@ -114,6 +115,7 @@ def _site(options: argparse.Namespace, read: DriverFolder, places: Places, coord
         ui=runtime.spark_conf.get("spark.ui.enabled", "true").strip().casefold() == "true",
         spark={**read.spark, **_address()},
         moving=True,
+        host=None if options.master.startswith("local") else os.environ.get(_POD_IP),
         executors_within=_EXECUTORS_WITHIN,
         look_every=0.3,
     )
@@ -121,7 +123,7 @@ def _site(options: argparse.Namespace, read: DriverFolder, places: Places, coord
 
 def _address() -> dict[str, str]:
     """Return the settings by which executors find the driver: its pod's IP address, as its name does not resolve."""
-    address = os.environ.get("HOLDFAST_POD_IP")
+    address = os.environ.get(_POD_IP)
     return {} if not address else {"spark.driver.host": address, "spark.driver.bindAddress": address}
 
 

@@ -8,8 +8,9 @@ What differs between a laptop and a cluster is a value, `Site`. Must not decide 
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -22,6 +23,7 @@ from holdfast.spec.verbs import KEYED_VERBS
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
+from holdfast_runtime.checkpoint.query_log import QueryLog
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.driver.arrangement import (
     Arrangement,
@@ -36,8 +38,10 @@ from holdfast_runtime.driver.patience import StartPatience
 from holdfast_runtime.driver.periodic_work import PositionChore, Positions
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
 from holdfast_runtime.job import Job
+from holdfast_runtime.loop.batches import LoopParts
+from holdfast_runtime.loop.direct import run_direct
 from holdfast_runtime.loop.next_batch import AttemptInputs
-from holdfast_runtime.loop.query import LoopParts, run_query
+from holdfast_runtime.loop.query import run_query
 from holdfast_runtime.loop.source import serve_offsets
 from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import (
@@ -56,7 +60,8 @@ from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.spark_need import computes_in_spark
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
-from holdfast_runtime.spark.session import HostTooBusyError, open_session, started_in_time, stopped_after
+from holdfast_runtime.spark.resident_job import ResidentJob
+from holdfast_runtime.spark.session import HostTooBusyError, check_jvm, open_session, started_in_time, stopped_after
 from holdfast_runtime.spark.settings import SessionRequest
 from holdfast_runtime.spark.slot_job import PackedProgram, PreparingJob, SlotJob
 from holdfast_runtime.streams.systems import kafka_counts
@@ -102,7 +107,7 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
 
 def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
     site, attempt = wiring.site, wiring.attempt
-    with serve_offsets(wiring.spark) as questions:
+    with serve_offsets(wiring.spark) if wiring.compiled.has_sql else nullcontext() as questions:
         # Brokers and object stores are slow, so this is done while executors come up.
         number = attempt.shut_out(site.shape.slots)
         query = query_of(site.places, number)
@@ -126,7 +131,10 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
             FileTables(attempt.file_tables(wiring.compiled), site.places.state, number, steady) as files,
         ):
             outside.listen(wiring.started(arrangement, number))
-            return run_query(questions, wiring.loop(number, reading, query, job, _Beside(chores, files), outside))
+            loop = wiring.loop(number, reading, query, job, _Beside(chores, files), outside)
+            if questions is None:
+                return run_direct(QueryLog(query.folder), loop)
+            return run_query(questions, wiring.app.name, query.folder, loop)
 
 
 @contextmanager
@@ -183,7 +191,11 @@ class _Wiring:
         program = PackedProgram.of(self.attempt.program(self.compiled))
 
         def build(target: Arrangement) -> Job:
-            return SlotJob(self.spark, program, target.slots, target.places)
+            if self.compiled.has_sql:
+                return SlotJob(self.spark, program, target.slots, target.places)
+            return ResidentJob(
+                self.spark, program, target.slots, target.places, partial(self._has_room, target), self.site.host
+            )
 
         nothing = BatchPlan(batch=0, epoch=number, now=0, first=True, turns={})
         first = PreparingJob(lambda: build(arrangement), nothing.text())
@@ -236,8 +248,6 @@ class _Wiring:
         growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
         live = not self.site.moving or self.app.spec.on_partition_growth == "Live"
         return LoopParts(
-            name=self.app.name,
-            checkpoint=query.folder,
             interval=millis(self.app.spec.runtime.trigger.interval),
             epoch=number,
             reading=reading,
@@ -251,12 +261,23 @@ class _Wiring:
             data_sets=beside.files.look,
             job=lambda: query.recorded(job.between()),
             processed=beside.chores.processed,
-            check=self.site.coordinator.check,
+            end=job.end,
+            check=self._check,
             until=outside.until,
             listen=outside.listen,
             drain=outside.drain,
             totals=outside.totals,
         )
+
+    def _check(self) -> None:
+        check_jvm()
+        self.site.coordinator.check()
+
+    def _has_room(self, arrangement: Arrangement) -> bool:
+        """Return whether all slots can run at once."""
+        if not self.site.shape.executors:
+            return True
+        return len(by_processor(registered(self.spark))) * arrangement.cores >= len(arrangement.slots)
 
     def _look(self, now: Arrangement) -> Arrangement:
         """Return where tasks are to run, and where Spark finds their processors now."""

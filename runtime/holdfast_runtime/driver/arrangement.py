@@ -60,6 +60,8 @@ class Site:
     ui: bool = True
     spark: Mapping[str, str] = field(default_factory=dict)
     """Spark settings that come with the site; users can't choose them."""
+    host: str | None = None
+    """Where executors on other hosts find the driver; None: all run on its own."""
     prints: Path | None = None
     """Folder for Spark's output; None: it goes where this process prints."""
     moving: bool = False
@@ -156,6 +158,15 @@ class MovingJob:
         self._over.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
+        self.end()
+
+    def end(self) -> None:
+        """End the job, also one that runs, and the one that was to follow."""
+        with self._handing:
+            coming, self._coming = self._coming, None
+        self._job.end()
+        if coming is not None:
+            coming[1].end()
 
     def between(self) -> Job:
         """Return the job of the next batch; raise what has failed for good. Call it only between batches."""
@@ -165,6 +176,8 @@ class MovingJob:
             coming, self._coming = self._coming, None
             if coming is not None:
                 before = self._arrangement.placement
+                # Its slots hold the cores on which those of the next one are to run.
+                self._job.end()
                 self._arrangement, self._job = coming
                 if self._moves is not None and self._arrangement.placement is not before:
                     self._moves.applied(self._arrangement.placement)
@@ -194,7 +207,9 @@ class MovingJob:
         if target.placement is not before.placement:
             moves.remember(target.placement)
         with self._handing:
-            self._coming = target, job
+            overtaken, self._coming = self._coming, (target, job)
+        if overtaken is not None:
+            overtaken[1].end()
         _LOG.info("from the next batch on, tasks run as follows: %s", _said(target))
 
 

@@ -1,393 +1,107 @@
-"""The batch loop: answers Spark's query, which asks what to read next, makes it durable and has it run.
+"""Batches through a query of Spark's, for apps whose rows pass through Spark SQL: Spark keeps the two logs.
 
-    Spark:   ask -> offsets into its log -> run -> commit log -> ask ...
-    planner: bounds -> next offsets, or nothing yet              (a thread of its own)
-    runner:  batch plan -> located job -> reports -> progress    (Spark's callback)
+    Spark:  ask -> offsets into its log -> run -> commit log -> ask ...
 
-A run ends only between batches: to end it, the planner answers "nothing", and then the query is stopped. Must not know
-how batches are planned, nor what slots do.
+Spark asks in a process of its own (`source`), and has a batch run by a callback. Must not decide anything.
 """
 
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Iterator
 from pathlib import Path
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.errors import AwayError, HoldfastError, RetrySoonError
-from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.offsets import DueJump, Jump, Offsets
-from holdfast_runtime.clocks import BatchClock, instant, now
-from holdfast_runtime.job import Job
-from holdfast_runtime.loop.fed_tables import DataSetsSeen
-from holdfast_runtime.loop.leader_epochs import CutQuestion, PositionChecks
-from holdfast_runtime.loop.next_batch import (
-    AttemptInputs,
-    LoopSnapshot,
-    batch_to,
-    check_replay,
-    held_inputs,
-    lag,
-    next_offsets,
-    tables_left,
-)
+from holdfast.errors import HoldfastError
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.query_log import overtaken
+from holdfast_runtime.loop.batches import Batches, LoopParts, shortened
 from holdfast_runtime.loop.source import OffsetServer
-from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
-from holdfast_runtime.loop.task_ledger import TaskLedger
-from holdfast_runtime.progress import (
-    BatchWaiting,
-    ClockJumped,
-    EndCause,
-    Freed,
-    Listener,
-    Progress,
-    RunDraining,
-    RunEnded,
-    TablesLoading,
-)
-from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
+from holdfast_runtime.loop.stopping import WaitEndedError
+from holdfast_runtime.progress import RunEnded
 from holdfast_runtime.spark.session import java_causes, too_busy
-from holdfast_runtime.streams.records import OffsetBounds
 
-_LOOK_EVERY = 0.05
-_LONGEST = 4000
-_SAID_EVERY = 30.0
-_TOLD_EVERY = 1.0
 _ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP_2207"})
 """Spark's error conditions for a log entry that another process has written first."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopParts:
-    """The values and functions from which the loop is made."""
-
-    name: str
-    checkpoint: Path
-    interval: int
-    """Milliseconds from the start of one batch to the start of the next."""
-    epoch: int
-    reading: AttemptInputs
-    bounds: Callable[[], Mapping[StreamPartition, OffsetBounds]]
-    assumed_bytes: Callable[[Collection[str]], Mapping[str, float]]
-    """Takes the measured streams; returns the assumed bytes per record of the others."""
-    grown: Callable[[Collection[StreamPartition]], bool]
-    """Whether inputs have grown and the next attempt can read the new partitions."""
-    ids: Callable[[], Mapping[str, str]]
-    """Returns stream -> id of its topic, where the system gives one."""
-    cut: CutQuestion
-    jump: DueJump
-    """Positions that a user has set since the last attempt."""
-    data_sets: Callable[[Mapping[str, int]], DataSetsSeen]
-    """Takes the generations of tables after the last batch; returns what is known of tables of files."""
-    job: Callable[[], Job]
-    """Returns the job of the next batch; called between batches."""
-    processed: Callable[[Mapping[StreamPartition, int]], None]
-    """Called with the positions before which everything is processed for good."""
-    check: Callable[[], None]
-    """Raises an error if the run must not go on."""
-    until: StopCondition
-    listen: Listener
-    drain: threading.Event
-    totals: Totals
-    """Counts over all attempts of this driver."""
-
-
-def run_query(questions: OffsetServer, loop: LoopParts) -> RunEnded:
+def run_query(questions: OffsetServer, name: str, checkpoint: Path, loop: LoopParts) -> RunEnded:
     """Run batches until the run ends; raise what went wrong."""
-    runner = _Runner(loop)
+    callbacks = _Callbacks(Batches(loop))
     query = (
-        questions.answered_by(runner.answer)
-        .writeStream.queryName(loop.name)
-        .option("checkpointLocation", str(loop.checkpoint))
+        questions.answered_by(callbacks.answer)
+        .writeStream.queryName(name)
+        .option("checkpointLocation", str(checkpoint))
         .trigger(processingTime=f"{loop.interval} milliseconds")
-        .foreachBatch(runner.run)
+        .foreachBatch(callbacks.run)
         .start()
     )
     try:
-        runner.wait(query)
+        callbacks.batches.wait(lambda seconds: callbacks.has_ended(query, seconds))
     finally:
         query.stop()
-    return runner.ended()
+    return callbacks.batches.ended()
 
 
-class _Runner:
-    """Planner and runner of one query. Spark never calls both at once."""
+class _Callbacks:
+    """What Spark calls."""
 
-    def __init__(self, loop: LoopParts) -> None:
-        self._loop = loop
-        self._job = loop.job()
-        self._totals = loop.totals
-        self._totals.begin()
-        self._standing, self._clock, self._checks = TaskLedger(), BatchClock(), PositionChecks(loop.cut)
+    def __init__(self, batches: Batches) -> None:
+        self.batches = batches
         self._answered: Offsets | None = None
-        """The planner's last answer, until its batch is run."""
-        self._lag = 0
-        self._held: list[str] = []
-        self._loading: Mapping[str, int] = {}
-        self._planned_in = 0.0
+        """The last answer, until its batch is run."""
         self._ran = False
         """Whether Spark has run a batch of this query."""
-        self._looked = False
-        """Whether all positions were found to hold: to delete what is before them would hide it if they do not."""
-        self._ending: EndCause | None = None
-        self._failure: Exception | None = None
-        self._said_waiting = -_SAID_EVERY
-        self._tables, self._told_of_tables = TablesLoading({}, {}), -_TOLD_EVERY
-        self._between = threading.Event()
-        """Set when no batch is running and none will start."""
 
     def answer(self, before: Offsets) -> Offsets:
         """Return where the next batch ends. Spark asks when the last batch is committed, so a run may end here."""
         try:
-            return self._answer(before)
+            after = self.batches.after(before)
         except Exception as error:  # noqa: BLE001 - it is raised where the run is waited for
-            self._failure = error
-            self._between.set()
+            self.batches.fail(error)
             return before
+        self._answered = None if after is before else after
+        # Spark runs the first batch of a checkpoint even if it is empty: stopping now would interrupt that batch.
+        if self.batches.ending is not None and (before.batch or self._ran):
+            self.batches.end()
+        return after
 
     def run(self, frame: DataFrame, _: int) -> None:
         """Run one batch; Spark calls this when the batch's offsets are durable."""
         self._ran = True
         try:
-            if (planned := self._planned(frame)) is not None:
-                self._run(*planned)
-        except WaitEndedError as error:
-            # No slot is running, and Spark does not mark the batch as done: the next run begins with it.
-            why = str(error).removesuffix(".")
-            self._loop.listen(BatchWaiting(f"{why}. The run ends here, and the next one repeats the batch"))
-            self._ending = EndCause.DRAINED
-            self._between.set()
+            answered, self._answered = self._answered, None
+            if answered is not None:
+                self.batches.run(answered, replay=False)
+            elif rows := frame.collect():
+                self.batches.run(Offsets.parse(str(rows[0][0])), replay=True)
+        except WaitEndedError:
             raise
         except Exception as error:
-            self._failure = error
+            self.batches.fail(error)
             raise
 
-    def wait(self, query: StreamingQuery) -> None:
-        """Wait until the query may be stopped; raise what went wrong."""
-        draining = False
-        while not self._between.is_set():
-            self._loop.check()
-            if self._loop.drain.is_set() and not draining:
-                draining = True
-                self._loop.listen(RunDraining())
-            try:
-                over = query.awaitTermination(_LOOK_EVERY)  # type: ignore[arg-type] # any number
-            except StreamingQueryException as error:
-                if self._between.is_set() and self._failure is None:
-                    return
-                raise self._failure or _why_it_died(error) from error
-            if over and not self._between.is_set():
-                message = "Spark ended the query without giving a reason. Look into Spark's log"
-                raise self._failure or HoldfastError(message, code="QueryDiedError")
-        if self._failure is not None:
-            raise self._failure
-
-    def ended(self) -> RunEnded:
-        """Return the event that says how the run ended."""
-        totals = self._totals
-        ending = self._ending or EndCause.DRAINED
-        return RunEnded(ending, totals.batches, totals.rows_in, totals.rows_out, totals.seconds)
-
-    def _answer(self, before: Offsets) -> Offsets:
-        if self._between.is_set():
-            return before
-        self._job = self._loop.job()
-        jump = self._loop.jump.after(before)
-        if self._loop.drain.is_set():
-            if self._looked:
-                self._loop.processed(before.positions)
-            return self._over(EndCause.DRAINED, before)
-        began = time.perf_counter()
+    def has_ended(self, query: StreamingQuery, seconds: float) -> bool:
+        """Return whether the query has ended within these seconds; raise why."""
         try:
-            bounds, ids = self._loop.bounds(), self._loop.ids()
-            cut = self._checks.cut(before, bounds)
-            assumed = self._loop.assumed_bytes({*before.record_bytes, *self._standing.record_bytes})
-        except AwayError as error:
-            self._waits(error)
-            return before
-        self._looked = not cut
-        if self._looked:
-            self._loop.processed(before.positions)
-        if self._loop.grown(bounds):
-            return self._over(EndCause.GROWN, before)
-        time_now, clock_jumped = self._clock.at(instant(), before.time)
-        if clock_jumped is not None:
-            self._loop.listen(ClockJumped(clock_jumped))
-        sets = self._loop.data_sets(before.tables)
-        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed, sets, cut), jump)
-        self._planned_in = (time.perf_counter() - began) * 1000
-        return after
-
-    def _next(self, before: Offsets, snapshot: LoopSnapshot, jump: Jump | None) -> Offsets:
-        after = next_offsets(before, self._loop.reading, snapshot, jump)
-        idle = after is before
-        if self._loop.reading.inputs.keys() <= self._standing.ended and (idle or self._only_tables(after)):
-            return self._over(EndCause.COMPLETED, before)
-        totals = self._totals
-        self._look_behind(after, snapshot)
-        # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
-        done = idle and not self._lag
-        ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
-        if ending is not None:
-            return self._over(ending, before)
-        self._answered = None if idle else after
-        if snapshot.data_sets.numbers:
-            self._tell_of(TablesLoading(self._loading, snapshot.data_sets.problems))
-        return after
-
-    def _look_behind(self, after: Offsets, snapshot: LoopSnapshot) -> None:
-        """Note what is left and what is waited for after a batch."""
-        reading = self._loop.reading
-        self._lag = lag(reading, snapshot, after)
-        self._held, self._loading = held_inputs(after, reading, snapshot), tables_left(after, reading, snapshot)
-
-    def _look_behind_replayed(self, offsets: Offsets) -> None:
-        """Note it for a batch that an earlier attempt has planned, and that this one reports."""
-
-        def look() -> LoopSnapshot:
-            sets = self._loop.data_sets(offsets.tables)
-            bounds, ids = self._loop.bounds(), self._loop.ids()
-            cut = self._checks.cut(offsets, bounds)
-            return self._standing.seen(bounds, offsets.time, ids, data_sets=sets, cut=cut)
-
-        snapshot = patiently(look, self._waits, self._loop.drain)
-        check_replay(offsets, snapshot)
-        self._looked = True
-        self._look_behind(offsets, snapshot)
-
-    def _only_tables(self, after: Offsets) -> bool:
-        """Whether a batch would do nothing but change tables."""
-        fed = {source for table in self._loop.reading.tables for source in table.sources}
-        return bool(after.starts) and all(partition.stream in fed for partition in after.starts)
-
-    def _tell_of(self, tables: TablesLoading) -> None:
-        """Report what is loaded beside the batches, but not each record."""
-        elapsed = time.monotonic() - self._told_of_tables
-        if tables != self._tables and (tables.problems != self._tables.problems or elapsed >= _TOLD_EVERY):
-            self._tables, self._told_of_tables = tables, time.monotonic()
-            self._loop.listen(tables)
-
-    def _waits(self, error: AwayError) -> None:
-        """Report what the batch waits for, but not at each try."""
-        if time.monotonic() - self._said_waiting >= _SAID_EVERY:
-            self._said_waiting = time.monotonic()
-            self._loop.listen(BatchWaiting(str(error)))
-
-    def _over(self, ending: EndCause, before: Offsets) -> Offsets:
-        self._ending = ending
-        # Spark runs the first batch of a checkpoint even if it is empty: stopping now would interrupt that batch.
-        if before.batch or self._ran:
-            self._between.set()
-        return before
-
-    def _planned(self, frame: DataFrame) -> tuple[Offsets, bool] | None:
-        """Return the batch's offsets and whether it is a replay: the last answer, or else what the offset log says."""
-        if self._answered is None:
-            rows = frame.collect()
-            return (Offsets.parse(str(rows[0][0])), True) if rows else None
-        answered, self._answered = self._answered, None
-        return answered, False
-
-    def _run(self, offsets: Offsets, replay: bool) -> None:  # noqa: FBT001 - as `_planned` tells it
-        if replay:
-            self._look_behind_replayed(offsets)
-        began = time.perf_counter()
-        plan = batch_to(offsets, self._loop.reading.inputs, self._loop.epoch, first=self._standing.first)
-        slots = self._reports(plan.text())
-        tasks = [task for slot in slots for task in slot.tasks]
-        self._standing.note(tasks, offsets.now, replay=replay)
-        seconds = time.perf_counter() - began + self._planned_in / 1000
-        self._loop.listen(self._progress(offsets, slots, tasks, seconds))
-
-    def _reports(self, plan: str) -> tuple[SlotReport, ...]:
-        """Run the job and read its reports; run it again if a slot only lost a race."""
-        try:
-            return patiently(lambda: read_reports(self._job.run(plan)), self._waits, self._loop.drain)
-        except (PySparkException, Py4JError) as error:
-            if (busy := too_busy(error)) is not None:
-                raise busy from error
-            message = (
-                f"Spark could not run the batch. Nothing is lost: the next run repeats it, except for what slots have "
-                f"committed. Spark says: {_said(error)}"
-            )
-            raise HoldfastError(message, code="SlotDiedError") from error
-
-    def _progress(
-        self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
-    ) -> Progress:
-        streams, late, misplaced, failed = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-        unkeyed = Counter[str]()
-        for task in tasks:
-            streams.update(task.rows_out)
-            late.update(task.late)
-            misplaced.update(task.misplaced)
-            failed.update(task.failed)
-            unkeyed.update(task.unkeyed)
-        slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
-        spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
-        rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
-        self._totals.add(rows_in, rows_out)
-        mark = self._standing.lowest()
-        return Progress(
-            batch=offsets.batch,
-            at=now(),
-            attempt=self._loop.epoch,
-            tasks=len(tasks),
-            rows_in=rows_in,
-            rows_out=rows_out,
-            bytes_out=sum(task.bytes_out for task in tasks),
-            lag=self._lag,
-            seconds=seconds,
-            phases={"plan": self._planned_in, "spark": spark, **slowest},
-            watermark=mark.watermark,
-            held_back="; ".join([*self._held, *([] if mark.held_back is None else [mark.held_back])]) or None,
-            held_by=mark.held_by,
-            state_bytes=sum(self._standing.state_bytes.values()),
-            buffered=self._standing.buffered(),
-            loading=self._loading,
-            incomplete=offsets.incomplete,
-            unkeyed=dict(unkeyed),
-            late=dict(late),
-            ahead=sum(task.ahead for task in tasks),
-            first_ahead=next((task.first_ahead for task in tasks if task.first_ahead is not None), None),
-            undecoded=sum(task.undecoded for task in tasks),
-            unwritable=sum(task.unwritable for task in tasks),
-            tombstones=sum(task.tombstones for task in tasks),
-            misplaced=dict(misplaced),
-            failed=dict(failed),
-            freed=reduce(Freed.with_more, (slot.freed for slot in slots), Freed()),
-            restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
-            streams=dict(streams),
-        )
+            return bool(query.awaitTermination(seconds))  # type: ignore[arg-type] # any number
+        except StreamingQueryException as error:
+            if self.batches.over and self.batches.failure is None:
+                return True
+            raise self.batches.failure or _why_it_died(error) from error
 
 
 def _why_it_died(error: StreamingQueryException) -> HoldfastError:
     if (busy := too_busy(error)) is not None:
         return busy
     if _ENTRY_IS_THERE.isdisjoint(_conditions(error)):
-        return HoldfastError(_said(error), code="QueryDiedError")
-    message = (
-        "another attempt of this app has finished the batch that this attempt was running. Nothing is lost or doubled. "
-        "Stop one of the two. If no other attempt runs, start again"
-    )
-    return RetrySoonError(message, code="AttemptOvertakenError")
+        return HoldfastError(shortened(error), code="QueryDiedError")
+    return overtaken()
 
 
 def _conditions(error: StreamingQueryException) -> Iterator[str]:
     for cause in java_causes(error):
         if is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
             yield str(cause.getCondition())
-
-
-def _said(error: Exception) -> str:
-    text = str(error)
-    return text if len(text) < _LONGEST else f"{text[:_LONGEST]} ..."

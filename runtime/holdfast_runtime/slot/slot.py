@@ -75,7 +75,9 @@ class Slot:
 
     def first(self, batches: Batches) -> Batches:
         """Run the first of several segments."""
-        self._begin(batches)
+        for _ in batches:
+            pass
+        self._expect()
         for task in self._turns:
             yield from self._passed_on(0, task, *self._shielded(task, partial(self._started, task)))
 
@@ -108,18 +110,22 @@ class Slot:
 
     def only(self, batches: Batches) -> Batches:
         """Run the only segment of an app without Spark SQL, and commit."""
-        self._begin(batches)
+        for _ in batches:
+            pass
+        yield _text(self.answer())
+
+    def answer(self) -> str:
+        """Run all of an app without Spark SQL, and commit."""
+        self._expect()
         reports = {task: TaskReport(task) for task in self._turns}
 
         def compute(store: TaskStore) -> tuple[TurnNote, Rows]:
             return self._finished(*self._read(store, reports[store.task]), store)
 
-        yield _text(self._answer(compute, reports))
+        return self._answer(compute, reports)
 
-    def _begin(self, batches: Batches) -> None:
-        """Consume the one row that made Spark run the slot, and announce what the slot will fetch, to be read ahead."""
-        for _ in batches:
-            pass
+    def _expect(self) -> None:
+        """Announce what the slot will fetch, to be read ahead."""
         # Errors show at the fetch.
         with suppress(HoldfastError):
             self._shop.streams.expect([offset_range for turn in self._turns.values() for offset_range in turn.fetched])

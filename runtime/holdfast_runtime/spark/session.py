@@ -167,6 +167,14 @@ def stopped_after(spark: SparkSession, data: Path | None) -> Iterator[None]:
         raise RetrySoonError(message + _end_of_log(data), code="SparkDiedError") from error
 
 
+def check_jvm() -> None:
+    """Raise `Py4JError` if Spark's JVM has ended, which nobody notices who asks nothing of it; see `stopped_after`."""
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark has no way to ask
+    if gateway.proc.poll() is not None:
+        message = "Spark's JVM has ended"
+        raise Py4JError(message)
+
+
 def _exit_code() -> int | None:
     """Return the JVM's exit code; None if it is alive."""
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark has no way to ask

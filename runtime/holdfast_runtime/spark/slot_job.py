@@ -23,7 +23,7 @@ from holdfast.errors import UserActionError
 from holdfast.planning.problems import excerpt
 from holdfast.spec.verbs import SQL_VERBS
 from holdfast_runtime.clocks import now
-from holdfast_runtime.job import Job, start_early
+from holdfast_runtime.job import Job, JobFailedError, start_early
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
@@ -36,7 +36,7 @@ from holdfast_runtime.streams.systems import Streams
 
 
 @cache
-def _worker_tools(content: bytes) -> WorkerTools:
+def worker_tools(content: bytes) -> WorkerTools:
     """Return the tools for a pickled program, made once per process and program."""
     program: Program = pickle.loads(content)  # noqa: S301 - from the driver of this app
     tools = WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, now))
@@ -57,11 +57,16 @@ class PreparingJob:
         """Wait for the job and run it with this plan; raise what went wrong while it was built."""
         return self._ready().run(batch)
 
+    def end(self) -> None:
+        """Wait for the job and end it."""
+        with suppress(Exception):
+            self._ready().end()
+
 
 def _prepared(build: Callable[[], Job], nothing: str) -> Job:
     job = build()
     # An error here comes again in the first batch, where it is explained.
-    with suppress(PySparkException, Py4JError):
+    with suppress(PySparkException, Py4JError, JobFailedError):
         job.run(nothing)
     return job
 
@@ -160,12 +165,15 @@ class SlotJob:
                 raise failure from error
             raise
 
+    def end(self) -> None:
+        """Do nothing: no slot stays."""
+
 
 def _slot(content: bytes, slots: Sequence[tuple[str, ...]]) -> Slot:
     """Return the slot that this Spark task runs; slots are numbered in the order of the job."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
-    shop = _worker_tools(content)
+    shop = worker_tools(content)
     plan = BatchPlan.parse(batch_plan_text())
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - `batch_plan_text` says so better

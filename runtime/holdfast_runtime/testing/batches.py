@@ -61,9 +61,12 @@ class JobHere:
         """Run one slot after the other and return their answers."""
         plan = BatchPlan.parse(batch)
         return [
-            _answer(Slot(self._shop, plan, number, tasks, self._at))
+            Slot(self._shop, plan, number, tasks, self._at).answer()
             for number, tasks in enumerate(self._slots.values())
         ]
+
+    def end(self) -> None:
+        """Do nothing: slots are not processes."""
 
 
 def job_of(
@@ -81,11 +84,6 @@ def job_of(
     from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob  # noqa: PLC0415 - tests without SQL need no Spark
 
     return SlotJob(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
-
-
-def _answer(slot: Slot) -> str:
-    (batch,) = slot.only(iter(()))
-    return str(batch.column("result")[0].as_py())
 
 
 def run_slots(job: Job, plan: str) -> tuple[TaskReport, ...]:

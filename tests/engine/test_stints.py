@@ -1,0 +1,182 @@
+"""Slots that stay, on real executors: who answers, what becomes of those that are lost, and that strangers stay out."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from functools import partial
+from multiprocessing import AuthenticationError
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast_runtime.job import JobFailedError
+from holdfast_runtime.spark import slot_connections, stints
+from holdfast_runtime.spark.located import SlotLocation, by_processor, registered
+from holdfast_runtime.spark.slot_connections import DriverAddress, SlotConnections
+from holdfast_runtime.spark.stints import Stints
+from tests.waiting import wait_until
+
+SLOTS = 3
+DEADLINE = 60.0
+
+
+def told(folder: Path, slot: int, batch: str) -> str:
+    """Answer with the slot, its process and executor; die, fail or hang where `batch` names the slot."""
+    mark = folder / f"{batch}-{slot}"
+    if batch in (f"die once in {slot}", f"fail once in {slot}") and not mark.exists():
+        mark.touch()
+        if batch.startswith("die"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        message = "a mistake"
+        raise ValueError(message)
+    if batch == f"fail in {slot}":
+        message = f"no answer to {batch}"
+        raise ValueError(message)
+    if batch == f"hang in {slot}":
+        mark.touch()
+        threading.Event().wait(DEADLINE)
+    return f"{slot} {batch} {os.getpid()} {Path.cwd().name}"
+
+
+def ways_to(spark: SparkSession) -> list[SlotLocation]:
+    names = by_processor(registered(spark))
+    return [SlotLocation(f"slot-{slot}", names[name]) for slot, name in enumerate(sorted(names))]
+
+
+@pytest.fixture
+def slots(spark: SparkSession, tmp_path: Path) -> Iterator[Stints]:
+    staying = Stints(spark, ways_to(spark), partial(told, tmp_path))
+    yield staying
+    staying.end()
+
+
+def asked(slots: Stints, batch: str) -> list[list[str]]:
+    answers = slots.ask(batch)
+    assert answers is not None
+    return [answer.removeprefix(f"{slot} {batch} ").split() for slot, answer in enumerate(answers)]
+
+
+def test_the_same_processes_answer_batch_after_batch(spark: SparkSession, slots: Stints) -> None:
+    first = asked(slots, "1")
+    assert [executor for _, executor in first] == sorted(by_processor(registered(spark)))
+    assert [asked(slots, str(batch)) for batch in range(2, 30)] == [first] * 28
+
+
+def test_a_batch_is_asked_again_when_a_process_dies(slots: Stints) -> None:
+    before = asked(slots, "1")
+    after = asked(slots, "die once in 1")
+    assert after[1] != before[1]
+    assert asked(slots, "2") == after
+
+
+def test_a_batch_is_asked_again_when_a_slot_raises(slots: Stints) -> None:
+    asked(slots, "fail once in 2")
+    asked(slots, "2")
+
+
+def test_what_a_slot_raises_each_time_is_told(slots: Stints) -> None:
+    asked(slots, "1")
+    with pytest.raises(JobFailedError, match="ValueError: no answer to fail in 0"):
+        slots.ask("fail in 0")
+    asked(slots, "2")
+
+
+def test_slots_that_hang_are_ended_with_the_job(
+    slots: Stints, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stints, "_ENDS_WITHIN", 0.5)
+    failures: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            slots.ask("hang in 1")
+        except JobFailedError as error:
+            failures.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_until((tmp_path / "hang in 1-1").exists, DEADLINE, "a slot that hangs")
+    slots.end()
+    asking.join(DEADLINE)
+    assert not asking.is_alive()
+    assert len(failures) == 1
+    wait_until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), DEADLINE, "the end of Spark's job")
+
+
+def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path: Path) -> None:
+    for _ in range(3):
+        staying = Stints(spark, ways_to(spark), partial(told, tmp_path))
+        asked(staying, "1")
+        staying.end()
+        assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    with pytest.raises(JobFailedError, match="the slots were ended"):
+        staying.ask("2")
+
+
+def test_too_few_cores_are_told_and_hold_nothing(
+    spark: SparkSession, slots: Stints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stints, "_BEGINS_WITHIN", 5.0)
+    more = Stints(spark, [SlotLocation(f"slot-{slot}") for slot in range(SLOTS + 1)], partial(told, tmp_path))
+    assert more.ask("1") is None
+    assert more.ask("1") is None
+    more.end()
+    asked(slots, "1")
+
+
+@pytest.fixture(params=[None, "127.0.0.1", "::1"])
+def connections(request: pytest.FixtureRequest) -> Iterator[SlotConnections]:
+    server = SlotConnections(request.param)
+    yield server
+    server.close()
+
+
+def test_strangers_do_not_get_in_nor_hold_up_slots(
+    connections: SlotConnections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot_connections, "_GREETED_WITHIN", 1)
+    connections.expect(1)
+    with connections.address.reach() as silent:
+        with pytest.raises((AuthenticationError, OSError, EOFError)):
+            DriverAddress(connections.address.address, b"guessed").connect(1, 0)
+        with connections.address.connect(1, 0) as slot:
+            gathered = connections.gathered(1, lambda: False, DEADLINE)
+            assert gathered is not None
+            gathered[0].send_bytes(b"batch")
+            assert slot.recv_bytes() == b"batch"
+        silent.settimeout(DEADLINE)
+        while silent.recv(64):
+            pass
+
+
+def test_slots_of_another_stint_are_sent_away(connections: SlotConnections) -> None:
+    connections.expect(2)
+    with connections.address.connect(1, 0) as late, pytest.raises((EOFError, OSError)):
+        late.recv_bytes()
+    assert connections.gathered(1, lambda: True, DEADLINE) is None
+
+
+def test_a_slot_that_comes_again_replaces_none(connections: SlotConnections) -> None:
+    connections.expect(1)
+    with connections.address.connect(1, 0) as first:
+        gathered = connections.gathered(1, lambda: False, DEADLINE)
+        assert gathered is not None
+        with connections.address.connect(1, 0):
+            for side in (first, *gathered):
+                with pytest.raises((EOFError, OSError)):
+                    side.recv_bytes()
+
+
+def test_slots_end_when_the_driver_leaves(connections: SlotConnections) -> None:
+    connections.expect(1)
+    with connections.address.connect(1, 0) as slot:
+        assert connections.gathered(1, lambda: False, DEADLINE) is not None
+        connections.leave()
+        with pytest.raises((EOFError, OSError)):
+            slot.recv_bytes()
+
+
+def test_a_secret_is_not_shown() -> None:
+    assert "secret" not in repr(DriverAddress("there", b"secret-1"))
