@@ -1,7 +1,9 @@
 """The loop without a query of Spark's: how it ends, and that it ends what it runs."""
 
 import threading
+import time
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -191,13 +193,25 @@ def test_a_run_taken_over_ends_slots_that_hang(loop: Loop) -> None:
     assert loop.batches() == []
 
 
-def test_an_interval_is_kept_from_start_to_start(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
+def test_an_interval_is_kept_from_start_to_start(loop: Loop) -> None:
+    moments: list[float] = []
 
-    def wait(seconds: float) -> bool:
-        pauses.append(seconds)
-        return False
+    def note(event: Event) -> None:
+        if isinstance(event, Progress):
+            moments.append(time.monotonic())
 
-    monkeypatch.setattr(loop.drain, "wait", wait)
-    run_direct(loop.log, replace(loop.parts(), interval=1_000))
-    assert all(0.5 < pause <= 1 for pause in pauses[:3])
+    run_direct(loop.log, replace(loop.parts(), interval=300, listen=note))
+    assert all(after - before > 0.2 for before, after in pairwise(moments))
+
+
+def test_a_run_taken_over_in_a_pause_ends_at_once(loop: Loop) -> None:
+    def check() -> None:
+        if loop.batches():
+            message = "another driver has taken over"
+            raise HoldfastError(message)
+
+    parts: dict[str, Any] = {"check": check, "interval": 600_000, "until": StopCondition()}
+    began = time.monotonic()
+    with pytest.raises(HoldfastError, match="another driver has taken over"):
+        run_direct(loop.log, replace(loop.parts(), **parts))
+    assert time.monotonic() - began < DEADLINE

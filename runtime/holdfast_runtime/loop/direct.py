@@ -15,6 +15,7 @@ from holdfast_runtime.progress import RunEnded
 
 _SHORTEST = 0.005
 """Seconds between two looks for something to read."""
+_NOTICED_WITHIN = 0.05
 _ENDS_WITHIN = 30.0
 
 
@@ -55,7 +56,7 @@ def _run(batches: Batches, log: QueryLog, loop: LoopParts) -> None:
         log.done()
     pause = max(loop.interval / 1000, _SHORTEST)
     while not batches.over:
-        began = time.monotonic()
+        next_look = time.monotonic() + pause
         after = batches.after(offsets)
         if batches.ending is not None:
             batches.end()
@@ -64,4 +65,5 @@ def _run(batches: Batches, log: QueryLog, loop: LoopParts) -> None:
             batches.run(after, replay=False)
             log.done()
             offsets = after
-        loop.drain.wait(max(0.0, began + pause - time.monotonic()))
+        while not batches.over and (left := next_look - time.monotonic()) > 0 and not loop.drain.is_set():
+            loop.drain.wait(min(left, _NOTICED_WITHIN))
