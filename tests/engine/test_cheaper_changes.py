@@ -12,7 +12,7 @@ from holdfast.errors import UserActionError
 from holdfast_runtime.testing import TestDriver
 from tests.engine.fed_tables import priced
 from tests.engine.file_tables import filed, put
-from tests.engine.test_changed_apps import APP, CLICK
+from tests.engine.stateful_app import APP, CLICK
 
 Tree = dict[str, Any]
 Edit = Callable[[Tree], None]
