@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from holdfast_runtime.testing import TestDriver
 
-BOTH = ("Partitioned", "Broadcast")
+each_kind = pytest.mark.parametrize("kind", ["Partitioned", "Broadcast"])
 
 
 def app(kind: str, *, partitions: int = 2, lookup: dict[str, Any] | None = None, **table: Any) -> dict[str, Any]:
@@ -42,6 +44,14 @@ def without_table(made: dict[str, Any]) -> dict[str, Any]:
 
 def products(prices: dict[str, int]) -> list[dict[str, Any]]:
     return [{"sku": sku, "price": price} for sku, price in prices.items()]
+
+
+def started(kind: str, **table: Any) -> TestDriver:
+    """An app that has loaded two products."""
+    driver = TestDriver(app(kind, **table))
+    driver.feed("products", products({"a": 1, "b": 2}))
+    driver.run_until_idle()
+    return driver
 
 
 def order(driver: TestDriver, *skus: str | None) -> None:

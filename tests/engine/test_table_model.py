@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast_runtime.testing import ALL_STEPS, Crashed, TestDriver
-from tests.engine.fed_tables import BOTH, app, prices_of, products
+from tests.engine.fed_tables import app, each_kind, prices_of, products
 
 KEYS = ["a", "b", "c", "d"]
 changes = st.lists(st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.integers(0, 99))), max_size=6)
@@ -30,7 +29,7 @@ def run(driver: TestDriver, death: Death | None) -> None:
         driver.run_until_idle()
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@each_kind
 @settings(max_examples=max(12, settings().max_examples // 50))
 @given(played=rounds, slots=st.integers(1, 2), few=st.booleans())
 def test_orders_find_what_a_dictionary_holds(
@@ -64,7 +63,7 @@ rows = st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 99)), max_size=6
 versions = st.lists(st.tuples(rows, st.booleans(), between, deaths), max_size=7)
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@each_kind
 @settings(max_examples=max(12, settings().max_examples // 50))
 @given(played=versions, slots=st.integers(1, 2), few=st.booleans())
 def test_orders_find_the_last_whole_data_set(

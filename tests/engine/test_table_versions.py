@@ -8,9 +8,7 @@ from holdfast.control.messages import EndOfStreamMessage, MessageNumber, encode
 from holdfast.control.runs import WriterRun
 from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver
-from tests.engine.fed_tables import BOTH, app, priced, products
-
-each_kind = pytest.mark.parametrize("kind", BOTH)
+from tests.engine.fed_tables import app, each_kind, priced, products
 
 
 def versioned(kind: str, **table: Any) -> dict[str, Any]:

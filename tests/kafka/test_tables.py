@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from ruamel.yaml import YAML
 
 from holdfast_runtime.streams.kafka.client.connection import QUIET
-from tests.engine.fed_tables import BOTH, app
+from tests.engine.fed_tables import app, each_kind
 from tests.engine.runs import Run
 from tests.kafka.broker import Broker
 from tests.kafka.sent import seen
@@ -60,7 +60,7 @@ class Shop:
         return [rows[first + at] for at in range(len(skus))]
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@each_kind
 def test_a_change_stream_feeds_a_table_over_restarts(broker: Broker, tmp_path: Path, kind: str) -> None:
     shop = Shop(broker, tmp_path, kind)
     shop.tell({"a": 1, "b": 2, "c": 3})
