@@ -38,11 +38,8 @@ def app(
         "eventTime": {"column": "ts", "lateness": "10s"},
         "bounded": bounded,
     }
-    other = clicks | {"name": "taps"}
     streams = [clicks, {"name": "counted", "system": "here", "partitions": 2, "key": ["campaign"]}]
     streams.append({"name": "letters", "system": "here", "partitions": 1})
-    if any("taps" in one["from"] for one in steps):
-        streams.append(other)
     return {
         "apiVersion": "holdfast.dev/v1alpha1",
         "kind": "StreamApp",

@@ -18,7 +18,6 @@ def app(
     verb: dict[str, Any] | None = None,
     *,
     partitions: int = 2,
-    bounded: bool = True,
     steps: Iterable[dict[str, Any]] = (),
     repartitioned: bool = False,
     **step: Any,
@@ -38,7 +37,7 @@ def app(
         "key": ["id"],
         "schema": "id STRING, n BIGINT, ts TIMESTAMP",
         "eventTime": {"column": "ts", "lateness": "10s"},
-        "bounded": bounded,
+        "bounded": True,
     }
     streams = [stream | {"name": "orders"}, stream | {"name": "payments"}]
     streams[1]["key"] = ["n"] if repartitioned else ["id"]

@@ -9,14 +9,16 @@ import pytest
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 from holdfast_runtime.checkpoint.directories import DataInUseError
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.testing import Crashed, Lab, TestDriver, TestMisuseError
-from tests.engine.totals import CODE, SNAPSHOTS, app, orders, settled
+from tests.engine.totals import CODE, app, orders, settled
 from tests.error_codes import has_code
 
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[TestDriver]:
-    with TestDriver(app(), tmp_path / "data", slots=2, lab=Lab(snapshots=SNAPSHOTS)) as test_driver:
+    often = Lab(snapshots=SnapshotPolicy(most_deltas=4, least_deltas=2))
+    with TestDriver(app(), tmp_path / "data", slots=2, lab=often) as test_driver:
         yield test_driver
 
 

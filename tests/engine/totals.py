@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.testing import TestDriver
 
 CODE = """
@@ -17,7 +16,6 @@ def total(customer, rows, state):
     if rows and rows[-1]["amount"] == 60:
         state.at_time(state.now + 60_000)
 """
-SNAPSHOTS = SnapshotPolicy(most_deltas=4, least_deltas=2)
 
 
 def app(*, most: int = 50_000, code: str = CODE, **orders: Any) -> dict[str, Any]:
