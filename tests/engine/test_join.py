@@ -1,7 +1,6 @@
 """`join` in whole apps: each pair, and each row without one, comes out once, whatever dies or lies between."""
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,8 @@ from holdfast_runtime.testing import Lab, SparkNeededError, TestDriver
 from holdfast_runtime.testing.failures import TASK_STEPS
 from tests.apps.lives import OFTEN, Death, outlived
 from tests.engine.pairs import START, WITHIN, app, came, drawn, fed, paired
-from tests.segments.conftest import small_session
 
 KINDS = ("Inner", "Left", "Right", "Full")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """Gone before other tests want a session of another shape."""
-    with small_session() as session:
-        yield session
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,10 +50,10 @@ def test_a_side_may_be_waited_for_longer_than_the_other() -> None:
         assert came(driver) == paired(orders, payments, "Full", (5, 60))
 
 
-def test_an_expression_behind_a_join_is_sparks(spark: SparkSession) -> None:
+def test_an_expression_behind_a_join_is_sparks(small_spark: SparkSession) -> None:
     select = ["upper(id) AS id", "left.n + coalesce(right.n, 1000) AS o", "right.ts - left.ts < INTERVAL 1 SECOND AS p"]
     orders, payments = fed([("a", 0), ("b", 5)]), fed([("a", 0.5), ("a", 7)])
-    with TestDriver(app({"select": select, "type": "Left"}), spark=spark) as driver:
+    with TestDriver(app({"select": select, "type": "Left"}), spark=small_spark) as driver:
         driver.feed("orders", orders)
         driver.feed("payments", payments)
         driver.end("orders")

@@ -1,6 +1,5 @@
 """`toTable` and `lookup` in whole apps: what `tests/apps` has no way to say of them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,6 @@ from holdfast_runtime.loop.fed_tables import TableStarts, table_starts
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.steps.tables.kept_table import TableShape
 from holdfast_runtime.testing import TestDriver
-from tests.segments.conftest import small_session
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """Gone before other tests want a session of another shape."""
-    with small_session() as session:
-        yield session
 
 
 def app(
@@ -96,20 +87,20 @@ def raised(batch):
 """
 
 
-def test_a_table_written_behind_spark_sql_is_looked_up_after(spark: SparkSession) -> None:
+def test_a_table_written_behind_spark_sql_is_looked_up_after(small_spark: SparkSession) -> None:
     steps = [
         {"name": "north", "from": ["positions"], "filter": "lat > 0"},
         {"name": "remember", "from": ["north"], "toTable": "last-position"},
     ]
-    with TestDriver(app({"select": ["call", "driver", "lat * 2 AS lat"]}, steps=steps), spark=spark) as driver:
+    with TestDriver(app({"select": ["call", "driver", "lat * 2 AS lat"]}, steps=steps), spark=small_spark) as driver:
         driver.feed("positions", [*positions(ann=1), *positions(ann=-1)])
         driver.feed("calls", calls("ann"))
         driver.run_until_idle()
         assert came(driver) == [(0, "ann", 2)]
 
 
-def test_a_table_written_before_spark_sql_is_merged_by_batch(spark: SparkSession) -> None:
-    with TestDriver(app({"select": ["call", "driver", "lat * 1 AS lat"]}), spark=spark) as driver:
+def test_a_table_written_before_spark_sql_is_merged_by_batch(small_spark: SparkSession) -> None:
+    with TestDriver(app({"select": ["call", "driver", "lat * 1 AS lat"]}), spark=small_spark) as driver:
         for batch in range(20):
             driver.feed("positions", positions(ann=batch))
             driver.feed("calls", calls("ann", since=batch))
