@@ -9,7 +9,6 @@ joined with the sum of its window, if it came in the last seconds of it; and loo
 import os
 import random
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
@@ -197,21 +196,24 @@ def opened(directory: Path, fate: Fate | None = None) -> TestDriver:
 
 
 def run(directory: Path, fate: Fate, ready: Connection) -> None:
-    """Go on to the end of the app; few pairs make a commit, so that rows are put aside, and small runs a file."""
+    """Complete the app; few pairs make a commit, so that rows are put aside, and small runs a file."""
     vars(join)["_MOST_PAIRS"] = 3
     vars(shared_table)["_LARGE"] = 256
     with opened(directory, fate) as driver:
         ready.send("ready")
-        for _ in stages(driver):
-            while driver.run():
-                driver.advance(0.1)
+        complete(driver)
 
 
-def stages(driver: TestDriver) -> Iterator[None]:
-    yield
-    # Bells ring only while rows may still come.
+def complete(driver: TestDriver) -> None:
+    """Go on to the end of the app; bells ring only while rows may still come."""
+    _run_on(driver)
     driver.advance(10)
-    yield
+    _run_on(driver)
     driver.end("orders")
-    yield
+    _run_on(driver)
     assert driver.completed
+
+
+def _run_on(driver: TestDriver) -> None:
+    while driver.run():
+        driver.advance(0.1)

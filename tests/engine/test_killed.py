@@ -134,9 +134,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestDriver
     directory = tmp_path_factory.mktemp("undisturbed")
     with child.opened(directory) as driver:
         child.feed(driver, child.rows_of(1, ROWS))
-        for _ in child.stages(driver):
-            while driver.run():
-                driver.advance(0.1)
+        child.complete(driver)
         yield driver
 
 
