@@ -24,7 +24,8 @@ from holdfast_runtime.coordination.reporter import ReportMap
 from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog, open_partition
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
-from tests.engine.runs import APP, check, children, die, feed
+from tests.engine.runs import APP, check, feed
+from tests.processes import die, processes_below
 from tests.waiting import patience, wait_until
 
 ROWS = 8_000
@@ -147,7 +148,7 @@ def test_without_an_operator_a_driver_follows_an_executor_that_returns(theatre: 
         assert set(recorded(theatre).task_processor.values()) == {"pod-0"}
         assert set(recorded(theatre).task_location.values()) == {"pod-0"}
         driver.until(lambda: (report := theatre.report()) is not None and report.batch > 2, "some batches")
-        die(children(driver.process.pid, "CoarseGrainedExecutorBackend")[0])
+        die(processes_below(driver.process.pid, "CoarseGrainedExecutorBackend")[0])
         driver.until(lambda: "3 on pod-0 at 127.0.0.1_1" in driver.said(), "the pod is back as another executor")
         feed(home, 500, ROWS)
         driver.until(lambda: counted(home) == kept(ROWS + 500), "all rows are through")

@@ -3,12 +3,10 @@
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -22,6 +20,7 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.record_keys import place, split
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 from tests.forked import ForkedProcess
+from tests.processes import processes_below
 from tests.waiting import patience
 
 KEYS = 12
@@ -188,7 +187,7 @@ class Run:
 
     def children(self, text: str) -> list[int]:
         """Its processes, however deep, whose command line has this text."""
-        return children(self.process.pid, text)
+        return processes_below(self.process.pid, text)
 
     def _read(self) -> None:
         for line in self.process.stdout:
@@ -209,56 +208,6 @@ def _holdfast(arguments: Sequence[str], errors: str, prepare: Callable[[], None]
         prepare()
     sys.argv = ["holdfast", *arguments]  # what it is called by who finds its data in use
     sys.exit(main(arguments))
-
-
-def children(process: int, text: str) -> list[int]:
-    """The processes below this one, however deep, whose command line has this text."""
-    parents = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-    below = {process}
-    while more := {pid for pid, parent in parents.items() if parent in below} - below:
-        below |= more
-    return sorted(pid for pid in below if text in _command(pid))
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
-@contextmanager
-def stopped(process: int) -> Iterator[None]:
-    """Keep a process and all below it from running, as on a host that hangs; a parent first, so that it forks no more.
-
-    Java starts short commands now and then: one that has ended between the look and the signal is none to stop.
-    """
-    held: list[int] = []
-    try:
-        while pids := sorted(set(children(process, "")) - set(held)):
-            for pid in pids:
-                held.append(pid)
-                _signal(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in reversed(held):
-            _signal(pid, signal.SIGCONT)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
-def die(pid: int) -> None:
-    """SIGKILL for a process of a run."""
-    os.kill(pid, signal.SIGKILL)
 
 
 def unfinished(data: Path, run_id: str = "1") -> bool:

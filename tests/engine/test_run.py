@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.runs import APP, SQL_APP, Run, check, die, feed, unfinished
+from tests.engine.runs import APP, SQL_APP, Run, check, feed, unfinished
+from tests.processes import die
 
 ROWS = 4_800
 """More than a run reads before it is ended."""

@@ -13,7 +13,8 @@ from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
-from tests.engine.runs import APP, DEADLINE, Run, check, children, feed
+from tests.engine.runs import APP, DEADLINE, Run, check, feed
+from tests.processes import processes_below
 from tests.state.test_beside import at_work
 
 ROWS = 12_000
@@ -61,7 +62,7 @@ def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> Non
         assert run.exit_code() == 0
     assert writers
     assert any('"done"' in one for one in noted), noted
-    assert children(1, str(data)) == []
+    assert processes_below(1, str(data)) == []
     check(data, ROWS)
     snapshots = []
     for path in sorted(places.state.glob("partition-*/")):

@@ -20,8 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.engine.runs import Run, children, die, stopped
+from tests.engine.runs import Run
 from tests.kafka.broker import Broker
+from tests.processes import die, processes_below, stopped
 from tests.waiting import patience, wait_until
 
 KILLS = ("driver", "executor", "worker", "daemon", "writer", "broker")
@@ -191,7 +192,9 @@ class Disturbed:
         """Those that fork Python workers, each the first of its group; Spark's driver has one as well, for planning."""
         executors = self.run.children("CoarseGrainedExecutorBackend")
         daemons = {
-            pid for executor in executors for pid in children(executor, "-m holdfast_runtime.spark.worker_daemon")
+            pid
+            for executor in executors
+            for pid in processes_below(executor, "-m holdfast_runtime.spark.worker_daemon")
         }
         return sorted(pid for pid in daemons if _group(pid) == pid)
 
@@ -206,7 +209,7 @@ class Disturbed:
 
 def _below(daemon: int, *, in_its_group: bool) -> list[int]:
     """Workers are in the group of their daemon; the process that writes was forked before it had one."""
-    processes = [pid for pid in children(daemon, "") if pid != daemon]
+    processes = [pid for pid in processes_below(daemon, "") if pid != daemon]
     return [pid for pid in processes if (group := _group(pid)) is not None and (group == daemon) == in_its_group]
 
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from holdfast_operator.decide.facts import Grounds, ParsedSpec, StartVerdict, re
 from holdfast_operator.examine.examiner import ExaminerLanes, NotAnsweredError, TooExpensive
 from holdfast_operator.examine.sandbox import AnswerFault, ExaminerLane
 from tests.operator.apps import POLICY, tree
+from tests.processes import processes_below
 from tests.waiting import patience, wait_until
 
 T = TypeVar("T")
@@ -168,15 +169,4 @@ def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
 
 def _sandboxes(parent: int) -> list[int]:
     """The processes that read specs for this one: its child, and what that has forked."""
-    return [pid for pid in _children(parent) if b"holdfast_operator.examine.sandbox" in _command(pid)]
-
-
-def _children(parent: int) -> Iterator[int]:
-    for task in Path(f"/proc/{parent}/task").glob("*/children"):
-        for pid in map(int, task.read_text().split()):
-            yield pid
-            yield from _children(pid)
-
-
-def _command(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return processes_below(parent, "holdfast_operator.examine.sandbox")
