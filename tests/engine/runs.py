@@ -70,17 +70,21 @@ SQL_APP = APP.replace("id % 10 <> 3", "id % 10 <> 3 AND length(repeat(k, 2)) > 0
 
 def feed(data: Path, count: int, first: int = 0) -> None:
     """Rows `first` to `first + count`, the key of each by its number."""
-    log = EmbeddedLog(data / "log", sync=False)
-    log.ensure("rows", 2, now=0)
     ids = range(first, first + count)
     keys = pa.array([b"%d" % (one % KEYS) for one in ids])
     values = pa.array(
         [b'{"id":%d,"k":"%d","ts":"2026-01-01T00:%02d:%02dZ"}' % (n, n % KEYS, n // 60 % 60, n % 60) for n in ids],
         pa.binary(),
     )
-    records = written_batch(keys, values, 0)
-    for partition, part in split(records, place(keys, 2)):
-        (stream_partition,) = [one for one in log.bounds("rows") if one.partition == partition]
+    append(data, "rows", keys, values)
+
+
+def append(data: Path, stream: str, keys: pa.Array, values: pa.Array) -> None:
+    """Records of a stream of two partitions, each where its key belongs."""
+    log = EmbeddedLog(data / "log", sync=False)
+    log.ensure(stream, 2, now=0)
+    for partition, part in split(written_batch(keys, values, 0), place(keys, 2)):
+        (stream_partition,) = [one for one in log.bounds(stream) if one.partition == partition]
         log.append(stream_partition, part)
 
 
@@ -89,11 +93,11 @@ def check(data: Path, count: int) -> None:
     check_rows(written(data), count)
 
 
-def written(data: Path) -> list[dict[str, Any]]:
+def written(data: Path, stream: str = "numbered") -> list[dict[str, Any]]:
     """What the app has written, in the order of each partition."""
     log = EmbeddedLog(data / "log")
     rows: list[dict[str, Any]] = []
-    for partition, (oldest, end, _) in sorted(log.bounds("numbered").items()):
+    for partition, (oldest, end, _) in sorted(log.bounds(stream).items()):
         fetched = log.fetch(OffsetRange(partition, oldest, end))
         rows += [json.loads(value) for value in fetched.column("value").to_pylist()]
     return rows

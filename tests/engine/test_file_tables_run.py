@@ -3,16 +3,12 @@
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from ruamel.yaml import YAML
 
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.record_keys import place, split
-from holdfast_runtime.streams.records import OffsetRange, written_batch
 from tests.engine.file_tables import filed, put
-from tests.engine.runs import Run
+from tests.engine.runs import Run, append, written
 
 VERSIONS, ORDERS = 4, 40
 SKUS = ("a", "b", "c")
@@ -34,7 +30,7 @@ def test_killed_drivers_serve_no_older_version_and_lose_no_order(tmp_path: Path)
     order(data, VERSIONS)
     with Run(app, data, "--until-idle") as run:
         run.ended()
-    rows = written(data)
+    rows = written(data, "out")
     assert sorted(row["n"] for row in rows) == list(range(ORDERS, (VERSIONS + 1) * ORDERS))
     for sku in SKUS:
         prices = [row["price"] for row in rows if row["sku"] == sku]
@@ -43,19 +39,8 @@ def test_killed_drivers_serve_no_older_version_and_lose_no_order(tmp_path: Path)
 
 
 def order(data: Path, version: int) -> None:
-    log = EmbeddedLog(data / "log", sync=False)
-    log.ensure("orders", 2, now=0)
     numbers = range(version * ORDERS, (version + 1) * ORDERS)
     skus = [SKUS[number % len(SKUS)] for number in numbers]
     values = [json.dumps({"sku": sku, "n": number}).encode() for sku, number in zip(skus, numbers, strict=True)]
     keys = pa.array([sku.encode() for sku in skus], pa.binary())
-    for partition, part in split(written_batch(keys, pa.array(values, pa.binary()), 0), place(keys, 2)):
-        (stream_partition,) = [one for one in log.bounds("orders") if one.partition == partition]
-        log.append(stream_partition, part)
-
-
-def written(data: Path) -> list[dict[str, Any]]:
-    log, rows = EmbeddedLog(data / "log"), list[dict[str, Any]]()
-    for partition, (oldest, end, _) in log.bounds("out").items():
-        rows += map(json.loads, log.fetch(OffsetRange(partition, oldest, end)).column("value").to_pylist())
-    return rows
+    append(data, "orders", keys, pa.array(values, pa.binary()))
