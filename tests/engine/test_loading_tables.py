@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast_runtime.testing import TestDriver
+from tests.engine.fed_tables import each_kind
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SKUS = [f"s{number}" for number in range(10)]
@@ -81,7 +82,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], Callable[[TestDriver], None], int]] 
 """Table, what comes while the app is stopped, and the price that all rows must get."""
 
 
-@pytest.mark.parametrize("kind", ["Partitioned", "Broadcast"])
+@each_kind
 @pytest.mark.parametrize("verb", BY_THEMSELVES)
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_rows_that_come_by_themselves_meet_a_whole_table(situation: str, verb: str, kind: str) -> None:
