@@ -133,7 +133,12 @@ def _names() -> frozenset[str]:
                 (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
             )
         names.update(*(_WORD.findall(line.partition("  # ")[0]) for line in lines if not line.lstrip().startswith("#")))
-    for file in (ROOT / "pyproject.toml", ROOT / ".importlinter", ROOT / "Makefile", *(ROOT / "charts").rglob("*.yaml")):
+    for file in (
+        ROOT / "pyproject.toml",
+        ROOT / ".importlinter",
+        ROOT / "Makefile",
+        *(ROOT / "charts").rglob("*.yaml"),
+    ):
         names.update(_WORD.findall(file.read_text(encoding="utf-8")))
     for file in (ROOT / "tests").rglob("*.py"):
         names.update(re.findall(r"environ\S+\"(HOLDFAST_\w+)", file.read_text(encoding="utf-8")))
