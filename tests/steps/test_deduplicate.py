@@ -15,7 +15,7 @@ from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
-from tests.state.test_runs import MemoryTable
+from tests.state.test_layered_rows import MemoryTable
 from tests.steps.moments import moments
 
 SCHEMA = pa.schema([("user", pa.string()), ("n", pa.int64())])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.columns import key_columns
 from holdfast_runtime.columns.hashed_rows import as_they_are
-from holdfast_runtime.state.sorted import runs
-from holdfast_runtime.state.sorted.runs import Runs
+from holdfast_runtime.state.sorted import layered_rows
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows
 from holdfast_runtime.steps.tables.kept_table import GONE, KeptTable, TableShape
 from holdfast_runtime.steps.tables.lookup import LookupPlan, LookupStep
 from holdfast_runtime.steps.tables.to_table import ToTableStep
@@ -71,7 +71,7 @@ def test_a_look_up_gives_what_a_dictionary_gives(
 ) -> None:
     task, model = Task(inner=inner), dict[Key, int]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "FAN_IN", 2)
+        patch.setattr(layered_rows, "FAN_IN", 2)
         if collide:
             patch.setattr(key_columns.KeyColumns, "hashes", lambda self: np.full(self.rows, 7, np.uint64))
         for rows, looked_up in batches:
@@ -119,7 +119,7 @@ class FedTask:
 
     def rows(self) -> int:
         """Rows that are kept, also those that only say that a key is deleted."""
-        return sum(size for _, size in [Runs(self.tables.table("t"), self.shape.kept, as_they_are).size(0)])
+        return sum(size for _, size in [LayeredRows(self.tables.table("t"), self.shape.kept, as_they_are).size(0)])
 
 
 changes = st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 99))), max_size=8)
@@ -129,7 +129,7 @@ changes = st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers
 def test_deleted_keys_are_not_found_whatever_is_merged(batches: list[list[tuple[int, int | None]]]) -> None:
     task, model = FedTask(), dict[int, int | None]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "FAN_IN", 2)
+        patch.setattr(layered_rows, "FAN_IN", 2)
         for batch in batches:
             task.write(batch)
             model |= dict(batch)

@@ -29,7 +29,7 @@ from holdfast_runtime.inspection.run_tables import (
 from holdfast_runtime.inspection.table_rows import as_json, row_time
 
 _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
-_OF_RUNS = ("rows", "runs", "oldest", "newest")
+_OF_LAYERED = ("rows", "runs", "oldest", "newest")
 
 
 def show_tables(stores: RunStores, task: str | None, output: str, color: str) -> None:
@@ -41,8 +41,8 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
         print_json(tree)
         return
     # Most apps have no such tables, and their lines stay short.
-    of_runs = any(table_tree["runs"] is not None for task_tree in tasks for table_tree in task_tree["tables"])
-    more = _OF_RUNS if of_runs or shared else ()
+    any_layered = any(table_tree["runs"] is not None for task_tree in tasks for table_tree in task_tree["tables"])
+    more = _OF_LAYERED if any_layered or shared else ()
     names = ("KEYS", *(name.upper() for name in more), *_NUMBERS[1:])
     table = TextTable("TASK", "TABLE", *names, "FROM", right=names)
     for task_tree in tasks:
@@ -88,22 +88,22 @@ def _task(summary: TaskSummary) -> dict[str, Any]:
         "why": summary.why,
         "damaged": list(summary.damaged),
         "tables": [
-            {"name": table.name, "keys": table.keys, "bytes": table.bytes} | _runs(table) for table in summary.tables
+            {"name": table.name, "keys": table.keys, "bytes": table.bytes} | _layered(table) for table in summary.tables
         ],
     }
 
 
 def _broadcast(summary: BroadcastSummary) -> dict[str, Any]:
     table = summary.table
-    return {"name": table.name, "bytes": table.bytes, "batch": summary.batch, "from": summary.source} | _runs(table)
+    return {"name": table.name, "bytes": table.bytes, "batch": summary.batch, "from": summary.source} | _layered(table)
 
 
-def _runs(table: TableSummary) -> dict[str, Any]:
-    size = table.runs
+def _layered(table: TableSummary) -> dict[str, Any]:
+    size = table.layered
     if size is None:
-        return dict.fromkeys(_OF_RUNS)
+        return dict.fromkeys(_OF_LAYERED)
     oldest, newest = (None if time is None else row_time(time) for time in (size.oldest, size.newest))
-    return {"rows": size.rows, "runs": size.runs, "oldest": oldest, "newest": newest}
+    return {"rows": size.rows, "runs": size.layers, "oldest": oldest, "newest": newest}
 
 
 def _print(rows: list[dict[str, Any]], color: str) -> None:

@@ -41,9 +41,9 @@ class HashedRows:
 
 
 Combine = Callable[[HashedRows], HashedRows]
-"""Make one row of several with one key. Rows of one hash stand together, those of older runs first."""
+"""Make one row of several with one key. Rows of one hash stand together, those of older layers first."""
 
 
 def as_they_are(rows: HashedRows) -> HashedRows:
-    """Return the rows as they are: a `Combine` for runs in which rows of one key stay apart."""
+    """Return the rows as they are: a `Combine` for layers in which rows of one key stay apart."""
     return rows

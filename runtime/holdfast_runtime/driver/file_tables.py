@@ -1,6 +1,6 @@
 """Tables of files: a thread of the driver looks at the files, and makes each change of them a durable data set.
 
-    files -> rows -> runs in a folder of the driver -> data set -> its number, for the plan of the next batch
+    files -> rows -> layers in a folder of the driver -> data set -> its number, for the plan of the next batch
 
 Until a data set is whole, the one before is served; whoever dies meanwhile has changed nothing. The next one is loaded
 only when a batch that names the last one is done, so what is older can go. Errors end nothing: they are told, and the
@@ -26,7 +26,7 @@ from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.shared.data_sets import DataSet, DataSets
 from holdfast_runtime.state.shared.shared_table import SharedTable
-from holdfast_runtime.state.sorted.runs import PIECE
+from holdfast_runtime.state.sorted.layered_rows import PIECE
 from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
 from holdfast_runtime.streams.data_files import DataFile, DataFiles

@@ -15,10 +15,10 @@ from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import kept_rows, table_name
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.inspection.run_stores import RunStores
-from holdfast_runtime.inspection.sorted_rows import RunsRows
+from holdfast_runtime.inspection.sorted_rows import LayeredTableRows
 from holdfast_runtime.inspection.table_rows import RowKind, row_kind
 from holdfast_runtime.inspection.task_state import OpenedState
-from holdfast_runtime.state.sorted.view import RunsSize, RunsView
+from holdfast_runtime.state.sorted.view import LayeredSize, LayeredView
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class TableSummary:
     name: str
     bytes: int
     keys: int | None
-    """None: its rows are in runs, and what it has as keys are pieces of many rows."""
-    runs: RunsSize | None
+    """None: its rows are in layers, and what it has as keys are pieces of many rows."""
+    layered: LayeredSize | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ def task_summaries(stores: RunStores, only: str | None) -> Iterator[TaskSummary]
 
 def _tables(opened: OpenedState) -> Iterator[TableSummary]:
     for size in opened.store.tables():
-        view = RunsView.of(opened.store.table(size.name))
-        keys, runs = (size.keys, None) if view is None else (None, view.size())
-        yield TableSummary(size.name, size.bytes, keys, runs)
+        view = LayeredView.of(opened.store.table(size.name))
+        keys, layered = (size.keys, None) if view is None else (None, view.size())
+        yield TableSummary(size.name, size.bytes, keys, layered)
 
 
 def broadcast_summaries(stores: RunStores) -> Iterator[BroadcastSummary]:
@@ -92,7 +92,7 @@ def broadcast_summaries(stores: RunStores) -> Iterator[BroadcastSummary]:
     for name in stores.shared_tables:
         with stores.shared(name) as opened:
             if opened is not None:
-                view = RunsView.of(opened.table)
+                view = LayeredView.of(opened.table)
                 table = TableSummary(name, opened.table.manifest.bytes, None, None if view is None else view.size())
                 yield BroadcastSummary(table, opened.batch, opened.source)
 
@@ -100,8 +100,8 @@ def broadcast_summaries(stores: RunStores) -> Iterator[BroadcastSummary]:
 def selected_rows(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]]:
     """Return the selected rows as JSON values; raise `UsageError` if there is no such table or key."""
     if selection.table in stores.shared_tables:
-        with _broadcast(stores, selection.table) as runs:
-            rows = list(islice(runs.shown(selection.key), selection.most))
+        with _broadcast(stores, selection.table) as layered:
+            rows = list(islice(layered.shown(selection.key), selection.most))
     else:
         rows = _of_tasks(stores, selection)
     if selection.key is not None and not rows:
@@ -126,14 +126,14 @@ def _of_tasks(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]
 
 
 @contextmanager
-def _broadcast(stores: RunStores, name: str) -> Iterator[RunsRows]:
+def _broadcast(stores: RunStores, name: str) -> Iterator[LayeredTableRows]:
     """Open the rows of a Broadcast table."""
     with stores.shared(name) as opened:
-        runs = None if opened is None else RunsRows.of(opened.table)
-        if runs is None:
+        layered = None if opened is None else LayeredTableRows.of(opened.table)
+        if layered is None:
             message = f"table {name} holds nothing yet in {stores.shown}: run the app first"
             raise UserActionError(message, code="UsageError")
-        yield runs
+        yield layered
 
 
 def _check_table(name: str, tables: set[str]) -> None:
@@ -151,9 +151,9 @@ def _kept_as(name: str, tables: set[str]) -> str:
 
 def _shown(opened: OpenedState, stores: RunStores, selection: RowSelection, table: str) -> Iterator[dict[str, Any]]:
     """Yield the selected rows of a task as JSON values."""
-    runs = RunsRows.of(opened.store.table(table))
-    if runs is not None:
-        yield from runs.shown(selection.key)
+    layered = LayeredTableRows.of(opened.store.table(table))
+    if layered is not None:
+        yield from layered.shown(selection.key)
     elif table not in kept_rows(stores.local_app.app.spec).values():
         yield from _shown_values(opened, row_kind(stores.local_app, table), selection)
 
@@ -178,9 +178,9 @@ _TASK = pa.field("task", pa.string())
 def table_columns(stores: RunStores, table: str, task: str | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table, task by task; an empty batch if there are none."""
     if table in stores.shared_tables:
-        with _broadcast(stores, table) as runs:
-            yield from runs.exported()
-            yield pa.RecordBatch.from_pylist([], runs.columns)
+        with _broadcast(stores, table) as layered:
+            yield from layered.exported()
+            yield pa.RecordBatch.from_pylist([], layered.columns)
         return
     tables, any_rows = set[str](), False
     for name in stores.tasks(task):
@@ -196,9 +196,9 @@ def table_columns(stores: RunStores, table: str, task: str | None) -> Iterator[p
 
 
 def _columns(opened: OpenedState, stores: RunStores, table: str) -> Iterator[pa.RecordBatch]:
-    runs = RunsRows.of(opened.store.table(table))
-    if runs is not None:
-        yield from runs.exported()
+    layered = LayeredTableRows.of(opened.store.table(table))
+    if layered is not None:
+        yield from layered.exported()
     elif table not in kept_rows(stores.local_app.app.spec).values():
         kind, rows = row_kind(stores.local_app, table), opened.store.rows(table)
         while chunk := [kind.exported(row) for row in islice(rows, _ROWS_AT_ONCE)]:

@@ -1,4 +1,4 @@
-"""Rows of tables that are kept in runs, as JSON and as columns of an export.
+"""Rows of tables that are kept in layers, as JSON and as columns of an export.
 
 The table itself says which columns it has, so that also what another version of the app has kept can be seen. Must not
 open stores.
@@ -12,17 +12,17 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.times import Micros
 from holdfast_runtime.inspection.table_rows import StepKeys, plain, row_time
-from holdfast_runtime.state.sorted.runs import RunsTable
-from holdfast_runtime.state.sorted.view import MOMENT, RunsView
+from holdfast_runtime.state.sorted.layered_rows import LayeredTable
+from holdfast_runtime.state.sorted.view import MOMENT, LayeredView
 from holdfast_runtime.streams.codecs.codec import listed
 
 _BUCKET = "bucket"
 
 
-class RunsRows:
+class LayeredTableRows:
     """The rows of one table."""
 
-    def __init__(self, table: str, view: RunsView) -> None:
+    def __init__(self, table: str, view: LayeredView) -> None:
         self._table, self._view = table, view
         self._keys = StepKeys(view.key)
         bucket = [pa.field(_BUCKET, MOMENT)] if view.timed else []
@@ -32,9 +32,9 @@ class RunsRows:
         """The columns of an export, after `task`."""
 
     @classmethod
-    def of(cls, table: RunsTable) -> "RunsRows | None":
-        """Return the rows of a table; None if it holds no runs."""
-        view = RunsView.of(table)
+    def of(cls, table: LayeredTable) -> "LayeredTableRows | None":
+        """Return the rows of a table; None if it holds no layers."""
+        view = LayeredView.of(table)
         return None if view is None else cls(table.name, view)
 
     def shown(self, key: str | None) -> Iterator[dict[str, Any]]:

@@ -259,7 +259,7 @@ class TestDriver:
         return () if key_state is None else key_state.timers
 
     def kept_rows(self, step: str, key: Any = ALL_KEYS) -> list[dict[str, Any]]:
-        """Return the rows that a step keeps in runs, or those of one key (a tuple if of several columns).
+        """Return the rows that a step keeps in layers, or those of one key (a tuple if of several columns).
 
         They come as they are kept: task by task, the oldest stretch of time first, otherwise in no useful order.
         """

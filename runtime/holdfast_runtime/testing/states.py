@@ -18,7 +18,7 @@ from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.inspection.task_state import StateSource, opened_state
 from holdfast_runtime.segments.graph import GraphNode
 from holdfast_runtime.slot.program import Program, clock_plan
-from holdfast_runtime.state.sorted.view import RunsView
+from holdfast_runtime.state.sorted.view import LayeredView
 from holdfast_runtime.state.store.offline import OfflineStore
 from holdfast_runtime.state.store.task_store import CONTROL
 from holdfast_runtime.steps.context import StepClock
@@ -54,11 +54,11 @@ class TaskStates:
         return None
 
     def rows(self, step: str, key: Any) -> Iterator[dict[str, Any]]:
-        """Yield the rows that a step keeps in runs, of one key if it is not `ALL_KEYS`; task by task."""
+        """Yield the rows that a step keeps in layers, of one key if it is not `ALL_KEYS`; task by task."""
         table = self._row_table(step)
         for task in self._done.turns:
             with self._store(task) as store:
-                view = RunsView.of(store.table(table))
+                view = LayeredView.of(store.table(table))
                 if view is None:
                     continue
                 key_row = None if key is ALL_KEYS else _key_row(step, view.key, key)

@@ -1,6 +1,6 @@
 """The durable data sets of a table that is replaced as a whole: each in a folder of its own, under its number.
 
-    set-<number>/   manifest and runs, as in any durable copy of a table
+    set-<number>/   manifest and layers, as in any durable copy of a table
                     data-set.json, which is written last: without it a data set is not whole
 
 Numbers grow. Who loads writes a new one; locations fetch the one that their batch names. Older ones go when a batch

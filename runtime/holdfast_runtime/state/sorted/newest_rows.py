@@ -1,4 +1,4 @@
-"""Runs of which the newest row of a key is the one that counts, as in tables.
+"""Layers of which the newest row of a key is the one that counts, as in tables.
 
 Merges keep it, and who reads such rows without their step finds in their schema that they are of this kind. The newest
 row of a key may say that the key was deleted.

@@ -1,4 +1,4 @@
-"""The schema of the rows in runs, stored once in their table: columns, types, and the length of a bucket in time.
+"""The schema of the rows in layers, stored once in their table: columns, types, and the length of a bucket in time.
 
 Pieces are stored without it: read with the columns of another schema they would be garbage, and nobody would notice.
 It also lets tools read tables without the code of the step. Columns whose names begin with `#` are the step's own, all
@@ -17,7 +17,7 @@ from holdfast.errors import UserActionError
 from holdfast_runtime.state.errors import parsing_state
 
 FORMAT = 2
-"""The format of rows in runs, and of what steps store beside them; format 1 had the steps' times in milliseconds."""
+"""The format of rows in layers, and of what steps store beside them; format 1 had the steps' times in milliseconds."""
 OWN = "#"
 """The prefix of the names of a step's own columns."""
 _KEY = b"s"
@@ -25,7 +25,7 @@ _MEANING, _TIME = b"holdfast", b"time"
 
 
 class SchemaTable(Protocol):
-    """The methods of a table of the store that `RunsSchema` calls."""
+    """The methods of a table of the store that `LayeredSchema` calls."""
 
     @property
     def name(self) -> str:
@@ -56,22 +56,22 @@ def is_time(column: pa.Field) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsSchema:
-    """The columns of the rows in a table's runs, and the length of its buckets."""
+class LayeredSchema:
+    """The columns of the rows in a table's layers, and the length of its buckets."""
 
     rows: pa.Schema
     width: int | None = None
     """The length of a bucket in microseconds; None where buckets are not of time, or there is just one."""
 
     @classmethod
-    def kept_in(cls, table: SchemaTable) -> "RunsSchema | None":
-        """Return the schema that is stored in a table; None if no rows were ever appended to its runs."""
+    def kept_in(cls, table: SchemaTable) -> "LayeredSchema | None":
+        """Return the schema that is stored in a table; None if no rows were ever appended to its layers."""
         (value,) = table.get_many([_KEY])
         return None if value is None else _decoded(value, table.name)
 
     def check(self, table: SchemaTable) -> None:
         """Raise `RunsSchemaError` if the schema that is stored in the table has other columns."""
-        stored = RunsSchema.kept_in(table)
+        stored = LayeredSchema.kept_in(table)
         if stored is not None and _columns(stored.rows) != _columns(self.rows):
             message = (
                 f"the state in table {table.name} has the columns {_listed(stored.rows)}, but the step keeps "
@@ -96,16 +96,16 @@ def _listed(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name.removeprefix(OWN)} ({field.type})" for field in schema)
 
 
-def _encoded(schema: RunsSchema) -> bytes:
+def _encoded(schema: LayeredSchema) -> bytes:
     rows = base64.b64encode(schema.rows.serialize().to_pybytes()).decode()
     return json.dumps({"format": FORMAT, "width": schema.width, "rows": rows}).encode()
 
 
-def _decoded(value: bytes, table: str) -> RunsSchema:
+def _decoded(value: bytes, table: str) -> LayeredSchema:
     with parsing_state(f"the schema of the rows in table {table}"):
         tree: dict[str, Any] = json.loads(value)
         check_format(tree["format"])
         try:
-            return RunsSchema(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(tree["rows"]))), tree["width"])
+            return LayeredSchema(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(tree["rows"]))), tree["width"])
         except pa.ArrowException as error:
             raise ValueError(str(error)) from error

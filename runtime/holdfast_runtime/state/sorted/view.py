@@ -1,4 +1,4 @@
-"""The runs of a table as tools show them: the rows of all keys or of one, read without the code of the step.
+"""The layered rows of a table as tools show them: the rows of all keys or of one, read without the code of the step.
 
 Rows come as they are stored. A key may have several, which its step would combine; in each bucket, older ones come
 first. Only where the newest row of a key counts, as in tables, older ones are left out. The step's own columns come
@@ -13,33 +13,33 @@ import pyarrow as pa
 from holdfast.times import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
+from holdfast_runtime.state.sorted.layered_rows import ASIDE, LayeredRows, LayeredTable
 from holdfast_runtime.state.sorted.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
-from holdfast_runtime.state.sorted.runs import ASIDE, Runs, RunsTable
-from holdfast_runtime.state.sorted.schema import OWN, RunsSchema, is_time
+from holdfast_runtime.state.sorted.schema import OWN, LayeredSchema, is_time
 
 MOMENT = pa.timestamp("us", "UTC")
 """The type in which the view shows the step's own times."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunsSize:
-    """The size of the runs in a table."""
+class LayeredSize:
+    """The size of the layered rows in a table."""
 
     rows: int
     """The number of rows; those of a merge under way may count twice."""
-    runs: int
+    layers: int
     oldest: Micros | None
     """The start of the first bucket in microseconds since 1970; None if buckets are not of time, or there is none."""
     newest: Micros | None
     """The start of the last bucket."""
 
 
-class RunsView:
-    """The runs in one table of a store, to be read only."""
+class LayeredView:
+    """The layered rows in one table of a store, to be read only."""
 
-    def __init__(self, table: RunsTable, schema: RunsSchema) -> None:
+    def __init__(self, table: LayeredTable, schema: LayeredSchema) -> None:
         self._table, self._newest = table, newest_in(schema.rows)
-        self._runs = Runs(table, schema.rows, self._newest or as_they_are)
+        self._layered = LayeredRows(table, schema.rows, self._newest or as_they_are)
         self._width = schema.width
         names = schema.rows.names
         self._key = [place for place, name in enumerate(names) if not name.startswith(OWN)]
@@ -55,9 +55,9 @@ class RunsView:
         """The names of own columns that are moments of event time; a moment may lie outside of the calendar."""
 
     @classmethod
-    def of(cls, table: RunsTable) -> "RunsView | None":
-        """Return the view of the runs in a table; None if it has none."""
-        schema = RunsSchema.kept_in(table)
+    def of(cls, table: LayeredTable) -> "LayeredView | None":
+        """Return the view of the layered rows in a table; None if it has none."""
+        schema = LayeredSchema.kept_in(table)
         return None if schema is None else cls(table, schema)
 
     @property
@@ -65,24 +65,24 @@ class RunsView:
         """Whether buckets are stretches of time."""
         return self._width is not None
 
-    def size(self) -> RunsSize:
-        """Return the size of the runs, read from their directories alone."""
-        buckets = list(self._runs.buckets())
-        sizes = [self._runs.size(bucket) for bucket in buckets]
+    def size(self) -> LayeredSize:
+        """Return the size, which is read without the pieces."""
+        buckets = list(self._layered.buckets())
+        sizes = [self._layered.size(bucket) for bucket in buckets]
         starts = [start for bucket in buckets if (start := self._start(bucket)) is not None]
         oldest, newest = (starts[0], starts[-1]) if starts else (None, None)
-        return RunsSize(sum(rows for _, rows in sizes), sum(runs for runs, _ in sizes), oldest, newest)
+        return LayeredSize(sum(rows for _, rows in sizes), sum(layers for layers, _ in sizes), oldest, newest)
 
     def rows(self, key: pa.RecordBatch | None = None) -> Iterator[tuple[Micros | None, pa.RecordBatch]]:
         """Yield the start of a bucket (None if it is not of time) and rows of it, earlier buckets first.
 
         `key`: one row with the columns of the key; only rows with this key are yielded.
         """
-        served = list(self._runs.buckets())
+        served = list(self._layered.buckets())
         if self._table.get_many([VERSIONS]) != [None]:
             served = [bucket for bucket in served if bucket == served_bucket(self._table)]
         for bucket in served:
-            chunks: Iterable[HashedRows] = self._runs.read([bucket]) if key is None else self._found(bucket, key)
+            chunks: Iterable[HashedRows] = self._layered.read([bucket]) if key is None else self._found(bucket, key)
             for chunk in chunks:
                 if (rows := alive(chunk.rows)).num_rows:
                     yield self._start(bucket), self._shown(rows)
@@ -90,7 +90,7 @@ class RunsView:
     def _found(self, bucket: int, key: pa.RecordBatch) -> list[HashedRows]:
         matching: list[HashedRows] = []
         key_columns = KeyColumns.of(key.columns, 1)
-        for piece, matches in self._runs.find(bucket, key_columns.hashes()):
+        for piece, matches in self._layered.find(bucket, key_columns.hashes()):
             piece_keys = KeyColumns.of([piece.rows.column(place) for place in self._key], piece.rows.num_rows)
             for key_places, piece_places in matches.pairs():
                 matching_places = piece_places[same_keys(key_columns, key_places, piece_keys, piece_places)]

@@ -123,7 +123,7 @@ class OfflineStore:
 
 @dataclass(frozen=True, slots=True)
 class OfflineTable:
-    """One table of such a store, as steps and readers of runs know tables."""
+    """One table of such a store, as steps and readers of layers know tables."""
 
     store: OfflineStore
     name: str

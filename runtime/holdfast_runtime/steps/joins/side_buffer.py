@@ -1,4 +1,4 @@
-"""The rows of one side of a join that wait for partners: kept in runs by time, until no partner can come any more.
+"""The rows of one side of a join that wait for partners: kept in layers by time, until no partner can come any more.
 
 A bucket is a quarter of the time in which a row can have partners, so a row looks into few of them. Rows leave by
 time, one by one: those with an earlier time than `gone` have left, though their bucket may still be there. Of a side
@@ -18,8 +18,8 @@ from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.sorted.runs import ASIDE, MARKED, Runs
-from holdfast_runtime.state.sorted.schema import FORMAT, RunsSchema, check_format
+from holdfast_runtime.state.sorted.layered_rows import ASIDE, MARKED, LayeredRows
+from holdfast_runtime.state.sorted.schema import FORMAT, LayeredSchema, check_format
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
 from holdfast_runtime.steps.joins.pairing import Bounds, by_time, pairs
@@ -53,9 +53,9 @@ class SideBuffer:
         self._table, self._on, self._outer = table, len(plan.by), plan.outer[side]
         self._schema = plan.kept(side)
         self._width = max((plan.before + plan.after) // 4, _LEAST_WIDTH)
-        before = RunsSchema.kept_in(table)
-        self._runs = Runs(table, self._schema, as_they_are, width=self._width, marked=self._outer)
-        self._runs.purge()
+        before = LayeredSchema.kept_in(table)
+        self._layered = LayeredRows(table, self._schema, as_they_are, width=self._width, marked=self._outer)
+        self._layered.purge()
         self.gone, watermark, self._row_bytes = self._stored()
         """Rows with an earlier time have left."""
         self._watermark = watermark
@@ -87,7 +87,7 @@ class SideBuffer:
             near = np.flatnonzero((incoming.times >= start - after) & (incoming.times < start + self._width + before))
             if not len(near):
                 continue
-            for piece, matches in self._runs.find(bucket, incoming.hashes[near]):
+            for piece, matches in self._layered.find(bucket, incoming.hashes[near]):
                 waiting_rows, order = SideRows.of(piece.hashes, piece.rows, self._on), None
                 whole = matches.spread(near, len(incoming.hashes))
                 if (narrowed := by_time(incoming, waiting_rows, whole, bounds)) is not None:
@@ -106,7 +106,7 @@ class SideBuffer:
         rows that had no partner before are marked.
         """
         for candidates in nominees:
-            piece = self._runs.piece(candidates.piece, candidates.first)
+            piece = self._layered.piece(candidates.piece, candidates.first)
             waiting_rows = SideRows.of(piece.hashes, piece.rows, self._on)
             if candidates.order is not None:
                 waiting_rows = waiting_rows.at(candidates.order)
@@ -122,7 +122,7 @@ class SideBuffer:
                 marked = waiting_rows.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
                 newly_matched = np.flatnonzero(waiting_rows.matched & ~marked)
                 if len(newly_matched):
-                    self._runs.mark(
+                    self._layered.mark(
                         piece, newly_matched if candidates.order is None else candidates.order[newly_matched]
                     )
 
@@ -138,12 +138,12 @@ class SideBuffer:
             if until is not None and start >= until:
                 break
             if self._outer:
-                for piece in self._runs.pieces(bucket):
+                for piece in self._layered.pieces(bucket):
                     rows = self._without(piece, until)
                     left += rows.num_rows
                     yield rows
             if until is None or end <= until:
-                self._runs.drop(bucket)
+                self._layered.drop(bucket)
         self.waiting = None if reached == until else reached
         if reached is not None and (self.gone is None or reached > self.gone):
             self.gone = reached
@@ -162,7 +162,7 @@ class SideBuffer:
         if len(rows.hashes):
             self._row_bytes = rows.rows.nbytes / len(rows.hashes)
         buckets = self._put(HashedRows(rows.hashes, self._marked(rows)))
-        self._runs.tidy_after(buckets, len(rows.hashes))
+        self._layered.tidy_after(buckets, len(rows.hashes))
         value = json.dumps([FORMAT, self.gone, self._watermark, round(self._row_bytes, 1)]).encode()
         if self._table.get_many([_GONE]) != [value]:
             self._table.put_many([_GONE], [value])
@@ -170,36 +170,36 @@ class SideBuffer:
     def size(self) -> BufferedRows:
         """Return how many rows wait, of about how many bytes, and since when."""
         buckets = list(self._buckets())
-        rows = sum(self._runs.size(bucket)[1] for bucket in buckets)
+        rows = sum(self._layered.size(bucket)[1] for bucket in buckets)
         oldest = max(buckets[0] * self._width, self.gone or buckets[0] * self._width) if buckets else None
         since = None if oldest is None else floor_millis(Micros(oldest))
         return BufferedRows(rows, int(rows * self._row_bytes), since)
 
     def put_aside(self, rows: SideRows) -> None:
         """Keep rows that have not met any others yet."""
-        self._runs.append(ASIDE, HashedRows(rows.hashes, self._marked(rows)))
+        self._layered.append(ASIDE, HashedRows(rows.hashes, self._marked(rows)))
 
     def take_back(self) -> list[pa.RecordBatch]:
         """Return the rows that were put aside, for this batch."""
-        batches = [chunk.rows.select(self._schema.names) for chunk in self._runs.read([ASIDE])]
+        batches = [chunk.rows.select(self._schema.names) for chunk in self._layered.read([ASIDE])]
         if batches:
-            self._runs.drop(ASIDE)
+            self._layered.drop(ASIDE)
         return batches
 
     def _buckets(self) -> Iterator[int]:
-        return self._runs.buckets(ASIDE)
+        return self._layered.buckets(ASIDE)
 
     def _marked(self, rows: SideRows) -> pa.RecordBatch:
         return rows.rows.append_column(MARKED, pa.array(rows.matched)) if self._outer else rows.rows
 
     def _put(self, rows: HashedRows) -> list[int]:
-        return self._runs.spread(rows.rows.column(TIME.name).to_numpy() // self._width, rows)
+        return self._layered.spread(rows.rows.column(TIME.name).to_numpy() // self._width, rows)
 
     def _rebuilt(self, left_before: Micros | None) -> None:
         """Put all waiting rows into buckets of the present width, but for those before `left_before`."""
         for bucket in list(self._buckets()):
-            chunks = list(self._runs.read([bucket]))
-            self._runs.drop(bucket)
+            chunks = list(self._layered.read([bucket]))
+            self._layered.drop(bucket)
             for chunk in chunks:
                 staying = np.ones(len(chunk.hashes), np.bool_)
                 if left_before is not None:

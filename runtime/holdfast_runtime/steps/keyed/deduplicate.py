@@ -1,7 +1,7 @@
 """The verb `deduplicate`: the first row of each key passes, others within the time are dropped, in the order they come.
 
 A row is a duplicate if a row of its key has passed whose event time is at most `within` away, before or behind it;
-without `within`, if any has. What has passed is kept as (key, time) in runs, in buckets as long as `within`: a row
+without `within`, if any has. What has passed is kept as (key, time) in layers, in buckets as long as `within`: a row
 looks into three of them, and a bucket goes when the watermark is more than `within` past its end. A row behind the
 watermark is late: whether its key has passed may be forgotten, so it does not pass, and is counted. So is a row without
 an event time, where `within` needs one. Must not write anything but the table of its step.
@@ -19,8 +19,8 @@ from holdfast.times import Micros, micros
 from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys
-from holdfast_runtime.state.sorted.runs import Runs
-from holdfast_runtime.state.sorted.schema import RunsSchema, time_column
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows
+from holdfast_runtime.state.sorted.schema import LayeredSchema, time_column
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.late_rows import LateRows, late_or_untimed
 from holdfast_runtime.steps.outcome import StepOutcome
@@ -54,55 +54,55 @@ class DeduplicateStep:
 
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> StepOutcome:
         """Run one batch of one task."""
-        runs = self._runs(tables)
+        layered = self._layered(tables)
         on_time, late = rows.parted(self._late(rows, clock))
-        passed = self._passed(on_time, runs) if on_time.count else np.zeros(0, np.bool_)
+        passed = self._passed(on_time, layered) if on_time.count else np.zeros(0, np.bool_)
         if self._within is not None and clock.watermark is not None:
-            for bucket in list(runs.buckets(self._bucket(micros(clock.watermark)) - 1)):
-                runs.drop(bucket)
+            for bucket in list(layered.buckets(self._bucket(micros(clock.watermark)) - 1)):
+                layered.drop(bucket)
         return StepOutcome(
             on_time if passed.all() else on_time.where(passed),
             late={self.name: late.count},
             late_rows=[LateRows(self.name, late, clock, "its key may be forgotten")],
         )
 
-    def _runs(self, tables: TaskTables) -> Runs:
+    def _layered(self, tables: TaskTables) -> LayeredRows:
         """Return what has passed; after a change of `within`, in buckets of the new length."""
         table = tables.table(self._kept_as)
-        before = RunsSchema.kept_in(table)
-        runs = Runs(table, self._schema, as_they_are, width=self._within)
-        runs.purge()
+        before = LayeredSchema.kept_in(table)
+        layered = LayeredRows(table, self._schema, as_they_are, width=self._within)
+        layered.purge()
         if before is not None and before.width != self._within:
-            for bucket in list(runs.buckets()):
-                chunks = list(runs.read([bucket]))
-                runs.drop(bucket)
+            for bucket in list(layered.buckets()):
+                chunks = list(layered.read([bucket]))
+                layered.drop(bucket)
                 for chunk in chunks:
-                    self._put(chunk, runs)
-        return runs
+                    self._put(chunk, layered)
+        return layered
 
     def _late(self, rows: TimedRows, clock: StepClock) -> Mask:
         if self._within is None:
             return np.zeros(rows.count, np.bool_)
         return late_or_untimed(rows.times, clock)
 
-    def _passed(self, rows: TimedRows, runs: Runs) -> Mask:
+    def _passed(self, rows: TimedRows, layered: LayeredRows) -> Mask:
         """Return which rows pass, and remember them."""
         keys = KeyColumns.of([rows.rows.column(column) for column in self._by], rows.count)
         grouped = group_rows(keys, keys.hashes())
         times = rows.times.fill_null(0).to_numpy()[grouped.order]
         candidates = _Candidates(keys, grouped, times)
-        fresh = np.flatnonzero(~self._seen(candidates, runs))
+        fresh = np.flatnonzero(~self._seen(candidates, layered))
         first = fresh[_first_of_each(grouped.groups[fresh], times[fresh], self._within)]
-        self._remember(rows, candidates, first, runs)
+        self._remember(rows, candidates, first, layered)
         passed = np.zeros(rows.count, np.bool_)
         passed[grouped.order[first]] = True
         return passed
 
-    def _seen(self, rows: _Candidates, runs: Runs) -> Mask:
+    def _seen(self, rows: _Candidates, layered: LayeredRows) -> Mask:
         """Return for each place whether a row of its key, close enough in time, has passed in an earlier batch."""
         duplicates = np.zeros(len(rows.times), np.bool_)
-        for bucket in self._reached(rows.times, runs):
-            for piece, matches in runs.find(bucket, rows.grouped.hashes):
+        for bucket in self._reached(rows.times, layered):
+            for piece, matches in layered.find(bucket, rows.grouped.hashes):
                 keys = KeyColumns.of(piece.rows.columns[:-1], piece.rows.num_rows)
                 times = piece.rows.column(_TIME).to_numpy()
                 for places, piece_rows in matches.pairs():
@@ -112,25 +112,25 @@ class DeduplicateStep:
                     duplicates[places[hit]] = True
         return duplicates
 
-    def _reached(self, times: Times, runs: Runs) -> list[int]:
+    def _reached(self, times: Times, layered: LayeredRows) -> list[int]:
         """Return the buckets that can hold a row close enough to one of these."""
         if self._within is None:
             return [_FOR_EVER]
         time_buckets = np.unique(times // self._width)
         reached = set(np.concatenate([time_buckets - 1, time_buckets, time_buckets + 1]).tolist())
-        return [bucket for bucket in runs.buckets() if bucket in reached]
+        return [bucket for bucket in layered.buckets() if bucket in reached]
 
-    def _remember(self, rows: TimedRows, candidates: _Candidates, first: Rows, runs: Runs) -> None:
+    def _remember(self, rows: TimedRows, candidates: _Candidates, first: Rows, layered: LayeredRows) -> None:
         indices = pa.array(candidates.grouped.order[first])
         columns = [rows.rows.column(column).take(indices) for column in self._by]
         key_rows = pa.RecordBatch.from_arrays([*columns, pa.array(candidates.times[first])], schema=self._schema)
-        buckets = self._put(HashedRows(candidates.grouped.hashes[first], key_rows), runs)
-        runs.tidy_after(buckets, len(first))
+        buckets = self._put(HashedRows(candidates.grouped.hashes[first], key_rows), layered)
+        layered.tidy_after(buckets, len(first))
 
-    def _put(self, passed: HashedRows, runs: Runs) -> list[int]:
+    def _put(self, passed: HashedRows, layered: LayeredRows) -> list[int]:
         """Append rows that have passed to the buckets of their times; return these."""
         times = passed.rows.column(_TIME).to_numpy()
-        return runs.spread(np.full(len(times), _FOR_EVER) if self._within is None else times // self._width, passed)
+        return layered.spread(np.full(len(times), _FOR_EVER) if self._within is None else times // self._width, passed)
 
     @property
     def _width(self) -> int:

@@ -1,6 +1,6 @@
-"""The rows of a table in one task, one for each key: kept in runs, of which the newest that has a key counts.
+"""The rows of a table in one task, one for each key: kept in layers, of which the newest that has a key counts.
 
-Rows are never read to be changed. A merge of runs keeps the newest row of each key. Must not know steps or streams.
+Rows are never read to be changed. A merge of layers keeps the newest row of each key. Must not know steps or streams.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +13,8 @@ from holdfast.planning.sql.plain.expressions import Plain
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Rows, Words, same_keys
 from holdfast_runtime.columns.sorted_hashes import sort_hashes
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows, LayeredTable
 from holdfast_runtime.state.sorted.newest_rows import DELETED, newest, served_bucket, with_newest
-from holdfast_runtime.state.sorted.runs import Runs, RunsTable
 from holdfast_runtime.state.sorted.schema import OWN
 from holdfast_runtime.steps.plain.plain_sql import computed_column
 from holdfast_runtime.steps.timed_rows import find_column
@@ -98,7 +98,7 @@ class TableShape:
 
 
 def many_at_once(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows in larger batches: fewer runs come of them, which are merged less often."""
+    """Yield rows in larger batches: fewer layers come of them, which are merged less often."""
     several: list[pa.RecordBatch] = []
     for batch in rows:
         several.append(batch)
@@ -112,30 +112,30 @@ def many_at_once(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class KeptTable:
     """A table during one batch of one task."""
 
-    def __init__(self, table: RunsTable, shape: TableShape) -> None:
+    def __init__(self, table: LayeredTable, shape: TableShape) -> None:
         self._table, self._keys = table, len(shape.key)
         self._schema, self._versioned = shape.kept, shape.versioned
         self._deleted = self._schema.get_field_index(DELETED) if DELETED in self._schema.names else None
-        runs = Runs(table, self._schema, lambda rows: self._newest(rows.rows, rows.hashes))
-        self._runs = runs.settling(self._without_deleted)
+        layered = LayeredRows(table, self._schema, lambda rows: self._newest(rows.rows, rows.hashes))
+        self._layered = layered.settling(self._without_deleted)
 
     def begin(self, generation: int | None = None) -> bool:
         """Begin a batch: delete what earlier ones have thrown away, and drop rows of another generation, if any.
 
         Return whether the table starts anew.
         """
-        self._runs.purge()
+        self._layered.purge()
         (stored,) = self._table.get_many([_GENERATION])
         if generation is None or generation == int(stored or 0):
             return False
-        for bucket in list(self._runs.buckets()):
-            self._runs.drop(bucket)
+        for bucket in list(self._layered.buckets()):
+            self._layered.drop(bucket)
         self._table.put_many([_GENERATION], [b"%d" % generation])
         return True
 
     def drop(self, bucket: int) -> None:
         """Drop the rows of a version."""
-        self._runs.drop(bucket)
+        self._layered.drop(bucket)
 
     def put(self, rows: pa.RecordBatch, bucket: int = _BUCKET) -> int:
         """Write rows, of one key the last; those without a key are left out. Return how many these are."""
@@ -144,8 +144,8 @@ class KeptTable:
             rows = rows.filter(pa.array(keyed))
         if rows.num_rows:
             written = self._newest(rows, self._key(rows).hashes())
-            self._runs.append(bucket, written)
-            self._runs.tidy_after([bucket], len(written.hashes))
+            self._layered.append(bucket, written)
+            self._layered.tidy_after([bucket], len(written.hashes))
         return int(total - rows.num_rows)
 
     def find(self, keys: Sequence[pa.Array], count: int) -> "FoundRows":
@@ -156,12 +156,12 @@ class KeptTable:
         piece_of, row_of = np.full(count, -1), np.zeros(count, np.int64)
         pieces: list[pa.RecordBatch] = []
         bucket = served_bucket(self._table) if self._versioned else _BUCKET
-        for piece, matches in () if bucket is None else self._runs.find(bucket, sought.hashes):
+        for piece, matches in () if bucket is None else self._layered.find(bucket, sought.hashes):
             piece_keys = self._key(piece.rows)
             for probe_places, piece_rows in matches.pairs():
                 places = sought.order[probe_places]
                 hit = same_keys(probe_keys, places, piece_keys, piece_rows)
-                # Older runs come first, so the newest row of a key is the last that is found.
+                # Older layers come first, so the newest row of a key is the last that is found.
                 piece_of[places[hit]], row_of[places[hit]] = len(pieces), piece_rows[hit]
                 if self._deleted is not None:
                     deleted = piece.rows.column(self._deleted).to_numpy(zero_copy_only=False)[piece_rows[hit]]

@@ -18,8 +18,8 @@ from holdfast.control.runs import NO_RUNS, WriterRuns
 from holdfast.tables.versions import PartitionVersion, Versions
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.state.errors import parsing_state
+from holdfast_runtime.state.sorted.layered_rows import LayeredTable
 from holdfast_runtime.state.sorted.newest_rows import VERSIONS
-from holdfast_runtime.state.sorted.runs import RunsTable
 from holdfast_runtime.steps.tables.kept_table import SET, KeptTable, TableShape
 
 _SHIFT = 32
@@ -83,7 +83,7 @@ class _Known:
 class KeptVersions:
     """A versioned table during one batch."""
 
-    def __init__(self, table: RunsTable, shape: TableShape, partitions: Iterable[StreamPartition]) -> None:
+    def __init__(self, table: LayeredTable, shape: TableShape, partitions: Iterable[StreamPartition]) -> None:
         self._table, self._kept = table, KeptTable(table, shape)
         self._shape, self._partitions = shape, tuple(partitions)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.planning.join_columns import JoinColumn
-from holdfast_runtime.state.sorted.runs import RunsTable
+from holdfast_runtime.state.sorted.layered_rows import LayeredTable
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.tables.kept_table import FoundRows, KeptTable, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
@@ -54,7 +54,7 @@ class LookupPlan:
 class LookedUp(Protocol):
     """The tables of a task, or those of a location."""
 
-    def table(self, name: str) -> RunsTable:
+    def table(self, name: str) -> LayeredTable:
         """Return a table by name."""
 
 

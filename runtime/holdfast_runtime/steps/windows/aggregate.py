@@ -1,6 +1,6 @@
 """The verb `aggregate`: results over the rows of a key, in windows, in sessions, or over all rows.
 
-    rows -> late ones apart -> a partial per key and pane, appended to runs
+    rows -> late ones apart -> a partial per key and pane, appended to layers
          -> Final: what the watermark has closed is finished, in the order of its end, and dropped
          -> Update: the results of all keys and windows that this batch has touched
 
@@ -23,7 +23,7 @@ from holdfast.spec.values import millis
 from holdfast.times import Micros, floor_millis, micros, row_moment
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.state.sorted.runs import Runs
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FailedRows
 from holdfast_runtime.steps.late_rows import LateRows
@@ -55,21 +55,25 @@ class Windows(Protocol):
         """The length of a bucket in microseconds; None for one of all time."""
 
     def combine(self, mark: ClosingMark, partials: HashedRows) -> HashedRows:
-        """Make one of what several runs hold."""
+        """Make one of what several layers hold."""
 
     def late(self, times: Times, mark: ClosingMark) -> Mask:
         """Return which rows come too late."""
 
-    def add(self, rows: pa.RecordBatch, times: Times, runs: Runs, mark: ClosingMark) -> Mapping[int, HashedRows]:
+    def add(
+        self, rows: pa.RecordBatch, times: Times, layered: LayeredRows, mark: ClosingMark
+    ) -> Mapping[int, HashedRows]:
         """Append what these rows leave behind; return it by pane."""
 
-    def close(self, runs: Runs, mark: ClosingMark, most: int) -> ClosedWindows:
+    def close(self, layered: LayeredRows, mark: ClosingMark, most: int) -> ClosedWindows:
         """Let all groups leave whose windows are closed, about so many at most."""
 
-    def drop(self, runs: Runs, mark: ClosingMark) -> None:
+    def drop(self, layered: LayeredRows, mark: ClosingMark) -> None:
         """Drop what no open window holds."""
 
-    def touched(self, runs: Runs, mark: ClosingMark, added: Mapping[int, HashedRows]) -> Iterable[WindowGroups]:
+    def touched(
+        self, layered: LayeredRows, mark: ClosingMark, added: Mapping[int, HashedRows]
+    ) -> Iterable[WindowGroups]:
         """Return the groups of all open windows that a batch has added to."""
 
 
@@ -98,17 +102,19 @@ class AggregateStep:
         (encoded,) = table.get_many([_MARK])
         stored = ClosingMark.decoded(encoded, table.name)
         mark = stored if clock.ended or clock.horizon is None else stored.believed(micros(clock.horizon))
-        runs = Runs(table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width)
-        runs.purge()
+        layered = LayeredRows(
+            table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width
+        )
+        layered.purge()
         usable, late = rows.parted(~self._usable(rows, mark, clock))
-        added = self._added(usable, runs, mark)
+        added = self._added(usable, layered, mark)
         reached, unfired = mark.begun(_event_time(clock)), None
         if self._plan.verb.updates:
-            window_groups = list(self._windows.touched(runs, mark, added)) if added else []
+            window_groups = list(self._windows.touched(layered, mark, added)) if added else []
             if reached != mark:
-                self._windows.drop(runs, reached)
+                self._windows.drop(layered, reached)
         elif reached != mark or mark.round is not None:
-            closed = self._windows.close(runs, reached, self._most)
+            closed = self._windows.close(layered, reached, self._most)
             window_groups, reached = closed.groups, closed.mark
             unfired = None if closed.waiting is None else floor_millis(Micros(closed.waiting - 1))
         else:
@@ -125,13 +131,13 @@ class AggregateStep:
             wake=None if unfired is None else clock.now,
         )
 
-    def _added(self, usable: TimedRows, runs: Runs, mark: ClosingMark) -> Mapping[int, HashedRows]:
+    def _added(self, usable: TimedRows, layered: LayeredRows, mark: ClosingMark) -> Mapping[int, HashedRows]:
         """Append what the rows of the batch leave behind."""
         if not usable.count:
             return {}
         times = usable.times.fill_null(0).to_numpy()
         rows_in = usable.rows if self._plan.sent else with_times(usable)
-        return self._windows.add(rows_in, times, runs, mark)
+        return self._windows.add(rows_in, times, layered, mark)
 
     def _left_out(self, late: TimedRows, mark: ClosingMark, clock: StepClock) -> LateRows:
         """Return late rows without the columns that Spark SQL has made for the step."""

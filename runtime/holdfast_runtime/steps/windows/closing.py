@@ -26,8 +26,8 @@ class ClosingRound:
 
     low: int
     """The hash from which on groups have still to leave."""
-    runs: int
-    """The round reads runs with a lower number; those from this number on were written after it began."""
+    layers: int
+    """The round reads layers with a lower number; those from this number on were written after it began."""
     end: int | None = None
     """The end of the window whose groups are leaving; None where all windows of the round leave together."""
 
@@ -68,7 +68,7 @@ class ClosingMark:
 
     def encoded(self) -> bytes:
         """Return the mark as JSON, the value that the step's table keeps."""
-        now = None if self.round is None else [self.round.low, self.round.end, self.round.runs]
+        now = None if self.round is None else [self.round.low, self.round.end, self.round.layers]
         return json.dumps({"format": FORMAT, "until": self.until, "done": self.done, "round": now}).encode()
 
     @classmethod
@@ -81,8 +81,8 @@ class ClosingMark:
             check_format(tree.get("format"))
             if tree["round"] is None:
                 return cls(tree["until"], tree["done"])
-            low, end, runs = tree["round"]
-            return cls(tree["until"], tree["done"], ClosingRound(low, runs, end))
+            low, end, layers = tree["round"]
+            return cls(tree["until"], tree["done"], ClosingRound(low, layers, end))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The windows of an `aggregate` step in its runs: a bucket per pane, a partial per key and batch in it.
+"""The windows of an `aggregate` step in its layers: a bucket per pane, a partial per key and batch in it.
 
 A window is the panes that it holds, read together when it closes; a pane goes with the last window that holds it.
 Must not know how partials are made or finished.
@@ -13,7 +13,7 @@ import pyarrow as pa
 from holdfast.times import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, same_keys
-from holdfast_runtime.state.sorted.runs import Runs
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, ClosingRound, Times, WindowGroups
 from holdfast_runtime.steps.windows.panes import END_OF_TIME, Panes, by_pane
 from holdfast_runtime.steps.windows.partials import Partials
@@ -36,56 +36,58 @@ class PaneWindows:
         """Return which rows come too late: all their windows are closed."""
         return mark.closed(self._panes.last_ends(self._panes.panes(times)))
 
-    def add(self, rows: pa.RecordBatch, times: Times, runs: Runs, mark: ClosingMark) -> dict[int, HashedRows]:
+    def add(self, rows: pa.RecordBatch, times: Times, layered: LayeredRows, mark: ClosingMark) -> dict[int, HashedRows]:
         """Append a partial for each key and pane; return them."""
         added = {pane: self._gather(part) for pane, part in by_pane(self._panes.panes(times), rows)}
         for pane, partials in added.items():
-            runs.append(pane, partials)
-        if mark.round is None:  # a round goes by the numbers of runs
-            runs.tidy_after(added, sum(len(partials.hashes) for partials in added.values()))
+            layered.append(pane, partials)
+        if mark.round is None:  # a round goes by the numbers of layers
+            layered.tidy_after(added, sum(len(partials.hashes) for partials in added.values()))
         return added
 
-    def close(self, runs: Runs, mark: ClosingMark, most: int) -> ClosedWindows:
+    def close(self, layered: LayeredRows, mark: ClosingMark, most: int) -> ClosedWindows:
         """Let all groups leave whose windows are closed, about so many at most."""
         assert mark.until is not None  # noqa: S101 - or nothing is closed
-        panes = list(runs.buckets())
+        panes = list(layered.buckets())
         current_round = mark.round
-        number = runs.next_number() if current_round is None else current_round.runs
+        number = layered.next_number() if current_round is None else current_round.layers
         groups: list[WindowGroups] = []
         for end in self._panes.ends(panes, mark.done, mark.until):
             low = current_round.low if current_round is not None and current_round.end == end else 0
-            for chunk in runs.read(self._held(end, panes), low, number):
+            for chunk in layered.read(self._held(end, panes), low, number):
                 groups.append(self._groups(chunk.rows, end))
                 most -= len(chunk.hashes)
                 if most <= 0:
                     mark = replace(mark, round=ClosingRound(int(chunk.hashes[-1]) + 1, number, end))
                     return ClosedWindows(groups, mark, end)
             mark = replace(mark, done=Micros(end))
-        self.drop(runs, mark)
+        self.drop(layered, mark)
         return ClosedWindows(groups, replace(mark, done=mark.until, round=None))
 
-    def drop(self, runs: Runs, mark: ClosingMark) -> None:
+    def drop(self, layered: LayeredRows, mark: ClosingMark) -> None:
         """Drop the panes that no open window holds."""
-        panes = list(runs.buckets())
+        panes = list(layered.buckets())
         closed = mark.closed(self._panes.last_ends(np.array(panes, np.int64)))
         for pane in np.array(panes, np.int64)[closed].tolist():
-            runs.drop(pane)
+            layered.drop(pane)
 
-    def touched(self, runs: Runs, mark: ClosingMark, added: Mapping[int, HashedRows]) -> Iterator[WindowGroups]:
+    def touched(
+        self, layered: LayeredRows, mark: ClosingMark, added: Mapping[int, HashedRows]
+    ) -> Iterator[WindowGroups]:
         """Yield the groups of all open windows that a batch has added to, in the order of their ends."""
-        panes = list(runs.buckets())
+        panes = list(layered.buckets())
         for end in self._panes.ends(added, mark.until, END_OF_TIME):
             window_panes = self._held(end, panes)
             added_partials = self._partials.merge(
                 HashedRows.joined([added[pane] for pane in window_panes if pane in added])
             )
-            parts = [part for pane in window_panes for part in self._kept(runs, pane, added_partials)]
+            parts = [part for pane in window_panes for part in self._kept(layered, pane, added_partials)]
             yield self._groups(self._partials.merge(HashedRows.joined(parts)).rows, end)
 
-    def _kept(self, runs: Runs, pane: int, added: HashedRows) -> Iterator[HashedRows]:
-        """Yield the partials of these keys, in the order of hashes, older runs first."""
+    def _kept(self, layered: LayeredRows, pane: int, added: HashedRows) -> Iterator[HashedRows]:
+        """Yield the partials of these keys, in the order of hashes, older layers first."""
         keys = self._partials.keys(added.rows)
-        for piece, matches in runs.find(pane, added.hashes):
+        for piece, matches in layered.find(pane, added.hashes):
             piece_keys = self._partials.keys(piece.rows)
             for added_rows, piece_rows in matches.pairs():
                 hit = same_keys(keys, added_rows, piece_keys, piece_rows)

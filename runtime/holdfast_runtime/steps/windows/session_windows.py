@@ -1,4 +1,4 @@
-"""The sessions of an `aggregate` step in its runs: a partial per stretch of a session, in the bucket of its end.
+"""The sessions of an `aggregate` step in its layers: a partial per stretch of a session, in the bucket of its end.
 
 A session holds rows of a key between which less than the gap passes; it lasts from its first row to the gap behind its
 last. What a batch brings are stretches of sessions. Nothing is looked up when they are appended: stretches of a key
@@ -18,7 +18,7 @@ from holdfast.times import Micros, micros
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, Rows, same_keys
-from holdfast_runtime.state.sorted.runs import Runs
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows
 from holdfast_runtime.state.sorted.schema import time_column
 from holdfast_runtime.steps.accumulators.accumulator import RowGroups
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, ClosingRound, Times, WindowGroups
@@ -46,7 +46,7 @@ class SessionWindows:
         """Return which rows come too late: a session of theirs alone would be closed."""
         return mark.closed(times + self._gap)
 
-    def add(self, rows: pa.RecordBatch, times: Times, runs: Runs, mark: ClosingMark) -> dict[int, HashedRows]:
+    def add(self, rows: pa.RecordBatch, times: Times, layered: LayeredRows, mark: ClosingMark) -> dict[int, HashedRows]:
         """Append the stretches that these rows make; there are no panes."""
         keys = self._partials.keys(rows)
         grouped = group_rows(keys, keys.hashes())
@@ -58,30 +58,30 @@ class SessionWindows:
         partials = self._partials.gathered(rows, RowGroups(order, starts))
         ends = np.append(starts[1:], len(order)) - 1
         stretches = self._with_bounds(partials, times[order[starts]], times[order[ends]])
-        added = self._append(HashedRows(grouped.hashes[starts], stretches), runs)
-        if mark.round is None:  # a round goes by the numbers of runs
-            runs.tidy_after(added, len(starts))
+        added = self._append(HashedRows(grouped.hashes[starts], stretches), layered)
+        if mark.round is None:  # a round goes by the numbers of layers
+            layered.tidy_after(added, len(starts))
         return {}
 
-    def close(self, runs: Runs, mark: ClosingMark, most: int) -> ClosedWindows:
+    def close(self, layered: LayeredRows, mark: ClosingMark, most: int) -> ClosedWindows:
         """Let all sessions leave that are over, about so many at most."""
         until = mark.until
         assert until is not None  # noqa: S101 - or nothing is closed
-        buckets = list(runs.buckets())
+        buckets = list(layered.buckets())
         due = [bucket for bucket in buckets if bucket * self.width <= until]
         open_ = [bucket for bucket in buckets if (bucket + 1) * self.width > until]
-        current_round = ClosingRound(0, runs.next_number()) if mark.round is None else mark.round
+        current_round = ClosingRound(0, layered.next_number()) if mark.round is None else mark.round
         groups: list[WindowGroups] = []
 
         def over(stretches: HashedRows) -> HashedRows:
             # Joined with one that is not over, a stretch would stay where it is, and count as handled from then on.
             return self._joined(self._ending(stretches, mark.done, until))
 
-        for stretches in runs.read(due, current_round.low, current_round.runs, over):
-            goes_on = self._later_ends(stretches, runs, open_)
+        for stretches in layered.read(due, current_round.low, current_round.layers, over):
+            goes_on = self._later_ends(stretches, layered, open_)
             moved = np.flatnonzero(goes_on > until)
             if len(moved):
-                self._move(stretches, moved, goes_on[moved], runs)
+                self._move(stretches, moved, goes_on[moved], layered)
             leaving = np.flatnonzero(goes_on <= until)
             if len(leaving):
                 groups.append(self._groups(stretches.rows.take(pa.array(leaving))))
@@ -90,19 +90,21 @@ class SessionWindows:
                 mark = replace(mark, round=replace(current_round, low=int(stretches.hashes[-1]) + 1))
                 return ClosedWindows(_ordered(groups), mark, min(due) * self.width)
         mark = replace(mark, done=until, round=None)
-        self.drop(runs, mark)
+        self.drop(layered, mark)
         return ClosedWindows(_ordered(groups), mark)
 
-    def touched(self, runs: Runs, mark: ClosingMark, added: Mapping[int, HashedRows]) -> Iterator[WindowGroups]:
+    def touched(
+        self, layered: LayeredRows, mark: ClosingMark, added: Mapping[int, HashedRows]
+    ) -> Iterator[WindowGroups]:
         """Never called: a session has no bounds yet by which an update could be known again."""
-        raise AssertionError((runs, mark, added))
+        raise AssertionError((layered, mark, added))
 
-    def drop(self, runs: Runs, mark: ClosingMark) -> None:
+    def drop(self, layered: LayeredRows, mark: ClosingMark) -> None:
         """Drop the buckets in which every stretch was handled."""
         assert mark.done is not None  # noqa: S101 - a round is at its end
-        for bucket in list(runs.buckets()):
+        for bucket in list(layered.buckets()):
             if (bucket + 1) * self.width - 1 <= mark.done:
-                runs.drop(bucket)
+                layered.drop(bucket)
 
     def _ending(self, stretches: HashedRows, after: int | None, until: int | None) -> HashedRows:
         """Return the stretches that end behind `after`, and up to `until`."""
@@ -136,13 +138,13 @@ class SessionWindows:
         lasts = np.maximum.reduceat(ends, starts) - self._gap
         return HashedRows(grouped.hashes[starts], self._with_bounds(partials, first[order[starts]], lasts))
 
-    def _later_ends(self, over: HashedRows, runs: Runs, buckets: list[int]) -> Times:
+    def _later_ends(self, over: HashedRows, layered: LayeredRows, buckets: list[int]) -> Times:
         """Return the end that each session has with the stretches that overlap it and end later."""
         keys = self._partials.keys(over.rows)
         first, ends = _column(over.rows, FIRST), _column(over.rows, LAST) + self._gap
         later_ends = ends.copy()
         for bucket in buckets if len(ends) else []:
-            for piece, matches in runs.find(bucket, over.hashes):
+            for piece, matches in layered.find(bucket, over.hashes):
                 piece_keys = self._partials.keys(piece.rows)
                 begin, end = _column(piece.rows, FIRST), _column(piece.rows, LAST) + self._gap
                 for sessions, stretches in matches.pairs():
@@ -155,15 +157,15 @@ class SessionWindows:
                     np.maximum.at(later_ends, sessions[hit], end[stretches[hit]])
         return later_ends
 
-    def _move(self, over: HashedRows, moved: Rows, ends: Times, runs: Runs) -> None:
+    def _move(self, over: HashedRows, moved: Rows, ends: Times, layered: LayeredRows) -> None:
         """Append stretches again, as long as the session goes on."""
         rows = over.rows.take(pa.array(moved))
         bounds = rows.schema.get_field_index(LAST)
         rows = rows.set_column(bounds, self.schema.field(LAST), pa.array(ends - self._gap))
-        self._append(HashedRows(over.hashes[moved], rows), runs)
+        self._append(HashedRows(over.hashes[moved], rows), layered)
 
-    def _append(self, stretches: HashedRows, runs: Runs) -> list[int]:
-        return runs.spread((_column(stretches.rows, LAST) + self._gap) // self.width, stretches)
+    def _append(self, stretches: HashedRows, layered: LayeredRows) -> list[int]:
+        return layered.spread((_column(stretches.rows, LAST) + self._gap) // self.width, stretches)
 
     def _groups(self, sessions: pa.RecordBatch) -> WindowGroups:
         partials = sessions.select(self._partials.schema.names)

@@ -1,22 +1,22 @@
-"""Sorted columnar runs in one table of a task's store, merged level by level: the state of windows, joins and tables.
+"""Rows in columns and sorted layers, in one table of a task's store: the state of windows, joins and tables.
 
-Rows lie in buckets, numbered by time. A batch appends one run to a bucket: its rows in the order of their keys' hashes,
-cut into pieces of at most 64 Ki rows or 4 MiB. Six runs of one level are merged into one of the next, a few pieces with
-each `tidy`, so that no batch pays for all rows of a bucket. A merge under way has a bound: rows with a lower hash are
-in its target, all others still in its sources. Stored rows are never read to be changed: a batch appends newer rows of
-the key, and `combine` makes the current rows of a key from those in all runs.
+A layer is what LSM trees call a sorted run. Rows lie in buckets, numbered by time. A batch appends one layer to a
+bucket: its rows in the order of their keys' hashes, cut into pieces of at most 64 Ki rows or 4 MiB. Six layers of one
+level are merged into one of the next, a few pieces with each `tidy`, so that no batch pays for all rows of a bucket. A
+merge under way has a bound: rows with a lower hash are in its target, all others still in its sources. Stored rows are
+never read to be changed: a batch appends newer rows of the key, and `combine` makes the current rows of a key from
+those in all layers.
 
-    d <bucket>                   the directory of the bucket: its runs, their pieces and bounds, its merges
-    p <bucket> <run> <piece>     the rows of a piece: an Arrow record batch without its schema, the hashes in front
-    m <bucket> <run> <piece>     the marks of these rows, a bit each, if rows are marked; merges take them along
+    d <bucket>                   the layers of the bucket, their pieces, and its merges with their bounds
+    p <bucket> <layer> <piece>   the rows of a piece: an Arrow record batch without its schema, the hashes in front
+    m <bucket> <layer> <piece>   the marks of these rows, a bit each, if rows are marked; merges take them along
     s                            the schema of all rows, see `schema`
-    n                            the number of the next run
-    t                            the keys of pieces that no directory names any more
+    n                            the number of the next layer
+    t                            the keys of pieces that are in no layer any more
 
-Pieces that no directory names any more are deleted by the next batch, without undo: undoing a batch brings back the
-directory before it, and the pieces that it names must still be there. No number of a run is used twice: otherwise a
-bucket that is dropped and filled again would have pieces under keys that are to be deleted. Must not know time, keys
-or verbs.
+Pieces that are in no layer any more are deleted by the next batch, without undo: undoing a batch brings back the layers
+before it, and their pieces must still be there. No number of a layer is used twice: otherwise a bucket that is dropped
+and filled again would have pieces under keys that are to be deleted. Must not know time, keys or verbs.
 """
 
 import itertools
@@ -31,11 +31,11 @@ import pyarrow as pa
 from holdfast_runtime.columns.hashed_rows import END_OF_HASHES, Combine, HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import Rows, Words
 from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
-from holdfast_runtime.state.sorted.directory import BucketDirectory, RunMerge, RunPart, RunPiece, SortedRun
-from holdfast_runtime.state.sorted.schema import RunsSchema
+from holdfast_runtime.state.sorted.bucket_layers import BucketLayers, Layer, LayerMerge, LayerPart, LayerPiece
+from holdfast_runtime.state.sorted.schema import LayeredSchema
 
 FAN_IN = 6
-"""How many runs of one level become one of the next."""
+"""How many layers of one level become one of the next."""
 PIECE_ROWS = 64 * 1024
 PIECE_BYTES = 4 << 20
 _TIDIED = 4
@@ -56,8 +56,8 @@ PIECE = b"p"
 """The first byte of the keys of pieces, whose values are the only large ones of the table."""
 
 
-class RunsTable(Protocol):
-    """The methods of a table of the store that runs call."""
+class LayeredTable(Protocol):
+    """The methods of a table of the store that `LayeredRows` calls."""
 
     @property
     def name(self) -> str:
@@ -86,12 +86,12 @@ class HeldPiece(HashedRows):
     """The place of the first of these rows in the stored piece."""
 
 
-class Runs:
-    """The runs in one table, during one batch of one task."""
+class LayeredRows:
+    """The layers in one table, during one batch of one task."""
 
     def __init__(
         self,
-        table: RunsTable,
+        table: LayeredTable,
         schema: pa.Schema,
         combine: Combine,
         most: tuple[int, int] = (PIECE_ROWS, PIECE_BYTES),
@@ -101,43 +101,43 @@ class Runs:
     ) -> None:
         """Raise `RunsSchemaError` if the table holds rows with other columns than those of `schema`.
 
-        `combine`: makes the current rows of each key from its rows in all runs. `most`: the rows and bytes of a piece.
+        `combine`: makes the current rows of each key from those in all layers. `most`: the rows and bytes of a piece.
         `width`: the length of a bucket in microseconds, stored for tools that show it. `marked`: rows have one more
         column, `MARKED`, which is stored apart from them, so that `mark` can set it later.
         """
         self._table, self._combine, self._most = table, combine, most
         self._settle: Combine = as_they_are
-        self._declared, self._marked = RunsSchema(schema, width), marked
+        self._declared, self._marked = LayeredSchema(schema, width), marked
         self._declared.check(table)
         self._stored = pa.schema([_HASHES, *schema])
         self._schema = pa.schema([*schema, MARKED]) if marked else schema
 
     def settling(self, settle: Combine) -> Self:
-        """Set a function for the combined rows of merges that take the oldest run of a bucket; return `self`.
+        """Set a function for the combined rows of merges that take the oldest layer of a bucket; return `self`.
 
-        No run has older rows of these keys, so the function may leave out deletions.
+        No layer has older rows of these keys, so the function may leave out deletions.
         """
         self._settle = settle
         return self
 
     def buckets(self, before: int | None = None) -> Iterator[int]:
-        """Yield the numbers of the buckets that have runs, ascending; `before`: only numbers below this one."""
+        """Yield the numbers of the buckets that have layers, ascending; `before`: only numbers below this one."""
         stop = None if before is None else b"d" + _BUCKET.pack(before + _SHIFT)
         for key, _ in self._table.scan(b"d", stop=stop):
             yield _BUCKET.unpack(key[1:])[0] - _SHIFT
 
     def append(self, bucket: int, rows: HashedRows) -> None:
-        """Append rows, in the order of their hashes, to a bucket as its newest run; without rows, do nothing."""
+        """Append rows, in the order of their hashes, to a bucket as its newest layer; without rows, do nothing."""
         if not len(rows.hashes):
             return
         self._declared.keep(self._table)
-        directory = self._directory(bucket)
+        bucket_layers = self._bucket_layers(bucket)
         number = self._new_number()
-        run = SortedRun(number, 0, self._write(bucket, number, 0, rows))
-        self._keep(bucket, replace(directory, runs=(*directory.runs, run)))
+        layer = Layer(number, 0, self._write(bucket, number, 0, rows))
+        self._keep(bucket, replace(bucket_layers, layers=(*bucket_layers.layers, layer)))
 
     def spread(self, buckets: Rows, rows: HashedRows) -> list[int]:
-        """Append each row to its bucket of `buckets`, as one run per bucket; return the distinct buckets, ascending."""
+        """Append each row to its bucket of `buckets`, a layer per bucket; return the distinct buckets, ascending."""
         distinct_buckets: list[int] = np.unique(buckets).tolist()
         for bucket in distinct_buckets:
             places = np.flatnonzero(buckets == bucket)
@@ -146,7 +146,7 @@ class Runs:
         return distinct_buckets
 
     def find(self, bucket: int, probes: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
-        """Look up ascending hashes in a bucket; yield pieces, of older runs first, each with the matches of `probes`.
+        """Look up ascending hashes in a bucket; yield pieces, of older layers first, each with the matches of `probes`.
 
         The matches have a range of places in the piece for each of `probes`, empty if the piece does not have the hash.
         """
@@ -158,18 +158,18 @@ class Runs:
             yield piece, matches.spread(np.arange(first, last), len(probes))
 
     def pieces(self, bucket: int, probes: Words | None = None) -> Iterator["HeldPiece"]:
-        """Yield the pieces of a bucket, of older runs first; `probes`: only pieces that may hold such a hash."""
-        directory = self._directory(bucket)
-        for run in directory.runs:
-            bound = directory.bound(run)
-            for piece in run.pieces:
+        """Yield the pieces of a bucket, of older layers first; `probes`: only pieces that may hold such a hash."""
+        bucket_layers = self._bucket_layers(bucket)
+        for layer in bucket_layers.layers:
+            bound = bucket_layers.bound(layer)
+            for piece in layer.pieces:
                 if piece.high < bound:
                     continue
                 if probes is not None:
                     first = int(np.searchsorted(probes, np.uint64(max(piece.low, bound)), side="left"))
                     if first == int(np.searchsorted(probes, np.uint64(piece.high), side="right")):
                         continue
-                key = _piece_key(bucket, run.number, piece.number)
+                key = _piece_key(bucket, layer.number, piece.number)
                 whole_piece = self._read(key)
                 rows = whole_piece.between(bound, END_OF_HASHES)
                 if len(rows.hashes):
@@ -197,46 +197,48 @@ class Runs:
         """Yield the combined rows of these buckets whose hash is at least `low`, in chunks, in the order of hashes.
 
         All rows with one hash are in the same chunk. Rows of an earlier one of `buckets` count as older. `before`: only
-        runs with a number below this one. `combine`: combines rows instead of the function that merges use.
+        layers with a number below this one. `combine`: combines rows instead of the function that merges use.
         """
-        parts: list[RunPart] = []
+        parts: list[LayerPart] = []
         for bucket in buckets:
-            directory = self._directory(bucket)
-            parts += directory.parts(bucket, (run for run in directory.runs if before is None or run.number < before))
+            bucket_layers = self._bucket_layers(bucket)
+            parts += bucket_layers.parts(
+                bucket, (layer for layer in bucket_layers.layers if before is None or layer.number < before)
+            )
         while low < END_OF_HASHES:
             rows, low = self._range(parts, low, combine or self._combine)
             if len(rows.hashes):
                 yield rows
 
     def size(self, bucket: int) -> tuple[int, int]:
-        """Return the number of runs and of rows in a bucket; rows of a merge under way may count twice."""
-        runs = self._directory(bucket).runs
-        return len(runs), sum(piece.rows for run in runs for piece in run.pieces)
+        """Return the number of layers and of rows in a bucket; rows of a merge under way may count twice."""
+        layers = self._bucket_layers(bucket).layers
+        return len(layers), sum(piece.rows for layer in layers for piece in layer.pieces)
 
     def drop(self, bucket: int) -> None:
-        """Delete the directory of a bucket; its pieces are deleted by the next batch, see `purge`."""
-        directory = self._directory(bucket)
-        self._throw(bucket, ((run, piece) for run in directory.runs for piece in run.pieces))
+        """Delete the layers of a bucket; their pieces are deleted by the next batch, see `purge`."""
+        bucket_layers = self._bucket_layers(bucket)
+        self._throw(bucket, ((layer, piece) for layer in bucket_layers.layers for piece in layer.pieces))
         self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [None])
 
     def tidy(self, bucket: int, budget: int) -> int:
         """Advance merges of a bucket until `budget` rows were read or no merge is left; return how many were read."""
-        directory, spent = self._directory(bucket), 0
-        directory_before = directory
+        bucket_layers, spent = self._bucket_layers(bucket), 0
+        layers_before = bucket_layers
         while spent < budget:
-            directory = self._with_merge(directory)
-            if not directory.merges:
+            bucket_layers = self._with_merge(bucket_layers)
+            if not bucket_layers.merges:
                 break
             # The lowest level first: what it leaves is what the next batches have to look through.
-            merge = min(directory.merges, key=lambda candidate: directory.run(candidate.target).level)
-            directory, rows = self._advance(bucket, directory, merge)
+            merge = min(bucket_layers.merges, key=lambda candidate: bucket_layers.layer(candidate.target).level)
+            bucket_layers, rows = self._advance(bucket, bucket_layers, merge)
             spent += rows
-        if directory is not directory_before:
-            self._keep(bucket, directory)
+        if bucket_layers is not layers_before:
+            self._keep(bucket, bucket_layers)
         return spent
 
     def next_number(self) -> int:
-        """Return the number of the next run."""
+        """Return the number of the next layer."""
         (value,) = self._table.get_many([_NEXT])
         return 0 if value is None else int(_NUMBER.unpack(value)[0])
 
@@ -247,69 +249,72 @@ class Runs:
             budget -= self.tidy(bucket, budget)
 
     def purge(self) -> None:
-        """Delete the pieces that earlier batches took out of directories; once per batch, before it takes out any."""
+        """Delete the pieces that earlier batches took out of layers; once per batch, before it takes out any."""
         trash = self._trash()
         if trash:
             self._table.purge(trash)
             self._table.put_many([_TRASH], [None])
 
-    def _with_merge(self, directory: BucketDirectory) -> BucketDirectory:
-        """Return the directory with a new merge, if a level has `FAN_IN` runs that no merge uses; else unchanged."""
-        busy = {number for merge in directory.merges for number in (merge.target, *merge.sources)}
-        levels: dict[int, list[SortedRun]] = {}
-        for run in directory.runs:
-            if run.number not in busy:
-                levels.setdefault(run.level, []).append(run)
-        for level, runs in sorted(levels.items()):
-            if len(runs) >= FAN_IN:
-                sources = tuple(run.number for run in runs)
-                target = SortedRun(self._new_number(), level + 1, ())
-                # Right behind its newest source: runs stay in the order in which their rows came.
-                place = directory.runs.index(runs[-1]) + 1
+    def _with_merge(self, bucket_layers: BucketLayers) -> BucketLayers:
+        """Return the layers with a new merge, if a level has `FAN_IN` layers that no merge uses; else unchanged."""
+        busy = {number for merge in bucket_layers.merges for number in (merge.target, *merge.sources)}
+        levels: dict[int, list[Layer]] = {}
+        for layer in bucket_layers.layers:
+            if layer.number not in busy:
+                levels.setdefault(layer.level, []).append(layer)
+        for level, layers in sorted(levels.items()):
+            if len(layers) >= FAN_IN:
+                sources = tuple(layer.number for layer in layers)
+                target = Layer(self._new_number(), level + 1, ())
+                # Right behind its newest source: layers stay in the order in which their rows came.
+                place = bucket_layers.layers.index(layers[-1]) + 1
                 return replace(
-                    directory,
-                    runs=(*directory.runs[:place], target, *directory.runs[place:]),
-                    merges=(*directory.merges, RunMerge(target.number, sources, 0)),
+                    bucket_layers,
+                    layers=(*bucket_layers.layers[:place], target, *bucket_layers.layers[place:]),
+                    merges=(*bucket_layers.merges, LayerMerge(target.number, sources, 0)),
                 )
-        return directory
+        return bucket_layers
 
-    def _advance(self, bucket: int, directory: BucketDirectory, merge: RunMerge) -> tuple[BucketDirectory, int]:
-        """Merge the next range of hashes; return the directory after that, and how many rows were read."""
-        sources = [directory.run(number) for number in merge.sources]
-        rows, bound = self._range(directory.parts(bucket, sources), merge.bound, self._combine)
+    def _advance(self, bucket: int, bucket_layers: BucketLayers, merge: LayerMerge) -> tuple[BucketLayers, int]:
+        """Merge the next range of hashes; return the layers after that, and how many rows were read."""
+        sources = [bucket_layers.layer(number) for number in merge.sources]
+        rows, bound = self._range(bucket_layers.parts(bucket, sources), merge.bound, self._combine)
         read = len(rows.hashes)
-        if directory.runs[0].number in merge.sources:
+        if bucket_layers.layers[0].number in merge.sources:
             rows = self._settle(rows)
-        target = directory.run(merge.target)
+        target = bucket_layers.layer(merge.target)
         after = target.pieces[-1].number + 1 if target.pieces else 0
         pieces = (*target.pieces, *self._write(bucket, target.number, after, rows))
-        done = tuple((run, piece) for run in sources for piece in run.pieces if piece.high < bound)
+        done = tuple((layer, piece) for layer in sources for piece in layer.pieces if piece.high < bound)
         self._throw(bucket, done)
-        merged_pieces = {(run.number, piece.number) for run, piece in done}
-        runs = tuple(
-            replace(run, pieces=pieces)
-            if run is target
+        merged_pieces = {(layer.number, piece.number) for layer, piece in done}
+        layers = tuple(
+            replace(layer, pieces=pieces)
+            if layer is target
             else replace(
-                run, pieces=tuple(piece for piece in run.pieces if (run.number, piece.number) not in merged_pieces)
+                layer,
+                pieces=tuple(piece for piece in layer.pieces if (layer.number, piece.number) not in merged_pieces),
             )
-            for run in directory.runs
+            for layer in bucket_layers.layers
         )
         if bound >= END_OF_HASHES:
-            runs = tuple(run for run in runs if run.number not in merge.sources and (run is not target or run.pieces))
-            merges = tuple(running_merge for running_merge in directory.merges if running_merge is not merge)
+            layers = tuple(
+                layer for layer in layers if layer.number not in merge.sources and (layer is not target or layer.pieces)
+            )
+            merges = tuple(running_merge for running_merge in bucket_layers.merges if running_merge is not merge)
         else:
             merges = tuple(
                 replace(running_merge, bound=bound) if running_merge is merge else running_merge
-                for running_merge in directory.merges
+                for running_merge in bucket_layers.merges
             )
-        return replace(directory, runs=runs, merges=merges), read
+        return replace(bucket_layers, layers=layers, merges=merges), read
 
-    def _range(self, parts: Sequence[RunPart], low: int, combine: Combine) -> tuple[HashedRows, int]:
+    def _range(self, parts: Sequence[LayerPart], low: int, combine: Combine) -> tuple[HashedRows, int]:
         """Return the combined rows of the next range of hashes, which starts at `low`, and the hash behind the range.
 
-        The range ends where the next piece of one of the runs ends; behind the last one, it is `END_OF_HASHES`.
+        The range ends where the next piece of one of the layers ends; behind the last one, it is `END_OF_HASHES`.
         """
-        left = [(part, [piece for piece in part.run.pieces if piece.high >= max(low, part.bound)]) for part in parts]
+        left = [(part, [piece for piece in part.layer.pieces if piece.high >= max(low, part.bound)]) for part in parts]
         ends = [pieces[0].high + 1 for _, pieces in left if pieces]
         if not ends:
             return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), END_OF_HASHES
@@ -317,36 +322,36 @@ class Runs:
         if all(pieces[-1].high < end for _, pieces in left if pieces):
             end = END_OF_HASHES
         chunks = [
-            self._read(_piece_key(part.bucket, part.run.number, piece.number)).between(max(low, part.bound), end)
+            self._read(_piece_key(part.bucket, part.layer.number, piece.number)).between(max(low, part.bound), end)
             for part, pieces in left
             for piece in pieces
             if piece.low < end
         ]
         return combine(HashedRows.joined(chunks)), end
 
-    def _directory(self, bucket: int) -> BucketDirectory:
+    def _bucket_layers(self, bucket: int) -> BucketLayers:
         (value,) = self._table.get_many([b"d" + _BUCKET.pack(bucket + _SHIFT)])
-        return BucketDirectory() if value is None else BucketDirectory.read(value)
+        return BucketLayers() if value is None else BucketLayers.read(value)
 
-    def _keep(self, bucket: int, directory: BucketDirectory) -> None:
-        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [directory.text()])
+    def _keep(self, bucket: int, bucket_layers: BucketLayers) -> None:
+        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [bucket_layers.text()])
 
-    def _write(self, bucket: int, run: int, first: int, rows: HashedRows) -> tuple[RunPiece, ...]:
+    def _write(self, bucket: int, layer: int, first: int, rows: HashedRows) -> tuple[LayerPiece, ...]:
         count = len(rows.hashes)
         most_rows, most_bytes = self._most
         parts = max(-(-count // most_rows), -(-rows.rows.nbytes // most_bytes)) if count else 0
         bounds = [count * part // parts for part in range(parts + 1)] if parts else []
-        pieces: list[RunPiece] = []
+        pieces: list[LayerPiece] = []
         keys, values = [], []
         for start, end in itertools.pairwise(bounds):
             if start == end:
                 continue
             part = rows.part(start, end)
-            piece = RunPiece(first + len(pieces), end - start, int(part.hashes[0]), int(part.hashes[-1]))
+            piece = LayerPiece(first + len(pieces), end - start, int(part.hashes[0]), int(part.hashes[-1]))
             columns = part.rows.columns[: len(self._stored) - 1]
             stored = pa.RecordBatch.from_arrays([pa.array(part.hashes), *columns], schema=self._stored)
             pieces.append(piece)
-            keys.append(_piece_key(bucket, run, piece.number))
+            keys.append(_piece_key(bucket, layer, piece.number))
             values.append(stored.serialize().to_pybytes())
             if self._marked:
                 keys += _mark_keys(keys[-1:])
@@ -357,7 +362,7 @@ class Runs:
 
     def _read(self, key: bytes) -> HashedRows:
         value, *marks = self._table.get_many([key, *(_mark_keys([key]) if self._marked else [])])
-        assert value is not None  # noqa: S101 - a directory names what is there
+        assert value is not None  # noqa: S101 - a layer names what is there
         stored = pa.ipc.read_record_batch(pa.py_buffer(value), self._stored)
         columns = stored.columns[1:]
         for bits in marks:
@@ -370,8 +375,8 @@ class Runs:
         self._table.put_many([_NEXT], [_NUMBER.pack(number + 1)])
         return number
 
-    def _throw(self, bucket: int, pieces: Iterable[tuple[SortedRun, RunPiece]]) -> None:
-        keys = [_piece_key(bucket, run.number, piece.number) for run, piece in pieces]
+    def _throw(self, bucket: int, pieces: Iterable[tuple[Layer, LayerPiece]]) -> None:
+        keys = [_piece_key(bucket, layer.number, piece.number) for layer, piece in pieces]
         keys += _mark_keys(keys) if self._marked else []
         if keys:
             self._table.put_many([_TRASH], [b"".join([*self._trash(), *keys])])
@@ -382,8 +387,8 @@ class Runs:
         return [] if value is None else [value[start : start + size] for start in range(0, len(value), size)]
 
 
-def _piece_key(bucket: int, run: int, piece: int) -> bytes:
-    return PIECE + _NUMBERS.pack(bucket + _SHIFT, run, piece)
+def _piece_key(bucket: int, layer: int, piece: int) -> bytes:
+    return PIECE + _NUMBERS.pack(bucket + _SHIFT, layer, piece)
 
 
 def _mark_keys(pieces: Sequence[bytes]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Runs as people see them: rows with columns, told by the table alone, in memory and in a store that is only read."""
+"""Layered rows as people see them: with columns, told by the table alone, in memory and in a store only read."""
 
 import json
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from holdfast.times import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns
 from holdfast_runtime.state.errors import StateUnreadableError
-from holdfast_runtime.state.sorted.runs import ASIDE, Runs
+from holdfast_runtime.state.sorted.layered_rows import ASIDE, LayeredRows
 from holdfast_runtime.state.sorted.schema import time_column
-from holdfast_runtime.state.sorted.view import RunsSize, RunsView
+from holdfast_runtime.state.sorted.view import LayeredSize, LayeredView
 from holdfast_runtime.state.store.offline import OfflineStore
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.error_codes import has_code
 from tests.state.places import Disk
-from tests.state.test_runs import TINY, MemoryTable
+from tests.state.test_layered_rows import TINY, MemoryTable
 
 SCHEMA = pa.schema([("user", pa.string()), time_column("#time"), ("#n", pa.int64())])
 HOUR = 3_600_000_000
@@ -47,7 +47,7 @@ def hashed(rows: Sequence[Kept], *, collide: bool = False) -> HashedRows:
     return HashedRows(hashes[order], batch.take(pa.array(order)))
 
 
-def seen(view: RunsView | None, user: str | EllipsisType | None = ...) -> list[tuple[int | None, Kept]]:
+def seen(view: LayeredView | None, user: str | EllipsisType | None = ...) -> list[tuple[int | None, Kept]]:
     """The start of the bucket, and the row."""
     assert view is not None
     key = None if user is ... else pa.RecordBatch.from_arrays([pa.array([user], pa.string())], schema=view.key)
@@ -67,15 +67,15 @@ def moment(hours: int) -> datetime:
 @given(st.lists(st.tuples(st.integers(-1, 2), kept_rows), max_size=12), st.integers(1, 30))
 def test_what_was_appended_is_seen_however_it_was_merged(batches: list[tuple[int, list[Kept]]], budget: int) -> None:
     table = MemoryTable()
-    runs = Runs(table, SCHEMA, all_of_it, TINY, width=HOUR)
+    layered = LayeredRows(table, SCHEMA, all_of_it, TINY, width=HOUR)
     model: list[tuple[int, Kept]] = []
     for bucket, rows in batches:
         if rows:
-            runs.append(bucket, hashed(rows))
+            layered.append(bucket, hashed(rows))
             model += [(bucket * HOUR, row) for row in rows]
-        runs.tidy(bucket, budget)
-        runs.purge()
-    view = RunsView.of(table)
+        layered.tidy(bucket, budget)
+        layered.purge()
+    view = LayeredView.of(table)
     if not model:
         assert view is None
         return
@@ -92,49 +92,49 @@ def test_what_was_appended_is_seen_however_it_was_merged(batches: list[tuple[int
 
 def test_keys_that_share_a_hash_are_told_apart() -> None:
     table = MemoryTable()
-    Runs(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1), ("b", 2, 2), ("a", 3, 3)], collide=True))
-    assert [row for _, row in seen(RunsView.of(table), "a")] == [("a", 1, 1), ("a", 3, 3)]
+    LayeredRows(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1), ("b", 2, 2), ("a", 3, 3)], collide=True))
+    assert [row for _, row in seen(LayeredView.of(table), "a")] == [("a", 1, 1), ("a", 3, 3)]
 
 
 def test_a_steps_own_columns_come_last_with_plain_names() -> None:
     table, schema = MemoryTable(), pa.schema([time_column("#time"), ("user", pa.string())])
     rows = pa.RecordBatch.from_arrays([pa.array([5 * HOUR]), pa.array(["a"])], schema=schema)
-    Runs(table, schema, all_of_it).append(0, HashedRows(np.array([7], np.uint64), rows))
-    view = RunsView.of(table)
+    LayeredRows(table, schema, all_of_it).append(0, HashedRows(np.array([7], np.uint64), rows))
+    view = LayeredView.of(table)
     assert view is not None
     assert [(start, batch.to_pylist()) for start, batch in view.rows()] == [(None, [{"user": "a", "time": moment(5)}])]
 
 
 def test_the_size_is_told_without_reading_a_piece() -> None:
     table = MemoryTable()
-    runs = Runs(table, SCHEMA, all_of_it, TINY, width=HOUR)
+    layered = LayeredRows(table, SCHEMA, all_of_it, TINY, width=HOUR)
     for bucket in (-1, 4):
         for _ in range(2):
-            runs.append(bucket, hashed([(str(number), number, number) for number in range(10)]))
+            layered.append(bucket, hashed([(str(number), number, number) for number in range(10)]))
     for key in [key for key in table.rows if key.startswith(b"p")]:
         del table.rows[key]
-    view = RunsView.of(table)
+    view = LayeredView.of(table)
     assert view is not None
-    assert view.size() == RunsSize(40, 4, Micros(-HOUR), Micros(4 * HOUR))
+    assert view.size() == LayeredSize(40, 4, Micros(-HOUR), Micros(4 * HOUR))
 
 
 def test_buckets_without_a_width_are_no_times() -> None:
     table = MemoryTable()
-    Runs(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
-    view = RunsView.of(table)
+    LayeredRows(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
+    view = LayeredView.of(table)
     assert view is not None
-    assert (view.timed, view.size()) == (False, RunsSize(1, 1, None, None))
+    assert (view.timed, view.size()) == (False, LayeredSize(1, 1, None, None))
 
 
 def test_rows_of_no_stretch_of_time_come_last_and_count() -> None:
     table = MemoryTable()
-    runs = Runs(table, SCHEMA, all_of_it, width=HOUR)
-    runs.append(ASIDE, hashed([("a", 2, 2)]))
-    runs.append(3, hashed([("a", 1, 1)]))
-    view = RunsView.of(table)
+    layered = LayeredRows(table, SCHEMA, all_of_it, width=HOUR)
+    layered.append(ASIDE, hashed([("a", 2, 2)]))
+    layered.append(3, hashed([("a", 1, 1)]))
+    view = LayeredView.of(table)
     assert [start for start, _ in seen(view)] == [start for start, _ in seen(view, "a")] == [3 * HOUR, None]
     assert view is not None
-    assert view.size() == RunsSize(2, 2, Micros(3 * HOUR), Micros(3 * HOUR))
+    assert view.size() == LayeredSize(2, 2, Micros(3 * HOUR), Micros(3 * HOUR))
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_rows_of_no_stretch_of_time_come_last_and_count() -> None:
 )
 def test_rows_with_other_columns_are_not_opened(schema: pa.Schema) -> None:
     table = MemoryTable()
-    Runs(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
+    LayeredRows(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
     with pytest.raises(
         UserActionError, match=r"table kept has the columns user \(string\), time", check=has_code("RunsSchemaError")
     ):
-        Runs(table, schema, all_of_it)
+        LayeredRows(table, schema, all_of_it)
 
 
 @pytest.mark.parametrize(
@@ -164,16 +164,16 @@ def test_rows_with_other_columns_are_not_opened(schema: pa.Schema) -> None:
 )
 def test_what_spark_takes_for_the_same_columns_is_opened(schema: pa.Schema) -> None:
     table = MemoryTable()
-    Runs(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
-    (rows,) = Runs(table, schema, all_of_it).read([0])
+    LayeredRows(table, SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
+    (rows,) = LayeredRows(table, schema, all_of_it).read([0])
     assert rows.rows.column(0).to_pylist() == ["a"]
 
 
 def test_nothing_is_written_before_the_first_row() -> None:
     table = MemoryTable()
-    runs = Runs(table, SCHEMA, all_of_it)
-    runs.purge()
-    runs.append(0, HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], SCHEMA)))
+    layered = LayeredRows(table, SCHEMA, all_of_it)
+    layered.purge()
+    layered.append(0, HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], SCHEMA)))
     assert table.rows == {}
 
 
@@ -182,7 +182,7 @@ def test_a_schema_that_can_not_be_read_is_told(value: bytes) -> None:
     table = MemoryTable()
     table.rows[b"s"] = value
     with pytest.raises(StateUnreadableError, match="the schema of the rows in table kept"):
-        RunsView.of(table)
+        LayeredView.of(table)
 
 
 @pytest.mark.parametrize("other", [1, 3])
@@ -190,7 +190,7 @@ def test_a_schema_of_another_format_names_both(other: int) -> None:
     table = MemoryTable()
     table.rows[b"s"] = json.dumps({"format": other}).encode()
     with pytest.raises(StateUnreadableError, match=f"has format {other}, and this release reads 2"):
-        RunsView.of(table)
+        LayeredView.of(table)
 
 
 @pytest.fixture
@@ -201,15 +201,15 @@ def disk(tmp_path: Path) -> Disk:
 def test_undoing_the_first_rows_batch_takes_their_schema_back(disk: Disk) -> None:
     with TaskStore.create(disk.place, -1) as store:
         store.begin(0, 1)
-        Runs(store.table("kept"), SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
+        LayeredRows(store.table("kept"), SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
         store.commit()
         store.begin(0, 1)
-        assert RunsView.of(store.table("kept")) is None
+        assert LayeredView.of(store.table("kept")) is None
         other = pa.schema([("user", pa.int64())])
         rows = pa.RecordBatch.from_pylist([{"user": 3}], other)
-        Runs(store.table("kept"), other, all_of_it).append(0, HashedRows(np.array([1], np.uint64), rows))
+        LayeredRows(store.table("kept"), other, all_of_it).append(0, HashedRows(np.array([1], np.uint64), rows))
         store.commit()
-        view = RunsView.of(store.table("kept"))
+        view = LayeredView.of(store.table("kept"))
         assert view is not None
         assert view.key == other
 
@@ -218,16 +218,16 @@ def test_a_store_that_is_only_read_shows_what_was_committed(disk: Disk) -> None:
     rows = [(f"user {number}", number, number) for number in range(100)]
     with TaskStore.create(disk.place, -1) as store:
         store.begin(0, 1)
-        runs = Runs(store.table("kept"), SCHEMA, all_of_it, TINY, width=HOUR)
+        layered = LayeredRows(store.table("kept"), SCHEMA, all_of_it, TINY, width=HOUR)
         for at in range(0, 100, 10):
-            runs.append(at // 50, hashed(rows[at : at + 10]))
-            runs.tidy(at // 50, 25)
+            layered.append(at // 50, hashed(rows[at : at + 10]))
+            layered.tidy(at // 50, 25)
         store.commit()
     with OfflineStore(disk.place, disk.place.data_path) as offline:
-        view = RunsView.of(offline.table("kept"))
+        view = LayeredView.of(offline.table("kept"))
         assert sorted(row for _, row in seen(view)) == sorted(rows)
         assert seen(view, "user 7") == [(0, rows[7])]
-        assert RunsView.of(offline.table("other")) is None
+        assert LayeredView.of(offline.table("other")) is None
 
 
 @pytest.mark.parametrize(

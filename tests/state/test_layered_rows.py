@@ -1,4 +1,4 @@
-"""Runs hold what was appended, whatever was merged on the way, and pay for it a bounded part at a time."""
+"""Layers hold what was appended, whatever was merged on the way, and pay for it a bounded part at a time."""
 
 import itertools
 from collections import defaultdict
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
-from holdfast_runtime.state.sorted.runs import FAN_IN, MARKED, Runs
+from holdfast_runtime.state.sorted.layered_rows import FAN_IN, MARKED, LayeredRows
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TINY = (4, 1 << 20)
@@ -76,13 +76,13 @@ def pairs_of(rows: HashedRows) -> list[tuple[int, int]]:
     return list(zip(rows.hashes.tolist(), rows.rows["n"].to_pylist(), strict=True))
 
 
-class RunsAgainstLists(RuleBasedStateMachine):
+class LayersAgainstLists(RuleBasedStateMachine):
     """Any order of appending, merging and dropping, beside lists of pairs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table = MemoryTable()
-        self.runs = Runs(self.table, SCHEMA, all_of_it, TINY)
+        self.layered = LayeredRows(self.table, SCHEMA, all_of_it, TINY)
         self.model: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.counter = 0
 
@@ -92,28 +92,28 @@ class RunsAgainstLists(RuleBasedStateMachine):
         for hash_value in hashes:
             self.counter += 1
             pairs.append((hash_value, self.counter))
-        self.runs.append(bucket, hashed(pairs))
+        self.layered.append(bucket, hashed(pairs))
         self.model[bucket] += pairs
 
     @rule(bucket=st.integers(-1, 1), budget=st.integers(1, 40))
     def tidy(self, bucket: int, budget: int) -> None:
-        self.runs.tidy(bucket, budget)
+        self.layered.tidy(bucket, budget)
 
     @rule(bucket=st.integers(-1, 1))
     def drop(self, bucket: int) -> None:
         if self.model[bucket]:
-            self.runs.drop(bucket)
+            self.layered.drop(bucket)
             self.model[bucket] = []
 
     @rule()
     def next_batch(self) -> None:
-        self.runs.purge()
+        self.layered.purge()
 
     @invariant()
     def every_row_is_read_once_and_in_order(self) -> None:
-        assert list(self.runs.buckets()) == sorted(bucket for bucket, rows in self.model.items() if rows)
+        assert list(self.layered.buckets()) == sorted(bucket for bucket, rows in self.model.items() if rows)
         for bucket, rows in self.model.items():
-            chunks = [pairs_of(chunk) for chunk in self.runs.read([bucket])]
+            chunks = [pairs_of(chunk) for chunk in self.layered.read([bucket])]
             assert [pair for chunk in chunks for pair in chunk] == sorted(rows, key=lambda pair: pair[0])
             assert all(earlier[-1][0] < later[0][0] for earlier, later in itertools.pairwise(chunks))
 
@@ -122,7 +122,7 @@ class RunsAgainstLists(RuleBasedStateMachine):
         for bucket, rows in self.model.items():
             sought = sorted({hash_value for hash_value, _ in rows[::2]} | {7})
             numbers = defaultdict(list)
-            for piece, matches in self.runs.find(bucket, np.array(sought, np.uint64)):
+            for piece, matches in self.layered.find(bucket, np.array(sought, np.uint64)):
                 values = piece.rows["n"].to_pylist()
                 for places, matched_places in matches.pairs(5):
                     for place, other in zip(places.tolist(), matched_places.tolist(), strict=True):
@@ -136,59 +136,59 @@ class RunsAgainstLists(RuleBasedStateMachine):
     def teardown(self) -> None:
         for bucket, rows in self.model.items():
             if rows:
-                self.runs.drop(bucket)
-        self.runs.purge()
+                self.layered.drop(bucket)
+        self.layered.purge()
         assert set(self.table.rows) <= {b"n", b"s"}
 
 
-TestRunsAgainstLists = RunsAgainstLists.TestCase
+TestLayersAgainstLists = LayersAgainstLists.TestCase
 
 
 @given(st.lists(st.lists(few_hashes, max_size=8), max_size=20), st.integers(1, 30))
 def test_with_a_row_per_key_the_newest_one_is_left(batches: list[list[int]], budget: int) -> None:
-    runs = Runs(MemoryTable(), SCHEMA, newest, TINY)
+    layered = LayeredRows(MemoryTable(), SCHEMA, newest, TINY)
     model = {}
     for number, hashes in enumerate(batches):
         rows = dict.fromkeys(hashes, number)
         model.update(rows)
-        runs.append(0, hashed(list(rows.items())))
-        runs.tidy(0, budget)
-    assert [pair for chunk in runs.read([0]) for pair in pairs_of(chunk)] == sorted(model.items())
+        layered.append(0, hashed(list(rows.items())))
+        layered.tidy(0, budget)
+    assert [pair for chunk in layered.read([0]) for pair in pairs_of(chunk)] == sorted(model.items())
 
 
 def test_what_is_merged_in_a_batch_is_bounded() -> None:
-    runs = Runs(MemoryTable(), SCHEMA, all_of_it, (100, 1 << 20))
+    layered = LayeredRows(MemoryTable(), SCHEMA, all_of_it, (100, 1 << 20))
     random = np.random.default_rng(3)
     for _ in range(200):
-        runs.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 300, np.uint64)]))
-        # A step takes one piece of each of at most so many runs.
-        assert runs.tidy(0, 600) < 600 + 2 * FAN_IN * 100
+        layered.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 300, np.uint64)]))
+        # A step takes one piece of each of at most so many layers.
+        assert layered.tidy(0, 600) < 600 + 2 * FAN_IN * 100
 
 
 def test_buckets_stay_at_few_runs_with_few_writes() -> None:
     table = MemoryTable()
-    runs = Runs(table, SCHEMA, all_of_it, (1000, 1 << 20))
+    layered = LayeredRows(table, SCHEMA, all_of_it, (1000, 1 << 20))
     random = np.random.default_rng(4)
     for _ in range(400):
-        runs.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 500, np.uint64)]))
-        runs.tidy(0, 2_000)
-        runs.purge()
-    pieces = list(runs.find(0, np.array([2**63], np.uint64)))
+        layered.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 500, np.uint64)]))
+        layered.tidy(0, 2_000)
+        layered.purge()
+    pieces = list(layered.find(0, np.array([2**63], np.uint64)))
     assert len(pieces) <= 3 * 2 * FAN_IN
-    assert sum(len(chunk.hashes) for chunk in runs.read([0])) == 200_000
+    assert sum(len(chunk.hashes) for chunk in layered.read([0])) == 200_000
     assert table.written / (200_000 * 16) < 8
 
 
 def test_a_dropped_bucket_is_deleted_a_batch_later() -> None:
     table = MemoryTable()
-    runs = Runs(table, SCHEMA, all_of_it)
-    runs.append(5, hashed([(1, 1)]))
+    layered = LayeredRows(table, SCHEMA, all_of_it)
+    layered.append(5, hashed([(1, 1)]))
     (piece,) = (key for key in table.rows if key.startswith(b"p"))
-    runs.purge()
-    runs.drop(5)
+    layered.purge()
+    layered.drop(5)
     assert table.purged == []
     assert piece in table.rows
-    runs.purge()
+    layered.purge()
     assert table.purged == [piece]
     assert set(table.rows) == {b"n", b"s"}
 
@@ -196,7 +196,7 @@ def test_a_dropped_bucket_is_deleted_a_batch_later() -> None:
 @pytest.mark.parametrize(("most", "pieces"), [((4, 1 << 20), 3), ((100, 40), 2), ((100, 1 << 20), 1)])
 def test_a_run_is_cut_by_rows_and_by_bytes(most: tuple[int, int], pieces: int) -> None:
     table = MemoryTable()
-    Runs(table, SCHEMA, all_of_it, most).append(0, hashed([(number, number) for number in range(10)]))
+    LayeredRows(table, SCHEMA, all_of_it, most).append(0, hashed([(number, number) for number in range(10)]))
     assert sum(key.startswith(b"p") for key in table.rows) == pieces
 
 
@@ -211,23 +211,23 @@ def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[i
     """Rows come in, some that are there are marked, and a part is merged, batch by batch."""
     table, marked = MemoryTable(), dict[int, bool]()
     for hashes, chosen, budget in batches:
-        runs = Runs(table, SCHEMA, as_they_are, TINY, marked=True)
-        runs.purge()
-        for piece in runs.pieces(0):
+        layered = LayeredRows(table, SCHEMA, as_they_are, TINY, marked=True)
+        layered.purge()
+        for piece in layered.pieces(0):
             places = [place for place, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
             if places:
-                runs.mark(piece, np.array(places))
+                layered.mark(piece, np.array(places))
         marked |= {n: True for n in chosen if n in marked}
         rows = hashed([(hash_value, len(marked) + at) for at, hash_value in enumerate(hashes)])
         numbers = rows.rows["n"].to_pylist()
         born = pa.array([n % 5 == 0 for n in numbers], pa.bool_())
         marked |= {n: n % 5 == 0 for n in numbers}
-        runs.append(0, HashedRows(rows.hashes, rows.rows.append_column(MARKED, born)))
-        runs.tidy(0, budget)
-        merged = [row for piece in runs.pieces(0) for row in piece.rows.to_pylist()]
+        layered.append(0, HashedRows(rows.hashes, rows.rows.append_column(MARKED, born)))
+        layered.tidy(0, budget)
+        merged = [row for piece in layered.pieces(0) for row in piece.rows.to_pylist()]
         assert {row["n"]: row["#marked"] for row in merged} == marked
         assert len(merged) == len(marked)
     if marked:
-        runs.drop(0)
-    Runs(table, SCHEMA, as_they_are, TINY, marked=True).purge()
+        layered.drop(0)
+    LayeredRows(table, SCHEMA, as_they_are, TINY, marked=True).purge()
     assert not [key for key in table.rows if key[:1] in b"pm"]
