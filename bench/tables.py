@@ -182,7 +182,7 @@ def filled(folder: Path, rows: int) -> SharedTable:
 def looked_up(table: SharedTable, numbers: np.ndarray) -> pa.Array:
     """The numbers in the rows of these keys."""
     rows = KeptTable(table, SHAPE).find([keys_of(numbers)], len(numbers))
-    return rows.column(SHAPE.place("n"))
+    return rows.column(SHAPE.index("n"))
 
 
 def restoring(folder: Path, table: SharedTable) -> None:

@@ -114,7 +114,7 @@ class FedTask:
 
     def find(self, looked_up: list[int]) -> list[int | None]:
         answer = KeptTable(self.tables.table("t"), self.shape).find([pa.array(looked_up, pa.int64())], len(looked_up))
-        values: list[int | None] = answer.column(self.shape.place("value")).to_pylist()
+        values: list[int | None] = answer.column(self.shape.index("value")).to_pylist()
         return values
 
     def rows(self) -> int:

@@ -14,23 +14,23 @@ from holdfast_runtime.columns.sorted_hashes import SortedHashes, sort_hashes
 
 @dataclass(frozen=True, slots=True)
 class GroupedRows:
-    """Rows by key; a place is an index into these arrays."""
+    """Rows by key; an index is one into these arrays."""
 
     hashes: Words
     """Ascending."""
     order: Rows
-    """The row at each place."""
+    """The row at each index."""
     groups: Rows
-    """The number of the key at each place, from 0 on."""
+    """The number of the key at each index, from 0 on."""
 
     @property
     def starts(self) -> Rows:
-        """The first place of each group."""
+        """The first index of each group."""
         return starts_of(self.groups)
 
 
 def starts_of(groups: Rows) -> Rows:
-    """Return the first place of each group; `groups` has the group of each place, equal ones beside each other."""
+    """Return the first index of each group; `groups` has the group of each index, equal ones beside each other."""
     if not len(groups):
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
@@ -49,21 +49,21 @@ def group_rows(keys: KeyColumns, hashes: Words) -> GroupedRows:
 
 
 def _parted(keys: KeyColumns, by_hash: SortedHashes, together: Mask, torn: Rows) -> tuple[SortedHashes, Mask]:
-    """Return the rows with keys that share a hash parted, and for each place but the first whether its key goes on.
+    """Return the rows with keys that share a hash parted, and for each index but the first whether its key goes on.
 
-    `by_hash` are the rows by hash, `together` marks each place but the first that has the hash of the place before, and
-    `torn` are the places whose key isn't that of the place before though the hash is.
+    `by_hash` are the rows by hash, `together` marks each index but the first that has the hash of the index before, and
+    `torn` are the indices whose key isn't that of the index before though the hash is.
     """
     order, together = by_hash.order.copy(), together.copy()
     for hash_ in np.unique(by_hash.hashes[torn]):
         start, end = np.searchsorted(by_hash.hashes, hash_, "left"), np.searchsorted(by_hash.hashes, hash_, "right")
-        rest, place = by_hash.order[start:end], int(start)
+        rest, index = by_hash.order[start:end], int(start)
         while len(rest):
             same = same_keys(keys, np.full(len(rest), rest[0]), keys, rest)
             count = int(same.sum())
-            order[place : place + count] = rest[same]
-            together[place : place + count - 1] = True
-            place, rest = place + count, rest[~same]
+            order[index : index + count] = rest[same]
+            together[index : index + count - 1] = True
+            index, rest = index + count, rest[~same]
             if len(rest):
-                together[place - 1] = False
+                together[index - 1] = False
     return SortedHashes(by_hash.hashes, order), together

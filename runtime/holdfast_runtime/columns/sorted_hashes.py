@@ -35,12 +35,12 @@ def sort_hashes(hashes: Words) -> SortedHashes:
         return SortedHashes(hashes[order], order)
     rows = len(hashes)
     hashes = np.ascontiguousarray(hashes)
-    places, spare_places = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
+    indices, spare_indices = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
     ordered, spare = np.empty(rows, np.uint64), np.empty(rows, np.uint64)
     library.holdfast_order(
-        address(hashes), rows, address(places), address(ordered), address(spare_places), address(spare)
+        address(hashes), rows, address(indices), address(ordered), address(spare_indices), address(spare)
     )
-    return SortedHashes(ordered, places.astype(np.int64))
+    return SortedHashes(ordered, indices.astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class HashMatches:
     """For each probe hash, the range of equal hashes among sorted ones."""
 
     begins: Rows
-    """The first place of each range."""
+    """The first index of each range."""
     ends: Rows
-    """The place behind each range; a range that ends where it begins is empty."""
+    """The index behind each range; a range that ends where it begins is empty."""
 
     @classmethod
     def none(cls, probe_count: int) -> "HashMatches":
@@ -66,28 +66,28 @@ class HashMatches:
         """Return how many pairs there are, before any is made."""
         return int(self.counts.sum())
 
-    def at(self, places: Rows) -> "HashMatches":
-        """Return the matches of the probe hashes at `places`, in their order."""
-        return HashMatches(self.begins[places], self.ends[places])
+    def at(self, indices: Rows) -> "HashMatches":
+        """Return the matches of the probe hashes at `indices`, in their order."""
+        return HashMatches(self.begins[indices], self.ends[indices])
 
     def where(self, mask: Mask) -> "HashMatches":
         """Return the matches with an empty range for each probe hash of which `mask` is false."""
         return HashMatches(self.begins, np.where(mask, self.ends, self.begins))
 
-    def spread(self, places: Rows, probe_count: int) -> "HashMatches":
-        """Return matches of `probe_count` probe hashes, of which those at `places` have the ranges of these matches.
+    def spread(self, indices: Rows, probe_count: int) -> "HashMatches":
+        """Return matches of `probe_count` probe hashes, of which those at `indices` have the ranges of these matches.
 
-        These matches have a range for each of `places`, in their order; all other ranges are empty. Undoes `at`.
+        These matches have a range for each of `indices`, in their order; all other ranges are empty. Undoes `at`.
         """
         matches = HashMatches.none(probe_count)
-        matches.begins[places], matches.ends[places] = self.begins, self.ends
+        matches.begins[indices], matches.ends[indices] = self.begins, self.ends
         return matches
 
     def pairs(self, most: int = CHUNK) -> Iterator[tuple[Rows, Rows]]:
-        """Yield all pairs (place of the probe hash, place of the sorted hash), at most `most` at a time."""
+        """Yield all pairs (index of the probe hash, index of the sorted hash), at most `most` at a time."""
         wide = self.counts
-        places = np.flatnonzero(wide)
-        wide = wide[places]
+        indices = np.flatnonzero(wide)
+        wide = wide[indices]
         before = np.concatenate([[0], np.cumsum(wide)])
         total = int(before[-1])
         for start in range(0, total, most):
@@ -97,8 +97,8 @@ class HashMatches:
             pieces = np.minimum(before[first + 1 : last + 1], end) - np.maximum(before[first:last], start)
             which = np.repeat(np.arange(first, last), pieces)
             within = np.arange(start, end) - before[which]
-            probe_places = places[which]
-            yield probe_places, self.begins[probe_places] + within
+            probe_indices = indices[which]
+            yield probe_indices, self.begins[probe_indices] + within
 
 
 def find_hashes(sorted_hashes: Words, probes: Words) -> HashMatches:

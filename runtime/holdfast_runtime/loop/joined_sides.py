@@ -58,7 +58,7 @@ def joined_sides(compiled: CompiledGraph) -> tuple[JoinedSides, ...]:
     for node in compiled.nodes:
         if node.join is None:
             continue
-        left, right = (reach[place] for place in node.inputs)
+        left, right = (reach[index] for index in node.inputs)
         sides = JoinedSide(left - right, _sources(compiled, left)), JoinedSide(right - left, _sources(compiled, right))
         most = floor_millis(Micros(node.join.before + node.join.after)) + _SLACK
         joins.append(JoinedSides(node.name, sides, most, left | right))

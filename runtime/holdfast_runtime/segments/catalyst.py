@@ -136,7 +136,7 @@ class Catalyst:
         holder = self._attribute(frame, struct)
         make = self._expressions.GetStructField
         nothing = self._jvm.scala.Option.empty()
-        return [self._with_id(make(holder, place, nothing), f"{struct}_{place}", id_) for place, id_ in enumerate(ids)]
+        return [self._with_id(make(holder, index, nothing), f"{struct}_{index}", id_) for index, id_ in enumerate(ids)]
 
     def known_as(self, frame: DataFrame, name: str, id_: Any) -> Column:
         """Return a column of the frame under the id by which analysed expressions know it."""
@@ -170,7 +170,7 @@ class Catalyst:
 
 
 def _items(seq: Any) -> list[Any]:
-    return [seq.apply(place) for place in range(seq.length())]
+    return [seq.apply(index) for index in range(seq.length())]
 
 
 def _is(plan: Any, name: str) -> bool:

@@ -200,8 +200,8 @@ class _Flow:
 
     def _check_key(self, step: Step, source: int, columns: tuple[str, ...]) -> None:
         schema = self.nodes[source].schema
-        places = (find_column(schema, name) for name in columns)
-        check_key_types([schema.field(place) for place in places if place is not None], step.name)
+        indices = (find_column(schema, name) for name in columns)
+        check_key_types([schema.field(index) for index in indices if index is not None], step.name)
 
     def _add(
         self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None, join: JoinPlan | None = None

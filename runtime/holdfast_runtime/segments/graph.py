@@ -38,7 +38,7 @@ def failed_schema(schema: pa.Schema) -> pa.Schema:
 def failed_rows(step: Step, failed: TimedRows) -> FailedRows:
     """Return the rows as the step was given them, and why each failed."""
     row = failed.rows.column(ROW)
-    schema = pa.schema([row.type.field(place) for place in range(row.type.num_fields)])
+    schema = pa.schema([row.type.field(index) for index in range(row.type.num_fields)])
     input_rows = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
     failed_columns = failed.rows.column(COLUMN).to_pylist()
     return FailedRows(
@@ -70,7 +70,7 @@ class GraphNode:
     """An input stream or a step."""
 
     index: int
-    """Its place among all nodes; a node comes after those it reads."""
+    """Its index among all nodes; a node comes after those it reads."""
     name: str
     verb: str
     """`source`, or the verb of the step."""

@@ -143,16 +143,16 @@ class _Segment:
             return frame, _Tries(columns)
         tried = [(name, column, self.catalyst.tried(column)) for name, column in columns]
         caught = {
-            place: F.when(row.isNotNull(), attempt).alias(f"{TRIED}{place}")
-            for place, (*_, attempt) in enumerate(tried)
+            index: F.when(row.isNotNull(), attempt).alias(f"{TRIED}{index}")
+            for index, (*_, attempt) in enumerate(tried)
             if attempt is not None
         }
         failing = [
-            (name, F.col(f"{TRIED}{place}").isNull()) for place, (name, *_) in enumerate(tried) if place in caught
+            (name, F.col(f"{TRIED}{index}").isNull()) for index, (name, *_) in enumerate(tried) if index in caught
         ]
         values = [
-            (name, F.col(f"{TRIED}{place}").getField(VALUE) if place in caught else column)
-            for place, (name, column, _) in enumerate(tried)
+            (name, F.col(f"{TRIED}{index}").getField(VALUE) if index in caught else column)
+            for index, (name, column, _) in enumerate(tried)
         ]
         return frame.select("*", *caught.values()), _Tries(tuple(values), tuple(failing))
 

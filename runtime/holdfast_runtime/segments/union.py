@@ -30,8 +30,8 @@ def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        children = [retyped(array.field(place), field.type) for place, field in enumerate(fields)]
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        children = [retyped(array.field(index), field.type) for index, field in enumerate(fields)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)
     if pa.types.is_map(kind):
         pairs = [retyped(array.keys, kind.key_type), retyped(array.items, kind.item_type)]
@@ -145,9 +145,9 @@ class UnionLayout:
         """Yield the content of a batch, task by task: the rows of each node, then the notes, each in order."""
         if not batch.num_rows:
             return
-        tasks, nodes = (batch.column(place).to_numpy() for place in (0, 1))
+        tasks, nodes = (batch.column(index).to_numpy() for index in (0, 1))
         times, marks, packed, *structs = (
-            retyped(batch.column(place), self.arrow_schema.field(place).type) for place in range(2, batch.num_columns)
+            retyped(batch.column(index), self.arrow_schema.field(index).type) for index in range(2, batch.num_columns)
         )
         edges = [0, *(np.flatnonzero(np.diff(tasks)) + 1).tolist(), batch.num_rows]
         for start, end in pairwise(edges):

@@ -40,10 +40,10 @@ class UserFunctionError(UserActionError):
     def raised(cls, error: BaseException, step: str, function: str, about: str = "") -> "UserFunctionError":
         """Build the error from the exception of a user function; `about` says what the call was for, ` for key 'a'`."""
         frames = user_frames(error)
-        where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
+        source_line = f" at {frames[-1].split(', in ')[0]}" if frames else ""
         frame_lines = "".join(f"\n  {frame}" for frame in frames)
         message = (
-            f"step {step}: {function} failed{about}{where}: {_error_text(error)}{frame_lines}\n"
+            f"step {step}: {function} failed{about}{source_line}: {_error_text(error)}{frame_lines}\n"
             f"correct the function and run again, filter out the rows it can't take, or put them aside: onError: "
             f"DeadLetter of the step"
         )
@@ -72,8 +72,8 @@ def reason(error: Exception) -> str:
     if raised is None:
         return _shortened(str(error) if isinstance(error, UserActionError) else _error_text(error))
     frames = user_frames(raised)
-    where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
-    return _shortened(f"{_error_text(raised)}{where}")
+    source_line = f" at {frames[-1].split(', in ')[0]}" if frames else ""
+    return _shortened(f"{_error_text(raised)}{source_line}")
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -112,7 +112,7 @@ class FailedRow:
     """A row that a step can't process, or a failed call without rows."""
 
     row: int | None
-    """Its place in `FailedRows.rows`; None for a call for the timers of a key."""
+    """Its index in `FailedRows.rows`; None for a call for the timers of a key."""
     reason: str
     column: str | None = None
     """The column that could not be computed, if one is to blame."""

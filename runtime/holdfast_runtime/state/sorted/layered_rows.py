@@ -83,7 +83,7 @@ class HeldPiece(HashedRows):
     key: bytes
     """The key under which the piece is stored."""
     first: int
-    """The place of the first of these rows in the stored piece."""
+    """The index of the first of these rows in the stored piece."""
 
 
 class LayeredRows:
@@ -140,15 +140,15 @@ class LayeredRows:
         """Append each row to its bucket of `buckets`, a layer per bucket; return the distinct buckets, ascending."""
         distinct_buckets: list[int] = np.unique(buckets).tolist()
         for bucket in distinct_buckets:
-            places = np.flatnonzero(buckets == bucket)
-            part = rows.rows if len(distinct_buckets) == 1 else rows.rows.take(pa.array(places))
-            self.append(bucket, HashedRows(rows.hashes[places], part))
+            indices = np.flatnonzero(buckets == bucket)
+            part = rows.rows if len(distinct_buckets) == 1 else rows.rows.take(pa.array(indices))
+            self.append(bucket, HashedRows(rows.hashes[indices], part))
         return distinct_buckets
 
     def find(self, bucket: int, probes: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
         """Look up ascending hashes in a bucket; yield pieces, of older layers first, each with the matches of `probes`.
 
-        The matches have a range of places in the piece for each of `probes`, empty if the piece does not have the hash.
+        The matches have a range of indices in the piece for each of `probes`, empty if the piece has no such hash.
         """
         for piece in self.pieces(bucket, probes):
             first = int(np.searchsorted(probes, piece.hashes[0], side="left"))
@@ -181,14 +181,14 @@ class LayeredRows:
         rows = whole.part(first, len(whole.hashes))
         return HeldPiece(rows.hashes, rows.rows, key, first)
 
-    def mark(self, piece: "HeldPiece", places: Rows) -> None:
-        """Set the marks of the rows at these places of a piece."""
+    def mark(self, piece: "HeldPiece", indices: Rows) -> None:
+        """Set the marks of the rows at these indices of a piece."""
         (key,) = _mark_keys([piece.key])
         (value,) = self._table.get_many([key])
         assert value is not None  # noqa: S101 - written with the piece
         bits = np.frombuffer(value, np.uint8).copy()
-        bit_places = places + piece.first
-        np.bitwise_or.at(bits, bit_places >> 3, np.uint8(1) << (bit_places & 7).astype(np.uint8))
+        bit_indices = indices + piece.first
+        np.bitwise_or.at(bits, bit_indices >> 3, np.uint8(1) << (bit_indices & 7).astype(np.uint8))
         self._table.put_many([key], [bits.tobytes()])
 
     def read(
@@ -267,10 +267,10 @@ class LayeredRows:
                 sources = tuple(layer.number for layer in layers)
                 target = Layer(self._new_number(), level + 1, ())
                 # Right behind its newest source: layers stay in the order in which their rows came.
-                place = bucket_layers.layers.index(layers[-1]) + 1
+                index = bucket_layers.layers.index(layers[-1]) + 1
                 return replace(
                     bucket_layers,
-                    layers=(*bucket_layers.layers[:place], target, *bucket_layers.layers[place:]),
+                    layers=(*bucket_layers.layers[:index], target, *bucket_layers.layers[index:]),
                     merges=(*bucket_layers.merges, LayerMerge(target.number, sources, 0)),
                 )
         return bucket_layers

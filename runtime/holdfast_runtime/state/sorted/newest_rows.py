@@ -50,7 +50,7 @@ def newest_in(schema: pa.Schema) -> Combine | None:
     """Return how rows with this schema are combined; None if they are of another kind."""
     if (schema.metadata or {}) != _KIND:
         return None
-    keys = [place for place, name in enumerate(schema.names) if not name.startswith(OWN)]
+    keys = [index for index, name in enumerate(schema.names) if not name.startswith(OWN)]
     return lambda rows: newest(rows.rows, rows.hashes, keys)
 
 
@@ -60,7 +60,7 @@ def alive(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def newest(rows: pa.RecordBatch, hashes: Words, keys: Sequence[int]) -> HashedRows:
-    """Return the last row of each key, in the order of hashes. `keys`: the places of the columns of the key."""
-    grouped = group_rows(KeyColumns.of([rows.column(place) for place in keys], rows.num_rows), hashes)
+    """Return the last row of each key, in the order of hashes. `keys`: the indices of the columns of the key."""
+    grouped = group_rows(KeyColumns.of([rows.column(index) for index in keys], rows.num_rows), hashes)
     last = np.append(grouped.starts[1:], len(grouped.order)) - 1
     return HashedRows(grouped.hashes[last], rows.take(pa.array(grouped.order[last])))

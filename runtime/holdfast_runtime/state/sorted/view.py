@@ -42,11 +42,11 @@ class LayeredView:
         self._layered = LayeredRows(table, schema.rows, self._newest or as_they_are)
         self._width = schema.width
         names = schema.rows.names
-        self._key = [place for place, name in enumerate(names) if not name.startswith(OWN)]
-        self._own = [place for place, name in enumerate(names) if name.startswith(OWN) and name != DELETED]
-        self.key = pa.schema([schema.rows.field(place) for place in self._key])
+        self._key = [index for index, name in enumerate(names) if not name.startswith(OWN)]
+        self._own = [index for index, name in enumerate(names) if name.startswith(OWN) and name != DELETED]
+        self.key = pa.schema([schema.rows.field(index) for index in self._key])
         """The columns of the key."""
-        own_columns = [schema.rows.field(place) for place in self._own]
+        own_columns = [schema.rows.field(index) for index in self._own]
         self.own = pa.schema(
             [(column.name.removeprefix(OWN), MOMENT if is_time(column) else column.type) for column in own_columns]
         )
@@ -91,15 +91,15 @@ class LayeredView:
         matching: list[HashedRows] = []
         key_columns = KeyColumns.of(key.columns, 1)
         for piece, matches in self._layered.find(bucket, key_columns.hashes()):
-            piece_keys = KeyColumns.of([piece.rows.column(place) for place in self._key], piece.rows.num_rows)
-            for key_places, piece_places in matches.pairs():
-                matching_places = piece_places[same_keys(key_columns, key_places, piece_keys, piece_places)]
-                matching.append(HashedRows(piece.hashes[matching_places], piece.rows.take(pa.array(matching_places))))
+            piece_keys = KeyColumns.of([piece.rows.column(index) for index in self._key], piece.rows.num_rows)
+            for key_indices, piece_indices in matches.pairs():
+                matching_indices = piece_indices[same_keys(key_columns, key_indices, piece_keys, piece_indices)]
+                matching.append(HashedRows(piece.hashes[matching_indices], piece.rows.take(pa.array(matching_indices))))
         matching = [rows for rows in matching if len(rows.hashes)]
         return matching if self._newest is None or not matching else [self._newest(HashedRows.joined(matching))]
 
     def _shown(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [rows.column(place) for place in (*self._key, *self._own)]
+        columns = [rows.column(index) for index in (*self._key, *self._own)]
         schema = pa.schema([*self.key, *self.own])
         shown = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(shown, schema=schema)

@@ -73,8 +73,8 @@ class CollectedValues:
     def _collected(self, column: pa.Array, members: MemberRows, groups: int) -> pa.Array:
         values = column.take(pa.array(members.rows))
         if self.distinct:
-            places = _first_of_each(values, members.groups)
-            values, members = values.take(pa.array(places)), members.at(places)
+            indices = _first_of_each(values, members.groups)
+            values, members = values.take(pa.array(indices)), members.at(indices)
         counts = members.counts(groups)
         if len(counts) and counts.max() > self.most:
             raise TooManyValuesError(int(np.argmax(counts > self.most)), self.most)
@@ -83,14 +83,14 @@ class CollectedValues:
 
 
 def _first_of_each(values: pa.Array, groups: Rows) -> Rows:
-    """Return the places where a value is the first of its kind in its group, ascending."""
+    """Return the indices where a value is the first of its kind in its group, ascending."""
     keys = value_keys([pa.array(groups), values], len(values), element_numbers)
     grouped = group_rows(keys, keys.hashes())
     return np.sort(grouped.order[grouped.starts])
 
 
 def _named(types: Sequence[pa.DataType]) -> list[pa.Field]:
-    return [pa.field(str(place), kind) for place, kind in enumerate(types)]
+    return [pa.field(str(index), kind) for index, kind in enumerate(types)]
 
 
 def _maker(*, distinct: bool, counts: bool = False) -> Maker:

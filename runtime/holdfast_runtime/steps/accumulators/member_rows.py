@@ -32,9 +32,9 @@ class MemberRows:
                 members = members.at(mask[members.rows])
         return members
 
-    def at(self, places: Rows | Mask) -> "MemberRows":
-        """Return the rows at these places; they ascend."""
-        return MemberRows(self.rows[places], self.groups[places])
+    def at(self, indices: Rows | Mask) -> "MemberRows":
+        """Return the rows at these indices; they ascend."""
+        return MemberRows(self.rows[indices], self.groups[indices])
 
     def first(self) -> "MemberRows":
         """Return the first row of each group that has one."""
@@ -60,6 +60,6 @@ def valid_rows(columns: Sequence[pa.Array]) -> Mask | None:
 
 
 def spans(starts: Rows, lengths: Rows) -> Rows:
-    """Return the places of spans, one behind the other."""
+    """Return the indices of spans, one behind the other."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -21,7 +21,7 @@ Numbers = npt.NDArray[Any]
 
 
 def counting(columns: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> Mask | None:
-    """Return for each place of the order whether its row counts and has a value in each column; None: all do."""
+    """Return for each index of the order whether its row counts and has a value in each column; None: all do."""
     mask = valid_rows(columns)
     if counted is not None:
         mask = counted if mask is None else counted & mask

@@ -106,8 +106,8 @@ def extreme_rows(column: pa.Array, members: MemberRows, *, largest: bool) -> Mem
     """
     starts = starts_of(members.groups)
     extremes = members.at(starts)
-    place = np.zeros(extremes.groups[-1] + 1 if len(starts) else 0, np.int64)
-    place[extremes.groups] = np.arange(len(starts))
+    index = np.zeros(extremes.groups[-1] + 1 if len(starts) else 0, np.int64)
+    index[extremes.groups] = np.arange(len(starts))
     for part in _parts(column):
         turn = 0
         while len(starts) and (ranks := part.ranks(members.rows, turn)) is not None:
@@ -115,7 +115,7 @@ def extreme_rows(column: pa.Array, members: MemberRows, *, largest: bool) -> Mem
             leading = ranks == np.repeat(best, np.diff(starts, append=len(ranks)))
             members = members.at(np.flatnonzero(leading))
             starts = starts_of(members.groups)
-            extremes.rows[place[members.groups[starts]]] = members.rows[starts]
+            extremes.rows[index[members.groups[starts]]] = members.rows[starts]
             wide = np.diff(starts, append=len(members.rows))
             members = members.at(np.repeat(wide > 1, wide))
             starts = starts_of(members.groups)

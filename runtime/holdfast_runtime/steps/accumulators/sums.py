@@ -153,9 +153,9 @@ class _Made:
 
 def _carried(words: list[Numbers]) -> list[pa.Array]:
     """Return words whose lower ones have 32 bits again."""
-    for place in range(len(words) - 1):
-        words[place + 1] = words[place + 1] + (words[place] >> _BITS)
-        words[place] = words[place] & _LOW
+    for index in range(len(words) - 1):
+        words[index + 1] = words[index + 1] + (words[index] >> _BITS)
+        words[index] = words[index] & _LOW
     return [pa.array(word) for word in words]
 
 
@@ -173,7 +173,7 @@ def _decimals(words: list[Whole], value_counts: Whole | None, of: Sum) -> _Made:
     """Return sums as decimals of the result's scale, or averages of `value_counts` values, rounded half up."""
     from decimal import Context, Decimal  # noqa: PLC0415 - few apps have decimals
 
-    total = np.sum([word.astype(object) << (_BITS * place) for place, word in enumerate(words)], axis=0)
+    total = np.sum([word.astype(object) << (_BITS * index) for index, word in enumerate(words)], axis=0)
     if value_counts is not None:
         divisor = np.maximum(value_counts, 1).astype(object)
         total = np.sign(total) * ((np.abs(total) * 10**of.shift * 2 + divisor) // (divisor * 2))

@@ -146,7 +146,7 @@ class JoinStep:
         for start in range(0, rows.num_rows, CHUNK):
             part = rows.slice(start, CHUNK)
             columns = [
-                part.column(plan.place(side, output.column))
+                part.column(plan.index(side, output.column))
                 if output.side in {SIDES[side], "both"}
                 else pa.nulls(part.num_rows, field.type)
                 for output, field in zip(plan.columns, self.schema, strict=True)
@@ -154,11 +154,11 @@ class JoinStep:
             yield TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), part.column(TIME.name))
 
     def _paired(self, left: SideRows, lefts: Rows, right: SideRows, rights: Rows) -> TimedRows:
-        plan, places = self._plan, (pa.array(lefts), pa.array(rights))
+        plan, indices = self._plan, (pa.array(lefts), pa.array(rights))
         columns = []
         for output in plan.columns:
             side = RIGHT if output.side == "right" else LEFT
-            columns.append((left, right)[side].rows.column(plan.place(side, output.column)).take(places[side]))
+            columns.append((left, right)[side].rows.column(plan.index(side, output.column)).take(indices[side]))
         times = np.maximum(left.times[lefts], right.times[rights])
         return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(times))
 

@@ -74,8 +74,8 @@ class JoinPlan:
         ]
         return pa.schema([*key, *named, TIME])
 
-    def place(self, side: int, column: str) -> int:
-        """Return the place of an input column of a side in the schema of its waiting rows."""
+    def index(self, side: int, column: str) -> int:
+        """Return the index of an input column of a side in the schema of its waiting rows."""
         schema = self.kept(side)
         name = field_of((self.left, self.right)[side], column).name
         return int(schema.get_field_index(name if name in schema.names[: len(self.by)] else f"{OWN}{name}"))
@@ -87,6 +87,6 @@ class JoinPlan:
 
 def field_of(schema: pa.Schema, column: str) -> pa.Field:
     """Return the column of this name, which is found by Spark's rules."""
-    place = find_column(schema, column)
-    assert place is not None  # noqa: S101 - the planner has looked
-    return schema.field(place)
+    index = find_column(schema, column)
+    assert index is not None  # noqa: S101 - the planner has looked
+    return schema.field(index)

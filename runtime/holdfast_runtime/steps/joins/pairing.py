@@ -24,16 +24,16 @@ Bounds = tuple[Micros, Micros]
 def pairs(probe: SideRows, partners: SideRows, matches: HashMatches, bounds: Bounds) -> Iterator[tuple[Rows, Rows]]:
     """Yield the pairs that `matches` nominates and times and keys confirm, at most a chunk at a time.
 
-    A pair is a place in `probe` and a place in `partners`; `bounds` are those of the rows of `probe`.
+    A pair is an index in `probe` and an index in `partners`; `bounds` are those of the rows of `probe`.
     """
     before, after = bounds
-    for probe_places, partner_places in matches.pairs():
-        apart = partners.times[partner_places] - probe.times[probe_places]
+    for probe_indices, partner_indices in matches.pairs():
+        apart = partners.times[partner_indices] - probe.times[probe_indices]
         near = (apart >= -before) & (apart <= after)
-        probe_places, partner_places = probe_places[near], partner_places[near]  # noqa: PLW2901 - the same pairs, fewer of them
-        same = same_keys(probe.keys, probe_places, partners.keys, partner_places)
+        probe_indices, partner_indices = probe_indices[near], partner_indices[near]  # noqa: PLW2901 - the same pairs, fewer of them
+        same = same_keys(probe.keys, probe_indices, partners.keys, partner_indices)
         if same.any():
-            yield probe_places[same], partner_places[same]
+            yield probe_indices[same], partner_indices[same]
 
 
 def by_time(
@@ -41,7 +41,7 @@ def by_time(
 ) -> tuple[SideRows, HashMatches, Rows] | None:
     """Return `partners` in the order of hash and time, matches of only those close enough, and the order itself.
 
-    The order holds the place that each partner had before. None where `matches` has few nominees as it is.
+    The order holds the index that each partner had before. None where `matches` has few nominees as it is.
     """
     if matches.count() <= _MANY * (len(probe.hashes) + len(partners.hashes)):
         return None
@@ -54,7 +54,7 @@ def by_time(
 
 
 def _first(times: Times, matches: HashMatches, least: Times) -> Rows:
-    """Return for each match the first place from its begin on whose time is at least `least`, or else its end.
+    """Return for each match the first index from its begin on whose time is at least `least`, or else its end.
 
     From the begin to the end of a match, `times` ascend; `least` has one time for each match.
     """

@@ -39,7 +39,7 @@ class Nominees:
     piece: bytes
     first: int
     rows: Rows
-    """The places of the incoming rows that have nominees."""
+    """The indices of the incoming rows that have nominees."""
     matches: HashMatches
     """For each of these rows, where its nominees are in the piece."""
     order: Rows | None
@@ -92,9 +92,9 @@ class SideBuffer:
                 whole = matches.spread(near, len(incoming.hashes))
                 if (narrowed := by_time(incoming, waiting_rows, whole, bounds)) is not None:
                     _, whole, order = narrowed
-                places = np.flatnonzero(whole.ends > whole.begins)
-                if len(places):
-                    nominees.append(Nominees(piece.key, piece.first, places, whole.at(places), order))
+                indices = np.flatnonzero(whole.ends > whole.begins)
+                if len(indices):
+                    nominees.append(Nominees(piece.key, piece.first, indices, whole.at(indices), order))
         return nominees
 
     def partners(
@@ -102,7 +102,7 @@ class SideBuffer:
     ) -> Iterator[tuple[SideRows, Rows, Rows]]:
         """Yield pairs of incoming rows that are `admitted` with waiting ones, a chunk at a time.
 
-        Yielded are waiting rows, the places of the pairs in `incoming`, and their places in the waiting rows. Waiting
+        Yielded are waiting rows, the indices of the pairs in `incoming`, and their indices in the waiting rows. Waiting
         rows that had no partner before are marked.
         """
         for candidates in nominees:
@@ -111,13 +111,13 @@ class SideBuffer:
             if candidates.order is not None:
                 waiting_rows = waiting_rows.at(candidates.order)
             matches = candidates.matches.where(admitted[candidates.rows]).spread(candidates.rows, len(admitted))
-            for incoming_places, waiting_places in pairs(incoming, waiting_rows, matches, bounds):
+            for incoming_indices, waiting_indices in pairs(incoming, waiting_rows, matches, bounds):
                 if self.gone is not None:
                     # Only after `within` was raised: otherwise a row that has left is too far from all that come.
-                    staying = waiting_rows.times[waiting_places] >= self.gone
-                    incoming_places, waiting_places = incoming_places[staying], waiting_places[staying]  # noqa: PLW2901 - the same pairs, fewer of them
-                waiting_rows.matched[waiting_places] = True
-                yield waiting_rows, incoming_places, waiting_places
+                    staying = waiting_rows.times[waiting_indices] >= self.gone
+                    incoming_indices, waiting_indices = incoming_indices[staying], waiting_indices[staying]  # noqa: PLW2901 - the same pairs, fewer of them
+                waiting_rows.matched[waiting_indices] = True
+                yield waiting_rows, incoming_indices, waiting_indices
             if self._outer:
                 marked = waiting_rows.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
                 newly_matched = np.flatnonzero(waiting_rows.matched & ~marked)

@@ -41,10 +41,10 @@ class SideRows:
         sorted_hashes = sort_hashes(KeyColumns.of(rows.columns[:key_width], rows.num_rows).hashes())
         return cls.of(sorted_hashes.hashes, rows.take(pa.array(sorted_hashes.order)), key_width)
 
-    def at(self, places: Rows) -> "SideRows":
-        """Return the rows at these places, whose hashes ascend."""
-        side_rows = SideRows.of(self.hashes[places], self.rows.take(pa.array(places)), self.key_width)
-        side_rows.matched = self.matched[places]
+    def at(self, indices: Rows) -> "SideRows":
+        """Return the rows at these indices, whose hashes ascend."""
+        side_rows = SideRows.of(self.hashes[indices], self.rows.take(pa.array(indices)), self.key_width)
+        side_rows.matched = self.matched[indices]
         return side_rows
 
     def where(self, mask: Mask) -> "SideRows":
@@ -54,12 +54,12 @@ class SideRows:
 
 def kept_rows(input_rows: TimedRows, schema: pa.Schema) -> pa.RecordBatch:
     """Return the input rows with the columns of `schema`, that of waiting rows; all of them have an event time."""
-    columns = [input_rows.rows.column(field_place(input_rows.rows.schema, name)) for name in schema.names[:-1]]
+    columns = [input_rows.rows.column(field_index(input_rows.rows.schema, name)) for name in schema.names[:-1]]
     return pa.RecordBatch.from_arrays([*columns, input_rows.times], schema=schema)
 
 
-def field_place(schema: pa.Schema, name: str) -> int:
-    """Return the place in an input schema of the column that waiting rows have under this name."""
-    place = find_column(schema, name.removeprefix(OWN))
-    assert place is not None  # noqa: S101 - the schema of what is kept was made of these columns
-    return place
+def field_index(schema: pa.Schema, name: str) -> int:
+    """Return the index in an input schema of the column that waiting rows have under this name."""
+    index = find_column(schema, name.removeprefix(OWN))
+    assert index is not None  # noqa: S101 - the schema of what is kept was made of these columns
+    return index

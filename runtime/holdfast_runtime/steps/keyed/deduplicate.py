@@ -39,7 +39,7 @@ class _Candidates:
     keys: KeyColumns
     grouped: GroupedRows
     times: Times
-    """The event time at each place."""
+    """The event time at each index."""
 
 
 class DeduplicateStep:
@@ -48,7 +48,7 @@ class DeduplicateStep:
     def __init__(self, name: str, verb: Deduplicate, schema: pa.Schema, kept_as: str) -> None:
         self.name = name
         self._kept_as = kept_as
-        self._by = [schema.names[_place(schema, column)] for column in verb.by]
+        self._by = [schema.names[_index(schema, column)] for column in verb.by]
         self._within = None if verb.within is None else micros(millis(verb.within))
         self._schema = pa.schema([*(schema.field(column) for column in self._by), time_column(_TIME)])
 
@@ -99,17 +99,17 @@ class DeduplicateStep:
         return passed
 
     def _seen(self, rows: _Candidates, layered: LayeredRows) -> Mask:
-        """Return for each place whether a row of its key, close enough in time, has passed in an earlier batch."""
+        """Return for each index whether a row of its key, close enough in time, has passed in an earlier batch."""
         duplicates = np.zeros(len(rows.times), np.bool_)
         for bucket in self._reached(rows.times, layered):
             for piece, matches in layered.find(bucket, rows.grouped.hashes):
                 keys = KeyColumns.of(piece.rows.columns[:-1], piece.rows.num_rows)
                 times = piece.rows.column(_TIME).to_numpy()
-                for places, piece_rows in matches.pairs():
-                    hit = same_keys(rows.keys, rows.grouped.order[places], keys, piece_rows)
+                for indices, piece_rows in matches.pairs():
+                    hit = same_keys(rows.keys, rows.grouped.order[indices], keys, piece_rows)
                     if self._within is not None:
-                        hit &= np.abs(rows.times[places] - times[piece_rows]) <= self._within
-                    duplicates[places[hit]] = True
+                        hit &= np.abs(rows.times[indices] - times[piece_rows]) <= self._within
+                    duplicates[indices[hit]] = True
         return duplicates
 
     def _reached(self, times: Times, layered: LayeredRows) -> list[int]:
@@ -155,14 +155,14 @@ def _first_of_each(groups: Rows, times: Times, within: int | None) -> Rows:
     for group in np.unique(np.repeat(np.arange(len(starts)), sizes)[far]).tolist():
         start = int(starts[group])
         passed_times = [int(times[start])]
-        for place in range(start + 1, start + int(sizes[group])):
-            if all(abs(int(times[place]) - passed) > within for passed in passed_times):
-                passed_times.append(int(times[place]))
-                more.append(place)
+        for index in range(start + 1, start + int(sizes[group])):
+            if all(abs(int(times[index]) - passed) > within for passed in passed_times):
+                passed_times.append(int(times[index]))
+                more.append(index)
     return np.union1d(starts, more).astype(np.int64)
 
 
-def _place(schema: pa.Schema, column: str) -> int:
-    place = find_column(schema, column)
-    assert place is not None  # noqa: S101 - the planner has looked
-    return place
+def _index(schema: pa.Schema, column: str) -> int:
+    index = find_column(schema, column)
+    assert index is not None  # noqa: S101 - the planner has looked
+    return index

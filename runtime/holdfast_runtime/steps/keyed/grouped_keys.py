@@ -49,9 +49,9 @@ class KeyGroups:
         latest: int | None = pc.max(self.times.slice(start, end - start)).as_py()
         return latest
 
-    def first_index(self, place: int) -> int:
-        """Return the original index of the row at this place."""
-        return place if self.order is None else int(self.order[place])
+    def first_index(self, index: int) -> int:
+        """Return the original index of the row at this index."""
+        return index if self.order is None else int(self.order[index])
 
 
 def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:

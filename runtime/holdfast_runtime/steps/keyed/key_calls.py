@@ -32,22 +32,22 @@ class KeyCalls:
     failed: list[FailedRow] = field(default_factory=list)
 
     def rows(
-        self, key: Any, record_key: bytes | None, again: Callable[[], Rows], indexes: list[int], state: KeyState
+        self, key: Any, record_key: bytes | None, again: Callable[[], Rows], indices: list[int], state: KeyState
     ) -> Rows:
-        """Return what the function gives for rows of a key; `again` builds them anew, `indexes` are their places."""
+        """Return what the function gives for rows of a key; `again` builds them anew, `indices` are theirs."""
         output, why = self._tried(key, again(), state)
         if why is None:
             return output
         rows = again()
         if len(rows) == 1:
-            self.failed.append(FailedRow(indexes[0], why, key=record_key))
+            self.failed.append(FailedRow(indices[0], why, key=record_key))
             return []
         outputs: Rows = []
-        for place, row in zip(indexes, rows, strict=True):
+        for index, row in zip(indices, rows, strict=True):
             output, why = self._tried(key, [row], state)
             outputs += output
             if why is not None:
-                self.failed.append(FailedRow(place, why, key=record_key))
+                self.failed.append(FailedRow(index, why, key=record_key))
         return outputs
 
     def timers(self, key: Any, record_key: bytes | None, state: KeyState) -> Rows:
@@ -81,8 +81,8 @@ class KeyCalls:
         values = dict(state)
         if not supported(values):
             fault = unsupported(values)
-            where, why = ("", "") if fault is None else (fault.path, fault.why)
-            message = f"in the state, {where} {why}"
+            path, why = ("", "") if fault is None else (fault.path, fault.why)
+            message = f"in the state, {path} {why}"
             raise FunctionResultError(message)
         return output
 

@@ -106,8 +106,8 @@ class BatchMoment:
     _here: frozenset[int] | None = None
 
     def give(self, rows: list[dict[str, Any]], late: Iterable[int]) -> None:
-        """Set the rows that functions get from now on; `late` holds the indexes of the late ones."""
-        self.rows, self.late, self._here = rows, frozenset(id(rows[place]) for place in late), None
+        """Set the rows that functions get from now on; `late` holds the indices of the late ones."""
+        self.rows, self.late, self._here = rows, frozenset(id(rows[index]) for index in late), None
 
     def is_late(self, row: object) -> bool:
         """Whether this very dict is a late row; raises `ValueError` if it is not a row of the batch."""

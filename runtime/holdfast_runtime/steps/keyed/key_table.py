@@ -142,9 +142,9 @@ class KeyTable:
         states = key_states([row.values for row in alive], [row.timers for row in alive], self._moment)
         return LoadedKeys(keys, contents, before, states)
 
-    def load_again(self, loaded: LoadedKeys, place: int, moment: BatchMoment) -> KeyState:
+    def load_again(self, loaded: LoadedKeys, index: int, moment: BatchMoment) -> KeyState:
         """Return the state of one of the keys as it was loaded, whatever functions have done to it since."""
-        (stored,) = read_rows([loaded.contents[place]])
+        (stored,) = read_rows([loaded.contents[index]])
         alive = _NONE if stored is None or self.expired(stored.touched) else stored
         (state,) = key_states([alive.values], [alive.timers], moment)
         return state

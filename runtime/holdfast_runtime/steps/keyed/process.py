@@ -137,20 +137,20 @@ class ProcessStep:
         single = KeyCalls(self.name, self._path, self._function, self.out)
         with _collector_paused():
             outcome = self._run(rows.where(usable) if unusable else rows, tables, clock, CallResults(single))
-        places = np.flatnonzero(usable).tolist()
+        indices = np.flatnonzero(usable).tolist()
         failed = [
-            failure if failure.row is None else replace(failure, row=places[failure.row]) for failure in single.failed
+            failure if failure.row is None else replace(failure, row=indices[failure.row]) for failure in single.failed
         ]
         return replace(outcome, failed=[FailedRows(rows, [*unusable.values(), *failed])])
 
     def _unusable(self, rows: TimedRows) -> dict[int, FailedRow]:
         """Return the rows that no function can be given, by index."""
         unusable = {}
-        for place in range(rows.count):
+        for index in range(rows.count):
             try:
-                row_dicts(rows.rows.slice(place, 1), self._whose)
+                row_dicts(rows.rows.slice(index, 1), self._whose)
             except TimeUnusableError as error:
-                unusable[place] = FailedRow(place, str(error), error.column)
+                unusable[index] = FailedRow(index, str(error), error.column)
         return unusable
 
     def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: CallResults) -> StepOutcome:
@@ -271,9 +271,9 @@ class ProcessStep:
         return values[0] if len(self._by) == 1 else values
 
     def _refuse_state(self, row: bytes, fault: UnsupportedValue | None) -> NoReturn:
-        where, why = ("", "") if fault is None else (fault.path, fault.why)
+        path, why = ("", "") if fault is None else (fault.path, fault.why)
         message = (
-            f"step {self.name}: in the state of key {short(self._key(row))}, {where} {why} ({self._path} left it there)"
+            f"step {self.name}: in the state of key {short(self._key(row))}, {path} {why} ({self._path} left it there)"
         )
         raise StateValueError(message)
 

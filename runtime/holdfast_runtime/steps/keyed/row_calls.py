@@ -62,7 +62,7 @@ class RowCalls:
     late: npt.NDArray[np.intp]
     """Which rows are late."""
     anew: Callable[[int, int], Rows]
-    """Builds the rows from one place to before another anew: a call may have changed those it was given."""
+    """Builds the rows from one index to before another anew: a call may have changed those it was given."""
     fire: Callable[[DueInstant, KeyState, Any], object]
     """Makes the call for timers of a key."""
     fail: Callable[[Exception, Any, Any, int], NoReturn]
@@ -78,18 +78,20 @@ class RowCalls:
         if self.results.single is None:
             self._all()
         else:
-            for place, start in enumerate([0, *self.groups.ends[:-1]]):
-                self._in_order(place, start)
+            for key_index, start in enumerate([0, *self.groups.ends[:-1]]):
+                self._in_order(key_index, start)
         self._note(len(self.keys))
 
     def _all(self) -> None:
         # One Python call for each key, where no timer fires between its rows.
         function, moment, marks, rows = self.function, self.moment, self.moment.marks, self.moment.rows
         result_rows, ends, start = self.results.rows, self.results.ends, 0
-        for place, (key, end, state) in enumerate(zip(self.keys, self.groups.ends, self.loaded.states, strict=True)):
+        for key_index, (key, end, state) in enumerate(
+            zip(self.keys, self.groups.ends, self.loaded.states, strict=True)
+        ):
             timers, moment.row = state._timers, start  # noqa: SLF001 - hidden from users, not from steps
             if timers is not None and timers[0] and min(timers[0].values()) <= marks[end - 1]:
-                self._in_order(place, start)
+                self._in_order(key_index, start)
                 start = end
                 continue
             returned = None
@@ -104,48 +106,48 @@ class RowCalls:
             else:
                 again = moment.earliest_set != LATEST and self._disturbed(start, end)
             if again:
-                self._one_by_one(place, start)
+                self._one_by_one(key_index, start)
             else:
                 ends.append(len(result_rows))
             start = end
 
-    def _note(self, place: int) -> None:
+    def _note(self, key_index: int) -> None:
         """Note the keys up to this one, to which one call each has been made."""
-        self.results.keys.extend(self.keys[self._noted : place])
-        self.results.times.extend(self.groups.latest[self._noted : place])
-        self._noted = place + 1
+        self.results.keys.extend(self.keys[self._noted : key_index])
+        self.results.times.extend(self.groups.latest[self._noted : key_index])
+        self._noted = key_index + 1
 
     def _disturbed(self, start: int, end: int) -> bool:
         """Whether the call for these rows has set a timer that fires between them."""
         earliest, self.moment.earliest_set = self.moment.earliest_set, LATEST
         return end - start > 1 and earliest <= self.moment.marks[end - 1]
 
-    def _in_order(self, place: int, start: int) -> None:
+    def _in_order(self, key_index: int, start: int) -> None:
         """Call for the rows of a key as many at a time as possible, with timers between them."""
-        self._note(place)
+        self._note(key_index)
         calls, single = len(self.results.ends), self.results.single
         failed = 0 if single is None else len(single.failed)
-        row, end, state = start, self.groups.ends[place], self.loaded.states[place]
+        row, end, state = start, self.groups.ends[key_index], self.loaded.states[key_index]
         while row < end:
-            self._fire_before(row, place, state)
+            self._fire_before(row, key_index, state)
             due = min(waiting(state, TimerKind.EVENT).values(), default=LATEST)
             upto = bisect_left(self.moment.marks, due, row + 1, end)
-            if not self._called(row, upto, place, state):
+            if not self._called(row, upto, key_index, state):
                 self.results.forget_after(calls)
                 if single is not None:
                     del single.failed[failed:]
-                self._one_by_one(place, start)
+                self._one_by_one(key_index, start)
                 return
             row = upto
 
-    def _one_by_one(self, place: int, start: int) -> None:
+    def _one_by_one(self, key_index: int, start: int) -> None:
         """Call for each row of a key, from the state and the rows as they were."""
-        self._note(place)
+        self._note(key_index)
         self.results.forget_after(len(self.results.ends))
-        state = self.loaded.states[place] = self.table.load_again(self.loaded, place, self._moment_again())
-        for row in range(start, self.groups.ends[place]):
-            self._fire_before(row, place, state)
-            self._called(row, row + 1, place, state)
+        state = self.loaded.states[key_index] = self.table.load_again(self.loaded, key_index, self._moment_again())
+        for row in range(start, self.groups.ends[key_index]):
+            self._fire_before(row, key_index, state)
+            self._called(row, row + 1, key_index, state)
 
     def _moment_again(self) -> BatchMoment:
         """Return the moment of keys that are called again, with rows as they were."""
@@ -156,33 +158,35 @@ class RowCalls:
             self._again.give(self.anew(0, self.groups.rows.num_rows), self.late)
         return self._again
 
-    def _fire_before(self, row: int, place: int, state: KeyState) -> None:
+    def _fire_before(self, row: int, key_index: int, state: KeyState) -> None:
         """Fire the timers that are due before a row; of those that they set, the ones that are later than they are."""
-        moment, key, served = state._moment, self.loaded.keys[place], UNKNOWN  # noqa: SLF001 - as above
+        moment, key, served = state._moment, self.loaded.keys[key_index], UNKNOWN  # noqa: SLF001 - as above
         moment.row = row
         while (due := self._due(state, served, moment.marks[row])) is not None:
             served = due
-            self.fire(DueInstant(due, key), state, self.keys[place])
+            self.fire(DueInstant(due, key), state, self.keys[key_index])
             state.fired = ()
         moment.earliest_set = LATEST
 
     def _due(self, state: KeyState, served: int, mark: int) -> int | None:
         return min((time for time in waiting(state, TimerKind.EVENT).values() if served < time <= mark), default=None)
 
-    def _called(self, row: int, upto: int, place: int, state: KeyState) -> bool:
+    def _called(self, row: int, upto: int, key_index: int, state: KeyState) -> bool:
         """Call for these rows of a key; return whether it counts: no timer that it set fires between them."""
         if self.results.single is not None:
-            indexes = [self.groups.first_index(grouped) for grouped in range(row, upto)]
+            indices = [self.groups.first_index(grouped) for grouped in range(row, upto)]
             again = partial(self._given, row, upto)
-            result_rows = self.results.single.rows(self.keys[place], self.groups.keys[place], again, indexes, state)
+            result_rows = self.results.single.rows(
+                self.keys[key_index], self.groups.keys[key_index], again, indices, state
+            )
             self.results.rows.extend(result_rows)
-        elif not self._tried(row, upto, place, state):
+        elif not self._tried(row, upto, key_index, state):
             return False
-        self.results.called(self.keys[place], self.groups.latest_of(row, upto))
+        self.results.called(self.keys[key_index], self.groups.latest_of(row, upto))
         return not self._disturbed(row, upto)
 
-    def _tried(self, row: int, upto: int, place: int, state: KeyState) -> bool:
-        key, returned = self.keys[place], None
+    def _tried(self, row: int, upto: int, key_index: int, state: KeyState) -> bool:
+        key, returned = self.keys[key_index], None
         try:
             returned = self.function(key, state._moment.rows[row:upto], state)  # noqa: SLF001 - as above
             if returned is not None:

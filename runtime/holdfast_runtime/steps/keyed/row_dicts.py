@@ -50,7 +50,7 @@ def row_dicts(rows: pa.RecordBatch, whose: str = "") -> list[dict[str, Any]]:
 @cache
 def _maker(width: int) -> Callable[[Sequence[str], Sequence[list[Any]]], list[dict[str, Any]]]:
     """Return a function that makes dicts of `width` columns, seven times as fast as `dict(zip(...))`."""
-    names, values = ([f"{letter}{place}" for place in range(width)] for letter in "nv")
+    names, values = ([f"{letter}{index}" for index in range(width)] for letter in "nv")
     row = ", ".join(map("{}: {}".format, names, values))
     loops = f"for ({', '.join(names)},) in [names] for ({', '.join(values)},) in zip(*columns)"
     return eval(f"lambda names, columns: [{{{row}}} {loops}]")  # type: ignore[no-any-return]  # noqa: S307 - of a number alone
@@ -80,7 +80,7 @@ def _is_number(kind: pa.DataType, column: pa.Array) -> bool:
 def _has_zone(kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return kind.tz is not None
-    return any(_has_zone(kind.field(place).type) for place in range(kind.num_fields))
+    return any(_has_zone(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _in_utc(value: Any) -> Any:

@@ -38,7 +38,7 @@ class UnsupportedValue:
     """A value that can't be stored, and why."""
 
     path: str
-    """Its place in the state, e.g. `seen[3]`."""
+    """Its path in the state, e.g. `seen[3]`."""
     why: str
 
 
@@ -93,8 +93,8 @@ def _faults(value: Any, path: str, depth: int) -> Iterator[UnsupportedValue]:
             yield from _faults(key, f"{path} key {key!r}".strip(), depth + 1)
             yield from _faults(inner, f"{path}[{key!r}]" if path else str(key), depth + 1)
     elif not (_SIMPLE - _ZONED).issuperset(map(type, value)):
-        for place, inner in enumerate(value):
-            yield from _faults(inner, f"{path}[{place}]", depth + 1)
+        for index, inner in enumerate(value):
+            yield from _faults(inner, f"{path}[{index}]", depth + 1)
 
 
 def _bad_zone(values: Iterable[Any]) -> bool:

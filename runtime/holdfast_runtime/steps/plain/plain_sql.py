@@ -186,8 +186,8 @@ def _lower(texts: Any) -> Any:
 def _get(lists: Any, index: pa.Scalar) -> Any:
     """Return the element of each list; null where it has none."""
     offsets = lists.offsets.to_numpy()
-    places = offsets[:-1] + index.as_py()
-    return lists.values.take(pa.array(places, mask=places >= offsets[1:]))
+    indices = offsets[:-1] + index.as_py()
+    return lists.values.take(pa.array(indices, mask=indices >= offsets[1:]))
 
 
 def _extract(texts: Any, pattern: pa.Scalar) -> Any:

@@ -57,17 +57,17 @@ class TableShape:
     def kept(self) -> pa.Schema:
         """What is kept of a row: the key, and other columns by their names."""
         columns = self._taken
-        key = [columns.field(_place(columns, name)) for name in self.key]
+        key = [columns.field(_index(columns, name)) for name in self.key]
         value_fields = [
             field for field in columns if field.name not in {SET.name, *(key_field.name for key_field in key)}
         ]
         value_fields.sort(key=lambda field: field.name)
         return with_newest(pa.schema([*key, *(pa.field(f"{OWN}{field.name}", field.type) for field in value_fields)]))
 
-    def place(self, column: str) -> int:
-        """Return the place of a column among those that are kept."""
+    def index(self, column: str) -> int:
+        """Return the index of a column among those that are kept."""
         schema, columns = self.kept, self._taken
-        name = columns.field(_place(columns, column)).name
+        name = columns.field(_index(columns, column)).name
         return int(schema.get_field_index(name if name in schema.names[: len(self.key)] else f"{OWN}{name}"))
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -80,7 +80,7 @@ class TableShape:
         columns = [
             computed_columns[name]
             if name in computed_columns
-            else rows.column(_place(rows.schema, source.get(name, name)))
+            else rows.column(_index(rows.schema, source.get(name, name)))
             for name in names
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -90,7 +90,7 @@ class TableShape:
         """The columns that are kept, under their names in the table."""
         if self.copied is None:
             return self.given
-        copied_fields = [self.given.field(_place(self.given, column)).with_name(name) for name, column in self.copied]
+        copied_fields = [self.given.field(_index(self.given, column)).with_name(name) for name, column in self.copied]
         computed_fields = [field for field, _ in self.computed]
         return pa.schema(
             [*computed_fields, *copied_fields, *(field for field in (GONE, SET) if field.name in self.given.names)]
@@ -158,14 +158,14 @@ class KeptTable:
         bucket = served_bucket(self._table) if self._versioned else _BUCKET
         for piece, matches in () if bucket is None else self._layered.find(bucket, sought.hashes):
             piece_keys = self._key(piece.rows)
-            for probe_places, piece_rows in matches.pairs():
-                places = sought.order[probe_places]
-                hit = same_keys(probe_keys, places, piece_keys, piece_rows)
+            for probe_indices, piece_rows in matches.pairs():
+                indices = sought.order[probe_indices]
+                hit = same_keys(probe_keys, indices, piece_keys, piece_rows)
                 # Older layers come first, so the newest row of a key is the last that is found.
-                piece_of[places[hit]], row_of[places[hit]] = len(pieces), piece_rows[hit]
+                piece_of[indices[hit]], row_of[indices[hit]] = len(pieces), piece_rows[hit]
                 if self._deleted is not None:
                     deleted = piece.rows.column(self._deleted).to_numpy(zero_copy_only=False)[piece_rows[hit]]
-                    piece_of[places[hit][deleted]] = -1
+                    piece_of[indices[hit][deleted]] = -1
             pieces.append(piece.rows)
         if without is not None:
             piece_of[~without] = -1
@@ -194,24 +194,24 @@ class FoundRows:
     piece_of: Rows
     """Key -> the piece with its row; -1: there is none."""
     row_of: Rows
-    """Key -> the place of its row there."""
+    """Key -> the index of its row there."""
 
     def column(self, number: int) -> pa.Array:
         """Return a column of them, null where there is no row."""
-        places = np.zeros(len(self.piece_of), np.int64)
+        indices = np.zeros(len(self.piece_of), np.int64)
         parts, before = [], 0
         for piece_number, piece in enumerate(self.pieces):
-            found_places = np.flatnonzero(self.piece_of == piece_number)
-            if len(found_places):
-                parts.append(piece.column(number).take(pa.array(self.row_of[found_places])))
-                places[found_places] = np.arange(before, before + len(found_places))
-                before += len(found_places)
+            found_indices = np.flatnonzero(self.piece_of == piece_number)
+            if len(found_indices):
+                parts.append(piece.column(number).take(pa.array(self.row_of[found_indices])))
+                indices[found_indices] = np.arange(before, before + len(found_indices))
+                before += len(found_indices)
         if not parts:
-            return pa.nulls(len(places), self.schema.field(number).type)
-        return pa.concat_arrays(parts).take(pa.array(places, mask=self.piece_of < 0))
+            return pa.nulls(len(indices), self.schema.field(number).type)
+        return pa.concat_arrays(parts).take(pa.array(indices, mask=self.piece_of < 0))
 
 
-def _place(schema: pa.Schema, column: str) -> int:
-    place = find_column(schema, column)
-    assert place is not None  # noqa: S101 - the planner has looked
-    return place
+def _index(schema: pa.Schema, column: str) -> int:
+    index = find_column(schema, column)
+    assert index is not None  # noqa: S101 - the planner has looked
+    return index

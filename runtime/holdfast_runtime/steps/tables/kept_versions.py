@@ -102,10 +102,10 @@ class KeptVersions:
             stream_partition = StreamPartition(source, partition)
             first = state.versions.version_for(stream_partition)
             state, whole = _ended(state, stream_partition, ends.get(partition, ()))
-            places = np.flatnonzero(partitions == partition)
-            version_of = first + np.cumsum([0, *whole])[before[places]]
+            indices = np.flatnonzero(partitions == partition)
+            version_of = first + np.cumsum([0, *whole])[before[indices]]
             for version in np.unique(version_of).tolist():
-                version_rows = rows.take(pa.array(places[version_of == version]))
+                version_rows = rows.take(pa.array(indices[version_of == version]))
                 unkeyed += self._kept.put(self._shape.stored(version_rows), version)
         self._keep(state)
         return unkeyed

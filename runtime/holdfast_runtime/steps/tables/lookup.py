@@ -37,18 +37,18 @@ class LookupPlan:
         """The columns that come out."""
         return pa.schema([pa.field(output.name, self._type(output)) for output in self.columns])
 
-    def place(self, column: str) -> int:
-        """Return the place of a column of the rows."""
-        place = find_column(self.input_schema, column)
-        assert place is not None  # noqa: S101 - the planner has looked
-        return place
+    def index(self, column: str) -> int:
+        """Return the index of a column of the rows."""
+        index = find_column(self.input_schema, column)
+        assert index is not None  # noqa: S101 - the planner has looked
+        return index
 
     def _type(self, output: JoinColumn) -> pa.DataType:
         if output.column == FOUND:
             return pa.bool_()
         if output.side == "right":
-            return self.table.kept.field(self.table.place(output.column)).type
-        return self.input_schema.field(self.place(output.column)).type
+            return self.table.kept.field(self.table.index(output.column)).type
+        return self.input_schema.field(self.index(output.column)).type
 
 
 class LookedUp(Protocol):
@@ -69,7 +69,7 @@ class LookupStep:
         """Run one batch of one task."""
         plan = self._plan
         # The table has its key in its own order.
-        keys = [rows.rows.column(plan.place(name)) for name in plan.table.key]
+        keys = [rows.rows.column(plan.index(name)) for name in plan.table.key]
         table_rows = KeptTable(tables.table(plan.kept_as), plan.table).find(keys, rows.count)
         columns = [self._column(output, rows, table_rows) for output in plan.columns]
         looked_up_rows = TimedRows(
@@ -79,7 +79,7 @@ class LookupStep:
 
     def _column(self, output: JoinColumn, rows: TimedRows, table_rows: FoundRows) -> pa.Array:
         if output.side != "right":
-            return rows.rows.column(self._plan.place(output.column))
+            return rows.rows.column(self._plan.index(output.column))
         if output.column == FOUND:
             return pa.array(table_rows.piece_of >= 0)
-        return table_rows.column(self._plan.table.place(output.column))
+        return table_rows.column(self._plan.table.index(output.column))

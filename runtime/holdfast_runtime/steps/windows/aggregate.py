@@ -91,7 +91,7 @@ class AggregateStep:
         self._names = plan.parts.results
         kinds = self._partials.results[: len(self._names)]
         results = [pa.field(name, kind) for name, kind in zip(self._names, kinds, strict=True)]
-        by = [self._partials.schema.field(place) for place in range(len(self._partials.by))]
+        by = [self._partials.schema.field(index) for index in range(len(self._partials.by))]
         self._keyed = pa.schema([*by, *(_BOUNDS if plan.verb.windowed else [])])
         self.schema = pa.schema([*self._keyed, *results])
         """The columns of its results."""

@@ -50,8 +50,8 @@ class AggregatePlan:
 
     def _partials(self, step: str, *more: AggregateCall) -> Partials:
         calls = [*self.parts.calls, *(() if self.verb.windowed else (_LATEST,)), *more]
-        places = [find_column(self.rows, column) for column in self.verb.by]
-        by = [self.rows.names[place] for place in places if place is not None]
+        indices = [find_column(self.rows, column) for column in self.verb.by]
+        by = [self.rows.names[index] for index in indices if index is not None]
         return Partials(step, by, pa.schema([*self.rows, _TIME]), calls)
 
 

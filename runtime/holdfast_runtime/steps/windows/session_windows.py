@@ -192,7 +192,7 @@ def _ordered(groups: list[WindowGroups]) -> list[WindowGroups]:
 
 
 def _running_maximum(values: Times, groups: Rows) -> Times:
-    """Return at each place the largest value of its group so far."""
+    """Return at each index the largest value of its group so far."""
     ordered, ranks = np.unique(values, return_inverse=True)
     reached = np.maximum.accumulate(ranks + groups * len(ordered))
     return np.asarray(ordered[reached - groups * len(ordered)])
