@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.process import ProcessStep
@@ -66,7 +66,7 @@ def measure(name: str, function: Any, ttl: str | None, directory: Path) -> None:
     """Print a row."""
     draw, last, times = random.Random(7), dict[str, int](), []
     step = ProcessStep("changed", Process(function="prices:change", by=("sku",), ttl=ttl), function, GIVEN, OUT)
-    with TaskStore.create(StorePlace(directory / name, TaskIdentity("bench", "1", "partition-0")), -1) as store:
+    with TaskStore.create(StoreDirectory(directory / name, TaskIdentity("bench", "1", "partition-0")), -1) as store:
         for number in range(BATCHES):
             timed = batch(draw)
             started = time.perf_counter()

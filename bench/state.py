@@ -22,7 +22,7 @@ from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.durable.storage import FolderStorage
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 
 RUNS = 7
@@ -50,9 +50,9 @@ def value(draw: random.Random) -> bytes:
     return draw.randbytes(50) + b"x" * 50
 
 
-def filled(place: StorePlace, keys: list[bytes], draw: random.Random) -> TaskStore:
+def filled(store_directory: StoreDirectory, keys: list[bytes], draw: random.Random) -> TaskStore:
     """A store with these keys."""
-    store = TaskStore.create(place, -1)
+    store = TaskStore.create(store_directory, -1)
     for start in range(0, len(keys), CHUNK):
         store.begin(store.head.batch + 1, 1)
         part = keys[start : start + CHUNK]
@@ -111,20 +111,20 @@ def deltas(durable: DurableCopy, store: TaskStore, keys: list[bytes], draw: rand
     return statistics.median(times)
 
 
-def reopened(place: StorePlace, durable: DurableCopy, batch: int) -> None:
+def reopened(store_directory: StoreDirectory, durable: DurableCopy, batch: int) -> None:
     """Open a valid local store, read where it stands, and close it."""
-    with open_store(place, durable, batch, 1, new=False).store as store:
+    with open_store(store_directory, durable, batch, 1, new=False).store as store:
         store.begin(batch, 1)
 
 
 def measure(name: str, rows: int, directory: Path) -> None:
     """Print a row."""
     draw = random.Random(7)
-    place = StorePlace(directory / "disk", TASK, 1 << 34)
+    store_directory = StoreDirectory(directory / "disk", TASK, 1 << 34)
     durable = DurableCopy(FolderStorage(directory / "checkpoint", sync=False), TASK)
     synced = DurableCopy(FolderStorage(directory / "synced"), TASK)
     keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), rows)]
-    store = filled(place, keys, draw)
+    store = filled(store_directory, keys, draw)
     update, floor = updates(store, keys, draw), plain(directory / "plain", keys, draw)
     unsynced_delta, synced_delta = deltas(durable, store, keys, draw), deltas(synced, store, keys, draw)
     snapshot = median(lambda: durable.snapshot(store), 3)
@@ -132,12 +132,12 @@ def measure(name: str, rows: int, directory: Path) -> None:
     content = dict(store.table("rows").scan())
     last = store.head.batch
     store.close()
-    opening = median(lambda: reopened(place, durable, last + 1), 50)
+    opening = median(lambda: reopened(store_directory, durable, last + 1), 50)
 
     def restore() -> None:
-        shutil.rmtree(place.path)
+        shutil.rmtree(store_directory.path)
         started = time.perf_counter()
-        opened = open_store(place, durable, last + 1, 1, new=False)
+        opened = open_store(store_directory, durable, last + 1, 1, new=False)
         times.append(time.perf_counter() - started)
         with opened.store as restored:
             if dict(restored.table("rows").scan()) != content:
@@ -157,16 +157,16 @@ def measure(name: str, rows: int, directory: Path) -> None:
 def batches(directory: Path, policy: SnapshotPolicy) -> None:
     """Print how long batches take on a store of 1 GB, in which snapshots are due."""
     draw = random.Random(7)
-    place, durable = (
-        StorePlace(directory / "disk", TASK, 1 << 34),
+    store_directory, durable = (
+        StoreDirectory(directory / "disk", TASK, 1 << 34),
         DurableCopy(FolderStorage(directory, sync=False), TASK),
     )
     keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), SIZES["1 GB"])]
-    with filled(place, keys, draw) as store:
+    with filled(store_directory, keys, draw) as store:
         first = store.head.batch + 1
 
     def batch(number: int) -> None:
-        with TaskStore.open(place) as store:
+        with TaskStore.open(store_directory) as store:
 
             def compute(_: object) -> dict[str, dict[str, bytes]]:
                 table = store.table("rows")

@@ -17,7 +17,7 @@ from holdfast.spec.steps import Process
 from holdfast_runtime.checkpoint.directories import DataDir, folder_name
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.storage import FolderStorage
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
 from holdfast_runtime.state.store.task_store import OFFSETS, TaskStore
 from holdfast_runtime.steps.context import StepClock
@@ -72,7 +72,7 @@ class Made:
             DataDir(Path(directory).absolute()).app("visits").run(run),
             TaskIdentity("visits", run, task),
         )
-        self.store_directory = StorePlace(paths.state / folder_name(task), self.identity, 1 << 26)
+        self.store_directory = StoreDirectory(paths.state / folder_name(task), self.identity, 1 << 26)
         self.durable = DurableCopy(FolderStorage(paths.durable, sync=False), self.identity)
         TaskStore.create(self.store_directory, -1).close()
 
@@ -271,13 +271,14 @@ def test_an_export_has_all_rows_with_their_types(app: Holdfast) -> None:
 
 
 @contextmanager
-def at_work(directory: StorePlace) -> Iterator["subprocess.Popen[str]"]:
+def at_work(directory: StoreDirectory) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the claim and commits a batch whenever it is told."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity\n"
+        "from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity\n"
         "from holdfast_runtime.state.store.task_store import TaskStore\n"
-        f"directory = StorePlace(Path({str(directory.path)!r}), TaskIdentity('visits', '1', 'partition-0'), 1 << 26)\n"
+        f"directory = StoreDirectory(Path({str(directory.path)!r}), "
+        "TaskIdentity('visits', '1', 'partition-0'), 1 << 26)\n"
         "store = TaskStore.open(directory)\n"
         "print('ready', flush=True)\n"
         "for line in sys.stdin:\n"

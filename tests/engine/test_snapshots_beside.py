@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import restore
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.engine.runs import APP, DEADLINE, Run, check, feed
 from tests.processes import processes_below
@@ -67,11 +67,11 @@ def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> Non
     snapshots = []
     for path in sorted(places.state.glob("partition-*/")):
         identity = TaskIdentity("counted", "1", path.name)
-        place, durable = StorePlace(path, identity), DurableCopy(places.durable, identity)
-        assert not at_work(place)
-        store = TaskStore.open(place)
+        store_directory, durable = StoreDirectory(path, identity), DurableCopy(places.durable, identity)
+        assert not at_work(store_directory)
+        store = TaskStore.open(store_directory)
         batch, contents = store.head.batch, tables(store)
-        got = restore(durable, replace(place, path=tmp_path / "restored" / path.name), batch)
+        got = restore(durable, replace(store_directory, path=tmp_path / "restored" / path.name), batch)
         assert got is not None
         snapshots.append(got.snapshot)
         assert tables(got.store) == contents

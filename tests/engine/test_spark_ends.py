@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_runtime.checkpoint.directories import DataDir
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
 from tests.engine.runs import APP, DEADLINE, SQL_APP, Run, check, feed, unfinished
 from tests.waiting import wait_until
@@ -46,7 +46,7 @@ def test_a_run_that_ends_while_its_batch_waits_leaves_it(app: Path, tmp_path: Pa
     places = DataDir(data).places("counted", "1")
     feed(data, ROWS)
     # As if another process had it open.
-    held = claim(StorePlace(places.state / "partition-1", TaskIdentity("counted", "1", "partition-1")))
+    held = claim(StoreDirectory(places.state / "partition-1", TaskIdentity("counted", "1", "partition-1")))
     with Run(app, data, "--master", "local[2]") as run:
         run.until("started")
         wait_until((places.query / "offsets" / "0").exists, DEADLINE, "a batch is planned")

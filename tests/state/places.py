@@ -8,7 +8,7 @@ from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.restore import OpenedStore, open_store
 from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.store.delta import Delta
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.s3.gateway import Bucket
 
@@ -16,14 +16,16 @@ TASK = TaskIdentity("ad-clicks", "1", "partition-0")
 
 
 class Disk:
-    """One task's place, durable copy and outputs, in a directory."""
+    """One task's store, durable copy and outputs, in a directory."""
 
     def __init__(
         self, directory: Path, identity: TaskIdentity = TASK, quota: int = 1 << 26, bucket: Bucket | None = None
     ) -> None:
         (directory / "boot_id").write_text("first boot\n")
         self.directory = directory
-        self.place = StorePlace(directory / "disk" / identity.task, identity, quota, directory / "boot_id")
+        self.store_directory = StoreDirectory(
+            directory / "disk" / identity.task, identity, quota, directory / "boot_id"
+        )
         self._bucket = bucket
         root = FolderStorage(directory / "checkpoint", sync=False) if bucket is None else bucket.storage
         self.durable = DurableCopy(root, identity)
@@ -44,7 +46,7 @@ class Disk:
             self.durable.storage.write(path.name, [content], replace=True)
 
     def open(self, batch: int, epoch: int = 1) -> OpenedStore:
-        return open_store(self.place, self.durable, batch, epoch, new=batch == 0)
+        return open_store(self.store_directory, self.durable, batch, epoch, new=batch == 0)
 
     def run(self, batch: int, epoch: int = 1) -> OpenedStore:
         """One batch: counts itself, and marks its own row and computing."""
@@ -75,7 +77,7 @@ class Disk:
 
 
 def snapshot(disk: Disk, batch: int) -> Path:
-    with TaskStore.open(disk.place) as store:
+    with TaskStore.open(disk.store_directory) as store:
         assert store.head.batch == batch
         disk.durable.snapshot(store)
     return max(disk.objects.glob("snapshot-*"))
@@ -90,7 +92,7 @@ def history(disk: Disk, last: int = 9, snapshots: tuple[int, ...] = (2, 5)) -> d
 
 
 def lose(disk: Disk) -> None:
-    shutil.rmtree(disk.place.path)
+    shutil.rmtree(disk.store_directory.path)
 
 
 def damage(content: bytes) -> bytes:

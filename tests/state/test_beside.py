@@ -21,7 +21,7 @@ from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.durable.storage import Chunk, FolderStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.state.places import TASK, Disk
 from tests.waiting import patience
@@ -73,7 +73,7 @@ class SlowDisk(Disk):
         self.durable = type(self.durable)(SlowStorage(directory / "checkpoint", sync=False), TASK)
 
     def keep(self, policy: SnapshotPolicy = BESIDE, epoch: int = 1) -> None:
-        with TaskStore.open(self.place) as store:
+        with TaskStore.open(self.store_directory) as store:
             keep_restorable(store, self.durable, policy, epoch)
 
     def stopped(self) -> int:
@@ -82,23 +82,23 @@ class SlowDisk(Disk):
 
     def go(self, how: str = "on") -> None:
         (self.directory / "go").write_text(how)
-        wait(lambda: not at_work(self.place))
+        wait(lambda: not at_work(self.store_directory))
 
     def snapshots(self) -> list[int]:
         return [one.batch for one in self.durable.listing().snapshots]
 
     def restored(self, batch: int) -> dict[bytes, bytes]:
-        shutil.rmtree(self.place.path)
-        got = restore(self.durable, self.place, batch)
+        shutil.rmtree(self.store_directory.path)
+        got = restore(self.durable, self.store_directory, batch)
         assert got is not None
         assert got.damaged == ()
         with got.store as store:
             return dict(store.table("rows").scan())
 
 
-def at_work(place: StorePlace) -> bool:
+def at_work(store_directory: StoreDirectory) -> bool:
     try:
-        descriptor = os.open(place.path.with_name(".snapshot.lock"), os.O_RDWR)
+        descriptor = os.open(store_directory.path.with_name(".snapshot.lock"), os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
@@ -135,7 +135,7 @@ def test_batches_go_on_beside_the_snapshot_of_one_of_them(disk: SlowDisk) -> Non
         assert disk.snapshots() == []
     disk.keep(SnapshotPolicy())
     assert disk.snapshots() == [2]
-    with TaskStore.open(disk.place) as store:
+    with TaskStore.open(disk.store_directory) as store:
         assert (store.head.snapshot, store.head.deltas) == (2, 37)
         assert store.head.delta_bytes > 0
     before = disk.rows(39)
@@ -156,7 +156,7 @@ def test_killed_while_a_snapshot_is_written_beside_later_batches(disk: SlowDisk)
     with begun(disk) as process:
         disk.run(3)
         os.kill(process, signal.SIGKILL)
-        wait(lambda: not at_work(disk.place))
+        wait(lambda: not at_work(disk.store_directory))
     assert disk.snapshots() == []
     before = disk.rows(3)
     # The next batch takes it itself.
@@ -175,7 +175,7 @@ def test_the_worker_is_killed_and_its_snapshot_ends_with_it(disk: SlowDisk) -> N
     process = disk.stopped()
     os.kill(worker, signal.SIGKILL)
     os.waitpid(worker, 0)
-    wait(lambda: not at_work(disk.place))
+    wait(lambda: not at_work(disk.store_directory))
     assert not Path(f"/proc/{process}/cwd").exists()
     disk.go()
     disk.run(3)
@@ -186,7 +186,7 @@ def test_the_worker_is_killed_and_its_snapshot_ends_with_it(disk: SlowDisk) -> N
 def test_a_store_that_is_dropped_and_restored_meanwhile(disk: SlowDisk) -> None:
     with begun(disk):
         disk.run(3)
-        shutil.rmtree(disk.place.path)
+        shutil.rmtree(disk.store_directory.path)
         disk.run(4)
     disk.run(5)
     disk.keep(SnapshotPolicy())
@@ -216,7 +216,7 @@ def test_a_full_checkpoint_disk_is_reported_by_the_next_batch(disk: SlowDisk) ->
             disk.keep()
         assert [one.name for one in disk.objects.iterdir() if "snapshot" in one.name] == []
     disk.keep()
-    wait(lambda: not at_work(disk.place))
+    wait(lambda: not at_work(disk.store_directory))
     assert disk.snapshots() == [3]
 
 
@@ -229,9 +229,9 @@ def test_a_store_that_doubles_meanwhile_makes_the_snapshot_give_up(tmp_path: Pat
                 store.table("large").put(b"key", os.urandom(24 << 20))
                 disk.durable.write_delta(store.delta())
                 store.commit()
-            if not at_work(disk.place):
+            if not at_work(disk.store_directory):
                 break
-        wait(lambda: not at_work(disk.place))
+        wait(lambda: not at_work(disk.store_directory))
         last = batch
     assert disk.snapshots() == []
     disk.keep()
@@ -245,8 +245,8 @@ def test_a_snapshot_that_waits_too_long_is_taken_inside(disk: SlowDisk) -> None:
         disk.keep(waits)
         assert disk.snapshots() == []
         (disk.directory / "go").write_text("on")
-        wait(lambda: not at_work(disk.place))
-        descriptor = os.open(disk.place.path.with_name(".snapshot.lock"), os.O_RDWR)
+        wait(lambda: not at_work(disk.store_directory))
+        descriptor = os.open(disk.store_directory.path.with_name(".snapshot.lock"), os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         for batch in range(4, 10):
             disk.run(batch)
@@ -291,23 +291,23 @@ def test_processes_that_have_ended_are_gone_after_the_next_batch(disk: SlowDisk)
 def test_pages_of_a_killed_reader_are_used_again(tmp_path: Path) -> None:
     disk = SlowDisk(tmp_path)
     fill(disk, range(5))
-    kill(reader(disk.place))
+    kill(reader(disk.store_directory))
     fill(disk, range(5, 10))
-    before = disk.place.data_path.stat().st_size
+    before = disk.store_directory.data_path.stat().st_size
     fill(disk, range(10, 40))
-    assert disk.place.data_path.stat().st_size == before
+    assert disk.store_directory.data_path.stat().st_size == before
 
 
 def test_a_killed_readers_pages_are_reused_while_another_reads(tmp_path: Path) -> None:
     disk = SlowDisk(tmp_path)
     fill(disk, range(5))
-    killed = reader(disk.place)
+    killed = reader(disk.store_directory)
     fill(disk, range(5, 8))
-    alive = reader(disk.place)
+    alive = reader(disk.store_directory)
     kill(killed)
     try:
         with disk.open(8).store:
-            assert readers(disk.place) == {alive}
+            assert readers(disk.store_directory) == {alive}
     finally:
         kill(alive)
 
@@ -321,12 +321,12 @@ def fill(disk: SlowDisk, batches: Iterable[int]) -> None:
             store.commit()
 
 
-def reader(place: StorePlace) -> int:
+def reader(store_directory: StoreDirectory) -> int:
     """A process that reads one commit and does not end."""
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
-        env = lmdb.open(str(place.path), readonly=True)
+        env = lmdb.open(str(store_directory.path), readonly=True)
         with env.begin():
             os.write(writing, b".")
             signal.pause()
@@ -341,8 +341,10 @@ def kill(process: int) -> None:
     os.waitpid(process, 0)
 
 
-def readers(place: StorePlace) -> set[int]:
+def readers(store_directory: StoreDirectory) -> set[int]:
     """The processes in the table of readers, as another process sees it."""
     code = "import lmdb, sys; print(lmdb.open(sys.argv[1], readonly=True).readers())"
-    listing = subprocess.run([sys.executable, "-c", code, str(place.path)], capture_output=True, text=True, check=True)
+    listing = subprocess.run(
+        [sys.executable, "-c", code, str(store_directory.path)], capture_output=True, text=True, check=True
+    )
     return {int(line.split()[0]) for line in listing.stdout.splitlines()[1:] if line.strip()}

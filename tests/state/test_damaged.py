@@ -69,7 +69,7 @@ def copied_with_its_time_from_another(path: Path) -> None:
     other.mkdir()
     foreign = Disk(other, TaskIdentity("ad-clicks", "1", "partition-1"))
     foreign.run(0)
-    shutil.copy2(foreign.place.data_path, path)
+    shutil.copy2(foreign.store_directory.data_path, path)
 
 
 DAMAGES = [cut, cut_a_little, emptied, flipped, garbled, deleted, copied_with_its_time_from_another]
@@ -78,7 +78,7 @@ DAMAGES = [cut, cut_a_little, emptied, flipped, garbled, deleted, copied_with_it
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_data_file_not_as_left_is_restored_unread(disk: Disk, damage: Callable[[Path], None]) -> None:
     before = disk.rows(LAST)
-    damage(disk.place.data_path)
+    damage(disk.store_directory.data_path)
     opened = disk.open(LAST + 1)
     opened.store.close()
     assert opened.distrust is not None
@@ -91,13 +91,13 @@ def test_a_data_file_not_as_left_is_restored_unread(disk: Disk, damage: Callable
 @pytest.mark.parametrize("damage", [emptied, flipped, garbled, deleted])
 def test_a_store_nobody_says_anything_about_is_restored(disk: Disk, damage: Callable[[Path], None]) -> None:
     before = disk.rows(LAST)
-    line = disk.place.lock_path.read_bytes()
+    line = disk.store_directory.lock_path.read_bytes()
     assert read_last_use(line) is not None
-    damage(disk.place.lock_path)
+    damage(disk.store_directory.lock_path)
     opened = disk.open(LAST + 1)
     opened.store.close()
     assert disk.rows(LAST) == before
-    assert opened.distrust is not None or read_last_use(disk.place.lock_path.read_bytes()) is not None
+    assert opened.distrust is not None or read_last_use(disk.store_directory.lock_path.read_bytes()) is not None
 
 
 def killed_while_open(disk: Disk) -> None:
@@ -202,11 +202,11 @@ TOTALS: dict[str, Any] = {
 }
 
 
-def rotten(place: Path, table: bytes) -> None:
+def rotten(store_directory: Path, table: bytes) -> None:
     """What a disk does beneath the file system: other bytes, and nobody has changed the file."""
-    path = place / "data.mdb"
+    path = store_directory / "data.mdb"
     before = path.stat()
-    with lmdb.open(str(place), max_dbs=20, lock=False) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(store_directory), max_dbs=20, lock=False) as env, env.begin(write=True) as txn:
         handle = env.open_db(table, txn)
         for key, value in list(txn.cursor(handle)):
             txn.put(key, b"\xc1" + value[1:], db=handle)
@@ -245,7 +245,7 @@ def test_a_meaningless_value_in_a_whole_copy_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_store_opened_by_itself_is_left_closed(disk: Disk) -> None:
-    with TaskStore.open(disk.place) as store:
-        assert read_last_use(disk.place.lock_path.read_bytes()).phase is UsePhase.READING  # type: ignore[union-attr]
+    with TaskStore.open(disk.store_directory) as store:
+        assert read_last_use(disk.store_directory.lock_path.read_bytes()).phase is UsePhase.READING  # type: ignore[union-attr]
         assert store.head.batch == LAST
-    assert read_last_use(disk.place.lock_path.read_bytes()).phase is UsePhase.CLOSED  # type: ignore[union-attr]
+    assert read_last_use(disk.store_directory.lock_path.read_bytes()).phase is UsePhase.CLOSED  # type: ignore[union-attr]

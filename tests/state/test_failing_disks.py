@@ -38,7 +38,7 @@ def in_the_way(path: Path) -> None:
 
 
 def kept(disk: Disk) -> None:
-    with TaskStore.open(disk.place) as store:
+    with TaskStore.open(disk.store_directory) as store:
         keep_restorable(store, disk.durable, EAGER, 1)
 
 
@@ -68,8 +68,10 @@ def test_each_failing_file_is_told_with_path_and_cure(
         monkeypatch.setattr("holdfast_runtime.state.durable.restore.make_directory", make)
         lose(disk)
     else:
-        spoil(disk.place.path / name)
-    with pytest.raises(StoreDiskError, match=rf"{disk.place.identity}.* at {disk.place.path}.*(fails|in its place)"):
+        spoil(disk.store_directory.path / name)
+    with pytest.raises(
+        StoreDiskError, match=rf"{disk.store_directory.identity}.* at {disk.store_directory.path}.*(fails|in its place)"
+    ):
         act(disk)
     monkeypatch.undo()
     (tmp_path / "other").mkdir()
@@ -80,8 +82,8 @@ def test_each_failing_file_is_told_with_path_and_cure(
 
 def spoiled_after_making(disk: Disk, name: str, spoil: Callable[[Path], None]) -> Callable[[object], None]:
     def make(_: object) -> None:
-        disk.place.path.mkdir(parents=True, exist_ok=True)
-        spoil(disk.place.path / name)
+        disk.store_directory.path.mkdir(parents=True, exist_ok=True)
+        spoil(disk.store_directory.path / name)
 
     return make
 

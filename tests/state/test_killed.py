@@ -35,7 +35,7 @@ def ended(directory: Path, *arguments: object) -> int:
 def state(directory: Path) -> dict[str, dict[bytes, bytes]]:
     rows_by_task: dict[str, dict[bytes, bytes]] = {}
     for task in worker.TASKS:
-        with TaskStore.open(worker.place(directory, task)) as store:
+        with TaskStore.open(worker.store_directory(directory, task)) as store:
             assert store.head.batch == worker.last_done(directory)
             assert store.offsets.get(b"clicks/0") == b"%d" % store.head.batch
             rows_by_task[task] = dict(store.table("counters").scan())
@@ -46,8 +46,10 @@ def restored(directory: Path) -> dict[str, dict[bytes, bytes]]:
     """What the durable copy alone gives."""
     rows_by_task: dict[str, dict[bytes, bytes]] = {}
     for task in worker.TASKS:
-        shutil.rmtree(worker.place(directory, task).path)
-        got = restore(worker.durable(directory, task), worker.place(directory, task), worker.last_done(directory))
+        shutil.rmtree(worker.store_directory(directory, task).path)
+        got = restore(
+            worker.durable(directory, task), worker.store_directory(directory, task), worker.last_done(directory)
+        )
         assert got is not None
         with got.store as store:
             rows_by_task[task] = dict(store.table("counters").scan())
@@ -188,6 +190,6 @@ def work_on(process: ForkedProcess, draw: random.Random) -> int:
 def wait_for_snapshots(directory: Path) -> None:
     """Wait until no snapshot is at work."""
     deadline = time.monotonic() + patience(DEADLINE)
-    while at_work(worker.place(directory, worker.TASKS[0])):
+    while at_work(worker.store_directory(directory, worker.TASKS[0])):
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -125,8 +125,8 @@ class LayersAgainstLists(RuleBasedStateMachine):
             for piece, matches in self.layered.find(bucket, np.array(sought, np.uint64)):
                 values = piece.rows["n"].to_pylist()
                 for places, matched_places in matches.pairs(5):
-                    for place, other in zip(places.tolist(), matched_places.tolist(), strict=True):
-                        numbers[sought[place]].append(values[other])
+                    for store_directory, other in zip(places.tolist(), matched_places.tolist(), strict=True):
+                        numbers[sought[store_directory]].append(values[other])
             expected = defaultdict(list)
             for hash_value, n in rows:
                 if hash_value in sought:
@@ -214,7 +214,7 @@ def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[i
         layered = LayeredRows(table, SCHEMA, as_they_are, TINY, marked=True)
         layered.purge()
         for piece in layered.pieces(0):
-            places = [place for place, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
+            places = [store_directory for store_directory, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
             if places:
                 layered.mark(piece, np.array(places))
         marked |= {n: True for n in chosen if n in marked}

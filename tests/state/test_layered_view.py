@@ -199,7 +199,7 @@ def disk(tmp_path: Path) -> Disk:
 
 
 def test_undoing_the_first_rows_batch_takes_their_schema_back(disk: Disk) -> None:
-    with TaskStore.create(disk.place, -1) as store:
+    with TaskStore.create(disk.store_directory, -1) as store:
         store.begin(0, 1)
         LayeredRows(store.table("kept"), SCHEMA, all_of_it).append(0, hashed([("a", 1, 1)]))
         store.commit()
@@ -216,14 +216,14 @@ def test_undoing_the_first_rows_batch_takes_their_schema_back(disk: Disk) -> Non
 
 def test_a_store_that_is_only_read_shows_what_was_committed(disk: Disk) -> None:
     rows = [(f"user {number}", number, number) for number in range(100)]
-    with TaskStore.create(disk.place, -1) as store:
+    with TaskStore.create(disk.store_directory, -1) as store:
         store.begin(0, 1)
         layered = LayeredRows(store.table("kept"), SCHEMA, all_of_it, TINY, width=HOUR)
         for at in range(0, 100, 10):
             layered.append(at // 50, hashed(rows[at : at + 10]))
             layered.tidy(at // 50, 25)
         store.commit()
-    with OfflineStore(disk.place, disk.place.data_path) as offline:
+    with OfflineStore(disk.store_directory, disk.store_directory.data_path) as offline:
         view = LayeredView.of(offline.table("kept"))
         assert sorted(row for _, row in seen(view)) == sorted(rows)
         assert seen(view, "user 7") == [(0, rows[7])]
@@ -243,11 +243,11 @@ def test_a_store_that_is_only_read_shows_what_was_committed(disk: Disk) -> None:
 )
 def test_a_part_of_a_table_reads_as_in_the_app(disk: Disk, prefix: bytes, start: bytes, stop: bytes | None) -> None:
     keys = [b"a", b"b", b"b1", b"b2", b"b22", b"b3", b"c", b"x" * 500 + b"2", b"x" * 500 + b"1", b"x" * 490]
-    with TaskStore.create(disk.place, -1) as store:
+    with TaskStore.create(disk.store_directory, -1) as store:
         store.begin(0, 1)
         store.table("one").put_many(keys, keys)
         store.commit()
         expected = list(store.table("one").scan(prefix, start, stop))
-    with OfflineStore(disk.place, disk.place.data_path) as offline:
+    with OfflineStore(disk.store_directory, disk.store_directory.data_path) as offline:
         assert list(offline.table("one").scan(prefix, start, stop)) == expected
         assert list(offline.table("none").scan(prefix)) == []

@@ -54,7 +54,7 @@ def test_a_lost_disk_without_snapshots_is_restored_from_the_deltas(disk: Disk) -
 def test_a_restarted_machine_drops_the_store_without_opening_it(disk: Disk) -> None:
     before = history(disk)
     (disk.directory / "boot_id").write_text("second boot\n")
-    (disk.place.path / "data.mdb").write_bytes(b"torn" * 10_000)
+    (disk.store_directory.path / "data.mdb").write_bytes(b"torn" * 10_000)
     opened = disk.open(10)
     opened.store.close()
     assert opened.distrust is not None
@@ -78,7 +78,7 @@ def test_another_apps_runs_or_tasks_store_is_not_used(
     foreign = Disk(tmp_path / "other", other)
     foreign.run(0)
     lose(disk)
-    shutil.copytree(foreign.place.path, disk.place.path)
+    shutil.copytree(foreign.store_directory.path, disk.store_directory.path)
     opened = disk.open(10)
     opened.store.close()
     assert opened.distrust is not None
@@ -88,14 +88,14 @@ def test_another_apps_runs_or_tasks_store_is_not_used(
 
 def test_a_store_that_lags_behind_is_rebuilt(disk: Disk, tmp_path: Path) -> None:
     history(disk, last=5)
-    shutil.copytree(disk.place.path, tmp_path / "old")
-    shutil.copy2(disk.place.lock_path, tmp_path / "old.lock")
+    shutil.copytree(disk.store_directory.path, tmp_path / "old")
+    shutil.copy2(disk.store_directory.lock_path, tmp_path / "old.lock")
     for batch in range(6, 10):
         disk.run(batch)
     before = disk.rows(9)
     lose(disk)
-    shutil.copytree(tmp_path / "old", disk.place.path)
-    shutil.copy2(tmp_path / "old.lock", disk.place.lock_path)
+    shutil.copytree(tmp_path / "old", disk.store_directory.path)
+    shutil.copy2(tmp_path / "old.lock", disk.store_directory.lock_path)
     opened = disk.open(10)
     opened.store.close()
     assert opened.distrust is not None
@@ -253,7 +253,7 @@ def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
         disk.spoil(hurt_one, damage(hurt_one.read_bytes()))
     target = max(last - back, remaining[0].batch if remaining else 0)
     lose(disk)
-    got = restore(disk.durable, disk.place, target)
+    got = restore(disk.durable, disk.store_directory, target)
     assert got is not None
     with got.store as store:
         assert store.head.batch == target

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
 from holdfast_runtime.state.errors import EpochFencedError, StoreFullError
-from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.table import LONGEST_PLAIN
 from holdfast_runtime.state.store.task_store import BatchWork, CommittedBatch, TaskStore
 from tests.error_codes import has_code
@@ -24,7 +24,7 @@ from tests.waiting import patience
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[TaskStore]:
-    with TaskStore.create(Disk(tmp_path).place, -1) as store:
+    with TaskStore.create(Disk(tmp_path).store_directory, -1) as store:
         yield store
 
 
@@ -46,7 +46,7 @@ class Model(RuleBasedStateMachine):
 
         self.directory = tempfile.TemporaryDirectory()
         self.disk = Disk(Path(self.directory.name))
-        self.store = TaskStore.create(self.disk.place, -1)
+        self.store = TaskStore.create(self.disk.store_directory, -1)
         self.before: State = {"one": {}, "two": {}}
         self.committed: State = {"one": {}, "two": {}}
         self.begin()
@@ -109,7 +109,7 @@ class Model(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store.close()
-        self.store = TaskStore.open(self.disk.place)
+        self.store = TaskStore.open(self.disk.store_directory)
         self.begin()
 
     @precondition(lambda self: self.store.head.undo)
@@ -192,14 +192,14 @@ def test_an_empty_key_is_refused_by_name(store: TaskStore) -> None:
 
 
 def test_a_store_has_one_user_within_and_among_processes(tmp_path: Path) -> None:
-    place = Disk(tmp_path).place
-    with TaskStore.create(place, -1):
+    store_directory = Disk(tmp_path).store_directory
+    with TaskStore.create(store_directory, -1):
         with pytest.raises(RetrySoonError, match="open in this process", check=has_code("StoreBusyError")):
-            TaskStore.open(place)
+            TaskStore.open(store_directory)
         script = (
             "import sys; from pathlib import Path; from tests.state.places import Disk\n"
             "from holdfast_runtime.state.store.task_store import TaskStore\n"
-            "TaskStore.open(Disk(Path(sys.argv[1])).place)"
+            "TaskStore.open(Disk(Path(sys.argv[1])).store_directory)"
         )
         process = subprocess.run(
             [sys.executable, "-c", script, str(tmp_path)],
@@ -210,7 +210,7 @@ def test_a_store_has_one_user_within_and_among_processes(tmp_path: Path) -> None
         )
         assert "StoreBusyError" in process.stderr
         assert "open in another process" in process.stderr
-    TaskStore.open(place).close()
+    TaskStore.open(store_directory).close()
 
 
 def in_a_fork(run: Callable[[], None]) -> int:
@@ -232,13 +232,13 @@ def test_a_forked_process_may_not_use_its_parents_store(store: TaskStore) -> Non
     store.commit()
 
 
-def small(tmp_path: Path) -> StorePlace:
-    return Disk(tmp_path, quota=1 << 20).place
+def small(tmp_path: Path) -> StoreDirectory:
+    return Disk(tmp_path, quota=1 << 20).store_directory
 
 
 def test_a_store_at_its_quota_names_its_task_losing_nothing(tmp_path: Path) -> None:
-    place = small(tmp_path)
-    with TaskStore.create(place, -1) as store:
+    store_directory = small(tmp_path)
+    with TaskStore.create(store_directory, -1) as store:
         store.begin(0, 1)
         store.table("rows").put(b"a", b"kept")
         store.commit()
@@ -250,7 +250,7 @@ def test_a_store_at_its_quota_names_its_task_losing_nothing(tmp_path: Path) -> N
         assert dict(store.table("rows").scan()) == {b"a": b"kept"}
         store.table("rows").put(b"b", b"goes on")
         store.commit()
-    with TaskStore.open(StorePlace(place.path, TASK, 1 << 24, place.boot_id_file)) as store:
+    with TaskStore.open(StoreDirectory(store_directory.path, TASK, 1 << 24, store_directory.boot_id_file)) as store:
         store.begin(2, 1)
         store.table("rows").put_many([b"%d" % n for n in range(2000)], [b"x" * 1000] * 2000)
         store.commit()
@@ -263,7 +263,7 @@ from pathlib import Path
 from tests.state.places import Disk
 from holdfast_runtime.state.errors import StoreFullError
 from holdfast_runtime.state.store.task_store import TaskStore
-with TaskStore.create(Disk(Path(sys.argv[1])).place, -1) as store:
+with TaskStore.create(Disk(Path(sys.argv[1])).store_directory, -1) as store:
     store.begin(0, 1); store.table("rows").put(b"a", b"kept"); store.commit()
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
     store.begin(1, 1); store.table("rows").put_many([b"%d" % n for n in range(2000)], [b"x" * 1000] * 2000)

@@ -20,7 +20,7 @@ from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.durable.storage import FolderStorage
 from holdfast_runtime.state.store.delta import Delta
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.forked import ForkedProcess
 
@@ -39,8 +39,8 @@ def identity(task: str) -> TaskIdentity:
     return TaskIdentity("ad-clicks", "1", task)
 
 
-def place(directory: Path, task: str) -> StorePlace:
-    return StorePlace(directory / "disk" / task, identity(task), QUOTA, directory / "boot_id")
+def store_directory(directory: Path, task: str) -> StoreDirectory:
+    return StoreDirectory(directory / "disk" / task, identity(task), QUOTA, directory / "boot_id")
 
 
 def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: None) -> DurableCopy:
@@ -120,7 +120,7 @@ def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], N
         parts: list[TaskCommit] = []
         for task in TASKS:
             copy = durable(directory, task, at)
-            opened = open_store(place(directory, task), copy, batch, epoch, new=batch == 0)
+            opened = open_store(store_directory(directory, task), copy, batch, epoch, new=batch == 0)
             parts.append(TaskCommit(opened.store, copy, batch))
         commit(parts, epoch, compute(batch, seed), outputs(directory, at), at)
         for part in parts:

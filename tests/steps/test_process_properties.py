@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed import key_table, process
@@ -78,11 +78,11 @@ steps_in_time = st.tuples(rows, st.integers(0, 40), st.none() | st.integers(0, 2
 def batches(drawn: list[tuple[list[Row], int, int | None, bool]]) -> list[Batch]:
     """Processing time and watermark only go forward; the end comes last."""
     now, watermark, made = 0, None, []
-    for place, (batch_rows, later, further, end) in enumerate(drawn):
+    for store_directory, (batch_rows, later, further, end) in enumerate(drawn):
         now += later
         if further is not None:
             watermark = (watermark or 0) + further
-        made.append((batch_rows, now, watermark, end and place == len(drawn) - 1))
+        made.append((batch_rows, now, watermark, end and store_directory == len(drawn) - 1))
     return made
 
 
@@ -155,8 +155,8 @@ def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) 
 @given(st.lists(steps_in_time, max_size=6), st.sampled_from([None, 5_000]))
 def test_a_store_and_tables_in_memory_give_the_same(drawn: list[Any], ttl: int | None) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        place = StorePlace(Path(directory) / "store", TaskIdentity("app", "1", "partition-0"), 1 << 26)
-        with TaskStore.create(place, -1) as store:
+        store_directory = StoreDirectory(Path(directory) / "store", TaskIdentity("app", "1", "partition-0"), 1 << 26)
+        with TaskStore.create(store_directory, -1) as store:
             tables, in_memory, in_store = MemoryTables(), step(ttl), step(ttl)
             for number, (batch_rows, now, watermark, ended) in enumerate(batches(drawn)):
                 given_rows = timed(GIVEN, [row for row, _ in batch_rows], [time for _, time in batch_rows])

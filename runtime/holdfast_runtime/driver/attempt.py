@@ -42,7 +42,7 @@ from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.progress import GrowthRefused, Listener
 from holdfast_runtime.segments.graph import CompiledGraph
-from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
+from holdfast_runtime.slot.program import Program, StatePaths, written_streams
 from holdfast_runtime.state.store.directory import TaskIdentity, quota_for
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.data_files import DataFiles
@@ -113,7 +113,7 @@ class Attempt:
             compiled=compiled,
             tasks=self.tasks,
             where=self._where,
-            state=StatePlaces(
+            state=StatePaths(
                 self._places.state,
                 self._places.durable,
                 quota_for(self.app.spec.state.size),

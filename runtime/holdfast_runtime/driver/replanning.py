@@ -21,7 +21,7 @@ from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.errors import StoreDiskError
 from holdfast_runtime.state.local_disk import on_local_disk
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.offline import OfflineStore
 
 Inputs = Mapping[str, Sequence[StreamPartition]]
@@ -175,12 +175,12 @@ class BatchRollback:
         """Return whether the turn is in the task's state, which is committed after the outputs."""
         if any(snapshot.batch >= turn for snapshot in durable.listing().snapshots):
             return True
-        place = StorePlace(self._places.state / folder_name(task), self._identity(task))
-        with on_local_disk(f"the state of {place.identity}", place.path):
-            if not place.data_path.exists():
+        store_directory = StoreDirectory(self._places.state / folder_name(task), self._identity(task))
+        with on_local_disk(f"the state of {store_directory.identity}", store_directory.path):
+            if not store_directory.data_path.exists():
                 return False
         try:
-            with OfflineStore(place, place.data_path) as store:
+            with OfflineStore(store_directory, store_directory.data_path) as store:
                 return store.head.batch >= turn
         except StoreDiskError:
             # The store will be restored from the durable copy, which has nothing of this turn but its delta.

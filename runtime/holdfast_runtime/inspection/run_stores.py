@@ -27,7 +27,7 @@ from holdfast_runtime.state.shared.data_sets import DataSets
 from holdfast_runtime.state.shared.shared_table import TABLES, SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
 from holdfast_runtime.state.sorted.layered_rows import PIECE
-from holdfast_runtime.state.store.directory import StorePlace, TaskIdentity, boot_id, read_sidecar
+from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity, boot_id, read_sidecar
 
 _NUMBERS = re.compile(r"(\d+)")
 _ABOVE = 3
@@ -101,9 +101,9 @@ class RunStores:
     def opened(self, task: str) -> Iterator[OpenedState]:
         """Open the state of a task. What was read is valid only if the block ends without an error."""
         identity = self._identity(task)
-        place = None if self.local is None else StorePlace(self.local.state / folder_name(task), identity)
+        store_directory = None if self.local is None else StoreDirectory(self.local.state / folder_name(task), identity)
         changing = _running(DataDir(self.local_app.data).app(identity.app).lock)
-        with opened_state(StateSource(DurableCopy(self.copies, identity), place, changing=changing)) as state:
+        with opened_state(StateSource(DurableCopy(self.copies, identity), store_directory, changing=changing)) as state:
             self.batches[task] = state.store.head.batch
             yield state
 
@@ -145,7 +145,7 @@ class RunStores:
         if self.local is None or not self.local.state.is_dir():
             return set()
         nobody = self._identity("")
-        sidecars = [read_sidecar(StorePlace(path, nobody)) for path in self.local.state.iterdir() if path.is_dir()]
+        sidecars = [read_sidecar(StoreDirectory(path, nobody)) for path in self.local.state.iterdir() if path.is_dir()]
         identities = [sidecar.identity for sidecar in sidecars if sidecar is not None]
         return {identity.task for identity in identities if identity == self._identity(identity.task)}
 

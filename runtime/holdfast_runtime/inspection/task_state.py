@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from holdfast.errors import UserActionError
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.restore import restore
-from holdfast_runtime.state.store.directory import StorePlace, file_stamp, read_sidecar
+from holdfast_runtime.state.store.directory import StoreDirectory, file_stamp, read_sidecar
 from holdfast_runtime.state.store.environment import last_use_at
 from holdfast_runtime.state.store.offline import OfflineStore, copy_store
 from holdfast_runtime.state.store.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
@@ -25,7 +25,7 @@ class StateSource:
     """Where the state of a task is."""
 
     durable: DurableCopy
-    local: StorePlace | None
+    local: StoreDirectory | None
     """None: only the durable copy is read."""
     changing: bool = False
     """Whether an app may be at work on the local store."""
@@ -50,34 +50,42 @@ class OpenedState:
 @contextmanager
 def opened_state(source: StateSource) -> Iterator[OpenedState]:
     """Open the state of a task. What was read is valid only if the block ends without an error."""
-    place, task = source.local, source.durable.identity.task
-    distrust = None if place is None else _distrust(place, changing=source.changing)
+    store_directory, task = source.local, source.durable.identity.task
+    distrust = None if store_directory is None else _distrust(store_directory, changing=source.changing)
     with TemporaryDirectory(prefix="holdfast-state-") as directory:
-        if place is not None and distrust is None:
-            file = copy_store(place, Path(directory) / "copy.mdb") if source.changing else place.data_path
-            with OfflineStore(place, file) as store:
+        if store_directory is not None and distrust is None:
+            file = (
+                copy_store(store_directory, Path(directory) / "copy.mdb")
+                if source.changing
+                else store_directory.data_path
+            )
+            with OfflineStore(store_directory, file) as store:
                 yield OpenedState(task, store, "local")
                 store.check()
             return
-        place, damaged = _restored(source, Path(directory), distrust)
-        with OfflineStore(place, place.data_path) as store:
+        store_directory, damaged = _restored(source, Path(directory), distrust)
+        with OfflineStore(store_directory, store_directory.data_path) as store:
             yield OpenedState(task, store, "durable", None if distrust is None else distrust.reason.value, damaged)
 
 
-def _distrust(place: StorePlace, *, changing: bool) -> Distrust | None:
-    expected = ExpectedStore(place.identity, 0, sys.maxsize, place.boot_id())
-    use = None if changing else StoreUse(last_use_at(place), file_stamp(place.data_path))
-    return trust(TrustFacts(read_sidecar(place), use=use), expected)
+def _distrust(store_directory: StoreDirectory, *, changing: bool) -> Distrust | None:
+    expected = ExpectedStore(store_directory.identity, 0, sys.maxsize, store_directory.boot_id())
+    use = None if changing else StoreUse(last_use_at(store_directory), file_stamp(store_directory.data_path))
+    return trust(TrustFacts(read_sidecar(store_directory), use=use), expected)
 
 
-def _restored(source: StateSource, directory: Path, distrust: Distrust | None) -> tuple[StorePlace, tuple[str, ...]]:
-    """Restore the durable copy; return the place of the store, and snapshots that could not be read."""
+def _restored(
+    source: StateSource, directory: Path, distrust: Distrust | None
+) -> tuple[StoreDirectory, tuple[str, ...]]:
+    """Restore the durable copy; return the directory of the store, and snapshots that could not be read."""
     durable, path = source.durable, directory / "store"
-    place = StorePlace(path, durable.identity) if source.local is None else replace(source.local, path=path)
+    store_directory = (
+        StoreDirectory(path, durable.identity) if source.local is None else replace(source.local, path=path)
+    )
     listing = durable.listing()
     batches = [named.batch for named in (*listing.deltas, *listing.snapshots)]
     batch = max(batches, default=0) if source.batch is None else source.batch
-    restored = restore(durable, place, batch)
+    restored = restore(durable, store_directory, batch)
     if restored is None:
         because = "" if distrust is None else f", and its local store can't be used: {distrust.message}"
         message = (
@@ -85,4 +93,4 @@ def _restored(source: StateSource, directory: Path, distrust: Distrust | None) -
         )
         raise UserActionError(message, code="UsageError")
     restored.store.close()
-    return place, restored.damaged
+    return store_directory, restored.damaged

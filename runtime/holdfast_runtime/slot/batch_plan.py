@@ -119,15 +119,15 @@ class BatchPlan:
 def check_offsets(store: TaskStore, turn: Turn) -> None:
     """Refuse ranges that do not begin where the state ends, or a jump that does not start there."""
     keys = [_key(offset_range.partition) for offset_range in turn.ranges]
-    with parsing_state(f"how far {store.place.identity} has read"):
+    with parsing_state(f"how far {store.directory.identity} has read"):
         offsets = [None if stored is None else int(stored) for stored in store.offsets.get_many(keys)]
     for offset_range, stored in zip(turn.ranges, offsets, strict=True):
         begins = _stood(turn, offset_range)
         if stored is not None and stored != begins:
             message = (
-                f"the state of {store.place.identity} has read {offset_range.partition} up to offset {stored}, but the "
-                f"checkpoint continues at {begins}: they are not of one history. Put back state and checkpoint from "
-                f"the same time, or start under a new spec.runId"
+                f"the state of {store.directory.identity} has read {offset_range.partition} up to offset {stored}, but "
+                f"the checkpoint continues at {begins}: they are not of one history. Put back state and checkpoint "
+                f"from the same time, or start under a new spec.runId"
             )
             raise UserActionError(message, code="StateOffsetsError")
 
@@ -176,7 +176,7 @@ def keep_outputs(store: TaskStore, turn: int, partitions: Iterable[str]) -> None
 def check_outputs(store: TaskStore, marker: Callable[[StreamPartition], Marker | None]) -> None:
     """Refuse partitions that lack batches of the task; `marker` returns the task's last marker in a partition."""
     for key, value in store.table(OUTPUTS).scan():
-        with parsing_state(f"what {store.place.identity} has written"):
+        with parsing_state(f"what {store.directory.identity} has written"):
             partition, turn = parse_partition(key.decode()), int(value)
         last_marker = marker(partition)
         if last_marker is not None and last_marker.batch < turn:

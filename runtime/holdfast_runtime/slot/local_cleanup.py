@@ -12,7 +12,7 @@ from holdfast_runtime.checkpoint.directories import RunPlaces, folder_name
 from holdfast_runtime.progress import Freed
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy
-from holdfast_runtime.state.leftovers import StoreFolder, remove_stores, remove_tables
+from holdfast_runtime.state.leftovers import LocalStores, remove_stores, remove_tables
 from holdfast_runtime.state.shared.shared_table import TABLES
 from holdfast_runtime.state.store.directory import TaskIdentity
 
@@ -35,14 +35,14 @@ class LocalCleanup:
                 freed = freed.with_more(remove_tables(tables, committed=committed))
         return freed
 
-    def _folders(self) -> list[tuple[StoreFolder, StoreFolder]]:
+    def _folders(self) -> list[tuple[LocalStores, LocalStores]]:
         """Return the folders of stores, each with that of its Broadcast tables."""
         program = self._program
         app, run, state = program.app, program.spec.run_id, program.state
         shared = (table.name for table in program.compiled.tables if table.broadcast)
         current_folders = (
-            StoreFolder(state.local, app, run, current=True, folders=frozenset(map(folder_name, program.tasks))),
-            StoreFolder(state.local / TABLES, app, run, current=True, folders=frozenset(map(folder_name, shared))),
+            LocalStores(state.local, app, run, current=True, directories=frozenset(map(folder_name, program.tasks))),
+            LocalStores(state.local / TABLES, app, run, current=True, directories=frozenset(map(folder_name, shared))),
         )
         return [current_folders, *(_left(path, app) for path in self._others())]
 
@@ -58,6 +58,6 @@ class LocalCleanup:
         return bool(listing.deltas or listing.snapshots)
 
 
-def _left(path: Path, app: str) -> tuple[StoreFolder, StoreFolder]:
+def _left(path: Path, app: str) -> tuple[LocalStores, LocalStores]:
     run, state = unquote(path.name), RunPlaces(path).state
-    return StoreFolder(state, app, run, current=False), StoreFolder(state / TABLES, app, run, current=False)
+    return LocalStores(state, app, run, current=False), LocalStores(state / TABLES, app, run, current=False)

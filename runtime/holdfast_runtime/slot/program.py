@@ -23,13 +23,13 @@ from holdfast_runtime.checkpoint.directories import folder_name
 from holdfast_runtime.segments.graph import PICK, SIFT, SOURCE, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.storage import Storage
-from holdfast_runtime.state.store.directory import DEFAULT_QUOTA, StorePlace, TaskIdentity
+from holdfast_runtime.state.store.directory import DEFAULT_QUOTA, StoreDirectory, TaskIdentity
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, PlacedMarker
 
 
 @dataclass(frozen=True, slots=True)
-class StatePlaces:
+class StatePaths:
     """Where state is kept: in local stores, and in the durable copy."""
 
     local: Path
@@ -39,9 +39,9 @@ class StatePlaces:
     runs: Path | None = None
     """The folder of all runs of the app, where they share a disk, as on a laptop."""
 
-    def place(self, identity: TaskIdentity) -> StorePlace:
-        """Return the place of a task's local store."""
-        return StorePlace(self.local / folder_name(identity.task), identity, self.quota)
+    def store_directory(self, identity: TaskIdentity) -> StoreDirectory:
+        """Return the directory of a task's local store."""
+        return StoreDirectory(self.local / folder_name(identity.task), identity, self.quota)
 
     def copy(self, identity: TaskIdentity, at: CrashHook) -> DurableCopy:
         """Return the durable copy of a task's state."""
@@ -60,7 +60,7 @@ class Program:
     compiled: CompiledGraph
     tasks: Mapping[str, tuple[StreamPartition, ...]]
     where: StreamsEnvironment
-    state: StatePlaces
+    state: StatePaths
     owner: str
     """The owner in output markers: app and run."""
     life: str
@@ -220,7 +220,7 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
     if node.step is None:
         # Rows that a repartition step wrote are read from the stream of its name.
         return kept_event_time(compiled, next(sink for sink in compiled.sinks if sink.name == node.name), declared)
-    columns = {kept_event_time(compiled, compiled.nodes[place], declared) for place in node.inputs}
+    columns = {kept_event_time(compiled, compiled.nodes[index], declared) for index in node.inputs}
     column, step = columns.pop() if len(columns) == 1 else None, node.step
     function = step.apply or step.process
     if step.aggregate is not None or step.join is not None:
@@ -239,7 +239,7 @@ def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
         node_timers = frozenset({node.name}) if node.verb in WAITING_VERBS else frozenset[str]()
-        reach.append(node_timers.union(*(reach[place] for place in node.inputs)))
+        reach.append(node_timers.union(*(reach[index] for index in node.inputs)))
     return reach
 
 
@@ -249,8 +249,8 @@ def _delays(compiled: CompiledGraph) -> Mapping[str, Delays]:
     delays_by_name: dict[str, dict[str, int | None]] = {}
     for node in compiled.nodes:
         delays: dict[str, int | None] = {node.name: 0} if node.step is None else {}
-        for place in node.inputs:
-            _raise(delays, after[place])
+        for index in node.inputs:
+            _raise(delays, after[index])
         after.append({stream: _later(delay, node) for stream, delay in delays.items()})
         if node.verb in TIMED_VERBS:
             delays_by_name[node.name] = delays

@@ -41,7 +41,7 @@ from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.store.delta import Delta
-from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.environment import mark_damaged
 from holdfast_runtime.state.store.table import state_view
 from holdfast_runtime.state.store.task_store import CONTROL, TaskStore
@@ -147,7 +147,7 @@ class Slot:
     def _continued(self, task: str, level: int, note: TurnNote, rows: Rows) -> tuple[TurnNote, Rows]:
         """Do the work of a middle segment for a task."""
         if note.failure is None and not note.decided:
-            with state_view(self._place(task), note.changes) as view:
+            with state_view(self._store_directory(task), note.changes) as view:
                 rows = self._stepped(level, note, rows, view)
                 note.changes = view.changes()
         return note, rows
@@ -219,7 +219,7 @@ class Slot:
         except StateUnreadableError as error:
             if task in self._restored:
                 raise
-            raise mark_damaged(self._place(task), str(error.__cause__)) from error
+            raise mark_damaged(self._store_directory(task), str(error.__cause__)) from error
 
     def _answer(self, compute: Callable[[TaskStore], tuple[TurnNote, Rows]], reports: Mapping[str, TaskReport]) -> str:
         try:
@@ -278,7 +278,9 @@ class Slot:
         identity = self._shop.program.identity(task)
         durable = self._shop.program.state.copy(identity, self._at)
         with self._phases.measured("open"):
-            opened = open_store(self._place(task), durable, turn.number, self._plan.epoch, new=turn.number == 1)
+            opened = open_store(
+                self._store_directory(task), durable, turn.number, self._plan.epoch, new=turn.number == 1
+            )
         stack.callback(opened.store.close)
         if opened.distrust is not None and turn.number > 1:
             self._restored.add(task)
@@ -293,8 +295,8 @@ class Slot:
         sent = self._shop.program.sent.get(task)
         return TaskCommit(opened.store, durable, turn.number, None if sent is None else sent.marker.batch)
 
-    def _place(self, task: str) -> StorePlace:
-        return self._shop.program.state.place(self._shop.program.identity(task))
+    def _store_directory(self, task: str) -> StoreDirectory:
+        return self._shop.program.state.store_directory(self._shop.program.identity(task))
 
     def _marker(self, delta: Delta) -> Marker:
         program = self._shop.program

@@ -78,7 +78,7 @@ def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
     if delta is None:
         if store.head.batch == batch:
             message = (
-                f"batch {batch} of {store.place.identity} was committed here, but its delta is gone from "
+                f"batch {batch} of {store.directory.identity} was committed here, but its delta is gone from "
                 f"{part.durable.storage.directory}: its outputs can't be repeated as they were. Put the checkpoint "
                 f"back, or start under a new spec.runId"
             )
@@ -86,7 +86,7 @@ def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
         if part.sent is not None and part.sent >= batch:
             # Computed again, the outputs could differ, while some partitions already have the first rows.
             message = (
-                f"outputs of batch {batch} of {store.place.identity} are written, but its delta is gone from "
+                f"outputs of batch {batch} of {store.directory.identity} are written, but its delta is gone from "
                 f"{part.durable.storage.directory}: they can't be repeated as they were. Bring back the checkpoint "
                 f"that they were written with, or start under a new spec.runId"
             )

@@ -26,7 +26,7 @@ from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.progress import Freed
 from holdfast_runtime.state.shared.shared_table import SharedTable
 from holdfast_runtime.state.store.directory import (
-    StorePlace,
+    StoreDirectory,
     TaskIdentity,
     boot_id,
     drop,
@@ -54,7 +54,7 @@ class Leftover(StrEnum):
 class FoundStore:
     """A store, or what is left of one, as it can be seen without opening it."""
 
-    folder: str
+    directory: str
     owner: TaskIdentity | None
     """None: nothing says whose it is."""
     copied: bool = False
@@ -62,7 +62,7 @@ class FoundStore:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreFolder:
+class LocalStores:
     """A folder of local stores, and which of them are in use."""
 
     path: Path
@@ -71,22 +71,22 @@ class StoreFolder:
     """The run whose stores belong there."""
     current: bool
     """Whether it is the run that the attempt continues."""
-    folders: frozenset[str] = field(default_factory=frozenset)
+    directories: frozenset[str] = field(default_factory=frozenset)
     """The folders of the tasks of the plan, wherever they run now."""
 
 
-def leftover(store: FoundStore, where: StoreFolder, *, committed: bool) -> Leftover | None:
+def leftover(store: FoundStore, stores: LocalStores, *, committed: bool) -> Leftover | None:
     """Return why nobody will open this store again; None: it stays. `committed`: the attempt has, at this location."""
-    if not committed or store.folder in where.folders:
+    if not committed or store.directory in stores.directories:
         return None
     if store.owner is None:
         return Leftover.OWNERLESS
-    if store.owner.app != where.app:
+    if store.owner.app != stores.app:
         return None
-    if not where.current:
+    if not stores.current:
         # A store of another run than its folder says was put there by a person.
-        return Leftover.OTHER_RUN if store.owner.run == where.run else None
-    if store.owner.run != where.run:
+        return Leftover.OTHER_RUN if store.owner.run == stores.run else None
+    if store.owner.run != stores.run:
         return Leftover.OTHER_RUN
     return Leftover.GONE if store.copied else None
 
@@ -99,56 +99,56 @@ def _nothing(_: str) -> None:
     pass
 
 
-def remove_stores(where: StoreFolder, copied: Copied, *, committed: bool, at: At = _nothing) -> Freed:
+def remove_stores(stores: LocalStores, copied: Copied, *, committed: bool, at: At = _nothing) -> Freed:
     """Remove the leftover stores of tasks in a folder. May be killed anywhere, and run by several processes at once."""
     freed = Freed()
-    for name in _store_names(where):
-        place = StorePlace(where.path / name, _NOBODY)
-        with _left_for_later(place.path):
-            if leftover(_look(place, copied), where, committed=committed) is not None:
-                freed = freed.with_more(_remove(place, where, copied, committed=committed, at=at))
+    for name in _store_names(stores):
+        directory = StoreDirectory(stores.path / name, _NOBODY)
+        with _left_for_later(directory.path):
+            if leftover(_look(directory, copied), stores, committed=committed) is not None:
+                freed = freed.with_more(_remove(directory, stores, copied, committed=committed, at=at))
     return freed
 
 
-def _remove(place: StorePlace, where: StoreFolder, copied: Copied, *, committed: bool, at: At) -> Freed:
-    store_claim = claim(place)
+def _remove(directory: StoreDirectory, stores: LocalStores, copied: Copied, *, committed: bool, at: At) -> Freed:
+    store_claim = claim(directory)
     try:
         at("claimed")
         # Another process may have removed it meanwhile, or made a new one.
-        if leftover(_look(place, copied), where, committed=committed) is None:
+        if leftover(_look(directory, copied), stores, committed=committed) is None:
             return Freed()
-        size, existed = size_of(place), place.path.exists()
-        drop_sidecar(place)
+        size, existed = size_of(directory), directory.path.exists()
+        drop_sidecar(directory)
         at("disowned")
-        drop(place)
+        drop(directory)
         at("dropped")
-        place.lock_path.unlink(missing_ok=True)
+        directory.lock_path.unlink(missing_ok=True)
         at("unlocked")
     finally:
         store_claim.release()
     return Freed(1, size) if existed else Freed()
 
 
-def _look(place: StorePlace, copied: Copied) -> FoundStore:
-    sidecar = read_sidecar(place)
+def _look(directory: StoreDirectory, copied: Copied) -> FoundStore:
+    sidecar = read_sidecar(directory)
     if sidecar is None:
-        return FoundStore(place.path.name, None)
-    return FoundStore(place.path.name, sidecar.identity, copied(sidecar.identity))
+        return FoundStore(directory.path.name, None)
+    return FoundStore(directory.path.name, sidecar.identity, copied(sidecar.identity))
 
 
-def _store_names(where: StoreFolder) -> list[str]:
+def _store_names(stores: LocalStores) -> list[str]:
     """Return the stores that no task of the plan has. Each was made under a lock file; other folders are not stores."""
-    locks = (name for name in _names(where.path) if name.endswith(_LOCK))
-    return sorted({name.removesuffix(_LOCK) for name in locks} - where.folders)
+    locks = (name for name in _names(stores.path) if name.endswith(_LOCK))
+    return sorted({name.removesuffix(_LOCK) for name in locks} - stores.directories)
 
 
-def _names(folder: Path) -> list[str]:
+def _names(directory: Path) -> list[str]:
     """Return the names in a folder, none if it can't be read.
 
     Those of stores and tables never begin with a dot: `.snapshot.lock` is the lock of a location.
     """
     try:
-        return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208 - half the time
+        return [name for name in os.listdir(directory) if not name.startswith(".")]  # noqa: PTH208 - half the time
     except OSError:
         return []
 
@@ -164,22 +164,22 @@ def _left_for_later(path: Path) -> Iterator[None]:
         _LOG.warning("%s is not needed any longer and can't be removed: %s", path, error)
 
 
-def remove_tables(where: StoreFolder, *, committed: bool) -> Freed:
+def remove_tables(stores: LocalStores, *, committed: bool) -> Freed:
     """Remove the content of leftover Broadcast tables in a folder; what is left of each is an empty lock file."""
     freed = Freed()
-    for name in sorted(_names(where.path)):
-        path = where.path / name
+    for name in sorted(_names(stores.path)):
+        path = stores.path / name
         table = SharedTable(path, _NOBODY, boot_id(), _nothing, b"")
         with _left_for_later(path):
-            if leftover(_look_at(table), where, committed=committed) is not None and _files(path):
-                freed = freed.with_more(_remove_table(table, where, committed=committed))
+            if leftover(_look_at(table), stores, committed=committed) is not None and _files(path):
+                freed = freed.with_more(_remove_table(table, stores, committed=committed))
     return freed
 
 
-def _remove_table(table: SharedTable, where: StoreFolder, *, committed: bool) -> Freed:
+def _remove_table(table: SharedTable, stores: LocalStores, *, committed: bool) -> Freed:
     with table.locked():
         files = _files(table.path)
-        if leftover(_look_at(table), where, committed=committed) is None or not files:
+        if leftover(_look_at(table), stores, committed=committed) is None or not files:
             return Freed()
         size = sum(path.stat().st_blocks * 512 for path in files)
         table.drop()

@@ -232,7 +232,7 @@ class TestDriver:
     def lose_local_state(self, task: str | None = None) -> None:
         """Remove the local store of a task, or of all tasks with Broadcast tables, as if their disk were lost."""
         for name in (self._task(task),) if task is not None else self.tasks:
-            drop(self._program.state.place(self._program.identity(name)))
+            drop(self._program.state.store_directory(self._program.identity(name)))
         if task is None:
             rmtree(self._program.state.local / TABLES, ignore_errors=True)
 

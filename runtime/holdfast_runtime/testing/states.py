@@ -107,7 +107,9 @@ class TaskStates:
     @contextmanager
     def _store(self, task: str) -> Iterator[OfflineStore]:
         state, identity = self._program.state, self._program.identity(task)
-        source = StateSource(state.copy(identity, lambda _: None), state.place(identity), batch=self._done.turns[task])
+        source = StateSource(
+            state.copy(identity, lambda _: None), state.store_directory(identity), batch=self._done.turns[task]
+        )
         with opened_state(source) as opened:
             yield opened.store
 

@@ -146,7 +146,7 @@ class DurableCopy:
         """Write a snapshot of the state after the store's last commit, and return its size in bytes."""
         head = store.head
         self.at("snapshot begun")
-        size = self.write_snapshot(head, snapshot_chunks(store.place.identity, head, store.copy_to))
+        size = self.write_snapshot(head, snapshot_chunks(store.directory.identity, head, store.copy_to))
         self.at("snapshot written")
         store.noted_snapshot(head.batch, size, head.delta_bytes)
         self.at("snapshot noted")

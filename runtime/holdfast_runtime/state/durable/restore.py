@@ -24,7 +24,7 @@ from holdfast_runtime.state.errors import (
 )
 from holdfast_runtime.state.store.delta import Listing, ObjectName
 from holdfast_runtime.state.store.directory import (
-    StorePlace,
+    StoreDirectory,
     drop,
     drop_sidecar,
     file_stamp,
@@ -52,15 +52,15 @@ class RestoredStore:
 
 
 def restore(
-    durable: DurableCopy, place: StorePlace, batch: int, store_claim: Claim | None = None
+    durable: DurableCopy, directory: StoreDirectory, batch: int, store_claim: Claim | None = None
 ) -> RestoredStore | None:
     """Build the local store as it was after this batch; return None if there is no durable copy at all."""
     listing = durable.listing()
     if not listing.deltas and not listing.snapshots:
         return None
-    store_claim = store_claim or claim(place)
+    store_claim = store_claim or claim(directory)
     try:
-        return _Restoring(durable, place, batch, store_claim, durable.at).run(listing)
+        return _Restoring(durable, directory, batch, store_claim, durable.at).run(listing)
     except BaseException:
         store_claim.release()
         raise
@@ -69,7 +69,7 @@ def restore(
 @dataclass(frozen=True, slots=True)
 class _Restoring:
     durable: DurableCopy
-    place: StorePlace
+    directory: StoreDirectory
     batch: int
     held: Claim
     at: Callable[[str], None]
@@ -87,20 +87,20 @@ class _Restoring:
         first = next(iter(listing.deltas), None)
         if first is None or first.batch > self.batch + 1 or not self._begins(first):
             raise UserActionError(self._no_snapshot(listing, damaged), code="NoUsableSnapshotError")
-        return self._forward(TaskStore.create(self.place, first.batch - 1, self.held), listing, None, damaged)
+        return self._forward(TaskStore.create(self.directory, first.batch - 1, self.held), listing, None, damaged)
 
     def _from(self, snapshot: ObjectName, damaged: list[str]) -> TaskStore | None:
         path = self.durable.storage.path(snapshot.name)
-        with typed_store_errors(self.place):
-            make_directory(self.place)
+        with typed_store_errors(self.directory):
+            make_directory(self.directory)
             self.held.note(None)
         self.at("old store dropped")
         try:
             # The file first: an error of the local disk is none of the checkpoint, and has another cure.
             with self._data_file() as file, self.durable.storage.reading(snapshot.name) as read:
-                unpack_snapshot(path, self.place.identity, read, self._writer(file))
+                unpack_snapshot(path, self.directory.identity, read, self._writer(file))
             self.at("snapshot unpacked")
-            store = TaskStore(self.place, self.held)
+            store = TaskStore(self.directory, self.held)
         except (*UNREADABLE_SNAPSHOT, StoreDamagedError) as error:
             damaged.append(str(error))
             return None
@@ -117,13 +117,13 @@ class _Restoring:
         return store
 
     def _data_file(self) -> BinaryIO:
-        with typed_store_errors(self.place):
-            return self.place.data_path.open("wb")
+        with typed_store_errors(self.directory):
+            return self.directory.data_path.open("wb")
 
     def _writer(self, file: BinaryIO) -> Callable[[bytes], None]:
         def write(piece: bytes) -> None:
             # Errors of the local disk are separated here from those of the checkpoint, which have other cures.
-            with typed_store_errors(self.place):
+            with typed_store_errors(self.directory):
                 file.write(piece)
                 file.flush()
 
@@ -132,21 +132,21 @@ class _Restoring:
     def _forward(self, store: TaskStore, listing: Listing, snapshot: str | None, damaged: list[str]) -> RestoredStore:
         try:
             # A half-restored store is not usable, but the sidecar of an empty one would vouch for it.
-            with typed_store_errors(self.place):
-                drop_sidecar(self.place)
+            with typed_store_errors(self.directory):
+                drop_sidecar(self.directory)
             start = store.head.batch
             if snapshot is not None:
                 store.noted_snapshot(start, store.head.snapshot_bytes, store.head.delta_bytes)
             for batch in range(start + 1, self.batch + 1):
                 self._apply(store, listing, batch)
                 self.at("delta applied")
-            with typed_store_errors(self.place):
-                write_sidecar(self.place)
+            with typed_store_errors(self.directory):
+                write_sidecar(self.directory)
             self.at("declared whole")
         except StoreFullError:
             store.discard()
-            with typed_store_errors(self.place):
-                drop(self.place)
+            with typed_store_errors(self.directory):
+                drop(self.directory)
             raise
         except BaseException:
             store.discard()
@@ -159,8 +159,8 @@ class _Restoring:
         if delta is None or delta.base != store.head.epoch:
             what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
             message = (
-                f"the durable copy of {self.place.identity} in {self.durable.storage.directory} can't be followed to "
-                f"batch {self.batch}: the delta of batch {batch} {what}, where the state is of attempt "
+                f"the durable copy of {self.directory.identity} in {self.durable.storage.directory} can't be followed "
+                f"to batch {self.batch}: the delta of batch {batch} {what}, where the state is of attempt "
                 f"{store.head.epoch}. Put the object back from a copy of the checkpoint location, or start with empty "
                 f"state under a new spec.runId"
             )
@@ -175,7 +175,7 @@ class _Restoring:
     def _no_snapshot(self, listing: Listing, damaged: list[str]) -> str:
         names = ", ".join(snapshot.name for snapshot in listing.snapshots) or "none"
         return (
-            f"{self.place.identity} can't be restored to batch {self.batch}: no snapshot in "
+            f"{self.directory.identity} can't be restored to batch {self.batch}: no snapshot in "
             f"{self.durable.storage.directory} leads there (snapshots: {names}"
             + "".join(f"; {sentence}" for sentence in damaged)
             + "). Put the objects back from a copy of the checkpoint location, or start with empty state under a new "
@@ -192,39 +192,39 @@ class OpenedStore:
     restored: RestoredStore | None = None
 
 
-def open_store(place: StorePlace, durable: DurableCopy, batch: int, epoch: int, *, new: bool) -> OpenedStore:
+def open_store(directory: StoreDirectory, durable: DurableCopy, batch: int, epoch: int, *, new: bool) -> OpenedStore:
     """Return the store for this batch. `new` says it is the task's first batch ever, so it may have no durable copy."""
-    expected = ExpectedStore(place.identity, batch, epoch, place.boot_id())
-    store_claim = claim(place)
+    expected = ExpectedStore(directory.identity, batch, epoch, directory.boot_id())
+    store_claim = claim(directory)
     try:
-        store, distrust = _local(place, durable, expected, store_claim)
+        store, distrust = _local(directory, durable, expected, store_claim)
         if store is not None:
             return OpenedStore(store)
-        restored = _restored(place, durable, batch, store_claim)
+        restored = _restored(directory, durable, batch, store_claim)
         if restored is not None:
             return OpenedStore(restored.store, distrust, restored)
         if not new:
             message = (
-                f"{place.identity} has no usable local store and no durable copy in {durable.storage.directory}, but "
-                f"it had state before batch {batch}: put the checkpoint back, or start under a new spec.runId"
+                f"{directory.identity} has no usable local store and no durable copy in {durable.storage.directory}, "
+                f"but it had state before batch {batch}: put the checkpoint back, or start under a new spec.runId"
             )
             raise UserActionError(message, code="DeltaMissingError")
-        return OpenedStore(TaskStore.create(place, batch - 1, store_claim), distrust)
+        return OpenedStore(TaskStore.create(directory, batch - 1, store_claim), distrust)
     except BaseException:
         store_claim.release()
         raise
 
 
 def _local(
-    place: StorePlace, durable: DurableCopy, expected: ExpectedStore, store_claim: Claim
+    directory: StoreDirectory, durable: DurableCopy, expected: ExpectedStore, store_claim: Claim
 ) -> tuple[TaskStore | None, Distrust | None]:
-    sidecar = read_sidecar(place)
+    sidecar = read_sidecar(directory)
     # Check before opening the file: one from before a power cut may contain anything.
-    distrust = trust(TrustFacts(sidecar, use=StoreUse(store_claim.left(), file_stamp(place.data_path))), expected)
+    distrust = trust(TrustFacts(sidecar, use=StoreUse(store_claim.left(), file_stamp(directory.data_path))), expected)
     if distrust is not None:
         return None, distrust
     try:
-        store = TaskStore(place, store_claim)
+        store = TaskStore(directory, store_claim)
     except (StoreDiskError, StoreDamagedError) as error:
         return None, Distrust(DistrustReason.UNREADABLE, str(error))
     copied = _copied(durable, store.head, expected.epoch)
@@ -233,7 +233,7 @@ def _local(
         return store, None
     store.discard()
     if distrust.reason is DistrustReason.NEWER_EPOCH:
-        message = f"the local store of {place.identity}: {distrust.message}; this process must end"
+        message = f"the local store of {directory.identity}: {distrust.message}; this process must end"
         raise EpochFencedError(message)
     return None, distrust
 
@@ -246,10 +246,10 @@ def _copied(durable: DurableCopy, head: StoreHead, epoch: int) -> frozenset[int]
     return frozenset(named.epoch for named in (*listing.deltas, *listing.snapshots) if named.batch == head.batch)
 
 
-def _restored(place: StorePlace, durable: DurableCopy, batch: int, store_claim: Claim) -> RestoredStore | None:
+def _restored(directory: StoreDirectory, durable: DurableCopy, batch: int, store_claim: Claim) -> RestoredStore | None:
     listing = durable.listing()
     deltas, snapshots = [named.batch for named in listing.deltas], [named.batch for named in listing.snapshots]
     if deltas and not snapshots and min(deltas) == batch:
         # The task's first batch was written but not committed here; there is no state before it.
-        return RestoredStore(TaskStore.create(place, batch - 1, store_claim), None, 0, ())
-    return restore(durable, place, batch - 1, store_claim)
+        return RestoredStore(TaskStore.create(directory, batch - 1, store_claim), None, 0, ())
+    return restore(durable, directory, batch - 1, store_claim)

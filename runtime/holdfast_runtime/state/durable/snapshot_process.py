@@ -31,7 +31,7 @@ from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.snapshot import snapshot_chunks
 from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
-from holdfast_runtime.state.store.directory import StorePlace, read_sidecar
+from holdfast_runtime.state.store.directory import StoreDirectory, read_sidecar
 from holdfast_runtime.state.store.environment import DATABASES, typed_store_errors
 from holdfast_runtime.state.store.task_store import TaskStore, stored_head
 
@@ -58,7 +58,7 @@ class SnapshotStage(StrEnum):
 class SnapshotOrder:
     """What the process has to know."""
 
-    place: StorePlace
+    directory: StoreDirectory
     root: Storage
     epoch: int
     """The attempt that asks."""
@@ -73,28 +73,28 @@ def keep_restorable(store: TaskStore, durable: DurableCopy, policy: SnapshotPoli
     if not policy.due(store.head, store.task):
         return
     # Beside batches the file may grow to twice its size.
-    fits = policy.beside <= store.used() <= store.place.quota // 2
+    fits = policy.beside <= store.used() <= store.directory.quota // 2
     if lost or not fits or policy.overdue(store.head):
         durable.snapshot(store)
         durable.collect()
     else:
-        _begin(SnapshotOrder(store.place, durable.root, epoch, os.getpid()))
+        _begin(SnapshotOrder(store.directory, durable.root, epoch, os.getpid()))
 
 
 def _taken_in(store: TaskStore) -> bool:
     """Act on the note of an earlier snapshot; return whether it came to nothing."""
-    place = store.place
-    note = _read(place)
+    directory = store.directory
+    note = _read(directory)
     if note.get("stage") == SnapshotStage.RUNNING:
-        lock = _locked(place)
+        lock = _locked(directory)
         if lock is None:
             return False
         os.close(lock)
-        note = _read(place)
+        note = _read(directory)
     if not note:
         return False
-    with typed_store_errors(place):
-        (place.path / _NOTE).unlink(missing_ok=True)
+    with typed_store_errors(directory):
+        (directory.path / _NOTE).unlink(missing_ok=True)
     if note.get("stage") == SnapshotStage.DONE:
         store.noted_snapshot(note["batch"], note["size"], note["deltas"])
     # A note that says it is running, though nobody has the lock, is that of a process that was killed.
@@ -103,12 +103,12 @@ def _taken_in(store: TaskStore) -> bool:
 
 def _begin(order: SnapshotOrder) -> None:
     """Start the process, unless one is at work at this location."""
-    lock = _locked(order.place)
+    lock = _locked(order.directory)
     if lock is None:
         return
     try:
-        with typed_store_errors(order.place):
-            _write(order.place, SnapshotStage.RUNNING)
+        with typed_store_errors(order.directory):
+            _write(order.directory, SnapshotStage.RUNNING)
         # The process inherits the lock, and so has it as long as it lives.
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(lock,)
@@ -121,10 +121,10 @@ def _begin(order: SnapshotOrder) -> None:
         os.close(lock)
 
 
-def _locked(place: StorePlace) -> int | None:
+def _locked(directory: StoreDirectory) -> int | None:
     """Take the lock of the location; None if a process has it."""
-    with typed_store_errors(place):
-        descriptor = os.open(place.path.with_name(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with typed_store_errors(directory):
+        descriptor = os.open(directory.path.with_name(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -133,17 +133,17 @@ def _locked(place: StorePlace) -> int | None:
     return descriptor
 
 
-def _read(place: StorePlace) -> dict[str, Any]:
+def _read(directory: StoreDirectory) -> dict[str, Any]:
     try:
-        return unsealed((place.path / _NOTE).read_text())
+        return unsealed((directory.path / _NOTE).read_text())
     except (OSError, ValueError):
         return {}
 
 
-def _write(place: StorePlace, stage: SnapshotStage, **more: object) -> None:
-    temporary = place.path / f"{_NOTE}.writing"
+def _write(directory: StoreDirectory, stage: SnapshotStage, **more: object) -> None:
+    temporary = directory.path / f"{_NOTE}.writing"
     temporary.write_text(sealed({"stage": stage, **more}))
-    temporary.replace(place.path / _NOTE)
+    temporary.replace(directory.path / _NOTE)
 
 
 class _GaveUpError(Exception):
@@ -190,27 +190,27 @@ class _Limits:
 def write_snapshot(order: SnapshotOrder) -> None:
     """Write the snapshot of the store's last commit; the note tells what came of it."""
     try:
-        _write(order.place, SnapshotStage.DONE, **_written(order))
+        _write(order.directory, SnapshotStage.DONE, **_written(order))
     except (
         *(_GaveUpError, CheckpointUnavailableError, EpochFencedError, FileDamagedError),
         *(lmdb.Error, OSError, ValueError),
     ) as error:
         # Who has the next batch uses the same store and location, and meets and reports what is wrong with them. What
         # was in the way may also be gone: a batch that could not wait collects what this one has begun to write.
-        _write(order.place, SnapshotStage.GAVE_UP, why=str(error))
+        _write(order.directory, SnapshotStage.GAVE_UP, why=str(error))
 
 
 def _written(order: SnapshotOrder) -> dict[str, int]:
-    place, durable = order.place, DurableCopy(order.root, order.place.identity)
-    sidecar = read_sidecar(place)
-    if sidecar is None or sidecar.identity != place.identity:
+    directory, durable = order.directory, DurableCopy(order.root, order.directory.identity)
+    sidecar = read_sidecar(directory)
+    if sidecar is None or sidecar.identity != directory.identity:
         message = "the store was dropped"
         raise _GaveUpError(message)
-    check_metas(place.data_path)
+    check_metas(directory.data_path)
     # The whole quota is mapped: batches may make the file grow before the transaction begins.
-    opened = lmdb.open(str(place.path), map_size=place.quota, readonly=True, max_dbs=DATABASES, readahead=False)
+    opened = lmdb.open(str(directory.path), map_size=directory.quota, readonly=True, max_dbs=DATABASES, readahead=False)
     with opened as env, env.begin() as txn:
-        head, limits = stored_head(env, txn), _Limits(env, place.quota)
+        head, limits = stored_head(env, txn), _Limits(env, directory.quota)
 
         def unfenced(chunks: Generator[bytes]) -> Generator[bytes]:
             yield from chunks
@@ -221,7 +221,7 @@ def _written(order: SnapshotOrder) -> dict[str, int]:
             env.copyfd(descriptor, compact=True, txn=txn)
 
         try:
-            chunks = unfenced(limits.checked(snapshot_chunks(place.identity, head, copy)))
+            chunks = unfenced(limits.checked(snapshot_chunks(directory.identity, head, copy)))
             size = durable.write_snapshot(head, chunks)
         finally:
             limits.ended.set()

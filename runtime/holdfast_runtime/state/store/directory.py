@@ -52,7 +52,7 @@ class TaskIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class StorePlace:
+class StoreDirectory:
     """The directory of one task's local store, and how large the store may grow."""
 
     path: Path
@@ -86,10 +86,10 @@ class Sidecar:
     """Damage that was found in the store."""
 
 
-def read_sidecar(place: StorePlace) -> Sidecar | None:
+def read_sidecar(directory: StoreDirectory) -> Sidecar | None:
     """Read the sidecar; None if there is no store, only a half-made one, or the file is not Holdfast's."""
     try:
-        tree = json.loads((place.path / _SIDECAR).read_bytes())
+        tree = json.loads((directory.path / _SIDECAR).read_bytes())
         identity = TaskIdentity(str(tree["app"]), str(tree["run"]), str(tree["task"]))
         damage = tree.get("damage")
         return Sidecar(int(tree["format"]), identity, str(tree["bootId"]), None if damage is None else str(damage))
@@ -97,45 +97,45 @@ def read_sidecar(place: StorePlace) -> Sidecar | None:
         return None
 
 
-def write_sidecar(place: StorePlace, damage: str | None = None) -> None:
+def write_sidecar(directory: StoreDirectory, damage: str | None = None) -> None:
     """Declare the store whole under the running kernel, or damaged, so that it is not used again."""
-    identity = place.identity
+    identity = directory.identity
     tree = {
         "format": FORMAT,
         "app": identity.app,
         "run": identity.run,
         "task": identity.task,
-        "bootId": place.boot_id(),
+        "bootId": directory.boot_id(),
     }
     if damage is not None:
         tree["damage"] = damage
-    temporary = place.path / (_SIDECAR + ".writing")
+    temporary = directory.path / (_SIDECAR + ".writing")
     temporary.write_text(json.dumps(tree))
-    temporary.replace(place.path / _SIDECAR)
+    temporary.replace(directory.path / _SIDECAR)
 
 
-def drop_sidecar(place: StorePlace) -> None:
+def drop_sidecar(directory: StoreDirectory) -> None:
     """Declare that the directory does not hold a whole store."""
-    (place.path / _SIDECAR).unlink(missing_ok=True)
+    (directory.path / _SIDECAR).unlink(missing_ok=True)
 
 
-def make_directory(place: StorePlace) -> None:
+def make_directory(directory: StoreDirectory) -> None:
     """Make an empty directory for a new store."""
-    drop(place)
-    place.path.mkdir(parents=True)
+    drop(directory)
+    directory.path.mkdir(parents=True)
 
 
-def drop(place: StorePlace) -> None:
+def drop(directory: StoreDirectory) -> None:
     """Remove the store. The sidecar goes first, so that what a kill leaves behind is not taken for a store."""
-    drop_sidecar(place)
-    if place.path.exists():
-        shutil.rmtree(place.path)
+    drop_sidecar(directory)
+    if directory.path.exists():
+        shutil.rmtree(directory.path)
 
 
-def size_of(place: StorePlace) -> int:
+def size_of(directory: StoreDirectory) -> int:
     """Return the bytes the store takes on the disk."""
     try:
-        return os.stat(place.data_path).st_blocks * 512  # noqa: PTH116 - Path has no blocks either
+        return os.stat(directory.data_path).st_blocks * 512  # noqa: PTH116 - Path has no blocks either
     except OSError:
         return 0
 

@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import FileDamagedError
 from holdfast_runtime.state.errors import StoreDamagedError, StoreDiskError, StoreFullError
 from holdfast_runtime.state.local_disk import NO_SPACE, disk_error
-from holdfast_runtime.state.store.directory import LastUse, StorePlace, read_last_use, size_of, write_sidecar
+from holdfast_runtime.state.store.directory import LastUse, StoreDirectory, read_last_use, size_of, write_sidecar
 
 _PROBE = 1 << 20
 _DAMAGE = (
@@ -40,41 +40,42 @@ TABLES = 120
 
 
 @contextmanager
-def typed_store_errors(place: StorePlace) -> Iterator[None]:
-    """Turn errors of LMDB and the disk into typed errors that name this place."""
+def typed_store_errors(directory: StoreDirectory) -> Iterator[None]:
+    """Turn errors of LMDB and the disk into typed errors that name this directory."""
     try:
         yield
     except lmdb.MapFullError as error:
         message = (
-            f"the state of {place.identity} has reached its quota of {place.quota:,} bytes at {place.path} "
-            f"({size_of(place):,} on disk): raise the quota (state.size), or keep less (retention, TTL, windows); the "
-            f"batch was not committed, and the state is as it was before"
+            f"the state of {directory.identity} has reached its quota of {directory.quota:,} bytes at {directory.path} "
+            f"({size_of(directory):,} on disk): raise the quota (state.size), or keep less (retention, TTL, windows); "
+            f"the batch was not committed, and the state is as it was before"
         )
         raise StoreFullError(message) from error
     except lmdb.DbsFullError as error:
-        message = f"{place.identity} uses more than {TABLES} state tables: merge some of them"
+        message = f"{directory.identity} uses more than {TABLES} state tables: merge some of them"
         raise HoldfastError(message, code="StoreMisuseError") from error
     except _DAMAGE as error:
-        raise mark_damaged(place, str(error)) from error
+        raise mark_damaged(directory, str(error)) from error
     except lmdb.Error as error:
-        raise _disk_error(place, error.code, str(error)) from error
+        raise _disk_error(directory, error.code, str(error)) from error
     except OSError as error:
-        raise _disk_error(place, error.errno or 0, str(error)) from error
+        raise _disk_error(directory, error.errno or 0, str(error)) from error
 
 
-def mark_damaged(place: StorePlace, what: str) -> StoreDamagedError:
+def mark_damaged(directory: StoreDirectory, what: str) -> StoreDamagedError:
     """Note the damage beside the store, so that it is not used again, and return the error to raise."""
     # If even this write fails, the next reader meets the damage too.
     with suppress(OSError):
-        write_sidecar(place, damage=what)
+        write_sidecar(directory, damage=what)
     return StoreDamagedError(
-        f"the local store of {place.identity} at {place.path} is damaged ({what}): it is restored from the durable copy"
+        f"the local store of {directory.identity} at {directory.path} is damaged ({what}): it is restored from the "
+        f"durable copy"
     )
 
 
-def _probed(place: StorePlace) -> int:
+def _probed(directory: StoreDirectory) -> int:
     """Return the error code behind LMDB's EIO, which LMDB also reports when a full disk cut a write short."""
-    probe = place.path / "probe"
+    probe = directory.path / "probe"
     try:
         probe.write_bytes(bytes(_PROBE))
     except OSError as error:
@@ -86,13 +87,13 @@ def _probed(place: StorePlace) -> int:
     return errno.EIO
 
 
-def _disk_error(place: StorePlace, code: int, text: str) -> StoreFullError | StoreDiskError:
+def _disk_error(directory: StoreDirectory, code: int, text: str) -> StoreFullError | StoreDiskError:
     if code == errno.EIO:
-        code = _probed(place)
-    what = f"the state of {place.identity}"
+        code = _probed(directory)
+    what = f"the state of {directory.identity}"
     if code in NO_SPACE:
-        what += f" ({size_of(place):,} bytes now)"
-    return disk_error(what, place.path, code, text)
+        what += f" ({size_of(directory):,} bytes now)"
+    return disk_error(what, directory.path, code, text)
 
 
 Rows = list[tuple[bytes, bytes]]
@@ -104,15 +105,15 @@ DATABASES = 2 * TABLES + 1
 class Environment:
     """An LMDB environment with databases by name; a missing database reads as empty."""
 
-    def __init__(self, place: StorePlace) -> None:
-        self._place = place
+    def __init__(self, directory: StoreDirectory) -> None:
+        self._directory = directory
         self._open()
 
     def _open(self) -> None:
-        with typed_store_errors(self._place):
+        with typed_store_errors(self._directory):
             self._env = lmdb.open(
-                str(self._place.path),
-                map_size=self._place.quota,
+                str(self._directory.path),
+                map_size=self._directory.quota,
                 max_dbs=DATABASES,
                 sync=False,
                 metasync=False,
@@ -144,14 +145,14 @@ class Environment:
         cursor = self._cursor(name)
         if cursor is None:
             return {}
-        with typed_store_errors(self._place):
+        with typed_store_errors(self._directory):
             return dict(cursor.getmulti(keys))
 
     def scan(self, name: bytes, first: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield rows in key order from this key on, as of the last commit."""
         cursor = self._cursor(name)
         if cursor is not None:
-            with typed_store_errors(self._place):
+            with typed_store_errors(self._directory):
                 if cursor.set_range(first) if first else cursor.first():
                     yield from cursor.iternext()
 
@@ -166,7 +167,7 @@ class Environment:
         """Open a write transaction that commits as a whole or not at all."""
         self.stop_reading()
         try:
-            with typed_store_errors(self._place), self._env.begin(write=True) as txn:
+            with typed_store_errors(self._directory), self._env.begin(write=True) as txn:
                 yield WriteTransaction(self._env, txn, self._handles)
         except BaseException:
             # Databases created in a failed transaction have dead handles, and a failed write of LMDB's meta page leaves
@@ -177,14 +178,14 @@ class Environment:
 
     def copy_to(self, descriptor: int) -> None:
         """Write a compact copy of the whole environment."""
-        with typed_store_errors(self._place):
+        with typed_store_errors(self._directory):
             self._env.copyfd(descriptor, compact=True)
 
     def _cursor(self, name: bytes) -> "lmdb.Cursor[bytes] | None":
         handle = self._handles.get(name)
         if handle is None:
             return None
-        with typed_store_errors(self._place):
+        with typed_store_errors(self._directory):
             if self._reading is None:
                 self._reading = self._env.begin()
             return self._reading.cursor(handle)
@@ -241,9 +242,9 @@ _CLAIMED: set[tuple[int, str]] = set()
 
 @dataclass(slots=True)
 class Claim:
-    """The right to open, drop or rebuild the store at a place."""
+    """The right to open, drop or rebuild the store in a directory."""
 
-    place: StorePlace
+    directory: StoreDirectory
     descriptor: int
     key: tuple[int, str]
 
@@ -254,12 +255,12 @@ class Claim:
 
     def left(self) -> LastUse | None:
         """Return how the last user left the store, or None if nothing readable was noted."""
-        with typed_store_errors(self.place):
+        with typed_store_errors(self.directory):
             return read_last_use(os.pread(self.descriptor, 1 << 10, 0))
 
     def note(self, left: LastUse | None) -> None:
         """Note the state in which the store would be left now; None marks it as unusable."""
-        with typed_store_errors(self.place):
+        with typed_store_errors(self.directory):
             if left is None:
                 os.ftruncate(self.descriptor, 0)
             else:
@@ -272,39 +273,43 @@ class Claim:
             os.close(self.descriptor)
 
 
-def last_use_at(place: StorePlace) -> LastUse | None:
+def last_use_at(directory: StoreDirectory) -> LastUse | None:
     """Return how the last user left the store, for a reader that has no claim and changes nothing.
 
     Must not be called by a process that holds a claim: closing the file a second time would release the lock.
     """
     try:
-        return read_last_use(place.lock_path.read_bytes())
+        return read_last_use(directory.lock_path.read_bytes())
     except OSError:
         return None
 
 
-def claim(place: StorePlace) -> Claim:
-    """Become the only user of this place, or raise `StoreBusyError`."""
-    key = (os.getpid(), str(place.path.absolute()))
+def claim(directory: StoreDirectory) -> Claim:
+    """Become the only user of this directory, or raise `StoreBusyError`."""
+    key = (os.getpid(), str(directory.path.absolute()))
     if key in _CLAIMED:
-        message = f"the store of {place.identity} at {place.path} is open in this process already: close it first"
+        message = (
+            f"the store of {directory.identity} at {directory.path} is open in this process already: close it first"
+        )
         raise RetrySoonError(message, code="StoreBusyError")
-    with typed_store_errors(place):
-        place.lock_path.parent.mkdir(parents=True, exist_ok=True)
-        while not _is_at(descriptor := _locked(place), place.lock_path):
+    with typed_store_errors(directory):
+        directory.lock_path.parent.mkdir(parents=True, exist_ok=True)
+        while not _is_at(descriptor := _locked(directory), directory.lock_path):
             os.close(descriptor)
     _CLAIMED.add(key)
-    return Claim(place, descriptor, key)
+    return Claim(directory, descriptor, key)
 
 
-def _locked(place: StorePlace) -> int:
+def _locked(directory: StoreDirectory) -> int:
     # Not `flock`: a child forked by a user function would keep holding it.
-    descriptor = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(directory.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError) as error:
         os.close(descriptor)
-        message = f"the store of {place.identity} at {place.path} is open in another process: try again when it ends"
+        message = (
+            f"the store of {directory.identity} at {directory.path} is open in another process: try again when it ends"
+        )
         raise RetrySoonError(message, code="StoreBusyError") from error
     return descriptor
 

@@ -20,7 +20,7 @@ import lmdb
 from holdfast.errors import RetrySoonError
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.state.errors import StoreDiskError
-from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.environment import DATABASES
 from holdfast_runtime.state.store.table import LONGEST_PLAIN, fold_key, in_order, selected, unfold
 from holdfast_runtime.state.store.task_store import StoreHead
@@ -44,8 +44,8 @@ class TableSize:
 class OfflineStore:
     """The last committed state of a task, read-only."""
 
-    def __init__(self, place: StorePlace, file: Path) -> None:
-        self._place = place
+    def __init__(self, directory: StoreDirectory, file: Path) -> None:
+        self._directory = directory
         try:
             self._env = _opened(file)
             self._txn = self._env.begin()
@@ -55,7 +55,7 @@ class OfflineStore:
             }
             self.head = self._head()
         except (lmdb.Error, OSError, ValueError, TypeError) as error:
-            message = f"the store of {place.identity} at {place.path} can't be read ({error}); try --durable"
+            message = f"the store of {directory.identity} at {directory.path} can't be read ({error}); try --durable"
             raise StoreDiskError(message) from error
 
     def __enter__(self) -> Self:
@@ -110,7 +110,7 @@ class OfflineStore:
     def check(self) -> None:
         """Raise `StoreBusyError` if what was read may have been overwritten meanwhile."""
         if self._env.info()["last_txnid"] > self._read + 1:
-            message = f"an app has started to work on {self._place.path}: run this again, or with --durable"
+            message = f"an app has started to work on {self._directory.path}: run this again, or with --durable"
             raise RetrySoonError(message, code="StoreBusyError")
 
     def _head(self) -> StoreHead:
@@ -148,9 +148,9 @@ class OfflineTable:
         """Do nothing: there is nothing that was not committed."""
 
 
-def copy_store(place: StorePlace, to: Path) -> Path:
+def copy_store(directory: StoreDirectory, to: Path) -> Path:
     """Copy the store's file as of one commit; raise `StoreBusyError` if commits come too fast."""
-    file = place.data_path
+    file = directory.data_path
     for _ in range(_TRIES):
         try:
             before = file.stat().st_ino
@@ -162,9 +162,9 @@ def copy_store(place: StorePlace, to: Path) -> Path:
             if 0 <= moved_on <= 1 and file.stat().st_ino == before:
                 return to
         except (FileDamagedError, lmdb.Error, OSError) as error:
-            message = f"the store of {place.identity} at {place.path} can't be copied ({error})"
+            message = f"the store of {directory.identity} at {directory.path} can't be copied ({error})"
             raise StoreDiskError(message) from error
-    message = f"the store of {place.identity} changes faster than it can be copied: use --durable, or stop the app"
+    message = f"the store of {directory.identity} changes faster than it can be copied: use --durable, or stop the app"
     raise RetrySoonError(message, code="StoreBusyError")
 
 

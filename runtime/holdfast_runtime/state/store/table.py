@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.state.store.directory import StorePlace
+from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.environment import Environment
 
 LONGEST_PLAIN = 479
@@ -157,8 +157,8 @@ class StateTable:
         if self._order is None:
             self._order = sorted(self._written)
         changed: list[tuple[bytes, bytes | None]] = []
-        for place in range(bisect_left(self._order, first), len(self._order)):
-            key = self._order[place]
+        for index in range(bisect_left(self._order, first), len(self._order)):
+            key = self._order[index]
             if not key.startswith(prefix) or (stop is not None and key >= stop):
                 break
             changed.append((key, self._written[key]))
@@ -255,9 +255,11 @@ class StateView:
 
 
 @contextmanager
-def state_view(place: StorePlace, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> Iterator[StateView]:
+def state_view(
+    directory: StoreDirectory, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]
+) -> Iterator[StateView]:
     """Open the state of a task for the length of the block. The caller knows that it exists and can be trusted."""
-    environment = Environment(place)
+    environment = Environment(directory)
     try:
         yield StateView(environment, changes)
     finally:

@@ -24,7 +24,7 @@ from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import (
     LastUse,
-    StorePlace,
+    StoreDirectory,
     UsePhase,
     file_stamp,
     make_directory,
@@ -91,18 +91,18 @@ class StoreHead:
 class TaskStore:
     """The state of one task. Made by `create`, `open` or `opening.restore`; a context manager that closes it."""
 
-    def __init__(self, place: StorePlace, store_claim: Claim) -> None:
-        self.place = place
+    def __init__(self, directory: StoreDirectory, store_claim: Claim) -> None:
+        self.directory = directory
         self._claim = store_claim
         self._process = os.getpid()
         left = store_claim.left()
         self._deaths = 0 if left is None else left.unclosed
         if left is not None and left.phase is UsePhase.WRITING:
             # The last user died in a transaction, and LMDB itself does not verify the meta pages it trusts.
-            with typed_store_errors(place):
-                check_metas(place.data_path)
+            with typed_store_errors(directory):
+                check_metas(directory.data_path)
         self._note(UsePhase.READING)
-        self._environment = Environment(place)
+        self._environment = Environment(directory)
         self._tables: dict[str, StateTable] = {}
         self._batch: tuple[int, int, BatchWork] | None = None
         try:
@@ -112,32 +112,32 @@ class TaskStore:
             raise
 
     @classmethod
-    def create(cls, place: StorePlace, batch: int, store_claim: Claim | None = None) -> "TaskStore":
+    def create(cls, directory: StoreDirectory, batch: int, store_claim: Claim | None = None) -> "TaskStore":
         """Create an empty store for a task whose first batch follows `batch`; an existing store is dropped."""
-        store_claim = store_claim or claim(place)
+        store_claim = store_claim or claim(directory)
         try:
-            with typed_store_errors(place):
-                make_directory(place)
+            with typed_store_errors(directory):
+                make_directory(directory)
                 store_claim.note(None)
-            environment = Environment(place)
+            environment = Environment(directory)
             try:
                 with environment.writing() as txn:
                     txn.put(_HEAD, [(_KEY, _head_bytes(StoreHead(batch, batch)))])
             finally:
                 environment.close()
-            with typed_store_errors(place):
-                write_sidecar(place)
-            return cls(place, store_claim)
+            with typed_store_errors(directory):
+                write_sidecar(directory)
+            return cls(directory, store_claim)
         except BaseException:
             store_claim.release()
             raise
 
     @classmethod
-    def open(cls, place: StorePlace, store_claim: Claim | None = None) -> "TaskStore":
+    def open(cls, directory: StoreDirectory, store_claim: Claim | None = None) -> "TaskStore":
         """Open the existing store. `durable.restore` decides whether it can be trusted, and restores it if not."""
-        store_claim = store_claim or claim(place)
+        store_claim = store_claim or claim(directory)
         try:
-            return cls(place, store_claim)
+            return cls(directory, store_claim)
         except BaseException:
             store_claim.release()
             raise
@@ -153,7 +153,7 @@ class TaskStore:
     @property
     def task(self) -> str:
         """Name of the task."""
-        return self.place.identity.task
+        return self.directory.identity.task
 
     @property
     def offsets(self) -> StateTable:
@@ -193,8 +193,8 @@ class TaskStore:
         self.abandon()
         if self.head.epoch is not None and self.head.epoch > epoch:
             message = (
-                f"attempt {epoch} wants to run batch {batch} of {self.place.identity}, but attempt {self.head.epoch} "
-                f"has worked on its state: this process belongs to an older attempt and must end"
+                f"attempt {epoch} wants to run batch {batch} of {self.directory.identity}, but attempt "
+                f"{self.head.epoch} has worked on its state: this process belongs to an older attempt and must end"
             )
             raise EpochFencedError(message)
         work = BatchWork.RUN
@@ -212,15 +212,15 @@ class TaskStore:
         """Return what this batch changed, with its outputs: opaque bytes per output partition."""
         batch, epoch, _ = self._running()
         changes = {name: rows for name, table in sorted(self._tables.items()) if (rows := table.changes())}
-        return Delta(self.place.identity, batch, epoch, self.head.epoch, changes, outputs or {})
+        return Delta(self.directory.identity, batch, epoch, self.head.epoch, changes, outputs or {})
 
     def load(self, delta: Delta) -> None:
         """Take this batch's changes from its delta instead of computing them."""
         batch, _, _ = self._running()
-        if (delta.identity, delta.batch, delta.base) != (self.place.identity, batch, self.head.epoch):
+        if (delta.identity, delta.batch, delta.base) != (self.directory.identity, batch, self.head.epoch):
             message = (
                 f"{delta.name} of {delta.identity} was computed on a state of attempt {delta.base}; it can't be "
-                f"applied in batch {batch} to the state of {self.place.identity} of attempt {self.head.epoch}"
+                f"applied in batch {batch} to the state of {self.directory.identity} of attempt {self.head.epoch}"
             )
             raise RetrySoonError(message, code="StoreRebuildError")
         for name in self._tables:
@@ -290,7 +290,7 @@ class TaskStore:
             self._claim.release()
 
     def discard(self) -> None:
-        """Close, but keep the claim on the place, because its content is about to be replaced."""
+        """Close, but keep the claim on the directory, because its content is about to be replaced."""
         self._environment.close()
 
     def _undo(self) -> None:
@@ -317,24 +317,26 @@ class TaskStore:
 
     def _note(self, phase: UsePhase) -> None:
         """Note the state in which the store would be left if this process ended now."""
-        file = file_stamp(self.place.data_path)
+        file = file_stamp(self.directory.data_path)
         self._claim.note(None if file is None else LastUse(phase, file, self._deaths))
 
     def _running(self) -> tuple[int, int, BatchWork]:
         if self._batch is None:
-            message = f"no batch of {self.place.identity} has begun"
+            message = f"no batch of {self.directory.identity} has begun"
             raise HoldfastError(message, code="StoreMisuseError")
         return self._batch
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
-            message = f"the store of {self.place.identity} was opened by process {self._process}; a fork may not use it"
+            message = (
+                f"the store of {self.directory.identity} was opened by process {self._process}; a fork may not use it"
+            )
             raise HoldfastError(message, code="StoreMisuseError")
 
     def _not_at(self, batch: int) -> str:
         undo = "" if self.head.undo else " and can't be taken back"
         return (
-            f"the local store of {self.place.identity} is at batch {self.head.batch}{undo}, "
+            f"the local store of {self.directory.identity} is at batch {self.head.batch}{undo}, "
             f"and batch {batch} is to run: it "
             f"is rebuilt from the durable copy"
         )
@@ -345,7 +347,7 @@ class TaskStore:
         try:
             return _head(stored)
         except ValueError as error:
-            raise mark_damaged(self.place, "it has no readable head") from error
+            raise mark_damaged(self.directory, "it has no readable head") from error
 
 
 def _write(txn: WriteTransaction, table: StateTable, rows: list[tuple[bytes, bytes | None]]) -> None:
