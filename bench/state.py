@@ -21,7 +21,7 @@ from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 
@@ -121,8 +121,8 @@ def measure(name: str, rows: int, directory: Path) -> None:
     """Print a row."""
     draw = random.Random(7)
     store_directory = StoreDirectory(directory / "disk", TASK, 1 << 34)
-    durable = DurableCopy(FolderStorage(directory / "checkpoint", sync=False), TASK)
-    synced = DurableCopy(FolderStorage(directory / "synced"), TASK)
+    durable = DurableCopy(DirectoryStorage(directory / "checkpoint", sync=False), TASK)
+    synced = DurableCopy(DirectoryStorage(directory / "synced"), TASK)
     keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), rows)]
     store = filled(store_directory, keys, draw)
     update, floor = updates(store, keys, draw), plain(directory / "plain", keys, draw)
@@ -159,7 +159,7 @@ def batches(directory: Path, policy: SnapshotPolicy) -> None:
     draw = random.Random(7)
     store_directory, durable = (
         StoreDirectory(directory / "disk", TASK, 1 << 34),
-        DurableCopy(FolderStorage(directory, sync=False), TASK),
+        DurableCopy(DirectoryStorage(directory, sync=False), TASK),
     )
     keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), SIZES["1 GB"])]
     with filled(store_directory, keys, draw) as store:

@@ -30,7 +30,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.driver.local_run import RunOptions, run_app
 from holdfast_runtime.progress import AttemptStarted, Event, Progress
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.shared import table_copy
 from holdfast_runtime.state.shared.shared_table import SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy
@@ -188,7 +188,7 @@ def looked_up(table: SharedTable, numbers: np.ndarray) -> pa.Array:
 def restoring(folder: Path, table: SharedTable) -> None:
     """From a copy to a table that can be read."""
     vars(table_copy)["_BESIDE"] = 1 << 62  # at once
-    copy = TableCopy(FolderStorage(folder / "copy", sync=False), TABLE)
+    copy = TableCopy(DirectoryStorage(folder / "copy", sync=False), TABLE)
     copy.upload(table)
     took = []
     for number in range(3):

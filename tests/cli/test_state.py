@@ -14,9 +14,9 @@ import pytest
 from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.checkpoint.directories import DataDir, folder_name
+from holdfast_runtime.checkpoint.directories import DataDir, directory_name
 from holdfast_runtime.state.durable.copy import DurableCopy
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
 from holdfast_runtime.state.store.task_store import OFFSETS, TaskStore
@@ -72,8 +72,8 @@ class Made:
             DataDir(Path(directory).absolute()).app("visits").run(run),
             TaskIdentity("visits", run, task),
         )
-        self.store_directory = StoreDirectory(paths.state / folder_name(task), self.identity, 1 << 26)
-        self.durable = DurableCopy(FolderStorage(paths.durable, sync=False), self.identity)
+        self.store_directory = StoreDirectory(paths.state / directory_name(task), self.identity, 1 << 26)
+        self.durable = DurableCopy(DirectoryStorage(paths.durable, sync=False), self.identity)
         TaskStore.create(self.store_directory, -1).close()
 
     def batch(self, rows: list[dict[str, Any]] = VIEWS) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.identity import CheckpointLife, check_outputs, take_up
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.streams.markers import PlacedMarker
 from holdfast_runtime.streams.records import Marker
 from tests.error_codes import has_code
@@ -45,14 +45,14 @@ def test_others_are_refused_with_what_is_there_and_the_cures(
 
 
 def test_an_id_is_made_once_and_goes_with_the_checkpoint(tmp_path: Path) -> None:
-    storage = FolderStorage(tmp_path)
+    storage = DirectoryStorage(tmp_path)
     assert take_up(storage, 1, [], {}, A) == A
     assert take_up(storage, 2, [], {}, B) == A
     assert storage.names() == [CheckpointLife(2, A).name]
 
 
 def test_an_attempt_that_is_shut_out_takes_nothing_back(tmp_path: Path) -> None:
-    storage = FolderStorage(tmp_path)
+    storage = DirectoryStorage(tmp_path)
     take_up(storage, 3, [], {}, A)
     assert take_up(storage, 2, [], {}, B) == A
     assert sorted(storage.names()) == [CheckpointLife(2, A).name, CheckpointLife(3, A).name]
@@ -60,7 +60,7 @@ def test_an_attempt_that_is_shut_out_takes_nothing_back(tmp_path: Path) -> None:
 
 
 def test_a_refused_attempt_leaves_no_number_and_is_refused_again(tmp_path: Path) -> None:
-    storage = FolderStorage(tmp_path)
+    storage = DirectoryStorage(tmp_path)
     take_up(storage, 1, [], {}, A)
     for attempt in (2, 3, 4):
         with pytest.raises(UserActionError, check=has_code("OutputsAheadError")):

@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.directories import storage_at
 from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from tests.error_codes import has_code
 
 S3A = "spark.hadoop.fs.s3a."
@@ -16,7 +16,7 @@ S3A = "spark.hadoop.fs.s3a."
 @pytest.mark.parametrize(
     ("location", "storage"),
     [
-        ("file:///shared/check%20points", FolderStorage(Path("/shared/check points"))),
+        ("file:///shared/check%20points", DirectoryStorage(Path("/shared/check points"))),
         ("s3a://bucket", ObjectStorage(S3Service(), "bucket")),
         ("s3a://bucket/", ObjectStorage(S3Service(), "bucket")),
         ("s3://my.bucket/apps//of/", ObjectStorage(S3Service(), "my.bucket", "apps/of")),

@@ -11,8 +11,8 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import claim_run
-from holdfast_runtime.driver.pod import DriverFolder, old_runs_of, places_of, read_folder
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.driver.pod import DriverDirectory, old_runs_of, places_of, read_directory
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from tests.error_codes import has_code
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})
@@ -37,8 +37,8 @@ def folder(tmp_path: Path, **runtime: Any) -> Path:
     return tmp_path
 
 
-def told(tmp_path: Path, location: str) -> DriverFolder:
-    return read_folder(folder(tmp_path, checkpoint={"location": location}))
+def told(tmp_path: Path, location: str) -> DriverDirectory:
+    return read_directory(folder(tmp_path, checkpoint={"location": location}))
 
 
 def test_a_driver_reads_its_app_its_attempt_and_its_settings(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_shared_files_are_apart_by_run_local_ones_by_location(tmp_path: Path) ->
     places = places_of(told(tmp_path, "file:///shared/check%20points"), *FOLDERS, None)
     run = Path("/shared/check points/team-a/ads/Run.1")
     assert (places.query, places.planned) == (run / "query", None)
-    assert (places.shared, places.durable) == (FolderStorage(run), FolderStorage(run / "state"))
+    assert (places.shared, places.durable) == (DirectoryStorage(run), DirectoryStorage(run / "state"))
     assert places.state == Path("/var/lib/holdfast/tasks")
     assert places.log is None
 
@@ -77,7 +77,7 @@ def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserActionError, match=r"checkpoint\.location is not set", check=has_code("CheckpointLocationError")
     ):
-        places_of(read_folder(folder(tmp_path)), *FOLDERS, None)
+        places_of(read_directory(folder(tmp_path)), *FOLDERS, None)
 
 
 @pytest.mark.parametrize("name", ["app.json", "attempt.json", "spark.json"])
@@ -87,17 +87,17 @@ def test_a_file_that_is_missing_or_spoilt_is_named(tmp_path: Path, name: str) ->
     with pytest.raises(
         UserActionError, match="image of the release whose operator wrote", check=has_code("DriverFolderError")
     ):
-        read_folder(directory)
+        read_directory(directory)
     (directory / name).unlink()
     with pytest.raises(UserActionError, match=name, check=has_code("DriverFolderError")):
-        read_folder(directory)
+        read_directory(directory)
 
 
 @pytest.mark.parametrize(("retention", "stays"), [({}, 3), ({"retention": "59s"}, 2), ({"retention": "Forever"}, 2)])
 def test_other_runs_are_kept_as_long_as_the_spec_says(tmp_path: Path, retention: dict[str, str], stays: int) -> None:
-    read = read_folder(folder(tmp_path, checkpoint={"location": f"file://{tmp_path}/shared", **retention}))
+    read = read_directory(folder(tmp_path, checkpoint={"location": f"file://{tmp_path}/shared", **retention}))
     runs = tmp_path / "shared" / "team-a" / "ads"
-    claim_run(FolderStorage(runs / "old"), replace(TOLD, run="old", attempt=1))
+    claim_run(DirectoryStorage(runs / "old"), replace(TOLD, run="old", attempt=1))
     for path in (runs / "old").iterdir():
         os.utime(path, (0, 0))
     forgotten: list[str] = []
@@ -106,7 +106,7 @@ def test_other_runs_are_kept_as_long_as_the_spec_says(tmp_path: Path, retention:
         forgotten.append(run)
         return 0
 
-    old_runs = old_runs_of(read, claim_run(FolderStorage(runs / "Run.1"), TOLD), forget)
+    old_runs = old_runs_of(read, claim_run(DirectoryStorage(runs / "Run.1"), TOLD), forget)
     old_runs.collect()
     for path in (runs / "old").iterdir():
         at = path.stat().st_mtime - 60

@@ -14,7 +14,7 @@ from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import OldRuns, claim_run
 from holdfast_runtime.clocks import now
 from holdfast_runtime.state.durable.object_storage import ObjectStorage
-from holdfast_runtime.state.durable.storage import Chunk, FolderStorage, Storage
+from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage, Storage
 from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
 
@@ -72,7 +72,7 @@ class Site:
 @pytest.fixture(params=["folder", "object store"])
 def site(tmp_path: Path, request: pytest.FixtureRequest) -> Site:
     if request.param == "folder":
-        return Site(FolderStorage(tmp_path / "ads", sync=False), tmp_path / "ads")
+        return Site(DirectoryStorage(tmp_path / "ads", sync=False), tmp_path / "ads")
     bucket = request.getfixturevalue("gateway").bucket()
     app = bucket.storage.below("ads")
     return Site(app, bucket.folder(app.directory))
@@ -335,7 +335,7 @@ def test_a_look_at_a_collected_run_asks_little(gateway: Gateway) -> None:
 
 
 @pytest.fixture
-def links(tmp_path: Path) -> tuple[FolderStorage, Path]:
+def links(tmp_path: Path) -> tuple[DirectoryStorage, Path]:
     other = tmp_path / "other"
     other.mkdir()
     (other / "file").write_text("not the run's")
@@ -343,18 +343,18 @@ def links(tmp_path: Path) -> tuple[FolderStorage, Path]:
     (run / "state").mkdir(parents=True)
     (run / "state" / "link").symlink_to(other)
     (run / ".writing-x").touch()
-    return FolderStorage(run), other
+    return DirectoryStorage(run), other
 
 
-def test_a_links_target_stays_and_unfinished_writes_go(links: tuple[FolderStorage, Path]) -> None:
+def test_a_links_target_stays_and_unfinished_writes_go(links: tuple[DirectoryStorage, Path]) -> None:
     storage, other = links
     assert storage.clear({"owner.json"}) == 2
-    assert list(storage.folder.iterdir()) == []
+    assert list(storage.root.iterdir()) == []
     assert (other / "file").exists()
     assert storage.clear(()) == 0
-    assert FolderStorage(other / "never").clear(()) == 0
-    assert FolderStorage(other / "never").directories() == []
-    assert FolderStorage(other / "never").modified() == {}
+    assert DirectoryStorage(other / "never").clear(()) == 0
+    assert DirectoryStorage(other / "never").directories() == []
+    assert DirectoryStorage(other / "never").modified() == {}
 
 
 def test_clearing_a_bucket_leaves_only_the_names_to_keep(gateway: Gateway) -> None:

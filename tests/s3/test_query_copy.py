@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
-from holdfast_runtime.state.durable.storage import FolderStorage, Storage
+from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
@@ -18,7 +18,7 @@ Files = dict[str, str]
 @pytest.fixture(params=["folder", "object store"])
 def storage(tmp_path: Path, request: pytest.FixtureRequest) -> Storage:
     if request.param == "folder":
-        return FolderStorage(tmp_path / "shared" / "query", sync=False)
+        return DirectoryStorage(tmp_path / "shared" / "query", sync=False)
     gateway: Gateway = request.getfixturevalue("gateway")
     return gateway.bucket().storage.below("query")
 
@@ -28,28 +28,30 @@ class Driver:
 
     def __init__(self, storage: Storage, disk: Path, epoch: int) -> None:
         self.copy = QueryCopy(storage, disk / str(epoch), epoch)
-        self.folder, self.epoch = self.copy.folder, epoch
+        self.directory, self.epoch = self.copy.directory, epoch
 
     def began(self) -> Files:
         """Begin; what Spark finds."""
         self.copy.begin()
         files = {
-            str(path.relative_to(self.folder)): path.read_text() for path in self.folder.rglob("*") if path.is_file()
+            str(path.relative_to(self.directory)): path.read_text()
+            for path in self.directory.rglob("*")
+            if path.is_file()
         }
         for log in ("offsets", "commits"):
-            (self.folder / log).mkdir(exist_ok=True)
-        (self.folder / "metadata").write_text("the query")
+            (self.directory / log).mkdir(exist_ok=True)
+        (self.directory / "metadata").write_text("the query")
         return files
 
     def plan(self, batch: int) -> None:
-        (self.folder / "offsets" / str(batch)).write_text(f"batch {batch} of {self.epoch}")
+        (self.directory / "offsets" / str(batch)).write_text(f"batch {batch} of {self.epoch}")
 
     def run(self, batch: int) -> None:
         """Plan it, unless that has been done, and run it."""
-        if not (self.folder / "offsets" / str(batch)).exists():
+        if not (self.directory / "offsets" / str(batch)).exists():
             self.plan(batch)
         self.copy.planned()
-        (self.folder / "commits" / str(batch)).write_text(f"done by {self.epoch}")
+        (self.directory / "commits" / str(batch)).write_text(f"done by {self.epoch}")
 
 
 @pytest.fixture
@@ -179,10 +181,10 @@ def test_damage_stops_the_app_where_nothing_else_says_the_same(
 
 
 def test_a_batch_does_not_run_where_it_cannot_be_written(tmp_path: Path) -> None:
-    attempt = Driver(FolderStorage(tmp_path / "shared"), tmp_path / "disk", 1)
+    attempt = Driver(DirectoryStorage(tmp_path / "shared"), tmp_path / "disk", 1)
     attempt.began()
     (tmp_path / "shared").rename(tmp_path / "away")
     (tmp_path / "shared").touch()
     with pytest.raises(CheckpointUnavailableError):
         attempt.run(0)
-    assert not (attempt.folder / "commits" / "0").exists()
+    assert not (attempt.directory / "commits" / "0").exists()

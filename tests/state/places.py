@@ -6,7 +6,7 @@ from pathlib import Path
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.restore import OpenedStore, open_store
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
@@ -27,7 +27,7 @@ class Disk:
             directory / "disk" / identity.task, identity, quota, directory / "boot_id"
         )
         self._bucket = bucket
-        root = FolderStorage(directory / "checkpoint", sync=False) if bucket is None else bucket.storage
+        root = DirectoryStorage(directory / "checkpoint", sync=False) if bucket is None else bucket.storage
         self.durable = DurableCopy(root, identity)
         self.published: dict[int, bytes] = {}
         self.computed = 0

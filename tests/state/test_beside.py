@@ -19,7 +19,7 @@ import pytest
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
-from holdfast_runtime.state.durable.storage import Chunk, FolderStorage
+from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.task_store import TaskStore
@@ -32,18 +32,18 @@ INSIDE = SnapshotPolicy(most_deltas=1)
 
 
 @dataclass(frozen=True, slots=True)
-class SlowStorage(FolderStorage):
+class SlowStorage(DirectoryStorage):
     """A folder in which a snapshot stops after its first line until a file says how it goes on."""
 
     def below(self, *names: str) -> "SlowStorage":
-        return SlowStorage(self.folder.joinpath(*names), self.sync)
+        return SlowStorage(self.root.joinpath(*names), self.sync)
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
         content = self._stopped(chunks) if name.startswith("snapshot-") else chunks
-        return FolderStorage.write(self, name, content, replace=replace)
+        return DirectoryStorage.write(self, name, content, replace=replace)
 
     def _stopped(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-        gate = next(one for one in self.folder.parents if (one / "boot_id").exists())
+        gate = next(one for one in self.root.parents if (one / "boot_id").exists())
         for number, chunk in enumerate(chunks):
             yield chunk
             if number == 1:

@@ -13,7 +13,7 @@ from holdfast_runtime.checkpoint.directories import disk_refusals
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.errors import StoreDiskError, StoreFullError
 from holdfast_runtime.state.local_disk import disk_error, on_local_disk
 from holdfast_runtime.state.shared.shared_table import SharedTable
@@ -120,7 +120,7 @@ def test_a_shared_table_on_a_failing_disk_shows_its_cure(tmp_path: Path) -> None
 
 
 def test_sparks_checkpoint_on_the_drivers_failing_disk_is_told(tmp_path: Path) -> None:
-    query = QueryCopy(FolderStorage(tmp_path / "shared"), tmp_path / "query", 1)
+    query = QueryCopy(DirectoryStorage(tmp_path / "shared"), tmp_path / "query", 1)
     query.begin()
     (tmp_path / "query" / "offsets").mkdir()
     failing(tmp_path / "query" / "offsets" / "0")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.shared import table_copy
 from holdfast_runtime.state.shared.shared_table import SHARED_STEPS, SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
@@ -150,7 +150,7 @@ def test_another_location_has_the_newest_copy_that_is_not_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
 ) -> None:
     monkeypatch.setattr(table_copy, "_BESIDE", 0 if beside else 1 << 30)
-    storage, first = FolderStorage(tmp_path / "durable", sync=False), table(tmp_path / "first")
+    storage, first = DirectoryStorage(tmp_path / "durable", sync=False), table(tmp_path / "first")
     copy = TableCopy(table_storage(storage, IDENTITY), IDENTITY)
     for target in (2, 4, 6):
         apply(first, target)
@@ -173,7 +173,7 @@ def test_another_location_has_the_newest_copy_that_is_not_ahead(
 
 
 def test_a_damaged_copy_is_not_taken(tmp_path: Path) -> None:
-    storage, first = FolderStorage(tmp_path / "durable", sync=False), table(tmp_path / "first")
+    storage, first = DirectoryStorage(tmp_path / "durable", sync=False), table(tmp_path / "first")
     apply(first, 2)
     TableCopy(table_storage(storage, IDENTITY), IDENTITY).upload(first)
     (run,) = list(tmp_path.glob("durable/**/run-*"))[:1]
@@ -189,7 +189,7 @@ def test_a_damaged_copy_is_not_taken(tmp_path: Path) -> None:
 def test_a_copy_is_due_by_new_rows_or_by_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_copy, "_LEAST_BYTES", 1)
     shared = table(tmp_path / "t")
-    copy = TableCopy(table_storage(FolderStorage(tmp_path / "durable", sync=False), IDENTITY), IDENTITY)
+    copy = TableCopy(table_storage(DirectoryStorage(tmp_path / "durable", sync=False), IDENTITY), IDENTITY)
     apply(shared, 1)
     assert copy.due(shared.manifest, {})
     copy.upload(shared)

@@ -18,7 +18,7 @@ from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
@@ -47,7 +47,7 @@ def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: No
     location = directory / "checkpoint.json"
     if location.exists():
         return DurableCopy(storage_at(**json.loads(location.read_text())), identity(task), at=at)
-    return DurableCopy(FolderStorage(directory / "checkpoint", sync=False), identity(task), at=at)
+    return DurableCopy(DirectoryStorage(directory / "checkpoint", sync=False), identity(task), at=at)
 
 
 def prepare(directory: Path, bucket: "Bucket | None" = None) -> None:

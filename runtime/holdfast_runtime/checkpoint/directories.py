@@ -24,7 +24,7 @@ from pyarrow import fs as pafs
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.app import StreamApp
 from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
-from holdfast_runtime.state.durable.storage import FolderStorage, Storage
+from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ class Places:
     durable: Storage
     """Shared: durable copies of state, a directory for each task."""
     state: Path
-    """Per location: local stores, a folder for each task."""
+    """Per location: local stores, a directory for each task."""
     log: Path | None
     """Shared: the streams of the embedded log; None: there is none."""
     planned: Storage | None = None
     """Shared: a copy of Spark's checkpoint if that is on the driver's own disk; None: it is shared itself."""
     secrets: Path | None = None
-    """Per location: a folder for each Secret of the app, with a file for each entry."""
+    """Per location: a directory for each Secret of the app, with a file for each entry."""
     runs: Path | None = None
-    """The folder of all runs of the app, where local stores of all are in it; None: each run has disks of its own."""
+    """The directory of all runs of the app, where it has the local stores of all; None: each run has its own disks."""
 
 
 _S3 = ("s3a", "s3")
@@ -58,7 +58,7 @@ _TRUTH = {"true": True, "false": False}
 _CHECKPOINT = "spec.runtime.checkpoint.location"
 
 
-def storage_at(location: str, conf: Mapping[str, str], field: str = _CHECKPOINT) -> FolderStorage | ObjectStorage:
+def storage_at(location: str, conf: Mapping[str, str], field: str = _CHECKPOINT) -> DirectoryStorage | ObjectStorage:
     """Return the storage at this address; `conf`: the spec's Spark settings, `field`: where the address stands.
 
     Raise `CheckpointLocationError`.
@@ -75,7 +75,7 @@ def storage_at(location: str, conf: Mapping[str, str], field: str = _CHECKPOINT)
     if address.netloc:
         message = f"{field} is {location}: it names a host; write file:///path"
         raise UserActionError(message, code="CheckpointLocationError")
-    return FolderStorage(Path(unquote(address.path)))
+    return DirectoryStorage(Path(unquote(address.path)))
 
 
 def cluster_runs(app: StreamApp, namespace: str, location: str | None = None) -> Storage:
@@ -91,14 +91,14 @@ def cluster_runs(app: StreamApp, namespace: str, location: str | None = None) ->
         )
         raise UserActionError(message, code="CheckpointLocationError")
     storage = storage_at(location or runtime.checkpoint.location, runtime.spark_conf)
-    return storage.below(folder_name(namespace), folder_name(app.name))
+    return storage.below(directory_name(namespace), directory_name(app.name))
 
 
 def files_at(location: str, conf: Mapping[str, str], field: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system of files at this address, and their path there. Raise `CheckpointLocationError`."""
     storage = storage_at(location, conf, field)
-    if isinstance(storage, FolderStorage):
-        return pafs.LocalFileSystem(), str(storage.folder)
+    if isinstance(storage, DirectoryStorage):
+        return pafs.LocalFileSystem(), str(storage.root)
     return storage.service.opened(storage.bucket), "/".join(filter(None, (storage.bucket, storage.prefix)))
 
 
@@ -156,8 +156,8 @@ def _check_secrets(bucket: str, conf: Mapping[str, str]) -> None:
         raise UserActionError(message, code="CheckpointLocationError")
 
 
-def folder_name(name: str) -> str:
-    """Return a folder name for any text; it is never a path."""
+def directory_name(name: str) -> str:
+    """Return a directory name for any text; it is never a path."""
     quoted = quote(name, safe="")
     return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
 
@@ -215,7 +215,7 @@ def _unusable(data: Path, code: int, file: object) -> WorldChangeError:
 
 @dataclass(frozen=True, slots=True)
 class RunPlaces:
-    """The folders of one run of an app."""
+    """The directories of one run of an app."""
 
     path: Path
 
@@ -231,12 +231,12 @@ class RunPlaces:
 
     @property
     def durable(self) -> Path:
-        """Durable copies of state, a folder for each task."""
+        """Durable copies of state, a directory for each task."""
         return self.checkpoint / "state"
 
     @property
     def state(self) -> Path:
-        """Local stores, a folder for each task."""
+        """Local stores, a directory for each task."""
         return self.path / "state"
 
     @property
@@ -247,17 +247,17 @@ class RunPlaces:
 
 @dataclass(frozen=True, slots=True)
 class AppDir:
-    """The folder of one app with all its runs."""
+    """The directory of one app with all its runs."""
 
     path: Path
 
     def run(self, run_id: str) -> RunPlaces:
-        """Return the folders of one run."""
-        return RunPlaces(self.runs / folder_name(run_id))
+        """Return the directories of one run."""
+        return RunPlaces(self.runs / directory_name(run_id))
 
     @property
     def runs(self) -> Path:
-        """The folder of all runs."""
+        """The directory of all runs."""
         return self.path / "runs"
 
     @property
@@ -297,18 +297,18 @@ class DataDir:
         return self.path / "log"
 
     def app(self, name: str) -> AppDir:
-        """Return the folder of one app."""
-        return AppDir(self.path / "apps" / folder_name(name))
+        """Return the directory of one app."""
+        return AppDir(self.path / "apps" / directory_name(name))
 
     @property
     def secrets(self) -> Path:
-        """A folder for each Secret that a spec names, with a file for each entry."""
+        """A directory for each Secret that a spec names, with a file for each entry."""
         return Path(os.environ.get("HOLDFAST_SECRETS") or self.path / "secrets")
 
     def places(self, app: str, run_id: str) -> Places:
         """Return the places of one run of an app."""
         run = self.app(app).run(run_id)
-        shared = FolderStorage(run.checkpoint, sync=False)
+        shared = DirectoryStorage(run.checkpoint, sync=False)
         return Places(
             query=run.query,
             shared=shared,

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 
 _VERSION, _SOURCE_LINE = "v1", 2
@@ -97,13 +97,15 @@ def _check_file(path: Path, fits: Callable[[list[str]], bool], *, needed: bool =
         raise OffsetsUnreadableError(message)
 
 
-def _check_order(folder: Path, planned: int) -> None:
+def _check_order(directory: Path, planned: int) -> None:
     """Refuse an entry of the wrong batch: one that was copied over another passes all other checks."""
     if planned:
-        before, after = (_entry(folder / str(batch)).batch for batch in (planned - 1, planned))
+        before, after = (_entry(directory / str(batch)).batch for batch in (planned - 1, planned))
         # Spark may begin with an empty batch.
         if after != before + 1 and not before == after == 0:
-            message = f"{folder / str(planned)} is of batch {after}, and the entry before it of batch {before}: {_CURE}"
+            message = (
+                f"{directory / str(planned)} is of batch {after}, and the entry before it of batch {before}: {_CURE}"
+            )
             raise OffsetsUnreadableError(message)
 
 
@@ -137,10 +139,10 @@ def _logged(query: Path) -> OffsetLogState | None:
     )
 
 
-def _last(folder: Path) -> int | None:
+def _last(directory: Path) -> int | None:
     try:
         # The names of drafts and checksums begin with a dot.
-        return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
+        return max((int(path.name) for path in directory.iterdir() if path.name.isdecimal()), default=None)
     except FileNotFoundError:
         return None
 
@@ -169,7 +171,7 @@ class SparkPlanLog:
         if logged is None or logged.planned != planned:
             message = f"{self._query} does not plan batch {planned.batch} any more: look again with `holdfast offsets`"
             raise UserActionError(message, code="PlanChangedError")
-        entries = FolderStorage(self._query / "offsets")
+        entries = DirectoryStorage(self._query / "offsets")
         entry = str(max(int(name) for name in entries.names() if name.isdecimal()))
         text = (entries.read(entry) or b"").decode()
         names = [f".{entry}.crc", *([entry] if instead is None else [])]

@@ -17,7 +17,7 @@ from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.clocks import BatchTime
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.state.durable.storage import FolderStorage, Storage, obsolete_may_stay
+from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage, obsolete_may_stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class JumpFile:
     @classmethod
     def beside(cls, query: Path) -> Self:
         """Return the file of a run on this host; `query`: Spark's checkpoint of the run."""
-        return cls(FolderStorage(query.parent))
+        return cls(DirectoryStorage(query.parent))
 
     def read(self) -> Jump | None:
         """Return the pending jump; None if there is none. Raise `JumpUnreadableError`."""

@@ -61,9 +61,9 @@ class _Found:
 class QueryCopy:
     """The copy, as one attempt writes it."""
 
-    def __init__(self, storage: Storage, folder: Path, epoch: int) -> None:
-        """`folder`: where Spark will keep its checkpoint in this attempt; what is there is removed."""
-        self._storage, self.folder, self._epoch = storage, folder, epoch
+    def __init__(self, storage: Storage, directory: Path, epoch: int) -> None:
+        """`directory`: where Spark will keep its checkpoint in this attempt; what is there is removed."""
+        self._storage, self.directory, self._epoch = storage, directory, epoch
         self._planned = self._done = -1
         self._found = _Found((), ())
 
@@ -75,18 +75,18 @@ class QueryCopy:
         files = self._newest()
         with self._on_disk():
             # An attempt that starts again by itself has left its own there.
-            if self.folder.exists():
-                shutil.rmtree(self.folder)
-            self.folder.mkdir(parents=True)
+            if self.directory.exists():
+                shutil.rmtree(self.directory)
+            self.directory.mkdir(parents=True)
             for name, text in files.items():
-                path = self.folder / name
+                path = self.directory / name
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
 
     def planned(self) -> None:
         """Copy the last batch in Spark's offset log. The batch may run only after this has returned."""
         with self._on_disk():
-            batch = _last(self.folder / "offsets")
+            batch = _last(self.directory / "offsets")
         if batch is None or batch == self._planned:
             return
         self._write("planned", batch)
@@ -104,7 +104,7 @@ class QueryCopy:
         May run in a thread beside `planned`: a later batch's plan counts more, whichever is written first.
         """
         with self._on_disk():
-            batch = _last(self.folder / "commits")
+            batch = _last(self.directory / "commits")
         if batch is not None and batch > self._done and batch >= self._planned:
             self._write("done", batch)
             self._done = batch
@@ -150,14 +150,14 @@ class QueryCopy:
         raise UserActionError(message, code="QueryCopyDamagedError")
 
     def _on_disk(self) -> AbstractContextManager[None]:
-        return on_local_disk("Spark's checkpoint on the driver's disk", self.folder)
+        return on_local_disk("Spark's checkpoint on the driver's disk", self.directory)
 
     def _files(self, entry: _Entry) -> Mapping[str, str] | None:
         return _unpacked(self._storage.read(entry.name) or b"")
 
     def _write(self, kind: str, batch: int) -> None:
         names = ["metadata", *(f"{log}/{number}" for log in ("offsets", "commits") for number in (batch - 1, batch))]
-        paths = {name: self.folder / name for name in names}
+        paths = {name: self.directory / name for name in names}
         with self._on_disk():
             files = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
         self._storage.write(f"{kind}-{batch:020}-{padded(self._epoch)}", [_packed(files)], replace=True)
@@ -166,8 +166,8 @@ class QueryCopy:
 class SharedQuery:
     """Stands for `QueryCopy` if Spark's checkpoint is itself shared by all attempts: nothing needs to be copied."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
     def recorded(self, job: Job) -> Job:
         """Return the job unchanged."""
@@ -202,7 +202,7 @@ def query_of(places: Places, epoch: int) -> Query:
         return SharedQuery(places.query)
     copy = QueryCopy(places.planned, places.query / str(epoch), epoch)
     copy.begin()
-    check_query(copy.folder)
+    check_query(copy.directory)
     return copy
 
 
@@ -231,9 +231,9 @@ def _unpacked(content: bytes) -> dict[str, str] | None:
     return {name: str(text) for name, text in files.items() if _FILE.fullmatch(name)}
 
 
-def _last(folder: Path) -> int | None:
+def _last(directory: Path) -> int | None:
     try:
         # The names of drafts and checksums begin with a dot.
-        return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
+        return max((int(path.name) for path in directory.iterdir() if path.name.isdecimal()), default=None)
     except FileNotFoundError:
         return None

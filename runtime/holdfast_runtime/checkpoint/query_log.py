@@ -13,7 +13,7 @@ from uuid import uuid4
 from holdfast.errors import RetrySoonError
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 
 _VERSION = "v1"
 _BEFORE_OFFSETS = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})
@@ -36,14 +36,17 @@ class QueryLog:
 
     def __init__(self, query: Path) -> None:
         self._query = query
-        self._offsets, self._commits = FolderStorage(query / "offsets"), FolderStorage(query / "commits", sync=False)
+        self._offsets, self._commits = (
+            DirectoryStorage(query / "offsets"),
+            DirectoryStorage(query / "commits", sync=False),
+        )
         self._entry = -1
 
     def begin(self) -> OffsetLogState:
         """Return the state of the run."""
         for storage in (self._offsets, self._commits):
-            storage.folder.mkdir(parents=True, exist_ok=True)
-        FolderStorage(self._query).write("metadata", [json.dumps({"id": str(uuid4())}).encode()])
+            storage.root.mkdir(parents=True, exist_ok=True)
+        DirectoryStorage(self._query).write("metadata", [json.dumps({"id": str(uuid4())}).encode()])
         entries = [int(name) for name in self._offsets.names() if name.isdecimal()]
         self._entry = max(entries, default=-1)
         return read_offset_log(self._query) or OffsetLogState(Offsets())

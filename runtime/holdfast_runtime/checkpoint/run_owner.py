@@ -132,7 +132,7 @@ _LOG = logging.getLogger("holdfast")
 EVERY = 3600.0
 """Seconds between two looks at old runs."""
 _QUERY = ("query",), ("query", "offsets"), ("query", "commits")
-"""Folders to which each batch writes before it writes anything else."""
+"""Directories to which each batch writes before it writes anything else."""
 
 
 @dataclass(frozen=True, slots=True)

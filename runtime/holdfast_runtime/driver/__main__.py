@@ -1,7 +1,7 @@
 """The driver's process on a cluster: `python -m holdfast_runtime.driver FOLDER`, as the image starts it.
 
-Reads the folder that the operator has filled, runs the app, and leaves a termination message for the operator. SIGTERM
-drains the run. Must not wire the engine: `app` does.
+Reads the directory that the operator has filled, runs the app, and leaves a termination message for the operator.
+SIGTERM drains the run. Must not wire the engine: `app` does.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.arrangement import ProcessorShape, Site, shape_of
 from holdfast_runtime.driver.periodic_work import PeriodicChore
 from holdfast_runtime.driver.pod import (
-    DriverFolder,
+    DriverDirectory,
     DriverLog,
     failure_message,
     old_runs_of,
     places_of,
-    read_folder,
+    read_directory,
     success_message,
     write_termination,
 )
@@ -55,7 +55,7 @@ Exit codes: 0 drained or completed, 1 failed; why stands in the termination mess
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the app of a folder; return the exit code."""
+    """Run the app of a directory; return the exit code."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     _LOG.setLevel(logging.INFO)
@@ -83,10 +83,10 @@ def _told(run: Callable[[], RunEnded], termination: Path) -> int:
 
 
 def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
-    read, log = read_folder(options.folder), DriverLog(steady)
+    read, log = read_directory(options.directory), DriverLog(steady)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
-        places = places_of(read, options.folder, options.state, scratch, options.log)
+        places = places_of(read, options.directory, options.state, scratch, options.log)
         maps = ApiConfigMaps.connected(read.orders.namespace)
         claim = claim_run(places.shared, read.orders, committed=has_committed(maps, read.orders))
         _LOG.info("driver of %s run %s attempt %d begins", read.orders.app, read.orders.run, read.orders.attempt)
@@ -104,7 +104,7 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
     return ended
 
 
-def _site(options: argparse.Namespace, read: DriverFolder, places: Places, coordinator: ClusterCoordinator) -> Site:
+def _site(options: argparse.Namespace, read: DriverDirectory, places: Places, coordinator: ClusterCoordinator) -> Site:
     runtime = read.app.spec.runtime
     return Site(
         master=options.master,
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="what the operator mounts, e.g. /etc/holdfast")
+    parser.add_argument("directory", type=Path, metavar="FOLDER", help="what the operator mounts, e.g. /etc/holdfast")
     parser.add_argument("--master", default=_MASTER, help=f"Spark's master (default: {_MASTER})")
     parser.add_argument(
         "--state", type=Path, default=_STATE, metavar="DIR", help=f"local stores of executors (default: {_STATE})"

@@ -111,10 +111,10 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
         # Brokers and object stores are slow, so this is done while executors come up.
         number = attempt.shut_out(site.shape.slots)
         query = query_of(site.places, number)
-        logged = read_offset_log(query.folder)
+        logged = read_offset_log(query.directory)
         attempt.take_up(number, logged)
         if logged is not None and logged.planned is not None:
-            wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.folder))
+            wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.directory))
         arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
         if arrangement is None:
             return outside.drained()
@@ -133,8 +133,8 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
             outside.listen(wiring.started(arrangement, number))
             loop = wiring.loop(number, reading, query, job, _Beside(chores, files), outside)
             if questions is None:
-                return run_direct(QueryLog(query.folder), loop)
-            return run_query(questions, wiring.app.name, query.folder, loop)
+                return run_direct(QueryLog(query.directory), loop)
+            return run_query(questions, wiring.app.name, query.directory, loop)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class Site:
     host: str | None = None
     """Where executors on other hosts find the driver; None: all run on its own."""
     prints: Path | None = None
-    """Folder for Spark's output; None: it goes where this process prints."""
+    """Directory for Spark's output; None: it goes where this process prints."""
     moving: bool = False
     """Whether tasks may move, and executors come back elsewhere, while the app runs."""
     executors_within: float = 120.0

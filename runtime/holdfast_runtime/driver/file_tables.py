@@ -1,6 +1,6 @@
 """Tables of files: a thread of the driver looks at the files, and makes each change of them a durable data set.
 
-    files -> rows -> layers in a folder of the driver -> data set -> its number, for the plan of the next batch
+    files -> rows -> layers in a directory of the driver -> data set -> its number, for the plan of the next batch
 
 Until a data set is whole, the one before is served; whoever dies meanwhile has changed nothing. The next one is loaded
 only when a batch that names the last one is done, so what is older can go. Errors end nothing: they are told, and the
@@ -31,7 +31,7 @@ from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
 from holdfast_runtime.streams.data_files import DataFile, DataFiles
 
-_FOLDER = ".files-"
+_PREFIX = ".files-"
 _PATIENCE = 10.0
 _WAITS = 60_000
 """Milliseconds until a batch has named what was loaded; it is told when one has."""
@@ -88,19 +88,19 @@ class _Standing:
 class FileTables:
     """All tables of files of an attempt: `follow` looks at the files, in a thread if this is entered as a context."""
 
-    def __init__(self, tables: Sequence[FileTable], folder: Path, attempt: int, clock: Callable[[], int]) -> None:
-        """`folder`: on a disk of the driver, for what is loaded. `clock`: milliseconds, which numbers are made from."""
+    def __init__(self, tables: Sequence[FileTable], directory: Path, attempt: int, clock: Callable[[], int]) -> None:
+        """`directory`: on a disk of the driver, for what is loaded. `clock`: milliseconds that numbers are made of."""
         self._standing = {
             file_table.table.name: _Standing(file_table, DataSets(file_table.durable, file_table.identity))
             for file_table in tables
         }
-        self._folder, self._attempt, self._clock = folder, attempt, clock
+        self._directory, self._attempt, self._clock = directory, attempt, clock
         self._over, self._woken = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="files", daemon=True)
 
     def __enter__(self) -> Self:
         if self._standing:
-            for left_behind in self._folder.glob(f"{_FOLDER}*"):
+            for left_behind in self._directory.glob(f"{_PREFIX}*"):
                 shutil.rmtree(left_behind, ignore_errors=True)
             self._thread.start()
         return self
@@ -177,9 +177,9 @@ class FileTables:
         standing.caught_up = True
 
     def _load(self, standing: _Standing, files: tuple[DataFile, ...], source: Any, number: int) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=_FOLDER, dir=self._folder) as folder:
-            table = SharedTable(Path(folder) / "table", standing.of.identity, boot_id(), lambda _: None, PIECE)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=_PREFIX, dir=self._directory) as directory:
+            table = SharedTable(Path(directory) / "table", standing.of.identity, boot_id(), lambda _: None, PIECE)
             with table.changing():
                 kept_table, shape = KeptTable(table, standing.of.table.shape), standing.of.table.shape
                 kept_table.begin()

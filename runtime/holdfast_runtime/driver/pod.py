@@ -1,6 +1,6 @@
-"""The pod of a driver: the folder that the operator fills, the log that people read, the termination message.
+"""The pod of a driver: the directory that the operator fills, the log that people read, the termination message.
 
-The folder is read once; it also determines where the run keeps its files. The log has few lines, each worth reading:
+The directory is read once; it also determines where the run keeps its files. The log has few lines, each worth reading:
 every batch is in the report and in the metrics. The message tells the operator, who sees only that the pod ended, how
 the driver ended and who has to act. Must not log secrets, ask the API server, nor decide anything by the text of an
 error.
@@ -18,7 +18,7 @@ from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
-from holdfast_runtime.checkpoint.directories import Places, cluster_runs, folder_name
+from holdfast_runtime.checkpoint.directories import Places, cluster_runs, directory_name
 from holdfast_runtime.checkpoint.run_owner import OldRuns
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.progress import (
@@ -32,15 +32,15 @@ from holdfast_runtime.progress import (
     RunEnded,
     TablesLoading,
 )
-from holdfast_runtime.state.durable.storage import FolderStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage
 
 _LOG = logging.getLogger("holdfast")
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
 
 
 @dataclass(frozen=True, slots=True)
-class DriverFolder:
-    """The content of a driver's folder."""
+class DriverDirectory:
+    """The content of a driver's directory."""
 
     app: StreamApp
     orders: AttemptOrders
@@ -48,29 +48,29 @@ class DriverFolder:
     """Spark settings that come with the cluster."""
 
 
-def read_folder(folder: Path) -> DriverFolder:
-    """Read this folder; raise `DriverFolderError` if a file is missing or invalid."""
-    app, orders, spark = (_text(folder / name) for name in (_APP, ORDERS_KEY, _SPARK))
+def read_directory(directory: Path) -> DriverDirectory:
+    """Read this directory; raise `DriverFolderError` if a file is missing or invalid."""
+    app, orders, spark = (_text(directory / name) for name in (_APP, ORDERS_KEY, _SPARK))
     try:
-        return DriverFolder(parse_app(json.loads(app)), read_orders(orders), json.loads(spark))
+        return DriverDirectory(parse_app(json.loads(app)), read_orders(orders), json.loads(spark))
     except (ValueError, KeyError, TypeError) as error:
         message = (
-            f"{folder} does not hold the files of a driver ({type(error).__name__}: {error}). Use the runtime image of "
-            f"the release whose operator wrote them"
+            f"{directory} does not hold the files of a driver ({type(error).__name__}: {error}). Use the runtime image "
+            f"of the release whose operator wrote them"
         )
         raise UserActionError(message, code="DriverFolderError") from error
 
 
-def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log: Path | None) -> Places:
+def places_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path, log: Path | None) -> Places:
     """Return where the app's run keeps its files; raise `CheckpointLocationError`. Namespaces may share a location.
 
-    `folder`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's location.
-    `scratch`: a folder of this driver, removed with it.
+    `directory`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's
+    location. `scratch`: a directory of this driver, removed with it.
     """
-    shared = cluster_runs(read.app, read.orders.namespace).below(folder_name(read.orders.run))
-    # Spark keeps its checkpoint in files: in the shared folder if there is one, else on the driver's own disk.
-    if isinstance(shared, FolderStorage):
-        query, planned = shared.folder / "query", None
+    shared = cluster_runs(read.app, read.orders.namespace).below(directory_name(read.orders.run))
+    # Spark keeps its checkpoint in files: in the shared directory if there is one, else on the driver's own disk.
+    if isinstance(shared, DirectoryStorage):
+        query, planned = shared.root / "query", None
     else:
         query, planned = scratch / "query", shared.below("query")
     return Places(
@@ -80,18 +80,18 @@ def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log:
         state=state / "tasks",
         log=log,
         planned=planned,
-        secrets=folder / _SECRETS,
+        secrets=directory / _SECRETS,
     )
 
 
-def old_runs_of(read: DriverFolder, claim: str, forget: Callable[[str], int]) -> OldRuns:
+def old_runs_of(read: DriverDirectory, claim: str, forget: Callable[[str], int]) -> OldRuns:
     """Return the runs beside the current one, which `claim` has taken up; raise `CheckpointLocationError`.
 
     `forget`: removes the ConfigMaps of a run.
     """
     keep_for = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if keep_for is None or keep_for == FOREVER else millis(keep_for)
-    runs, directory = cluster_runs(read.app, read.orders.namespace), folder_name(read.orders.run)
+    runs, directory = cluster_runs(read.app, read.orders.namespace), directory_name(read.orders.run)
     return OldRuns(runs, directory, claim, retention, steady, forget)
 
 

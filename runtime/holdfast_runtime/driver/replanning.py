@@ -15,7 +15,7 @@ from typing import Protocol
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.directories import Places, folder_name
+from holdfast_runtime.checkpoint.directories import Places, directory_name
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.state.durable.copy import DurableCopy
@@ -175,7 +175,7 @@ class BatchRollback:
         """Return whether the turn is in the task's state, which is committed after the outputs."""
         if any(snapshot.batch >= turn for snapshot in durable.listing().snapshots):
             return True
-        store_directory = StoreDirectory(self._places.state / folder_name(task), self._identity(task))
+        store_directory = StoreDirectory(self._places.state / directory_name(task), self._identity(task))
         with on_local_disk(f"the state of {store_directory.identity}", store_directory.path):
             if not store_directory.data_path.exists():
                 return False

@@ -18,11 +18,11 @@ from holdfast.errors import UserActionError
 from holdfast.planning.plan import plan
 from holdfast.spec.app import StreamApp
 from holdfast.suggest import did_you_mean
-from holdfast_runtime.checkpoint.directories import DataDir, RunPlaces, cluster_runs, folder_name
+from holdfast_runtime.checkpoint.directories import DataDir, RunPlaces, cluster_runs, directory_name
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.task_state import OpenedState, StateSource, opened_state
 from holdfast_runtime.state.durable.copy import DurableCopy
-from holdfast_runtime.state.durable.storage import FolderStorage, Storage
+from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 from holdfast_runtime.state.shared.data_sets import DataSets
 from holdfast_runtime.state.shared.shared_table import TABLES, SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
@@ -69,19 +69,19 @@ class RunStores:
         """Return the stores of a run on this host; `run` None: the run in the spec."""
         run = run or local_app.app.spec.run_id
         places = DataDir(local_app.data.absolute()).app(local_app.app.name).run(run)
-        copies = FolderStorage(places.durable, sync=False)
+        copies = DirectoryStorage(places.durable, sync=False)
         return cls(local_app, run, copies, None if durable else places, str(places.durable if durable else places.path))
 
     @classmethod
     def on_cluster(cls, app: StreamApp, run: str, namespace: str, location: str | None) -> "RunStores":
         """Return the durable copies of a run on a cluster; `location`: as in `cluster_runs`.
 
-        Raise `UsageError` if they are in a folder that only the pods of the app mount.
+        Raise `UsageError` if they are in a directory that only the pods of the app mount.
         """
-        copies = cluster_runs(app, namespace, location).below(folder_name(run), "state")
-        if isinstance(copies, FolderStorage) and not copies.folder.parents[_ABOVE].is_dir():
+        copies = cluster_runs(app, namespace, location).below(directory_name(run), "state")
+        if isinstance(copies, DirectoryStorage) and not copies.root.parents[_ABOVE].is_dir():
             message = (
-                f"{app.name} keeps its checkpoint in {copies.folder.parents[_ABOVE]}, a folder that its pods mount and "
+                f"{app.name} keeps its checkpoint in {copies.root.parents[_ABOVE]}, a folder that its pods mount and "
                 "that is not here; say where it is mounted on this host: --checkpoint file:///path"
             )
             raise UserActionError(message, code="UsageError")
@@ -101,7 +101,9 @@ class RunStores:
     def opened(self, task: str) -> Iterator[OpenedState]:
         """Open the state of a task. What was read is valid only if the block ends without an error."""
         identity = self._identity(task)
-        store_directory = None if self.local is None else StoreDirectory(self.local.state / folder_name(task), identity)
+        store_directory = (
+            None if self.local is None else StoreDirectory(self.local.state / directory_name(task), identity)
+        )
         changing = _running(DataDir(self.local_app.data).app(identity.app).lock)
         with opened_state(StateSource(DurableCopy(self.copies, identity), store_directory, changing=changing)) as state:
             self.batches[task] = state.store.head.batch
@@ -117,7 +119,7 @@ class RunStores:
         """Open a Broadcast table as the last batch here has left it, or its durable copy; None if there is neither."""
         identity = self._identity(name)
         if self.local is not None:
-            path = self.local.state / TABLES / folder_name(name)
+            path = self.local.state / TABLES / directory_name(name)
             table = SharedTable(path, identity, boot_id(), lambda _: None, PIECE)
             if table.look():
                 self.batches[name] = table.manifest.batch

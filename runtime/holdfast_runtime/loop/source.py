@@ -105,8 +105,8 @@ class OffsetServer:
 def serve_offsets(spark: SparkSession) -> Iterator[OffsetServer]:
     """Serve the questions of a query in a thread, and create its frame in the background."""
     secret = secrets.token_hex(16)
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
-        address = str(Path(folder) / "planner")
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
+        address = str(Path(directory) / "planner")
         with Listener(address, family="AF_UNIX", authkey=secret.encode()) as listener:
             questions = OffsetServer(spark, {_ADDRESS: address, _SECRET: secret})
             thread = threading.Thread(target=_serve, args=(listener, questions.answer), name="planner", daemon=True)

@@ -1,14 +1,14 @@
 """The cleanup of a location by a slot: once per attempt and process, after the slot has committed a batch of it.
 
-Only slots reach the disk of a location. Those of one location all clean up the same folders, and whoever comes first
-removes. On a laptop the folders of the app's other runs are there too; the lock of the app keeps their attempts out.
-Must not decide what goes: `state.leftovers` does.
+Only slots reach the disk of a location. Those of one location all clean up the same directories, and whoever comes
+first removes. On a laptop the directories of the app's other runs are there too; the lock of the app keeps their
+attempts out. Must not decide what goes: `state.leftovers` does.
 """
 
 from pathlib import Path
 from urllib.parse import unquote
 
-from holdfast_runtime.checkpoint.directories import RunPlaces, folder_name
+from holdfast_runtime.checkpoint.directories import RunPlaces, directory_name
 from holdfast_runtime.progress import Freed
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy
@@ -30,28 +30,30 @@ class LocalCleanup:
         freed = Freed()
         if committed and self._done != epoch:
             self._done = epoch
-            for stores, tables in self._folders():
+            for stores, tables in self._directories():
                 freed = freed.with_more(remove_stores(stores, self._copied, committed=committed, at=at))
                 freed = freed.with_more(remove_tables(tables, committed=committed))
         return freed
 
-    def _folders(self) -> list[tuple[LocalStores, LocalStores]]:
-        """Return the folders of stores, each with that of its Broadcast tables."""
+    def _directories(self) -> list[tuple[LocalStores, LocalStores]]:
+        """Return the directories of stores, each with that of its Broadcast tables."""
         program = self._program
         app, run, state = program.app, program.spec.run_id, program.state
         shared = (table.name for table in program.compiled.tables if table.broadcast)
-        current_folders = (
-            LocalStores(state.local, app, run, current=True, directories=frozenset(map(folder_name, program.tasks))),
-            LocalStores(state.local / TABLES, app, run, current=True, directories=frozenset(map(folder_name, shared))),
+        current_stores = (
+            LocalStores(state.local, app, run, current=True, directories=frozenset(map(directory_name, program.tasks))),
+            LocalStores(
+                state.local / TABLES, app, run, current=True, directories=frozenset(map(directory_name, shared))
+            ),
         )
-        return [current_folders, *(_left(path, app) for path in self._others())]
+        return [current_stores, *(_left(path, app) for path in self._others())]
 
     def _others(self) -> list[Path]:
-        """Return the folders of the app's other runs, where this location has them."""
+        """Return the directories of the app's other runs, where this location has them."""
         runs = self._program.state.runs
         if runs is None:
             return []
-        return sorted(path for path in runs.glob("*") if path.name != folder_name(self._program.spec.run_id))
+        return sorted(path for path in runs.glob("*") if path.name != directory_name(self._program.spec.run_id))
 
     def _copied(self, store: TaskIdentity) -> bool:
         listing = DurableCopy(self._program.state.durable, store).listing()

@@ -19,7 +19,7 @@ from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
 from holdfast.spec.verbs import SINK_VERBS, TIMED_VERBS, WAITING_VERBS, verbs_that
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.directories import folder_name
+from holdfast_runtime.checkpoint.directories import directory_name
 from holdfast_runtime.segments.graph import PICK, SIFT, SOURCE, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.storage import Storage
@@ -37,11 +37,11 @@ class StatePaths:
     quota: int = DEFAULT_QUOTA
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     runs: Path | None = None
-    """The folder of all runs of the app, where they share a disk, as on a laptop."""
+    """The directory of all runs of the app, where they share a disk, as on a laptop."""
 
     def store_directory(self, identity: TaskIdentity) -> StoreDirectory:
         """Return the directory of a task's local store."""
-        return StoreDirectory(self.local / folder_name(identity.task), identity, self.quota)
+        return StoreDirectory(self.local / directory_name(identity.task), identity, self.quota)
 
     def copy(self, identity: TaskIdentity, at: CrashHook) -> DurableCopy:
         """Return the durable copy of a task's state."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.directories import folder_name
+from holdfast_runtime.checkpoint.directories import directory_name
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
@@ -47,9 +47,9 @@ class SharedTables:
         self._program, self._make_reader = program, reader
         self._one_at_a_time, self._of_thread = _OneAtATime(streams), threading.local()
         self._shapes = {table.name: table for table in program.compiled.tables if table.broadcast}
-        folder, boot = program.state.local / TABLES, boot_id()
+        directory, boot = program.state.local / TABLES, boot_id()
         self._tables = {
-            name: SharedTable(folder / folder_name(name), self._identity(name), boot, _nothing, PIECE)
+            name: SharedTable(directory / directory_name(name), self._identity(name), boot, _nothing, PIECE)
             for name in self._shapes
         }
         self._copies = {

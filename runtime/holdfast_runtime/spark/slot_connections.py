@@ -59,13 +59,13 @@ class SlotConnections:
 
     def __init__(self, host: str | None) -> None:
         """`host`: where slots on other hosts find the driver; None: all are on this one."""
-        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-") if host is None else None
-        if self._folder is None:
+        self._directory = tempfile.TemporaryDirectory(prefix="holdfast-") if host is None else None
+        if self._directory is None:
             family = socket.AF_INET6 if ":" in str(host) else socket.AF_INET
             self._socket = socket.create_server((str(host), 0), family=family)
             address: str | tuple[str, int] = (str(host), int(self._socket.getsockname()[1]))
         else:
-            address = str(Path(self._folder.name) / "slots")
+            address = str(Path(self._directory.name) / "slots")
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.bind(address)
             self._socket.listen(1024)
@@ -102,8 +102,8 @@ class SlotConnections:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._directory is not None:
+            self._directory.cleanup()
 
     def _accept(self) -> None:
         while True:

@@ -63,7 +63,7 @@ class FoundStore:
 
 @dataclass(frozen=True, slots=True)
 class LocalStores:
-    """A folder of local stores, and which of them are in use."""
+    """A directory of local stores, and which of them are in use."""
 
     path: Path
     app: str
@@ -72,7 +72,7 @@ class LocalStores:
     current: bool
     """Whether it is the run that the attempt continues."""
     directories: frozenset[str] = field(default_factory=frozenset)
-    """The folders of the tasks of the plan, wherever they run now."""
+    """The directories of the tasks of the plan, wherever they run now."""
 
 
 def leftover(store: FoundStore, stores: LocalStores, *, committed: bool) -> Leftover | None:
@@ -84,7 +84,7 @@ def leftover(store: FoundStore, stores: LocalStores, *, committed: bool) -> Left
     if store.owner.app != stores.app:
         return None
     if not stores.current:
-        # A store of another run than its folder says was put there by a person.
+        # A store of another run than its directory says was put there by a person.
         return Leftover.OTHER_RUN if store.owner.run == stores.run else None
     if store.owner.run != stores.run:
         return Leftover.OTHER_RUN
@@ -100,7 +100,7 @@ def _nothing(_: str) -> None:
 
 
 def remove_stores(stores: LocalStores, copied: Copied, *, committed: bool, at: At = _nothing) -> Freed:
-    """Remove the leftover stores of tasks in a folder. May be killed anywhere, and run by several processes at once."""
+    """Remove leftover stores of tasks. May be killed anywhere, and run by several processes at once."""
     freed = Freed()
     for name in _store_names(stores):
         directory = StoreDirectory(stores.path / name, _NOBODY)
@@ -137,13 +137,13 @@ def _look(directory: StoreDirectory, copied: Copied) -> FoundStore:
 
 
 def _store_names(stores: LocalStores) -> list[str]:
-    """Return the stores that no task of the plan has. Each was made under a lock file; other folders are not stores."""
+    """Return the stores that no task of the plan has. Each was made under a lock file; others are not stores."""
     locks = (name for name in _names(stores.path) if name.endswith(_LOCK))
     return sorted({name.removesuffix(_LOCK) for name in locks} - stores.directories)
 
 
 def _names(directory: Path) -> list[str]:
-    """Return the names in a folder, none if it can't be read.
+    """Return the names in a directory, none if it can't be read.
 
     Those of stores and tables never begin with a dot: `.snapshot.lock` is the lock of a location.
     """
@@ -165,7 +165,7 @@ def _left_for_later(path: Path) -> Iterator[None]:
 
 
 def remove_tables(stores: LocalStores, *, committed: bool) -> Freed:
-    """Remove the content of leftover Broadcast tables in a folder; what is left of each is an empty lock file."""
+    """Remove the content of leftover Broadcast tables in a directory; what is left of each is an empty lock file."""
     freed = Freed()
     for name in sorted(_names(stores.path)):
         path = stores.path / name

@@ -1,1 +1,1 @@
-"""The steps that run in Python, a folder for each kind of verb: batches of rows in, batches of rows out."""
+"""The steps that run in Python, a directory for each kind of verb: batches of rows in, batches of rows out."""

@@ -87,7 +87,7 @@ class StreamsEnvironment:
     sync: bool = False
     """Whether an append to the log waits for the disk."""
     secrets: Path | None = None
-    """A folder with a subfolder for each Secret and a file for each of its entries."""
+    """A directory with a subdirectory for each Secret and a file for each of its entries."""
     limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
     """Kafka system -> topic -> its limits, for topics that are written."""
     before: Mapping[str, TaskMarkers] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """An app's streams by name, whatever system holds them: the one place that knows which kinds of systems exist.
 
-The systems (embedded log, generators, Kafka) are made from the spec and from the host's resources: folders, secrets,
-rates, and what the attempt found when it began. On a cluster there is no embedded log, because it belongs to one host.
-Built in the driver and in every worker. Must not decide what is read or written.
+The systems (embedded log, generators, Kafka) are made from the spec and from the host's resources: directories,
+secrets, rates, and what the attempt found when it began. On a cluster there is no embedded log, because it belongs to
+one host. Built in the driver and in every worker. Must not decide what is read or written.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -93,8 +93,8 @@ class TestDriver:
         self._app, self._slots, self._spark, self._lab = offline(app_of(app)), slots, spark, lab or Lab()
         self._crash = CrashPoint()
         self._stack = ExitStack()
-        folder = data or Path(self._stack.enter_context(TemporaryDirectory(prefix="holdfast-test-")))
-        self._data = DataDir(folder)
+        directory = data or Path(self._stack.enter_context(TemporaryDirectory(prefix="holdfast-test-")))
+        self._data = DataDir(directory)
         self.late = 0
         """Rows that were late for a step, since this driver was created."""
         self.ahead = 0

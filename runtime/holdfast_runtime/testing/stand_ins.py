@@ -156,8 +156,8 @@ class History:
             )
             raise TestMisuseError(message)
         self._planned, self._done = directory / "test-offsets", directory / "test-commits"
-        for folder in (self._planned, self._done):
-            folder.mkdir(parents=True, exist_ok=True)
+        for entries in (self._planned, self._done):
+            entries.mkdir(parents=True, exist_ok=True)
 
     def done(self) -> Offsets:
         """Return the offsets after the last finished batch."""
@@ -190,10 +190,10 @@ class History:
     def finish(self, offsets: Offsets) -> None:
         """Mark a batch as done."""
         (self._done / str(offsets.batch)).touch()
-        for folder in (self._done, self._planned):
-            for batch in _batches(folder):
+        for directory in (self._done, self._planned):
+            for batch in _batches(directory):
                 if batch <= offsets.batch - _KEPT:
-                    (folder / str(batch)).unlink(missing_ok=True)
+                    (directory / str(batch)).unlink(missing_ok=True)
 
     def _read(self, batch: int) -> Offsets:
         path = self._planned / str(batch)
@@ -208,9 +208,9 @@ class History:
         return offsets
 
 
-def _batches(folder: Path) -> list[int]:
-    return [int(name) for name in os.listdir(folder) if name.isdecimal()]  # noqa: PTH208 - half the time
+def _batches(directory: Path) -> list[int]:
+    return [int(name) for name in os.listdir(directory) if name.isdecimal()]  # noqa: PTH208 - half the time
 
 
-def _last(folder: Path) -> int:
-    return max(_batches(folder), default=0)
+def _last(directory: Path) -> int:
+    return max(_batches(directory), default=0)

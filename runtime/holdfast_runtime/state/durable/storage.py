@@ -1,10 +1,10 @@
-"""Checkpoint storage: the operations that a folder and an object store both offer, and the storage in a folder.
+"""Checkpoint storage: the operations that a directory and an object store both offer, and the storage in a directory.
 
 A reader sees a whole object or none. The operations are write, read, list and delete; there is no renaming and no lock.
 Whether a name is free is checked before the write; an object that must have a single writer carries the attempt in its
 name, and the writer looks at the names after the write. Storages are plain values: they travel to executors and hold
-nothing open. A file would be visible while it grows, so a folder's file is written under a temporary name, synced, and
-then published by a hard link, which fails if the name is taken. Must not know what the objects mean.
+nothing open. A file would be visible while it grows, so a directory's file is written under a temporary name, synced,
+and then published by a hard link, which fails if the name is taken. Must not know what the objects mean.
 """
 
 import errno
@@ -104,25 +104,25 @@ _CURE = (
 
 
 @dataclass(frozen=True, slots=True)
-class FolderStorage:
+class DirectoryStorage:
     """The objects in one folder."""
 
-    folder: Path
+    root: Path
     sync: bool = True
     """Wait for the disk, so that objects survive a power cut; costs some milliseconds each."""
 
     @property
     def directory(self) -> str:
         """The location, for people to read."""
-        return str(self.folder)
+        return str(self.root)
 
-    def below(self, *names: str) -> "FolderStorage":
-        """Return the storage of a subfolder, which need not exist."""
-        return FolderStorage(self.folder.joinpath(*names), self.sync)
+    def below(self, *names: str) -> "DirectoryStorage":
+        """Return the storage of a subdirectory, which need not exist."""
+        return DirectoryStorage(self.root.joinpath(*names), self.sync)
 
     def path(self, name: str) -> str:
         """Return the path of an object, for people to read."""
-        return f"{self.folder}/{name}"
+        return f"{self.root}/{name}"
 
     def names(self) -> list[str]:
         """Return the names of all objects, unordered, without unfinished ones."""
@@ -133,14 +133,14 @@ class FolderStorage:
         times = {}
         for name in self.names():
             with self._reporting(name), suppress(FileNotFoundError):
-                times[name] = (self.folder / name).stat().st_mtime_ns // 1_000_000
+                times[name] = (self.root / name).stat().st_mtime_ns // 1_000_000
         return times
 
     def directories(self) -> list[str]:
-        """Return the names of subfolders, unordered."""
+        """Return the names of subdirectories, unordered."""
         with self._reporting(""):
             try:
-                with os.scandir(self.folder) as entries:
+                with os.scandir(self.root) as entries:
                     return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
             except FileNotFoundError:
                 return []
@@ -154,22 +154,22 @@ class FolderStorage:
         """Return the whole object, or None if it does not exist."""
         with self._reporting(name):
             try:
-                return (self.folder / name).read_bytes()
+                return (self.root / name).read_bytes()
             except FileNotFoundError:
                 return None
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Callable[[int], bytes]]:
         """Give a function that reads the next bytes of the object."""
-        with self._reporting(name), (self.folder / name).open("rb") as file:
+        with self._reporting(name), (self.root / name).open("rb") as file:
             yield file.read
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
         """Create an object and return its size in bytes, or None if the name is taken; that object stays."""
         with self._reporting(name):
-            if not replace and (self.folder / name).exists():
+            if not replace and (self.root / name).exists():
                 return None
-            temporary = self.folder / f"{_TEMPORARY}{name}.{secrets.token_hex(6)}"
+            temporary = self.root / f"{_TEMPORARY}{name}.{secrets.token_hex(6)}"
             try:
                 size = self._fill(temporary, chunks)
                 return size if self._publish(temporary, name, replace=replace) else None
@@ -181,7 +181,7 @@ class FolderStorage:
         for name in names:
             with self._reporting(name):
                 try:
-                    (self.folder / name).unlink(missing_ok=True)
+                    (self.root / name).unlink(missing_ok=True)
                 except PermissionError as error:
                     message = f"this process may not delete {self.path(name)} ({error.strerror}): give it the right to"
                     raise DeleteRefusedError(message) from error
@@ -195,24 +195,24 @@ class FolderStorage:
     def _cleared(self, keep: Collection[str]) -> int:
         removed = 0
         # Bottom up. Links are removed, not followed.
-        for path, below, files in os.walk(self.folder, topdown=False, onerror=_unless_gone):
-            folder = Path(path)
-            top = folder == self.folder
-            links = [name for name in below if (folder / name).is_symlink()]
+        for path, below, files in os.walk(self.root, topdown=False, onerror=_unless_gone):
+            directory = Path(path)
+            top = directory == self.root
+            links = [name for name in below if (directory / name).is_symlink()]
             for name in [*links, *(name for name in files if not (top and name in keep))]:
                 with suppress(FileNotFoundError):
-                    (folder / name).unlink()
+                    (directory / name).unlink()
                     removed += 1
             if not top:
                 with suppress(FileNotFoundError):
-                    folder.rmdir()
+                    directory.rmdir()
         return removed
 
     def _all(self) -> list[str]:
         with self._reporting(""):
             try:
                 # Every task is listed twice in each batch, so ask for nothing but names.
-                with os.scandir(self.folder) as entries:
+                with os.scandir(self.root) as entries:
                     return [entry.name for entry in entries if entry.is_file()]
             except FileNotFoundError:
                 return []
@@ -232,23 +232,23 @@ class FolderStorage:
         try:
             return path.open("wb")
         except FileNotFoundError:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(parents=True, exist_ok=True)
             return path.open("wb")
 
     def _publish(self, temporary: Path, name: str, *, replace: bool) -> bool:
         try:
             if replace:
-                temporary.replace(self.folder / name)
+                temporary.replace(self.root / name)
             else:
-                (self.folder / name).hardlink_to(temporary)
+                (self.root / name).hardlink_to(temporary)
         except FileExistsError:
             return False
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
-            temporary.replace(self.folder / name)
+            temporary.replace(self.root / name)
         if self.sync:
-            _sync(self.folder)
+            _sync(self.root)
         return True
 
     @contextmanager
@@ -265,8 +265,8 @@ def _unless_gone(error: OSError) -> None:
         raise error
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

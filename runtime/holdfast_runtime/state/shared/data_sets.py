@@ -1,4 +1,4 @@
-"""The durable data sets of a table that is replaced as a whole: each in a folder of its own, under its number.
+"""The durable data sets of a table that is replaced as a whole: each in a directory of its own, under its number.
 
     set-<number>/   manifest and layers, as in any durable copy of a table
                     data-set.json, which is written last: without it a data set is not whole

@@ -30,7 +30,7 @@ from holdfast_runtime.state.local_disk import NO_SPACE, cure
 from holdfast_runtime.state.store.directory import TaskIdentity
 
 TABLES = "tables"
-"""The folder of shared tables beside those of tasks, among local stores and durable copies."""
+"""The directory of shared tables beside those of tasks, among local stores and durable copies."""
 SHARED_STEPS = ("lock held", "run sealed", "manifest written", "manifest renamed")
 FORMAT = 1
 _LARGE = 2048

@@ -1,9 +1,9 @@
 """The embedded log: streams on one host with nothing but files, for laptops and tests, as safe as a broker.
 
-A stream is a folder of partitions with a file that holds their number. It is created by one rename, so nobody sees half
-of it, and grows under a lock. Any number of processes read and append at once, if they see each other's process ids: so
-not from two containers, and not over a network file system. Must not cache what other processes may change: the number
-of partitions is read from the file each time.
+A stream is a directory of partitions with a file that holds their number. It is created by one rename, so nobody sees
+half of it, and grows under a lock. Any number of processes read and append at once, if they see each other's process
+ids: so not from two containers, and not over a network file system. Must not cache what other processes may change: the
+number of partitions is read from the file each time.
 
 Partitions are opened once per process: LMDB allows one environment per path and process, and none across a fork. They
 stay open until the process ends or a test is over, because they may be in use.
@@ -59,8 +59,8 @@ class EmbeddedLog:
         """Return all existing streams, by name."""
         if not self._directory.is_dir():
             return []
-        folders = (path for path in sorted(self._directory.iterdir()) if not path.name.startswith("."))
-        return sorted((self._read_meta(path) for path in folders if path.is_dir()), key=lambda meta: meta.stream)
+        directories = (path for path in sorted(self._directory.iterdir()) if not path.name.startswith("."))
+        return sorted((self._read_meta(path) for path in directories if path.is_dir()), key=lambda meta: meta.stream)
 
     def has(self, stream: str) -> bool:
         """Whether such a stream exists."""
@@ -108,7 +108,7 @@ class EmbeddedLog:
                 for owner, epoch in fences.items():
                     self._open(StreamPartition(stream, i), meta).fence(owner, epoch)
             grown = replace(meta, partitions=partitions)
-            _sync_folder(path)
+            _sync_directory(path)
             _write_meta(path, grown)
             return grown
 
@@ -197,7 +197,7 @@ class EmbeddedLog:
             _write_meta(draft, meta)
             draft.chmod(0o755)
             draft.rename(path)
-            _sync_folder(self._directory)
+            _sync_directory(self._directory)
         except OSError:
             if not path.is_dir():
                 raise
@@ -243,15 +243,15 @@ def _write_meta(path: Path, meta: StreamMeta) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path / _META)
-    _sync_folder(path)
+    _sync_directory(path)
 
 
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(directory)
     finally:
-        os.close(folder)
+        os.close(directory)
 
 
 @dataclass(slots=True)
@@ -295,11 +295,11 @@ def close_all() -> None:
             process_state.partitions.popitem()[1][0].close()
 
 
-def close_under(folder: Path) -> None:
-    """Close the partitions of this process whose files are below a folder; none may be in use."""
-    process_state, folder = _own(), folder.absolute()
+def close_under(directory: Path) -> None:
+    """Close the partitions of this process whose files are below a directory; none may be in use."""
+    process_state, directory = _own(), directory.absolute()
     with process_state.lock:
-        for path in [path for path in process_state.partitions if path.is_relative_to(folder)]:
+        for path in [path for path in process_state.partitions if path.is_relative_to(directory)]:
             process_state.partitions.pop(path)[0].close()
 
 

@@ -311,7 +311,7 @@ class LogPartition:
 
 
 def create_partition(path: Path, partition: StreamPartition, *, map_size: int) -> None:
-    """Create a new, empty partition in a folder that nobody reads yet."""
+    """Create a new, empty partition in a directory that nobody reads yet."""
     path.mkdir(parents=True)
     env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=False)
     with env.begin(write=True) as txn:

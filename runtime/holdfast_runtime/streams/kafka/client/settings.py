@@ -112,17 +112,17 @@ def kafka_settings(system: System, secrets: Path | None, environment: Mapping[st
 def _from_files(system: str, secret: str | None, secrets: Path | None, variables: Mapping[str, str]) -> dict[str, str]:
     if secret is None:
         return {}
-    folder = None if secrets is None else secrets / secret
-    if folder is None or not folder.is_dir():
+    directory = None if secrets is None else secrets / secret
+    if directory is None or not directory.is_dir():
         if variables:
             return {}
         message = (
-            f"Kafka system {system}: secretName is {secret}, but there is no folder {folder or secret} with its "
+            f"Kafka system {system}: secretName is {secret}, but there is no folder {directory or secret} with its "
             f"entries; put them there, one file each, or set variables like {_prefix(system)}SASL_PASSWORD"
         )
         raise WorldChangeError(message, code="SecretMissingError")
     # Kubernetes uses names that begin with a dot to change all files at once.
-    files = (path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith("."))
+    files = (path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith("."))
     return {path.name: path.read_text(encoding="utf-8").rstrip("\n") for path in files}
 
 
