@@ -23,7 +23,7 @@ def test_of_two_executors_in_one_pod_the_younger_one_counts() -> None:
 
 def test_slots_are_where_their_processor_is() -> None:
     assert NOW.slots == {"pod-0/0": ("a",), "pod-0/1": ("b",), "pod-1/0": ("c",)}
-    assert NOW.places == {"pod-0/0": "10.0.0.1_1", "pod-0/1": "10.0.0.1_1", "pod-1/0": "10.0.0.2_2"}
+    assert NOW.slot_executors == {"pod-0/0": "10.0.0.1_1", "pod-0/1": "10.0.0.1_1", "pod-1/0": "10.0.0.2_2"}
 
 
 def test_nothing_new_changes_nothing() -> None:
@@ -35,7 +35,7 @@ def test_a_pod_back_as_another_executor_keeps_its_tasks_elsewhere() -> None:
     after = NOW.followed(None, {**UP, "pod-0": "10.0.0.9_7"})
     assert after.slots == NOW.slots
     assert after.placement is FIRST
-    assert after.places == {"pod-0/0": "10.0.0.9_7", "pod-0/1": "10.0.0.9_7", "pod-1/0": "10.0.0.2_2"}
+    assert after.slot_executors == {"pod-0/0": "10.0.0.9_7", "pod-0/1": "10.0.0.9_7", "pod-1/0": "10.0.0.2_2"}
 
 
 def test_slots_of_a_missing_processor_stay_until_it_is_back() -> None:
@@ -46,4 +46,7 @@ def test_a_newer_placement_moves_only_what_differs() -> None:
     after = NOW.followed(SWAPPED, UP)
     assert after.placement is SWAPPED
     assert after.slots == {"pod-0/0": ("a",), "pod-0/1": ("c",), "pod-1/0": ("b",)}
-    assert (after.slots["pod-0/0"], after.places["pod-0/0"]) == (NOW.slots["pod-0/0"], NOW.places["pod-0/0"])
+    assert (after.slots["pod-0/0"], after.slot_executors["pod-0/0"]) == (
+        NOW.slots["pod-0/0"],
+        NOW.slot_executors["pod-0/0"],
+    )

@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import claim_run
-from holdfast_runtime.driver.pod import DriverDirectory, old_runs_of, places_of, read_directory
+from holdfast_runtime.driver.pod import DriverDirectory, old_runs_of, paths_of, read_directory
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from tests.error_codes import has_code
 
@@ -47,19 +47,19 @@ def test_a_driver_reads_its_app_its_attempt_and_its_settings(tmp_path: Path) -> 
 
 
 def test_shared_files_are_apart_by_run_local_ones_by_location(tmp_path: Path) -> None:
-    places = places_of(told(tmp_path, "file:///shared/check%20points"), *FOLDERS, None)
+    paths = paths_of(told(tmp_path, "file:///shared/check%20points"), *FOLDERS, None)
     run = Path("/shared/check points/team-a/ads/Run.1")
-    assert (places.query, places.planned) == (run / "query", None)
-    assert (places.shared, places.durable) == (DirectoryStorage(run), DirectoryStorage(run / "state"))
-    assert places.state == Path("/var/lib/holdfast/tasks")
-    assert places.log is None
+    assert (paths.query, paths.planned) == (run / "query", None)
+    assert (paths.shared, paths.durable) == (DirectoryStorage(run), DirectoryStorage(run / "state"))
+    assert paths.state == Path("/var/lib/holdfast/tasks")
+    assert paths.log is None
 
 
 def test_beside_an_object_store_spark_uses_the_drivers_disk(tmp_path: Path) -> None:
-    places = places_of(told(tmp_path, "s3a://bucket/check%20points"), *FOLDERS, None)
-    assert places.query == FOLDERS[2] / "query"
-    assert places.planned is not None
-    assert [one.directory for one in (places.shared, places.durable, places.planned)] == [
+    paths = paths_of(told(tmp_path, "s3a://bucket/check%20points"), *FOLDERS, None)
+    assert paths.query == FOLDERS[2] / "query"
+    assert paths.planned is not None
+    assert [one.directory for one in (paths.shared, paths.durable, paths.planned)] == [
         f"s3a://bucket/check points/team-a/ads/Run.1{below}" for below in ("", "/state", "/query")
     ]
 
@@ -70,14 +70,14 @@ def test_beside_an_object_store_spark_uses_the_drivers_disk(tmp_path: Path) -> N
 )
 def test_a_location_that_this_release_cannot_use_is_refused(tmp_path: Path, location: str, why: str) -> None:
     with pytest.raises(UserActionError, match=why, check=has_code("CheckpointLocationError")):
-        places_of(told(tmp_path, location), *FOLDERS, None)
+        paths_of(told(tmp_path, location), *FOLDERS, None)
 
 
 def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserActionError, match=r"checkpoint\.location is not set", check=has_code("CheckpointLocationError")
     ):
-        places_of(read_directory(folder(tmp_path)), *FOLDERS, None)
+        paths_of(read_directory(folder(tmp_path)), *FOLDERS, None)
 
 
 @pytest.mark.parametrize("name", ["app.json", "attempt.json", "spark.json"])

@@ -245,7 +245,7 @@ def test_a_jump_leaves_out_earlier_records_at_all_locations() -> None:
         driver.run_until_idle()
         driver.feed("products", products({"a": 5}))
         at = StreamPartition("products", 0)
-        JumpFile.beside(driver._places.query).write(Jump("one", {at: 2}, {at: 3}))  # noqa: SLF001 - `holdfast offsets --set`
+        JumpFile.beside(driver._directory.query).write(Jump("one", {at: 2}, {at: 3}))  # noqa: SLF001 - `holdfast offsets --set`
         driver.restart()
         driver.feed("products", products({"c": 3}))
         assert priced(driver, "a", "b", "c") == [1, 2, 3]

@@ -112,13 +112,13 @@ def taken_back(data: Path, spec: dict[str, Any], at: Callable[[str], None] = lam
     history = History(run.query)
     planned = history.unfinished()
     with LocalCoordinator(run.metadata, "totals", "1") as coordinator:
-        places = DataDir(data).places("totals", "1")
-        attempt = Attempt(app_of(spec), places, coordinator, lambda: 0)
+        paths = DataDir(data).paths("totals", "1")
+        attempt = Attempt(app_of(spec), paths, coordinator, lambda: 0)
         if planned is None:
             return None
         number = attempt.shut_out(len(attempt.tasks))
         attempt.take_up(number, OffsetLogState(history.done(), planned))
-        rollback = BatchRollback(attempt, number, places, ("totals", "1"), at)
+        rollback = BatchRollback(attempt, number, paths, ("totals", "1"), at)
         what = rollback.decide(history.done(), planned)
         rollback.do(planned, what, PlanFiles(run.query))
     return what

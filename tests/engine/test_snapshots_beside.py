@@ -55,8 +55,8 @@ def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> Non
     app, data = tmp_path / "app.yaml", tmp_path / "data"
     app.write_text(APP)
     feed(data, ROWS)
-    places, writers = DataDir(data).places("counted", "1"), set[int]()
-    with Run(app, data, "--until-idle", prepare=snapshots_often) as run, notes_of(places.state) as noted:
+    paths, writers = DataDir(data).paths("counted", "1"), set[int]()
+    with Run(app, data, "--until-idle", prepare=snapshots_often) as run, notes_of(paths.state) as noted:
         while run.next(time.monotonic() + DEADLINE, "ended")["event"] != "ended":
             writers.update(run.children(WRITER))
         assert run.exit_code() == 0
@@ -65,9 +65,9 @@ def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> Non
     assert processes_below(1, str(data)) == []
     check(data, ROWS)
     snapshots = []
-    for path in sorted(places.state.glob("partition-*/")):
+    for path in sorted(paths.state.glob("partition-*/")):
         identity = TaskIdentity("counted", "1", path.name)
-        store_directory, durable = StoreDirectory(path, identity), DurableCopy(places.durable, identity)
+        store_directory, durable = StoreDirectory(path, identity), DurableCopy(paths.durable, identity)
         assert not at_work(store_directory)
         store = TaskStore.open(store_directory)
         batch, contents = store.head.batch, tables(store)
@@ -77,7 +77,7 @@ def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> Non
         assert tables(got.store) == contents
     # One at a time per location: in a short run some tasks may have got none.
     assert any(one is not None for one in snapshots)
-    shutil.rmtree(places.state)
+    shutil.rmtree(paths.state)
     feed(data, 100, ROWS)
     with Run(app, data, "--until-idle") as run:
         run.ended()

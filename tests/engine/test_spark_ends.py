@@ -43,13 +43,13 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_a_run_that_ends_while_its_batch_waits_leaves_it(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    places = DataDir(data).places("counted", "1")
+    paths = DataDir(data).paths("counted", "1")
     feed(data, ROWS)
     # As if another process had it open.
-    held = claim(StoreDirectory(places.state / "partition-1", TaskIdentity("counted", "1", "partition-1")))
+    held = claim(StoreDirectory(paths.state / "partition-1", TaskIdentity("counted", "1", "partition-1")))
     with Run(app, data, "--master", "local[2]") as run:
         run.until("started")
-        wait_until((places.query / "offsets" / "0").exists, DEADLINE, "a batch is planned")
+        wait_until((paths.query / "offsets" / "0").exists, DEADLINE, "a batch is planned")
         run.process.send_signal(signal.SIGTERM)
         assert "The run ends here, and the next one repeats the batch" in run.until("waiting")["why"]
         assert run.ended()["ending"] == "drained"

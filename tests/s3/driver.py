@@ -13,7 +13,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from holdfast.spec.parse import parse_app
-from holdfast_runtime.checkpoint.directories import Places, storage_at
+from holdfast_runtime.checkpoint.directories import RunPaths, storage_at
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.arrangement import ProcessorShape, Site
@@ -45,7 +45,7 @@ def say(event: Event) -> None:
 
 def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, str]) -> None:
     shared = storage_at(location, conf)
-    places = Places(
+    paths = RunPaths(
         query=disk / "query",
         shared=shared,
         durable=shared.below("state"),
@@ -54,7 +54,7 @@ def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, st
         planned=shared.below("query"),
     )
     with Told(disk / "metadata", attempt) as coordinator:
-        site = Site("local[2]", ProcessorShape(0, 2), places, coordinator, shared.directory, ui=False, prints=disk)
+        site = Site("local[2]", ProcessorShape(0, 2), paths, coordinator, shared.directory, ui=False, prints=disk)
         say(
             run_at(
                 site, parse_app(YAML(typ="safe", pure=True).load(APP)), StopCondition(idle=True), say, threading.Event()

@@ -124,9 +124,9 @@ class LayersAgainstLists(RuleBasedStateMachine):
             numbers = defaultdict(list)
             for piece, matches in self.layered.find(bucket, np.array(sought, np.uint64)):
                 values = piece.rows["n"].to_pylist()
-                for places, matched_places in matches.pairs(5):
-                    for store_directory, other in zip(places.tolist(), matched_places.tolist(), strict=True):
-                        numbers[sought[store_directory]].append(values[other])
+                for indices, matched_indices in matches.pairs(5):
+                    for index, other in zip(indices.tolist(), matched_indices.tolist(), strict=True):
+                        numbers[sought[index]].append(values[other])
             expected = defaultdict(list)
             for hash_value, n in rows:
                 if hash_value in sought:
@@ -214,9 +214,9 @@ def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[i
         layered = LayeredRows(table, SCHEMA, as_they_are, TINY, marked=True)
         layered.purge()
         for piece in layered.pieces(0):
-            places = [store_directory for store_directory, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
-            if places:
-                layered.mark(piece, np.array(places))
+            indices = [index for index, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
+            if indices:
+                layered.mark(piece, np.array(indices))
         marked |= {n: True for n in chosen if n in marked}
         rows = hashed([(hash_value, len(marked) + at) for at, hash_value in enumerate(hashes)])
         numbers = rows.rows["n"].to_pylist()

@@ -1,4 +1,4 @@
-"""The places of a run's files: the storage named by `spec.runtime.checkpoint.location`, and the data directory.
+"""The paths of a run's files: the storage named by `spec.runtime.checkpoint.location`, and the data directory.
 
 Only this module knows addresses. An object store is configured as Spark users expect, by settings of Hadoop's S3A in
 the spec's `sparkConf`, although Hadoop is not used. Credentials can't be set there: many people can read a spec, so
@@ -28,8 +28,8 @@ from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """The places of a run. Driver and executors use the same paths, but only shared ones lead to the same place."""
+class RunPaths:
+    """The paths of a run. Driver and executors use the same, but only shared ones lead to the same files."""
 
     query: Path
     """Spark's own checkpoint: which batch read what. Shared, unless `planned` is set."""
@@ -214,7 +214,7 @@ def _unusable(data: Path, code: int, file: object) -> WorldChangeError:
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlaces:
+class RunDir:
     """The directories of one run of an app."""
 
     path: Path
@@ -251,9 +251,9 @@ class AppDir:
 
     path: Path
 
-    def run(self, run_id: str) -> RunPlaces:
+    def run(self, run_id: str) -> RunDir:
         """Return the directories of one run."""
-        return RunPlaces(self.runs / directory_name(run_id))
+        return RunDir(self.runs / directory_name(run_id))
 
     @property
     def runs(self) -> Path:
@@ -305,11 +305,11 @@ class DataDir:
         """A directory for each Secret that a spec names, with a file for each entry."""
         return Path(os.environ.get("HOLDFAST_SECRETS") or self.path / "secrets")
 
-    def places(self, app: str, run_id: str) -> Places:
-        """Return the places of one run of an app."""
+    def paths(self, app: str, run_id: str) -> RunPaths:
+        """Return the paths of one run of an app."""
         run = self.app(app).run(run_id)
         shared = DirectoryStorage(run.checkpoint, sync=False)
-        return Places(
+        return RunPaths(
             query=run.query,
             shared=shared,
             durable=shared.below("state"),

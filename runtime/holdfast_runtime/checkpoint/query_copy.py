@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from holdfast.attempt_number import PADDED, padded
 from holdfast.errors import UserActionError
-from holdfast_runtime.checkpoint.directories import Places
+from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.checkpoint.offset_log import check_query
 from holdfast_runtime.job import Job
 from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
@@ -195,12 +195,12 @@ class _RecordedJob:
 Query: TypeAlias = QueryCopy | SharedQuery
 
 
-def query_of(places: Places, epoch: int) -> Query:
+def query_of(paths: RunPaths, epoch: int) -> Query:
     """Return Spark's checkpoint for this attempt, fenced and checked."""
-    if places.planned is None:
-        check_query(places.query)
-        return SharedQuery(places.query)
-    copy = QueryCopy(places.planned, places.query / str(epoch), epoch)
+    if paths.planned is None:
+        check_query(paths.query)
+        return SharedQuery(paths.query)
+    copy = QueryCopy(paths.planned, paths.query / str(epoch), epoch)
     copy.begin()
     check_query(copy.directory)
     return copy

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
-from holdfast_runtime.checkpoint.directories import Places
+from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.checkpoint.run_owner import EVERY, claim_run
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
@@ -31,7 +31,7 @@ from holdfast_runtime.driver.pod import (
     DriverLog,
     failure_message,
     old_runs_of,
-    places_of,
+    paths_of,
     read_directory,
     success_message,
     write_termination,
@@ -86,9 +86,9 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
     read, log = read_directory(options.directory), DriverLog(steady)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
-        places = places_of(read, options.directory, options.state, scratch, options.log)
+        paths = paths_of(read, options.directory, options.state, scratch, options.log)
         maps = ApiConfigMaps.connected(read.orders.namespace)
-        claim = claim_run(places.shared, read.orders, committed=has_committed(maps, read.orders))
+        claim = claim_run(paths.shared, read.orders, committed=has_committed(maps, read.orders))
         _LOG.info("driver of %s run %s attempt %d begins", read.orders.app, read.orders.run, read.orders.attempt)
         coordinator = stack.enter_context(ClusterCoordinator(read.orders, maps, options.patience))
         old_runs = old_runs_of(read, claim, GivenUpRuns(maps, read.orders).forget)
@@ -99,19 +99,19 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
             if isinstance(event, AttemptStarted):
                 rounds.begin()
 
-        ended = run_at(_site(options, read, places, coordinator), read.app, StopCondition(), listen, drain)
+        ended = run_at(_site(options, read, paths, coordinator), read.app, StopCondition(), listen, drain)
         log.listen(ended)
     return ended
 
 
-def _site(options: argparse.Namespace, read: DriverDirectory, places: Places, coordinator: ClusterCoordinator) -> Site:
+def _site(options: argparse.Namespace, read: DriverDirectory, paths: RunPaths, coordinator: ClusterCoordinator) -> Site:
     runtime = read.app.spec.runtime
     return Site(
         master=options.master,
         shape=shape_of(options.master) or ProcessorShape(runtime.executors.count, runtime.executors.cores),
-        places=places,
+        paths=paths,
         coordinator=coordinator,
-        shown=places.shared.directory,
+        shown=paths.shared.directory,
         ui=runtime.spark_conf.get("spark.ui.enabled", "true").strip().casefold() == "true",
         spark={**read.spark, **_address()},
         moving=True,

@@ -86,7 +86,7 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
     # Starting a JVM takes seconds, so problems that need none are reported first.
     require_functions(app.spec)
     outside, topics = _Outside(until, tell, drain), dict[str, int | None]()
-    attempt = Attempt(app, site.places, site.coordinator, steady)
+    attempt = Attempt(app, site.paths, site.coordinator, steady)
     with names.explaining(), _session(attempt.app, attempt.plan, site) as spark:
         while True:
             try:
@@ -101,8 +101,8 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
             else:
                 if ended.ending is not EndCause.GROWN:
                     return ended
-                topics = kafka_counts(app.spec, site.places.secrets)
-            attempt = Attempt(app, site.places, site.coordinator, steady, topics)
+                topics = kafka_counts(app.spec, site.paths.secrets)
+            attempt = Attempt(app, site.paths, site.coordinator, steady, topics)
 
 
 def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
@@ -110,7 +110,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
     with serve_offsets(wiring.spark) if wiring.compiled.has_sql else nullcontext() as questions:
         # Brokers and object stores are slow, so this is done while executors come up.
         number = attempt.shut_out(site.shape.slots)
-        query = query_of(site.places, number)
+        query = query_of(site.paths, number)
         logged = read_offset_log(query.directory)
         attempt.take_up(number, logged)
         if logged is not None and logged.planned is not None:
@@ -128,7 +128,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
         with (
             wiring.job(arrangement, number) as job,
             PositionChore(processed) as chores,
-            FileTables(attempt.file_tables(wiring.compiled), site.places.state, number, steady) as files,
+            FileTables(attempt.file_tables(wiring.compiled), site.paths.state, number, steady) as files,
         ):
             outside.listen(wiring.started(arrangement, number))
             loop = wiring.loop(number, reading, query, job, _Beside(chores, files), outside)
@@ -192,9 +192,14 @@ class _Wiring:
 
         def build(target: Arrangement) -> Job:
             if self.compiled.has_sql:
-                return SlotJob(self.spark, program, target.slots, target.places)
+                return SlotJob(self.spark, program, target.slots, target.slot_executors)
             return ResidentJob(
-                self.spark, program, target.slots, target.places, partial(self._has_room, target), self.site.host
+                self.spark,
+                program,
+                target.slots,
+                target.slot_executors,
+                partial(self._has_room, target),
+                self.site.host,
             )
 
         nothing = BatchPlan(batch=0, epoch=number, now=0, first=True, turns={})
@@ -207,7 +212,7 @@ class _Wiring:
         if planned.batch != self.app.spec.runtime.replan:
             _LOG.info("batch %d is planned and not done: it is run first, as it was planned", planned.batch)
             return
-        taking = BatchRollback(self.attempt, number, self.site.places, (self.app.name, self.app.spec.run_id))
+        taking = BatchRollback(self.attempt, number, self.site.paths, (self.app.name, self.app.spec.run_id))
         try:
             decided = taking.decide(done, planned)
         except AllWrittenError:
@@ -257,7 +262,7 @@ class _Wiring:
             grown=growth.taken if live else lambda _: False,
             ids=self.attempt.ids,
             cut=self.attempt.cut,
-            jump=DueJump(JumpFile(self.site.places.shared)),
+            jump=DueJump(JumpFile(self.site.paths.shared)),
             data_sets=beside.files.look,
             job=lambda: query.recorded(job.between()),
             processed=beside.chores.processed,

@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from holdfast.errors import RetrySoonError, WorldChangeError
-from holdfast_runtime.checkpoint.directories import Places
+from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, tasks_by_slot
 from holdfast_runtime.job import Job
 from holdfast_runtime.spark.located import by_processor, registered
@@ -53,7 +53,7 @@ class Site:
 
     master: str
     shape: ProcessorShape
-    places: Places
+    paths: RunPaths
     coordinator: Coordinator
     shown: str
     """Where data is kept, as shown to people."""
@@ -88,7 +88,7 @@ class Arrangement:
     """The slots of an attempt, and where Spark finds their processors."""
 
     placement: Placement
-    where: Mapping[str, str | None]
+    executor_of: Mapping[str, str | None]
     """Processor -> its executor, as Spark names it; None: the driver itself."""
     cores: int
     """Cores per processor."""
@@ -99,9 +99,9 @@ class Arrangement:
         return tasks_by_slot(self.placement.assignment, self.cores)
 
     @property
-    def places(self) -> dict[str, str | None]:
+    def slot_executors(self) -> dict[str, str | None]:
         """Slot -> executor that it should run on; None: the driver, or anywhere."""
-        return {slot: self.where.get(slot.rpartition("/")[0]) for slot in self.slots}
+        return {slot: self.executor_of.get(slot.rpartition("/")[0]) for slot in self.slots}
 
     def followed(self, newer: Placement | None, executors: Mapping[str, str]) -> "Arrangement":
         """Return the arrangement with the newer placement, if any, and the executors found; itself if nothing changed.
@@ -109,13 +109,13 @@ class Arrangement:
         A processor that is not found keeps its last executor: until it is back, Spark runs its slots elsewhere.
         """
         placement = newer or self.placement
-        where = {
-            processor: executors.get(processor) or self.where.get(processor)
+        executor_of = {
+            processor: executors.get(processor) or self.executor_of.get(processor)
             for processor in placement.assignment.tasks_of
         }
-        if newer is None and where == self.where:
+        if newer is None and executor_of == self.executor_of:
             return self
-        return Arrangement(placement, where, self.cores)
+        return Arrangement(placement, executor_of, self.cores)
 
 
 _LOG = logging.getLogger("holdfast")
@@ -215,7 +215,7 @@ class MovingJob:
 
 def _said(arrangement: Arrangement) -> str:
     parts = arrangement.placement.assignment.tasks_of.items()
-    return ", ".join(f"{len(tasks)} on {name} at {arrangement.where[name]}" for name, tasks in parts)
+    return ", ".join(f"{len(tasks)} on {name} at {arrangement.executor_of[name]}" for name, tasks in parts)
 
 
 _HERE = "local"

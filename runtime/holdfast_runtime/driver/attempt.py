@@ -31,7 +31,7 @@ from holdfast.tasks.grouping import (
 )
 from holdfast.tasks.partitions import StreamPartition, counts_of, partitions_of
 from holdfast.tasks.record import ParentEnd, PlacementRecord
-from holdfast_runtime.checkpoint.directories import Places, files_at
+from holdfast_runtime.checkpoint.directories import RunPaths, files_at
 from holdfast_runtime.checkpoint.identity import take_up
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets
@@ -64,7 +64,7 @@ class Attempt:
     def __init__(
         self,
         app: StreamApp,
-        places: Places,
+        paths: RunPaths,
         coordinator: Coordinator,
         clock: Callable[[], int],
         topics: Mapping[str, int | None] | None = None,
@@ -72,7 +72,7 @@ class Attempt:
         """`topics`: stream -> partition count, where newer than the coordinator's."""
         self.names, self.app = StreamNames.of(app.spec), kept_app(app)
         """What streams are called, and the app as its run knows it."""
-        self._coordinator, self._places = coordinator, places
+        self._coordinator, self._paths = coordinator, paths
         self._record = coordinator.record()
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
         counts = topics or coordinator.topics
@@ -92,7 +92,7 @@ class Attempt:
             for system in self.app.spec.systems
             if system.generator is not None
         }
-        self._where = StreamsEnvironment(places.log, coordinator.paces(rates, now), secrets=places.secrets)
+        self._where = StreamsEnvironment(paths.log, coordinator.paces(rates, now), secrets=paths.secrets)
         self._streams = Streams(app.name, self.app.spec, self.plan, self._where, clock)
         for stream in self.plan.streams:
             if stream.count is not None:
@@ -114,10 +114,10 @@ class Attempt:
             tasks=self.tasks,
             where=self._where,
             state=StatePaths(
-                self._places.state,
-                self._places.durable,
+                self._paths.state,
+                self._paths.durable,
                 quota_for(self.app.spec.state.size),
-                runs=self._places.runs,
+                runs=self._paths.runs,
             ),
             owner=f"{self.app.name}/{self.app.spec.run_id}",
             life=self._life,
@@ -144,7 +144,7 @@ class Attempt:
         last = None if logged is None else logged.planned or logged.done
         self._last = last or Offsets()
         turns = self._last.turns
-        self._life = take_up(self._places.shared, number, self._before.markers, turns, secrets.token_hex(8))
+        self._life = take_up(self._paths.shared, number, self._before.markers, turns, secrets.token_hex(8))
 
     def is_written(self, task: str, turn: int) -> bool:
         """Return whether outputs of a task's turn are visible, as far as markers show. Call it after `shut_out`."""
@@ -183,7 +183,7 @@ class Attempt:
                 system, path = files_at(files.location, spec.runtime.spark_conf, field)
                 identity = TaskIdentity(self.app.name, spec.run_id, table.name)
                 data = DataFiles(system, path, files.location, files.format, table.shape.given)
-                file_tables.append(FileTable(table, data, millis(files.every), identity, self._places.durable))
+                file_tables.append(FileTable(table, data, millis(files.every), identity, self._paths.durable))
         return file_tables
 
     def move(self, placement: Placement) -> None:

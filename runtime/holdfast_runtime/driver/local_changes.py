@@ -66,11 +66,11 @@ def planned_rollback(local_app: LocalApp) -> PlannedRollback:
     if planned is None:
         message = f"no batch of {app.name} is planned and not done: there is nothing to plan again"
         raise ReplanRefusedError(message)
-    run, places = data.app(app.name).run(run_id), data.places(app.name, run_id)
+    run, paths = data.app(app.name).run(run_id), data.paths(app.name, run_id)
     topics = topic_counts(app, data.path)
     with LocalCoordinator(run.metadata, app.name, run_id, topics) as coordinator:
-        attempt = Attempt(app, places, coordinator, now, topics)
+        attempt = Attempt(app, paths, coordinator, now, topics)
         number = attempt.shut_out(len(attempt.tasks))
         attempt.take_up(number, logged)
-        rollback = BatchRollback(attempt, number, places, (app.name, run_id))
+        rollback = BatchRollback(attempt, number, paths, (app.name, run_id))
     return PlannedRollback(rollback.decide(logged.done, planned), planned, rollback, SparkPlanLog(run.query))

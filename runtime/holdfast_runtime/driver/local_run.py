@@ -68,7 +68,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
         site = Site(
             master=options.master,
             shape=shape_of(options.master) or ProcessorShape(0, 1),
-            places=data.places(app.name, run),
+            paths=data.paths(app.name, run),
             coordinator=coordinator,
             shown=str(data.path),
             ui=options.ui,

@@ -18,7 +18,7 @@ from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
-from holdfast_runtime.checkpoint.directories import Places, cluster_runs, directory_name
+from holdfast_runtime.checkpoint.directories import RunPaths, cluster_runs, directory_name
 from holdfast_runtime.checkpoint.run_owner import OldRuns
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.progress import (
@@ -61,7 +61,7 @@ def read_directory(directory: Path) -> DriverDirectory:
         raise UserActionError(message, code="DriverFolderError") from error
 
 
-def places_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path, log: Path | None) -> Places:
+def paths_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path, log: Path | None) -> RunPaths:
     """Return where the app's run keeps its files; raise `CheckpointLocationError`. Namespaces may share a location.
 
     `directory`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's
@@ -73,7 +73,7 @@ def places_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path
         query, planned = shared.root / "query", None
     else:
         query, planned = scratch / "query", shared.below("query")
-    return Places(
+    return RunPaths(
         query=query,
         shared=shared,
         durable=shared.below("state"),

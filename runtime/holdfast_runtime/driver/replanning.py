@@ -15,7 +15,7 @@ from typing import Protocol
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.directories import Places, directory_name
+from holdfast_runtime.checkpoint.directories import RunPaths, directory_name
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.state.durable.copy import DurableCopy
@@ -131,7 +131,7 @@ class BatchRollback:
         self,
         attempt: Attempt,
         number: int,
-        places: Places,
+        paths: RunPaths,
         run: RunKey,
         reached: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -139,7 +139,7 @@ class BatchRollback:
 
         `reached` is called at each step, for tests.
         """
-        self._attempt, self._epoch, self._places, self._run, self._at = attempt, number, places, run, reached
+        self._attempt, self._epoch, self._paths, self._run, self._at = attempt, number, paths, run, reached
 
     def decide(self, done: Offsets, planned: Offsets) -> Replan:
         """Return the decision, without acting on it."""
@@ -175,7 +175,7 @@ class BatchRollback:
         """Return whether the turn is in the task's state, which is committed after the outputs."""
         if any(snapshot.batch >= turn for snapshot in durable.listing().snapshots):
             return True
-        store_directory = StoreDirectory(self._places.state / directory_name(task), self._identity(task))
+        store_directory = StoreDirectory(self._paths.state / directory_name(task), self._identity(task))
         with on_local_disk(f"the state of {store_directory.identity}", store_directory.path):
             if not store_directory.data_path.exists():
                 return False
@@ -187,7 +187,7 @@ class BatchRollback:
             return False
 
     def _durable(self, task: str) -> DurableCopy:
-        return DurableCopy(self._places.durable, self._identity(task))
+        return DurableCopy(self._paths.durable, self._identity(task))
 
     def _identity(self, task: str) -> TaskIdentity:
         return TaskIdentity(*self._run, task)

@@ -18,7 +18,7 @@ from holdfast.errors import UserActionError
 from holdfast.planning.plan import plan
 from holdfast.spec.app import StreamApp
 from holdfast.suggest import did_you_mean
-from holdfast_runtime.checkpoint.directories import DataDir, RunPlaces, cluster_runs, directory_name
+from holdfast_runtime.checkpoint.directories import DataDir, RunDir, cluster_runs, directory_name
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.task_state import OpenedState, StateSource, opened_state
 from holdfast_runtime.state.durable.copy import DurableCopy
@@ -57,7 +57,7 @@ class RunStores:
     run: str
     copies: Storage
     """Where durable copies of state are."""
-    local: RunPlaces | None
+    local: RunDir | None
     """None: only durable copies are read."""
     shown: str
     """Where these stores are, for people."""
@@ -68,9 +68,15 @@ class RunStores:
     def of(cls, local_app: LocalApp, run: str | None, *, durable: bool) -> "RunStores":
         """Return the stores of a run on this host; `run` None: the run in the spec."""
         run = run or local_app.app.spec.run_id
-        places = DataDir(local_app.data.absolute()).app(local_app.app.name).run(run)
-        copies = DirectoryStorage(places.durable, sync=False)
-        return cls(local_app, run, copies, None if durable else places, str(places.durable if durable else places.path))
+        run_directory = DataDir(local_app.data.absolute()).app(local_app.app.name).run(run)
+        copies = DirectoryStorage(run_directory.durable, sync=False)
+        return cls(
+            local_app,
+            run,
+            copies,
+            None if durable else run_directory,
+            str(run_directory.durable if durable else run_directory.path),
+        )
 
     @classmethod
     def on_cluster(cls, app: StreamApp, run: str, namespace: str, location: str | None) -> "RunStores":

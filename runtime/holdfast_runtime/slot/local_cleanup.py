@@ -8,7 +8,7 @@ attempts out. Must not decide what goes: `state.leftovers` does.
 from pathlib import Path
 from urllib.parse import unquote
 
-from holdfast_runtime.checkpoint.directories import RunPlaces, directory_name
+from holdfast_runtime.checkpoint.directories import RunDir, directory_name
 from holdfast_runtime.progress import Freed
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy
@@ -61,5 +61,5 @@ class LocalCleanup:
 
 
 def _left(path: Path, app: str) -> tuple[LocalStores, LocalStores]:
-    run, state = unquote(path.name), RunPlaces(path).state
+    run, state = unquote(path.name), RunDir(path).state
     return LocalStores(state, app, run, current=False), LocalStores(state / TABLES, app, run, current=False)

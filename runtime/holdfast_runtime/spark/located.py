@@ -21,7 +21,7 @@ class Executor:
     """An executor that is registered with Spark."""
 
     id: str
-    place: str
+    name: str
     """The name by which a slot asks for it."""
     pod: str | None = None
     """The name of its pod, if it gave one."""
@@ -34,7 +34,7 @@ class Executor:
 
 def by_processor(executors: Iterable[Executor]) -> dict[str, str]:
     """Return processor -> its executor. Of two in one pod the newer counts: the older one has died."""
-    return {executor.processor: executor.place for executor in sorted(executors, key=_age)}
+    return {executor.processor: executor.name for executor in sorted(executors, key=_age)}
 
 
 def _age(executor: Executor) -> tuple[int, str]:
@@ -117,10 +117,10 @@ def _one_row_per_slot(spark: SparkSession, slots: Sequence[SlotLocation]) -> Dat
     context, jvm = spark.sparkContext, cast("Any", spark._jvm)  # noqa: SLF001
     rows: Any = jvm.java.util.ArrayList()
     for slot in slots:
-        places: Any = jvm.java.util.ArrayList()
+        preferred: Any = jvm.java.util.ArrayList()
         if slot.executor is not None:
-            places.add(f"executor_{slot.executor}")
-        rows.add(jvm.scala.Tuple2(slot.name, _seq(jvm, places)))
+            preferred.add(f"executor_{slot.executor}")
+        rows.add(jvm.scala.Tuple2(slot.name, _seq(jvm, preferred)))
     tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
     rdd = context._jsc.sc().makeRDD(_seq(jvm, rows), tag)  # noqa: SLF001
     dataset = spark._jsparkSession.createDataset(rdd, jvm.org.apache.spark.sql.Encoders.STRING())  # noqa: SLF001

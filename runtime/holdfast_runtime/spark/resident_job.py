@@ -25,14 +25,14 @@ class ResidentJob:
         spark: SparkSession,
         packed: PackedProgram,
         slots: Mapping[str, tuple[str, ...]],
-        places: Mapping[str, str | None],
+        executors: Mapping[str, str | None],
         room: Callable[[], bool],
         host: str | None = None,
     ) -> None:
         """`room`: whether all slots can run at once. `host`: as `Stints` has it."""
-        locations = [SlotLocation(name, places[name]) for name in slots]
+        locations = [SlotLocation(name, executors[name]) for name in slots]
         self._stints = Stints(spark, locations, partial(_answer, packed.content, tuple(slots.values())), host)
-        self._room, self._job_for_each = room, partial(SlotJob, spark, packed, slots, places)
+        self._room, self._job_for_each = room, partial(SlotJob, spark, packed, slots, executors)
         self._each: SlotJob | None = None
 
     def run(self, batch: str) -> list[str]:

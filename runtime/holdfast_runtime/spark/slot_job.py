@@ -133,9 +133,9 @@ class SlotJob:
         spark: SparkSession,
         packed: PackedProgram,
         slots: Mapping[str, tuple[str, ...]],
-        places: Mapping[str, str | None],
+        executors: Mapping[str, str | None],
     ) -> None:
-        """Prepare the job for an assignment; `slots`: slot -> its tasks, `places`: slot -> where it should run."""
+        """Prepare the job for an assignment; `slots`: slot -> its tasks, `executors`: slot -> where it should run."""
         compiled, content, tasks = packed.program.compiled, packed.content, tuple(slots.values())
 
         def segment(run: Callable[[Slot, Batches], Batches]) -> Segment:
@@ -153,7 +153,7 @@ class SlotJob:
                     frame = frame.mapInArrow(between, compiled.layout(level).spark_schema)
             return frame.mapInArrow(segment(Slot.last), _RESULT)
 
-        self._job = LocatedJob(spark, [SlotLocation(name, places[name]) for name in slots], build)
+        self._job = LocatedJob(spark, [SlotLocation(name, executors[name]) for name in slots], build)
         self._texts = sql_texts(packed.program.compiled)
 
     def run(self, batch: str) -> list[str]:

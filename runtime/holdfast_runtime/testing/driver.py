@@ -111,8 +111,8 @@ class TestDriver:
         try:
             if self._lab.exclusive:
                 self._stack.enter_context(self._data.app(self._app.name).taken())
-            self._places = self._data.app(self._app.name).run(self._app.spec.run_id)
-            self._history = History(self._places.query)
+            self._directory = self._data.app(self._app.name).run(self._app.spec.run_id)
+            self._history = History(self._directory.query)
             offsets = self._history.unfinished() or self._history.done()
             last = offsets.now - offsets.skew
             self._clock = StoppedClock(now or (moment_of(last) if last else START))
@@ -284,9 +284,9 @@ class TestDriver:
         if self._slots < 1:
             message = f"tasks can't be spread over {self._slots} slots; give one or more"
             raise TestMisuseError(message)
-        with LocalCoordinator(self._places.metadata, self._app.name, spec.run_id) as coordinator:
-            places = self._data.places(self._app.name, spec.run_id)
-            attempt = Attempt(self._app, places, coordinator, lambda: self._clock.wall)
+        with LocalCoordinator(self._directory.metadata, self._app.name, spec.run_id) as coordinator:
+            paths = self._data.paths(self._app.name, spec.run_id)
+            attempt = Attempt(self._app, paths, coordinator, lambda: self._clock.wall)
             self._names, spec = attempt.names, attempt.app.spec
             compiled = compiled_for(spec, attempt.plan, self._spark)
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
@@ -301,12 +301,12 @@ class TestDriver:
             job = job_of(program, slots, self._spark, lambda: self._clock.wall, self._reached)
         self._program, self._job, self._epoch, self._reading = program, job, number, reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
-        self._files = FileTables(attempt.file_tables(compiled), places.state, number, lambda: self._clock.wall)
+        self._files = FileTables(attempt.file_tables(compiled), paths.state, number, lambda: self._clock.wall)
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = AppStreams(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = TaskLedger(), dict[str, int | None](), False
         self._batch_clock = BatchClock()
-        self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._places.query))
+        self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._directory.query))
         # A bounded stream ends where the test ended it, even if that was in another process.
         self._ending |= {partition.stream for partition in (self._history.unfinished() or self._done).ends}
 
