@@ -65,8 +65,8 @@ class BatchClock:
         if abs(jumped) <= TOLERATED:
             return None
         self._skew -= jumped
-        where = "ahead" if jumped > 0 else "back"
-        return f"the host's clock was put {where} by {time_span(abs(jumped))}. {_GOES_ON}"
+        direction = "ahead" if jumped > 0 else "back"
+        return f"the host's clock was put {direction} by {time_span(abs(jumped))}. {_GOES_ON}"
 
 
 _GOES_ON = (

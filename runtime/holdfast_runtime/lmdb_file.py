@@ -130,8 +130,8 @@ def _meta(page: bytes, number: int) -> Meta:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
-    """The place of a page in a tree."""
+class _TreePage:
+    """A page as its tree names it."""
 
     number: int
     depth: int
@@ -162,55 +162,55 @@ class _Walk:
         if database.root != _NONE:
             if not 0 < database.depth <= _DEEPEST:
                 _refuse(f"the tree of its {what} has {database.depth} levels")
-            self._page(database, _Spot(database.root, database.depth, b"", None))
+            self._page(database, _TreePage(database.root, database.depth, b"", None))
         if self._counts != [database.branches, database.leaves, database.overflowing, database.entries]:
             _refuse(f"the tree of its {what} is not as large as it says")
 
-    def _page(self, database: Database, spot: "_Spot") -> None:
-        self._take(spot.number, 1)
-        start = spot.number * self._size
+    def _page(self, database: Database, tree_page: "_TreePage") -> None:
+        self._take(tree_page.number, 1)
+        start = tree_page.number * self._size
         page_number, _, flags, lower, upper = _HEADER.unpack_from(self._content, start)
-        kind = _LEAF if spot.depth == 1 else _BRANCH
-        if (page_number, flags) != (spot.number, kind) or not _HEAD <= lower <= upper <= self._size:
-            _refuse(f"page {spot.number} is not what belongs there")
+        kind = _LEAF if tree_page.depth == 1 else _BRANCH
+        if (page_number, flags) != (tree_page.number, kind) or not _HEAD <= lower <= upper <= self._size:
+            _refuse(f"page {tree_page.number} is not what belongs there")
         page = self._content[start : start + self._size]
-        nodes = [int.from_bytes(page[place : place + 2], "little") for place in range(_HEAD, lower, 2)]
+        nodes = [int.from_bytes(page[offset : offset + 2], "little") for offset in range(_HEAD, lower, 2)]
         if not nodes or min(nodes) < upper or len(set(nodes)) != len(nodes):
-            _refuse(f"page {spot.number} has its nodes where none can be")
+            _refuse(f"page {tree_page.number} has its nodes where none can be")
         if kind == _LEAF:
             self._counts[1] += 1
-            self._leaf(database, spot, page, nodes)
+            self._leaf(database, tree_page, page, nodes)
         else:
             self._counts[0] += 1
-            self._branch(database, spot, page, nodes)
+            self._branch(database, tree_page, page, nodes)
 
-    def _branch(self, database: Database, spot: "_Spot", page: bytes, nodes: list[int]) -> None:
+    def _branch(self, database: Database, tree_page: "_TreePage", page: bytes, nodes: list[int]) -> None:
         children, keys = [], []
         for node in nodes:
             first, second, third, length = _NODE.unpack_from(page, node)
             children.append(first | second << 16 | third << 32)
             keys.append(self._key(database, page, node, length))
         # LMDB ignores the first key of a branch page.
-        keys[0] = spot.low
-        self._in_order(spot, keys)
-        for child, low, high in zip(children, keys, [*keys[1:], spot.high], strict=True):
-            self._page(database, _Spot(child, spot.depth - 1, low, high))
+        keys[0] = tree_page.low
+        self._in_order(tree_page, keys)
+        for child, low, high in zip(children, keys, [*keys[1:], tree_page.high], strict=True):
+            self._page(database, _TreePage(child, tree_page.depth - 1, low, high))
 
-    def _leaf(self, database: Database, spot: "_Spot", page: bytes, nodes: list[int]) -> None:
+    def _leaf(self, database: Database, tree_page: "_TreePage", page: bytes, nodes: list[int]) -> None:
         keys = []
         for node in nodes:
             first, second, flags, length = _NODE.unpack_from(page, node)
             size, value_start = first | second << 16, node + _NODE.size + length
             keys.append(self._key(database, page, node, length))
             if flags & ~_BIG:
-                _refuse(f"page {spot.number} holds a node of a kind that is not used")
+                _refuse(f"page {tree_page.number} holds a node of a kind that is not used")
             if flags:
                 self._overflow(_NUMBER.unpack_from(page, value_start)[0], size)
             elif value_start + size > self._size:
-                _refuse(f"a value of page {spot.number} ends behind it")
+                _refuse(f"a value of page {tree_page.number} ends behind it")
             if database is self._meta.free:
                 self._freed(self._value(page, value_start, size, big=bool(flags)))
-        self._in_order(spot, keys)
+        self._in_order(tree_page, keys)
         self._counts[3] += len(keys)
 
     def _overflow(self, number: int, size: int) -> None:
@@ -243,12 +243,12 @@ class _Walk:
         # Keys of the free list are transaction numbers: little-endian, ordered by value.
         return key[::-1] if database is self._meta.free else key
 
-    def _in_order(self, spot: "_Spot", keys: list[bytes]) -> None:
+    def _in_order(self, tree_page: "_TreePage", keys: list[bytes]) -> None:
         """Check that the keys are in order and within the bounds of the page."""
         if any(key >= next_key for key, next_key in pairwise(keys)):
-            _refuse(f"the keys of page {spot.number} are not in order")
-        if keys[0] < spot.low or (spot.high is not None and keys[-1] >= spot.high):
-            _refuse(f"the keys of page {spot.number} are not those that are looked for there")
+            _refuse(f"the keys of page {tree_page.number} are not in order")
+        if keys[0] < tree_page.low or (tree_page.high is not None and keys[-1] >= tree_page.high):
+            _refuse(f"the keys of page {tree_page.number} are not those that are looked for there")
 
     def _take(self, number: int, pages: int, *, in_file: bool = True) -> None:
         end = number + pages

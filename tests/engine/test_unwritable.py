@@ -57,7 +57,7 @@ def test_a_too_large_record_is_named_with_place_and_limit() -> None:
         "with key b'b'",
         "record of 2020 bytes",
         "1000 are taken",
-        LIMIT.where,
+        LIMIT.setting,
         "rows/0 [5, 8)",
         "onUnwritable",
     ):

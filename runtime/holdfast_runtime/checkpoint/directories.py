@@ -206,9 +206,9 @@ def disk_refusals(data: Path) -> Iterator[None]:
 
 
 def _unusable(data: Path, code: int, file: object) -> WorldChangeError:
-    where = "" if file is None or str(file) == str(data) else f" ({file})"
+    named_file = "" if file is None or str(file) == str(data) else f" ({file})"
     return WorldChangeError(
-        f"the data directory {data}{where} can't be used: {os.strerror(code)}; {_CURES.get(code, _FAILS)}",
+        f"the data directory {data}{named_file} can't be used: {os.strerror(code)}; {_CURES.get(code, _FAILS)}",
         code="DataUnusableError",
     )
 

@@ -92,8 +92,8 @@ class Attempt:
             for system in self.app.spec.systems
             if system.generator is not None
         }
-        self._where = StreamsEnvironment(paths.log, coordinator.paces(rates, now), secrets=paths.secrets)
-        self._streams = Streams(app.name, self.app.spec, self.plan, self._where, clock)
+        self._environment = StreamsEnvironment(paths.log, coordinator.paces(rates, now), secrets=paths.secrets)
+        self._streams = Streams(app.name, self.app.spec, self.plan, self._environment, clock)
         for stream in self.plan.streams:
             if stream.count is not None:
                 self._streams.ensure(stream.name, stream.count.actual, now)
@@ -112,7 +112,7 @@ class Attempt:
             plan=self.plan,
             compiled=compiled,
             tasks=self.tasks,
-            where=self._where,
+            environment=self._environment,
             state=StatePaths(
                 self._paths.state,
                 self._paths.durable,
@@ -133,7 +133,7 @@ class Attempt:
         attempt_id = AttemptId(self.app.name, self.app.spec.run_id, number)
         written, slots = written_streams(self.app.spec, self.plan), min(slots, len(self.tasks))
         self._before = self._streams.begin(written, attempt_id, slots, self._coordinator.owner)
-        self._where = replace(self._where, before=self._before.kafka, limits=self._streams.limits(written))
+        self._environment = replace(self._environment, before=self._before.kafka, limits=self._streams.limits(written))
         return number
 
     def take_up(self, number: int, logged: OffsetLogState | None) -> None:

@@ -59,11 +59,11 @@ def output_file(app: StreamApp, data: Path) -> Path:
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> RunEnded:
     """Run an app on this host until it ends or is asked to drain; raise what went wrong."""
     data, run = DataDir(options.data), app.spec.run_id
-    home, topics = data.app(app.name), kafka_counts(app.spec, data.secrets)
+    app_directory, topics = data.app(app.name), kafka_counts(app.spec, data.secrets)
     with (
         disk_refusals(data.path),
-        home.taken(),
-        LocalCoordinator(home.run(run).metadata, app.name, run, topics) as coordinator,
+        app_directory.taken(),
+        LocalCoordinator(app_directory.run(run).metadata, app.name, run, topics) as coordinator,
     ):
         site = Site(
             master=options.master,
@@ -72,7 +72,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
             coordinator=coordinator,
             shown=str(data.path),
             ui=options.ui,
-            prints=home.path,
+            prints=app_directory.path,
         )
         try:
             return run_at(site, app, StopCondition(options.idle, options.batches, options.seconds), listen, drain)

@@ -44,7 +44,7 @@ class EncodedRows:
     rows: TimedRows
     keys: pa.Array
     values: pa.Array
-    places: Numbers
+    partitions: Numbers
     """The partition of each row."""
 
     def too_large(self, limit: RecordLimit | None) -> Numbers:
@@ -57,9 +57,10 @@ class EncodedRows:
         by = "without a key" if key is None else f"with key {key[:_SHOWN]!r}{'...' if len(key) > _SHOWN else ''}"
         origin = ", ".join(map(str, read)) or "timers"
         return UserActionError(
-            f"step {self.step}: a row for {self.stream}/{self.places[row]} {by} makes a record of {self._size(row)} "
-            f"bytes, and {limit.most} are taken ({limit.where}). It was made of {origin}. Raise the limit, make rows "
-            f"smaller, or, if {self.stream} is a stream of the spec, set its onUnwritable to DeadLetter",
+            f"step {self.step}: a row for {self.stream}/{self.partitions[row]} {by} makes a record of "
+            f"{self._size(row)} bytes, and {limit.most} are taken ({limit.setting}). It was made of {origin}. Raise "
+            f"the limit, make rows smaller, or, if {self.stream} is a stream of the spec, set its onUnwritable to "
+            f"DeadLetter",
             code="RecordTooLargeError",
         )
 
@@ -68,12 +69,12 @@ class EncodedRows:
         indices, none = pa.array(bad), [None] * len(bad)
         values = self.values.take(indices)
         reasons = [
-            f"its record has {self._size(index)} bytes, and {limit.most} are taken ({limit.where})" for index in bad
+            f"its record has {self._size(index)} bytes, and {limit.most} are taken ({limit.setting})" for index in bad
         ]
         columns = {
             "reason": reasons,
             "stream": [self.stream] * len(bad),
-            "partition": self.places[bad],
+            "partition": self.partitions[bad],
             "offset": none,
             "key": self.keys.take(indices),
             "value": pa.array([payload_of(value) for value in values.to_pylist()], pa.binary()) if typed else values,
@@ -94,7 +95,7 @@ class EncodedRows:
         indices = pa.array(remaining)
         rows = TimedRows(self.rows.rows.take(indices), self.rows.times.take(indices))
         return EncodedRows(
-            self.stream, self.step, rows, self.keys.take(indices), self.values.take(indices), self.places[remaining]
+            self.stream, self.step, rows, self.keys.take(indices), self.values.take(indices), self.partitions[remaining]
         )
 
     def _size(self, row: int) -> int:
@@ -132,7 +133,7 @@ def _cut(letter: Mapping[str, Any], encode: Encode, limit: RecordLimit) -> dict[
             return {**bare, "value": value[:room]}
     message = (
         f"a dead letter of {letter['stream']}/{letter['partition']} takes more than {limit.most} bytes even without "
-        f"what it is about ({limit.where}): raise the limit of the stream that takes dead letters"
+        f"what it is about ({limit.setting}): raise the limit of the stream that takes dead letters"
     )
     raise UserActionError(message, code="RecordTooLargeError")
 
@@ -188,12 +189,12 @@ class Outbox:
             values = with_heads(values, rows.times)
         keys = key_bytes(rows.rows, target.key)
         if target.partitions == 1:
-            places = np.zeros(rows.count, np.int64)
+            partitions = np.zeros(rows.count, np.int64)
         else:
             position = None if target.nulls_together else self._turn
-            places = place(keys, target.partitions, target.partitioner, position=position)
+            partitions = place(keys, target.partitions, target.partitioner, position=position)
         self._put_all(
-            target, self._writable(target, EncodedRows(target.stream, target.step, rows, keys, values, places))
+            target, self._writable(target, EncodedRows(target.stream, target.step, rows, keys, values, partitions))
         )
 
     def add_letters(self, target: OutputStream, letters: pa.RecordBatch) -> None:
@@ -224,7 +225,7 @@ class Outbox:
         if target.partitions == 1 and records.num_rows:
             self._put(StreamPartition(target.stream, 0), records)
             return
-        for number, part in split(records, encoded.places):
+        for number, part in split(records, encoded.partitions):
             self._put(StreamPartition(target.stream, number), part)
 
     def say(self, stream: str, partitions: Iterable[int], message: bytes) -> None:

@@ -59,7 +59,7 @@ class Program:
     plan: Plan
     compiled: CompiledGraph
     tasks: Mapping[str, tuple[StreamPartition, ...]]
-    where: StreamsEnvironment
+    environment: StreamsEnvironment
     state: StatePaths
     owner: str
     """The owner in output markers: app and run."""

@@ -154,10 +154,10 @@ class Failure:
     code: str
 
     @classmethod
-    def of(cls, error: HoldfastError, where: str) -> "Failure":
-        """Return the failure for an error; `where`: the task or tasks in which it was raised."""
+    def of(cls, error: HoldfastError, tasks: str) -> "Failure":
+        """Return the failure for an error; `tasks`: the task or tasks in which it was raised."""
         way_out = next(name for name, kind in _WAYS_OUT if isinstance(error, kind))
-        return cls(way_out, f"{where}: {error}", error.code)
+        return cls(way_out, f"{tasks}: {error}", error.code)
 
     def text(self) -> str:
         """Return the failure as JSON."""

@@ -304,7 +304,7 @@ class Slot:
 
     def _check_sent(self, marker: Marker) -> None:
         if (sent := self._shop.program.sent.get(marker.task)) is not None:
-            is_written(marker, sent.marker, sent.place)
+            is_written(marker, sent.marker, sent.holder)
 
     def _shielded(self, task: str, act: Callable[[], tuple[TurnNote, Rows]]) -> tuple[TurnNote, Rows]:
         """Pass a Holdfast error on to the last segment, which then commits nothing. Other errors end the Spark task."""

@@ -39,7 +39,7 @@ from holdfast_runtime.streams.systems import Streams
 def worker_tools(content: bytes) -> WorkerTools:
     """Return the tools for a pickled program, made once per process and program."""
     program: Program = pickle.loads(content)  # noqa: S301 - from the driver of this app
-    tools = WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, now))
+    tools = WorkerTools(program, Streams(program.app, program.spec, program.plan, program.environment, now))
     # They live as long as the process, so garbage collection need not visit them after every batch.
     gc.collect()
     gc.freeze()
@@ -101,10 +101,10 @@ def failed_expression(error: Exception, texts: Mapping[str, str]) -> UserActionE
 def _explained(cause: str, fragments: Sequence[str], texts: Mapping[str, str]) -> UserActionError:
     steps = [name for name, text in texts.items() if any(fragment in text for fragment in fragments)] or list(texts)
     sentence = cause.partition("\n")[0].partition(" SQLSTATE")[0].partition("] ")[2].partition(_NOT_HERE)[0]
-    where = f" in {excerpt(fragments[0])}" if fragments else ""
+    expression = f" in {excerpt(fragments[0])}" if fragments else ""
     message = (
-        f"step {' or '.join(steps)}: Spark SQL fails on a row{where}: {sentence or cause} Correct the expression and "
-        f"run again, or put such rows aside: onError: DeadLetter of the step"
+        f"step {' or '.join(steps)}: Spark SQL fails on a row{expression}: {sentence or cause} Correct the expression "
+        f"and run again, or put such rows aside: onError: DeadLetter of the step"
     )
     return UserActionError(message, code="ExpressionFailedError")
 

@@ -25,9 +25,9 @@ _CURES = (
 
 
 class PlacedMarker(NamedTuple):
-    """A marker and its place."""
+    """A marker and the partition or the Kafka system that holds it."""
 
-    place: str
+    holder: str
     marker: Marker
 
 
@@ -68,7 +68,7 @@ def newest(markers: Iterable[Marker]) -> dict[str, Marker]:
     return newest_markers
 
 
-def is_written(marker: Marker, last_marker: Marker | None, place: str) -> bool:
+def is_written(marker: Marker, last_marker: Marker | None, holder: str) -> bool:
     """Whether the batch is written, judged by the task's last marker; raises `OutputsAheadError`."""
     if last_marker is None or (last_marker.life == marker.life and last_marker.batch < marker.batch):
         return False
@@ -78,24 +78,24 @@ def is_written(marker: Marker, last_marker: Marker | None, place: str) -> bool:
     if last_marker.batch > marker.batch:
         why = f"up to batch {last_marker.batch}"
     raise outputs_ahead(
-        PlacedMarker(place, last_marker), f"and batch {marker.batch} is to be written, {why} there already"
+        PlacedMarker(holder, last_marker), f"and batch {marker.batch} is to be written, {why} there already"
     )
 
 
 def outputs_ahead(placed: PlacedMarker, why: str) -> UserActionError:
     """Return the error for a marker that the checkpoint's history can't have produced."""
-    place, marker = placed
+    holder, marker = placed
     return UserActionError(
-        f"{place} holds batch {marker.batch} of {marker.task} of {marker.owner} by attempt {marker.epoch}, {why}. "
+        f"{holder} holds batch {marker.batch} of {marker.task} of {marker.owner} by attempt {marker.epoch}, {why}. "
         f"{_CURES}",
         code="OutputsAheadError",
     )
 
 
-def outputs_behind(place: str, last: Marker, turn: int) -> UserActionError:
+def outputs_behind(holder: str, last: Marker, turn: int) -> UserActionError:
     """Return the error for a partition whose last marker is older than what the task has written there."""
     return UserActionError(
-        f"{place} holds what {last.task} of {last.owner} wrote up to its batch {last.batch}, and it had written "
+        f"{holder} holds what {last.task} of {last.owner} wrote up to its batch {last.batch}, and it had written "
         f"batch {turn} there: an older copy was put back, and rows would be missing. Nothing more was written. Bring "
         f"back the newer files, or remove the stream if nobody needs what was in it, or start under a new spec.runId",
         code="OutputsBehindError",

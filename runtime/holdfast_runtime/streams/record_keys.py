@@ -146,11 +146,11 @@ def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, p
     With the partitioner `none` it is unknown how others placed their keys; Holdfast uses murmur2.
     """
     hashes = crc32(keys) if partitioner == "crc32" else murmur2(keys) & _SIGN_OFF
-    places = (hashes % np.uint32(count)).astype(np.int64)
+    partitions = (hashes % np.uint32(count)).astype(np.int64)
     if keys.null_count:
         turns = 0 if position is None else (position + np.arange(len(keys), dtype=np.int64)) % count
-        places = np.where(keys.is_null().to_numpy(zero_copy_only=False), turns, places)
-    return places
+        partitions = np.where(keys.is_null().to_numpy(zero_copy_only=False), turns, partitions)
+    return partitions
 
 
 def misplaced(keys: pa.Array, partition: int, count: int, partitioner: Partitioner) -> int:
@@ -162,13 +162,13 @@ def misplaced(keys: pa.Array, partition: int, count: int, partitioner: Partition
     return int(np.count_nonzero(place(present_keys, count, partitioner) != partition))
 
 
-def split(records: pa.RecordBatch, places: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield each partition with the records placed there, in order."""
-    order = np.argsort(places, kind="stable")
-    partitions, starts = np.unique(places[order], return_index=True)
+def split(records: pa.RecordBatch, partitions: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield each partition with its records, in order; `partitions`: that of each record."""
+    order = np.argsort(partitions, kind="stable")
+    distinct, starts = np.unique(partitions[order], return_index=True)
     ordered = records.take(pa.array(order))
-    ends = [*starts.tolist(), len(places)][1:]
-    for partition, start, end in zip(partitions.tolist(), starts.tolist(), ends, strict=True):
+    ends = [*starts.tolist(), len(partitions)][1:]
+    for partition, start, end in zip(distinct.tolist(), starts.tolist(), ends, strict=True):
         yield partition, ordered.slice(start, end - start)
 
 

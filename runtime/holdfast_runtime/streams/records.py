@@ -119,8 +119,8 @@ class RecordLimit:
 
     most: int
     """Bytes of key and value together."""
-    where: str
-    """The setting that limits it, and where it is set."""
+    setting: str
+    """Its name, and where it is set."""
 
 
 class StreamMissingError(WorldChangeError):

@@ -51,40 +51,40 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
     return counts
 
 
-def make_kafka(system: System, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
+def make_kafka(system: System, app: str, environment: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
     """Return the Kafka cluster of a system, without contacting it."""
     kafka = system.kafka
     assert kafka is not None  # noqa: S101 - its kind says so
     return KafkaCluster(
-        kafka_settings(system, where.secrets),
+        kafka_settings(system, environment.secrets),
         app,
         kafka.delivery == "ExactlyOnce",
-        where.before.get(system.name, {}),
+        environment.before.get(system.name, {}),
         kafka.replication,
-        where.limits.get(system.name, {}),
+        environment.limits.get(system.name, {}),
         timed,
     )
 
 
 def make_single_host(
-    system: System, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+    system: System, spec: AppSpec, plan: Plan, environment: StreamsEnvironment, clock: Callable[[], int]
 ) -> EmbeddedLog | Generator:
     """Return the embedded log or the generator of a system."""
     if system.generator is not None:
-        return _generator(system, spec, plan, where, clock)
-    return make_embedded_log(where, f"system {system.name}")
+        return _generator(system, spec, plan, environment, clock)
+    return make_embedded_log(environment, f"system {system.name}")
 
 
-def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
+def make_embedded_log(environment: StreamsEnvironment, what: str) -> EmbeddedLog:
     """Return the embedded log of this host; raise `SystemNotBuiltError` on a cluster."""
-    if where.log is None:
+    if environment.log is None:
         message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
         raise UserActionError(message, code="SystemNotBuiltError")
-    return EmbeddedLog(where.log, sync=where.sync)
+    return EmbeddedLog(environment.log, sync=environment.sync)
 
 
 def _generator(
-    system: System, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+    system: System, spec: AppSpec, plan: Plan, environment: StreamsEnvironment, clock: Callable[[], int]
 ) -> Generator:
     assert system.generator is not None  # noqa: S101 - its kind says so
     streams = []
@@ -96,7 +96,7 @@ def _generator(
             streams.append(GeneratedStream(planned.topic, count, stream.key, codec.encode))
     path = system.generator.function
     make = load_function(path, spec.runtime.code)
-    return Generator(path, make, streams, pace=where.paces[system.name], clock=clock)
+    return Generator(path, make, streams, pace=environment.paces[system.name], clock=clock)
 
 
 LARGE_RECORD = float(1 << 20)
@@ -119,15 +119,15 @@ class Streams:
     """All streams of an app."""
 
     def __init__(
-        self, app: str, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+        self, app: str, spec: AppSpec, plan: Plan, environment: StreamsEnvironment, clock: Callable[[], int]
     ) -> None:
         """`app` is the name of the app."""
         declared = {stream.name: stream for stream in spec.streams}
         timed = {planned.topic for planned in plan.streams if is_timed(planned, declared.get(planned.name))}
         systems = {
-            system.name: make_kafka(system, app, where, timed)
+            system.name: make_kafka(system, app, environment, timed)
             if system.kafka is not None
-            else make_single_host(system, spec, plan, where, clock)
+            else make_single_host(system, spec, plan, environment, clock)
             for system in spec.systems
             if any(stream.system == system.name for stream in spec.streams)
         }
@@ -138,7 +138,7 @@ class Streams:
         def held(name: str, topic: str) -> _Held:
             stream = declared.get(name)
             if stream is None:
-                system = shared or make_embedded_log(where, f"stream {name}, which {_OWN},")
+                system = shared or make_embedded_log(environment, f"stream {name}, which {_OWN},")
                 return _Held(topic, system, TopicUse.INTERMEDIATE)
             use = TopicUse.TIMED if topic in timed else TopicUse.WRITTEN
             if name not in written:
@@ -199,9 +199,15 @@ class Streams:
             if isinstance(backing.system, KafkaCluster):
                 of_kafka.setdefault(backing.system, {})[partition] = StreamPartition(backing.topic, partition.partition)
         cuts: dict[StreamPartition, LogCut] = {}
-        for system, places in of_kafka.items():
-            cut = system.cut({place: positions[partition] for partition, place in places.items()})
-            cuts |= {partition: cut[place] for partition, place in places.items() if place in cut}
+        for system, topic_partitions in of_kafka.items():
+            cut = system.cut(
+                {topic_partition: positions[partition] for partition, topic_partition in topic_partitions.items()}
+            )
+            cuts |= {
+                partition: cut[topic_partition]
+                for partition, topic_partition in topic_partitions.items()
+                if topic_partition in cut
+            }
         return cuts
 
     def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
@@ -229,12 +235,12 @@ class Streams:
         of_kafka: dict[KafkaCluster, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
         for partition, parts in writes.items():
             backing = self._written(partition.stream)
-            place = StreamPartition(backing.topic, partition.partition)
+            topic_partition = StreamPartition(backing.topic, partition.partition)
             if isinstance(backing.system, EmbeddedLog):
-                backing.system.append_all(place, parts)
+                backing.system.append_all(topic_partition, parts)
                 at("partition written")
             elif isinstance(backing.system, KafkaCluster):
-                of_kafka.setdefault(backing.system, {})[place] = parts
+                of_kafka.setdefault(backing.system, {})[topic_partition] = parts
         for system, kafka_writes in of_kafka.items():
             system.write(sender, kafka_writes, at)
 

@@ -79,7 +79,9 @@ def job_of(
     """Return a job that runs in this process, or through Spark if that computes a part of it."""
     if not program.compiled.has_sql or spark is None:
         return JobHere(
-            WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, clock)), slots, at
+            WorkerTools(program, Streams(program.app, program.spec, program.plan, program.environment, clock)),
+            slots,
+            at,
         )
     from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob  # noqa: PLC0415 - tests without SQL need no Spark
 

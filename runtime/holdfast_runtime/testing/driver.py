@@ -302,7 +302,7 @@ class TestDriver:
         self._program, self._job, self._epoch, self._reading = program, job, number, reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
         self._files = FileTables(attempt.file_tables(compiled), paths.state, number, lambda: self._clock.wall)
-        self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
+        self._log = EmbeddedLog(self._data.log, sync=program.environment.sync)
         self._records = AppStreams(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = TaskLedger(), dict[str, int | None](), False
         self._batch_clock = BatchClock()

@@ -33,8 +33,8 @@ class SideInputReader:
         self._columns = pa.schema([field for field in schema if field.name not in (GONE.name, SET.name)])
         timeless = declared.model_copy(update={"event_time": None})
         self._reader = InputReader(declared.name, timeless, self._columns, typed=typed, ends=self._versioned)
-        places = [find_column(self._columns, name) for name in declared.key or ()]
-        self._key = pa.schema([self._columns.field(place) for place in places if place is not None])
+        indices = [find_column(self._columns, name) for name in declared.key or ()]
+        self._key = pa.schema([self._columns.field(index) for index in indices if index is not None])
         self._keys = codec_for("json", self._key)
 
     def read(
@@ -109,7 +109,7 @@ def _single(key: bytes, kind: pa.DataType) -> Any:
 
 def _with(rows: pa.RecordBatch, schema: pa.Schema, *, deleted: bool) -> pa.RecordBatch:
     """Return rows with all columns of a side input, null where they have none."""
-    columns_by_name = {name: rows.column(place) for place, name in enumerate(rows.schema.names)}
+    columns_by_name = {name: rows.column(index) for index, name in enumerate(rows.schema.names)}
     columns_by_name[GONE.name] = pa.array(np.full(rows.num_rows, deleted))
     columns = [columns_by_name.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -68,9 +68,9 @@ def split_records(records: pa.RecordBatch, partition: StreamPartition) -> SplitR
     timed = _mask(pc.equal(kinds, bytes((RecordKind.USER_WITH_MICROS,))))
     users = timed | _mask(pc.equal(kinds, bytes((RecordKind.USER,))))
     deliveries, offsets = list[Delivery](), list[int]()
-    for place in np.flatnonzero(~users):
-        offsets.append(records.column("offset")[place].as_py())
-        message = decode(values[place].as_py(), f"{partition} at offset {offsets[-1]}")
+    for index in np.flatnonzero(~users):
+        offsets.append(records.column("offset")[index].as_py())
+        message = decode(values[index].as_py(), f"{partition} at offset {offsets[-1]}")
         assert not isinstance(message, UserRecord)  # noqa: S101 - its type byte says so
         deliveries.append(Delivery(partition, message))
     if deliveries:

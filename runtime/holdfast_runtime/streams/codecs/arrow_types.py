@@ -93,7 +93,7 @@ def outside_years(column: pa.Array, path: str) -> str | None:
         return None if _between(column, FIRST_DAY, LAST_DAY) else path
     if not has_times(kind):
         return None
-    paths = (outside_years(part, f"{path}{where}") for where, part in parts(column))
+    paths = (outside_years(part, f"{path}{suffix}") for suffix, part in parts(column))
     return next((path for path in paths if path is not None), None)
 
 

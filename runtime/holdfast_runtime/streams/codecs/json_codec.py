@@ -46,9 +46,9 @@ class JsonCodec:
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Return one row for each record that is a JSON object of fitting values."""
-        present_values, index, nulls = present(values)
+        present_values, indices, nulls = present(values)
         pieces: list[pa.RecordBatch] = []
-        places: list[Indices] = []
+        fitting_indices: list[Indices] = []
         bad: list[BadRecord] = []
         stack = [(0, len(present_values))] if len(present_values) else []
         while stack:
@@ -57,16 +57,16 @@ class JsonCodec:
             rows = self._reader.read(block) if self._reader else None
             if rows is not None:
                 pieces.append(rows)
-                places.append(index[start:stop])
+                fitting_indices.append(indices[start:stop])
             elif stop - start > FEW and self._reader:
                 middle = (start + stop) // 2
                 stack += [(middle, stop), (start, middle)]
             else:
                 rows, fitting, unfit = self._judged(block)
                 pieces.append(rows)
-                places.append(index[start:stop][fitting])
-                bad += [BadRecord(int(index[start + place]), reason) for place, reason in unfit]
-        good = np.concatenate(places) if places else index[:0]
+                fitting_indices.append(indices[start:stop][fitting])
+                bad += [BadRecord(int(indices[start + index]), reason) for index, reason in unfit]
+        good = np.concatenate(fitting_indices) if fitting_indices else indices[:0]
         return DecodedBatch(stacked(pieces, self.schema, RECORDS), good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
@@ -79,18 +79,18 @@ class JsonCodec:
         row_dicts: list[dict[str, Any]] = []
         fitting: list[int] = []
         unfit: list[tuple[int, str]] = []
-        for place, raw in enumerate(block.to_pylist()):
+        for index, raw in enumerate(block.to_pylist()):
             try:
                 row_dicts.append(self._judge(raw))
             except UnfitError as error:
                 # With other neighbours, the fast reader may have accepted the record; then it must be good here too.
-                row = self._reader.read_alone(block.slice(place, 1)) if self._reader and not error.sure else None
+                row = self._reader.read_alone(block.slice(index, 1)) if self._reader and not error.sure else None
                 if row is None:
-                    unfit.append((place, str(error)))
+                    unfit.append((index, str(error)))
                     continue
                 pieces += [self._rows(row_dicts), row]
                 row_dicts = []
-            fitting.append(place)
+            fitting.append(index)
         return stacked([*pieces, self._rows(row_dicts)], self.schema, RECORDS), fitting, unfit
 
     def _rows(self, row_dicts: list[dict[str, Any]]) -> pa.RecordBatch:

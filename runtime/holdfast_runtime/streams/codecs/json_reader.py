@@ -19,7 +19,7 @@ import pyarrow.json as pj
 from holdfast_runtime.streams.codecs.json_values import dates, from_base64, from_millis, instants, within_years
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-Places = np.ndarray[Any, np.dtype[np.int64]]
+Indices = np.ndarray[Any, np.dtype[np.int64]]
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 PIECE = 1 << 18
@@ -54,20 +54,20 @@ def _small(text: Bytes) -> bool:
     signs &= (text[:-4] | _CASE) == _E
     if not signs.any():
         return False
-    places = np.flatnonzero(signs) + 1
-    before, first, second, third = (_digits(text[places + ahead]) for ahead in (-2, 1, 2, 3))
-    before |= text[places - 2] == _POINT
-    places = places[before & first & second & (third | (text[places + 1] >= _THREE))]
+    indices = np.flatnonzero(signs) + 1
+    before, first, second, third = (_digits(text[indices + ahead]) for ahead in (-2, 1, 2, 3))
+    before |= text[indices - 2] == _POINT
+    indices = indices[before & first & second & (third | (text[indices + 1] >= _THREE))]
     return any(
-        _begins(text[max(0, place - 2 * OVERLAP) : place - 1].tobytes()) for place in _ending(text, places).tolist()
+        _begins(text[max(0, index - 2 * OVERLAP) : index - 1].tobytes()) for index in _ending(text, indices).tolist()
     )
 
 
-def _ending(text: Bytes, places: Places) -> Places:
+def _ending(text: Bytes, indices: Indices) -> Indices:
     """Return those minus signs whose digits can end a number: ids may contain `e-` among digits too."""
-    behind = text[np.minimum(places[:, None] + _AHEAD, len(text) - 1)]
-    first = behind[np.arange(len(places)), np.argmin(_digits(behind), axis=1)]
-    endings: Places = places[_AROUND[first] | _digits(first)]
+    behind = text[np.minimum(indices[:, None] + _AHEAD, len(text) - 1)]
+    first = behind[np.arange(len(indices)), np.argmin(_digits(behind), axis=1)]
+    endings: Indices = indices[_AROUND[first] | _digits(first)]
     return endings
 
 
@@ -80,12 +80,12 @@ def _begins(before: bytes) -> bool:
 
 def _long_run(text: Bytes) -> bool:
     every = _digits(text[::STRIDE])
-    places = np.flatnonzero(every[:-2] & every[1:-1] & every[2:]) * STRIDE
+    indices = np.flatnonzero(every[:-2] & every[1:-1] & every[2:]) * STRIDE
     for ahead in range(1, 2 * STRIDE):
-        if not len(places):
+        if not len(indices):
             return False
-        places = places[_digits(text[places + ahead])]
-    return len(places) > 0
+        indices = indices[_digits(text[indices + ahead])]
+    return len(indices) > 0
 
 
 def _escaped(text: Bytes) -> bool:
@@ -93,9 +93,9 @@ def _escaped(text: Bytes) -> bool:
     slashes = text[:-5] == _BACKSLASH
     if not slashes.any():
         return False
-    places = np.flatnonzero(slashes)
-    places = places[(text[places + 1] == _U) & (text[places + 2] == _ZERO) & (text[places + 3] == _ZERO)]
-    return any(text[place + 2 : place + 6].tobytes().lower() in _IN_NUMBERS for place in places.tolist())
+    indices = np.flatnonzero(slashes)
+    indices = indices[(text[indices + 1] == _U) & (text[indices + 2] == _ZERO) & (text[indices + 3] == _ZERO)]
+    return any(text[index + 2 : index + 6].tobytes().lower() in _IN_NUMBERS for index in indices.tolist())
 
 
 def _pieces(text: Bytes) -> Iterator[Bytes]:

@@ -134,7 +134,11 @@ class KafkaCluster:
             self._writer = (
                 make() if address is None else RemoteWriter(address, self.settings.system, pickle.dumps(make))
             )
-        self._writer.send(sender, {place: self._taken(place, parts) for place, parts in writes.items()}, at)
+        self._writer.send(
+            sender,
+            {topic_partition: self._taken(topic_partition, parts) for topic_partition, parts in writes.items()},
+            at,
+        )
 
     def record_limit(self, topic: str) -> RecordLimit:
         """Return how large a record of a topic may be."""
@@ -154,12 +158,12 @@ class KafkaCluster:
                 client.close()
         self._fetcher = self._writer = self._tidying = self._bounds = self._topics = None
 
-    def _taken(self, place: StreamPartition, parts: Parts) -> Parts:
+    def _taken(self, topic_partition: StreamPartition, parts: Parts) -> Parts:
         """Return records with timestamps that their topic accepts now; the time of the decision may have passed."""
-        if place.stream in self.timed:
+        if topic_partition.stream in self.timed:
             return parts
         limits, column, moment = (
-            self.limits.get(place.stream, TopicLimits()),
+            self.limits.get(topic_partition.stream, TopicLimits()),
             WRITTEN.get_field_index("timestamp"),
             now(),
         )

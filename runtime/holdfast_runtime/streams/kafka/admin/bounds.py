@@ -91,19 +91,21 @@ class TopicBounds:
             return {}
         stale = self._describe(topics)
         oldest, ends = self._offsets(stale, topics)
-        for place, begin in oldest.items():
-            self._known[place.topic].oldest[place.partition] = begin.offset
+        for topic_partition, begin in oldest.items():
+            self._known[topic_partition.topic].oldest[topic_partition.partition] = begin.offset
         bounds: dict[str, dict[int, OffsetBounds]] = {topic: {} for topic in topics}
-        for place, end in ends.items():
-            begin = self._known[place.topic].oldest[place.partition]
+        for topic_partition, end in ends.items():
+            begin = self._known[topic_partition.topic].oldest[topic_partition.partition]
             if end.offset < begin:
                 message = (
-                    f"Kafka system {self._settings.system}: topic {place.topic} was created again while it was asked "
-                    "for"
+                    f"Kafka system {self._settings.system}: topic {topic_partition.topic} was created again while it "
+                    f"was asked for"
                 )
                 raise StreamMissingError(message)
             epoch = end.leader_epoch  # negative or missing: of a release that says none
-            bounds[place.topic][place.partition] = OffsetBounds(begin, end.offset, epoch if (epoch or 0) >= 0 else None)
+            bounds[topic_partition.topic][topic_partition.partition] = OffsetBounds(
+                begin, end.offset, epoch if (epoch or 0) >= 0 else None
+            )
         return bounds
 
     def _describe(self, topics: list[str]) -> list[str]:
@@ -131,16 +133,20 @@ class TopicBounds:
 
         def ask(client: AdminClient, seconds: float) -> "dict[tuple[bool, TopicPartition], Future[Any]]":
             return {
-                (is_end, place): future
-                for is_end, places, spec in ((False, oldest, _ASK_OLDEST), (True, ends, _ASK_END))
-                if places
-                for place, future in client.list_offsets(
-                    dict.fromkeys(places, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds
+                (is_end, topic_partition): future
+                for is_end, topic_partitions, spec in ((False, oldest, _ASK_OLDEST), (True, ends, _ASK_END))
+                if topic_partitions
+                for topic_partition, future in client.list_offsets(
+                    dict.fromkeys(topic_partitions, spec),
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=seconds,
                 ).items()
             }
 
         answers = self._answers(topics, ask)
-        return {place: answers[False, place] for place in oldest}, {place: answers[True, place] for place in ends}
+        return {topic_partition: answers[False, topic_partition] for topic_partition in oldest}, {
+            topic_partition: answers[True, topic_partition] for topic_partition in ends
+        }
 
     def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in topics for number in range(self._known[topic].partitions)]

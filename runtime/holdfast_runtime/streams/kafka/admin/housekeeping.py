@@ -41,9 +41,9 @@ class TopicHousekeeping:
     def __post_init__(self) -> None:
         self._questions = BrokerQuestions(self.settings, _PATIENCE)
 
-    def publish(self, group: str, places: NextOffsets) -> None:
+    def publish(self, group: str, positions: NextOffsets) -> None:
         """Publish how far this group has read."""
-        if moved := self._moved("publish", places):
+        if moved := self._moved("publish", positions):
             # Not with an admin client: librdkafka ends the process if its question about a group is not answered in
             # time (librdkafka issue 4605, seen with 2.16).
             try:
@@ -54,14 +54,14 @@ class TopicHousekeeping:
                 raise
             self._remember("publish", moved)
 
-    def delete(self, places: NextOffsets) -> None:
+    def delete(self, positions: NextOffsets) -> None:
         """Delete the records before these offsets."""
-        if moved := self._moved("delete", places):
+        if moved := self._moved("delete", positions):
 
             def ask(client: AdminClient, seconds: float) -> "dict[TopicPartition, Future[DeletedRecords]]":
                 return client.delete_records(moved, request_timeout=seconds)
 
-            topics = ", ".join(sorted({place.topic for place in moved}))
+            topics = ", ".join(sorted({topic_partition.topic for topic_partition in moved}))
             try:
                 self._questions.answers(f"the deletion of records of {topics}", ask)
             except QuestionRefusedError as refusal:
@@ -94,15 +94,18 @@ class TopicHousekeeping:
         if committer is not None:
             threading.Thread(target=committer.close, name="kafka-close", daemon=True).start()
 
-    def _moved(self, deed: str, places: NextOffsets) -> list[TopicPartition]:
+    def _moved(self, deed: str, positions: NextOffsets) -> list[TopicPartition]:
         return [
             TopicPartition(topic, number, offset)
-            for (topic, number), offset in sorted(places.items())
+            for (topic, number), offset in sorted(positions.items())
             if self._done.get((deed, topic, number)) != offset
         ]
 
-    def _remember(self, deed: str, places: list[TopicPartition]) -> None:
-        self._done |= {(deed, place.topic, place.partition): place.offset for place in places}
+    def _remember(self, deed: str, moved: list[TopicPartition]) -> None:
+        self._done |= {
+            (deed, topic_partition.topic, topic_partition.partition): topic_partition.offset
+            for topic_partition in moved
+        }
 
     def _trouble(self, code: int, text: str, what: str) -> HoldfastError:
         return trouble(code, f"Kafka system {self.settings.system}: {what}", text)

@@ -133,7 +133,7 @@ class KafkaTopics:
         if count == spec.partitions or (ours and count > spec.partitions):
             return count
         message = (
-            f"{self._where(topic)} has {count} partitions, but {spec.partitions} are planned; set "
+            f"{self._full_name(topic)} has {count} partitions, but {spec.partitions} are planned; set "
             f"partitions: {count} for its stream, or write to another topic"
         )
         raise UserActionError(message, code="TopicPartitionsError")
@@ -151,7 +151,7 @@ class KafkaTopics:
     ) -> _T:
         return self._questions.answer(f"topic {topic}", ask, patient_with)
 
-    def _where(self, topic: str) -> str:
+    def _full_name(self, topic: str) -> str:
         return f"Kafka system {self.settings.system}: topic {topic}"
 
     @contextmanager
@@ -159,7 +159,7 @@ class KafkaTopics:
         try:
             yield
         except QuestionRefusedError as refusal:
-            raise trouble(refusal.code, self._where(topic), refusal.text) from None
+            raise trouble(refusal.code, self._full_name(topic), refusal.text) from None
 
     def _make(self, topic: str, spec: TopicSpec) -> None:
         replication = _DEFAULT if spec.replication is None else spec.replication
@@ -189,7 +189,7 @@ class KafkaTopics:
     def _too_few(self, topic: str, spec: TopicSpec, brokers: int) -> WorldChangeError:
         replicas = "the brokers' default number of" if spec.replication is None else spec.replication
         return WorldChangeError(
-            f"{self._where(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
+            f"{self._full_name(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
             f"broker{'' if brokers == 1 else 's'}: set kafka.replication of the system to at most {brokers}, or "
             "add brokers",
             code="TooFewBrokersError",
@@ -214,8 +214,8 @@ class KafkaTopics:
                 else ""
             )
             message = (
-                f"{self._where(topic)} has {differences}{why}. Holdfast changes no topic that is there: change it with "
-                f"Kafka's tools, or let the spec ask for what it has ({_FIELDS})"
+                f"{self._full_name(topic)} has {differences}{why}. Holdfast changes no topic that is there: change it "
+                f"with Kafka's tools, or let the spec ask for what it has ({_FIELDS})"
             )
             raise UserActionError(message, code="TopicDiffersError")
 
@@ -235,7 +235,7 @@ class KafkaTopics:
             replicas = self._found(topic)
             if replicas is not None and len(replicas) >= at_least:
                 return replicas
-        message = f"{self._where(topic)} was made, but no broker shows it within {_PATIENCE:.0f} s"
+        message = f"{self._full_name(topic)} was made, but no broker shows it within {_PATIENCE:.0f} s"
         raise KafkaBusyError(message)
 
     def _found(self, topic: str) -> list[int] | None:

@@ -151,8 +151,8 @@ class BrokerQuestions:
         if is_silence(code):
             return _PassingError(self._silent(what))
         if is_worth_a_fresh_client(code) or code in patient_with:
-            where = f"Kafka system {self._settings.system}: no answer about {what} from {self._settings.bootstrap}"
-            return _PassingError(trouble(code, where, text))
+            no_answer = f"Kafka system {self._settings.system}: no answer about {what} from {self._settings.bootstrap}"
+            return _PassingError(trouble(code, no_answer, text))
         return QuestionRefusedError(part, code, text)
 
     def _silent(self, what: str) -> HoldfastError:

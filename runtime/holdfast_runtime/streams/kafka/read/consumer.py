@@ -59,7 +59,7 @@ def gathered(library: Library, messages: Pointers, sizes: Sizes) -> pa.RecordBat
     offsets, timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
     keys = _Binary(count, sizes.key_bytes, sizes.null_keys)
     values = _Binary(count, sizes.value_bytes, sizes.null_values)
-    columns = MessageColumns(offsets.ctypes.data, timestamps.ctypes.data, keys.place(), values.place())
+    columns = MessageColumns(offsets.ctypes.data, timestamps.ctypes.data, keys.addresses(), values.addresses())
     headers = None
     if sizes.with_headers:
         headers = _Headers(sizes)
@@ -84,7 +84,7 @@ class _Binary:
         self.ends, self.bytes = np.empty(rows + 1, np.int32), np.empty(size, np.uint8)
         self.valid = _bitmap(rows) if nulls else None
 
-    def place(self) -> Binary:
+    def addresses(self) -> Binary:
         valid = None if self.valid is None else self.valid.ctypes.data
         return Binary(self.ends.ctypes.data, self.bytes.ctypes.data, valid)
 
@@ -105,7 +105,7 @@ class _Headers:
 
     def put_into(self, columns: MessageColumns) -> None:
         columns.header_ends, columns.with_headers = self.ends.ctypes.data, self.there.ctypes.data
-        columns.names, columns.contents = self.names.place(), self.contents.place()
+        columns.names, columns.contents = self.names.addresses(), self.contents.addresses()
 
     def array(self) -> pa.Array:
         children = [_text(self.names.array(pa.binary())), self.contents.array(pa.binary())]

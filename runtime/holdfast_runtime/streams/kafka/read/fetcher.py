@@ -42,7 +42,7 @@ _NAP = 0.1
 
 
 @dataclass(slots=True)
-class _Place:
+class _FetchState:
     """How far a partition has been read."""
 
     running: PartitionFetch
@@ -64,7 +64,7 @@ class _Client:
     process: int
     consumer: PartitionConsumer
     said: ConnectionState
-    places: dict[tuple[str, int], _Place] = field(default_factory=dict)
+    fetches: dict[tuple[str, int], _FetchState] = field(default_factory=dict)
 
     def close(self) -> None:
         if self.process == os.getpid():
@@ -125,27 +125,27 @@ class FastFetcher:
             self._end()
 
     def _read(self, client: _Client, reading: RangeRead) -> None:
-        place = self._at(client, reading.left)
+        fetch = self._at(client, reading.left)
         while not reading.complete:
             if reading.restart:
                 reading.restart = False
                 self._stop(client, reading.wanted.partition)
                 client.consumer.wait(_NAP)
-                place = self._at(client, reading.left)
-            if len(client.consumer.take(place.running, reading.wanted.end - reading.next)):
-                self._use(client, place, reading)
+                fetch = self._at(client, reading.left)
+            if len(client.consumer.take(fetch.running, reading.wanted.end - reading.next)):
+                self._use(client, fetch, reading)
                 continue
-            reading.reached(max(place.passed, client.consumer.position(place.running)))
+            reading.reached(max(fetch.passed, client.consumer.position(fetch.running)))
             if not reading.complete:
                 for code, text in client.consumer.troubles():
                     client.said.heard(code, text)
                 reading.check()
                 client.consumer.wait(_NAP)
-        place.next = reading.wanted.end
+        fetch.next = reading.wanted.end
 
-    def _use(self, client: _Client, place: _Place, reading: RangeRead) -> None:
+    def _use(self, client: _Client, fetch: _FetchState, reading: RangeRead) -> None:
         """Use records up to the first message that is no record of the range; consume that one if it is no record."""
-        running = place.running
+        running = fetch.running
         sizes = measured(self._library, running.held, reading.wanted.end)
         require_fitting(sizes, str(reading.wanted))
         if sizes.records:
@@ -160,27 +160,27 @@ class FastFetcher:
         used, running.held = running.held[:1], running.held[1:]
         destroy(self._library, used)
         if first.code == END_OF_PARTITION:
-            place.passed = first.offset
+            fetch.passed = first.offset
         reading.told(*first)
 
-    def _at(self, client: _Client, offset_range: OffsetRange) -> _Place:
+    def _at(self, client: _Client, offset_range: OffsetRange) -> _FetchState:
         """Return the partition positioned where a range starts, restarted if necessary."""
         key, offset = offset_range.partition, offset_range.start
-        place = client.places.get(key)
-        if place is None or place.next != offset or place.epoch != offset_range.epoch:
+        fetch = client.fetches.get(key)
+        if fetch is None or fetch.next != offset or fetch.epoch != offset_range.epoch:
             self._stop(client, key)
-            place = client.places[key] = _Place(client.consumer.start(*key, offset), offset, offset_range.epoch)
-        place.asked = time.monotonic()
-        return place
+            fetch = client.fetches[key] = _FetchState(client.consumer.start(*key, offset), offset, offset_range.epoch)
+        fetch.asked = time.monotonic()
+        return fetch
 
     def _stop(self, client: _Client, key: tuple[str, int]) -> None:
-        place = client.places.pop(key, None)
-        if place is not None:
-            client.consumer.stop(place.running)
+        fetch = client.fetches.pop(key, None)
+        if fetch is not None:
+            client.consumer.stop(fetch.running)
 
     def _stop_idle(self, client: _Client, but: tuple[str, int]) -> None:
         before = time.monotonic() - _IDLE
-        for key in [key for key, place in client.places.items() if place.asked < before and key != but]:
+        for key in [key for key, fetch in client.fetches.items() if fetch.asked < before and key != but]:
             self._stop(client, key)
 
     def _connected(self) -> _Client:

@@ -54,9 +54,9 @@ Answers = Mapping[StreamPartition, FirstAnswer]
 def refused_epochs(with_epochs: Answers, without: Answers) -> frozenset[StreamPartition]:
     """Return the partitions whose positions were refused because of their epochs."""
     return frozenset(
-        place
-        for place, answer in with_epochs.items()
-        if not answer.accepted and place in without and without[place].accepted
+        partition
+        for partition, answer in with_epochs.items()
+        if not answer.accepted and partition in without and without[partition].accepted
     )
 
 
@@ -70,14 +70,15 @@ class PositionCheck:
     def cut(self, positions: Mapping[StreamPartition, EpochPosition]) -> dict[StreamPartition, LogCut]:
         """Return the partitions that do not have the records before their positions, as of their epochs."""
         answers = self._answers(positions, {})
-        doubted = {place: positions[place] for place, answer in answers.items() if not answer.accepted}
+        doubted = {partition: positions[partition] for partition, answer in answers.items() if not answer.accepted}
         if not doubted:
             return {}
-        without_epochs = {place: position._replace(epoch=_UNKNOWN_EPOCH) for place, position in doubted.items()}
+        without_epochs = {partition: position._replace(epoch=_UNKNOWN_EPOCH) for partition, position in doubted.items()}
         refused = refused_epochs(answers, self._answers(without_epochs, {}))
-        begins = self._answers({place: positions[place] for place in refused}, _FROM_THE_CUT)
+        begins = self._answers({partition: positions[partition] for partition in refused}, _FROM_THE_CUT)
         return {
-            place: LogCut(max(0, begins[place].offset), self._said(place, answers[place].said)) for place in refused
+            partition: LogCut(max(0, begins[partition].offset), self._said(partition, answers[partition].said))
+            for partition in refused
         }
 
     def _said(self, partition: StreamPartition, text: str) -> str:
@@ -95,8 +96,8 @@ class PositionCheck:
         try:
             consumer.assign(
                 [
-                    TopicPartition(*place, position.offset, leader_epoch=position.epoch)
-                    for place, position in sorted(positions.items())
+                    TopicPartition(*partition, position.offset, leader_epoch=position.epoch)
+                    for partition, position in sorted(positions.items())
                 ]
             )
             return self._heard(consumer, connection, frozenset(positions))
@@ -120,12 +121,12 @@ class PositionCheck:
         heard = time.monotonic()
         while len(answers) < len(partitions):
             for message in consumer.consume(_AT_ONCE, 0) or consumer.consume(1, _NAP):
-                place = StreamPartition(message.topic() or "", message.partition() or 0)
-                if place not in partitions or place in answers:
+                partition = StreamPartition(message.topic() or "", message.partition() or 0)
+                if partition not in partitions or partition in answers:
                     continue
-                answer = self._answer(message, connection, place)
+                answer = self._answer(message, connection, partition)
                 if answer is not None:
-                    answers[place], heard = answer, time.monotonic()
+                    answers[partition], heard = answer, time.monotonic()
                     connection.answered()
             connection.check()
             if time.monotonic() - heard > self.patience:
@@ -134,7 +135,7 @@ class PositionCheck:
                 raise connection.silent(what, self.patience)
         return answers
 
-    def _answer(self, message: Message, connection: ConnectionState, place: StreamPartition) -> FirstAnswer | None:
+    def _answer(self, message: Message, connection: ConnectionState, partition: StreamPartition) -> FirstAnswer | None:
         """Return what a message says about a position; None: nothing yet."""
         error, offset = message.error(), message.offset()
         if error is None or error.code() == END_OF_PARTITION:
@@ -142,7 +143,7 @@ class PositionCheck:
         if is_about_offset(error.code()):
             return FirstAnswer(accepted=False, offset=-1, said=error.str())
         if not is_passing(error.code()) and not is_unknown(error.code()):
-            what = f"Kafka system {self.settings.system}: {place} can't be read"
+            what = f"Kafka system {self.settings.system}: {partition} can't be read"
             raise trouble(error.code(), what, self.settings.without_values(error.str()))
         connection.heard(error.code(), error.str())
         return None

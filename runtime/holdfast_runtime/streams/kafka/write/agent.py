@@ -214,11 +214,17 @@ _Packed = list[tuple[StreamPartition, list[tuple[bytes, Marker]]]]
 
 
 def _packed(writes: Writes) -> _Packed:
-    return [(place, [(_bytes(records), marker) for records, marker in parts]) for place, parts in writes.items()]
+    return [
+        (topic_partition, [(_bytes(records), marker) for records, marker in parts])
+        for topic_partition, parts in writes.items()
+    ]
 
 
 def _unpacked(parts: _Packed) -> Writes:
-    return {place: [(_records(content), marker) for content, marker in packed_parts] for place, packed_parts in parts}
+    return {
+        topic_partition: [(_records(content), marker) for content, marker in packed_parts]
+        for topic_partition, packed_parts in parts
+    }
 
 
 def _bytes(records: pa.RecordBatch) -> bytes:

@@ -74,13 +74,13 @@ class MarkerTopic:
         if self._channel is None:
             self._channel = open_channel(self.settings, self.settings.client({}, _SURELY))
         try:
-            deliver(self._channel, self.settings, self._where, placed, self.patience)
+            deliver(self._channel, self.settings, self._full_name, placed, self.patience)
         except BaseException:
             self.close()  # what was not delivered must not come with a later write
             raise
 
     @property
-    def _where(self) -> str:
+    def _full_name(self) -> str:
         return f"Kafka system {self.settings.system}: topic {self.topic}"
 
     def _from(self, partition: int, tail: int | None) -> list[NoteRecord]:
@@ -99,19 +99,21 @@ class MarkerTopic:
         """Return the oldest offset and the end, committed or not: a consumer would only report what it may see."""
         if self._questions is None:
             self._questions = BrokerQuestions(self.settings, self.patience)
-        place = TopicPartition(self.topic, partition)
+        topic_partition = TopicPartition(self.topic, partition)
 
         def ask(client: AdminClient, seconds: float) -> "dict[OffsetSpec, Future[ListOffsetsResultInfo]]":
             isolation = IsolationLevel.READ_UNCOMMITTED
             return {
-                spec: client.list_offsets({place: spec}, isolation_level=isolation, request_timeout=seconds)[place]
+                spec: client.list_offsets({topic_partition: spec}, isolation_level=isolation, request_timeout=seconds)[
+                    topic_partition
+                ]
                 for spec in (_OLDEST, _END)
             }
 
         try:
             bounds = self._questions.answers(f"{self.topic}/{partition}", ask, NEW_TOPIC)
         except QuestionRefusedError as refusal:
-            raise trouble(refusal.code, f"{self._where} can't be read", refusal.text) from None
+            raise trouble(refusal.code, f"{self._full_name} can't be read", refusal.text) from None
         return bounds[_OLDEST].offset, bounds[_END].offset
 
     def _to_end(self, consumer: Consumer, partition: int, end: int) -> list[NoteRecord]:
@@ -127,8 +129,8 @@ class MarkerTopic:
                 elif error.code() != END_OF_PARTITION and not is_passing(error.code()):
                     raise KafkaException(error)
         message = (
-            f"{self._where}: partition {partition} can't be read to its end at {end}: a transaction of another process "
-            f"is still open there"
+            f"{self._full_name}: partition {partition} can't be read to its end at {end}: a transaction of another "
+            f"process is still open there"
         )
         raise AwayError(message, code="MarkersHeldBackError")
 
@@ -138,7 +140,7 @@ class MarkerTopic:
         except KafkaException as error:
             self.close()
             kafka_error: KafkaError = error.args[0]
-            raise trouble(kafka_error.code(), f"{self._where} can't be read", kafka_error.str()) from None
+            raise trouble(kafka_error.code(), f"{self._full_name} can't be read", kafka_error.str()) from None
 
     def _open(self) -> Consumer:
         if self._consumer is None:

@@ -96,15 +96,15 @@ class TransactionalProducer:
             self._raise(error, what)
 
     def _raise(self, error: ChannelError, what: str) -> NoReturn:
-        where = f"Kafka system {self.settings.system}"
+        system = f"Kafka system {self.settings.system}"
         if _is_lost(error.code):
-            message = f"{where}: {self.name} has been taken over by another process"
+            message = f"{system}: {self.name} has been taken over by another process"
             raise TakenOverError(message) from None
         text = self.settings.without_values(error.text)
         if error.again:
-            message = f"{where}: {what}: {text}. It is tried again"
+            message = f"{system}: {what}: {text}. It is tried again"
             raise KafkaBusyError(message) from None
-        raise trouble(error.code, f"{where}: {what}", text) from None
+        raise trouble(error.code, f"{system}: {what}", text) from None
 
 
 def _is_lost(code: int) -> bool:

@@ -139,10 +139,10 @@ class TransactionalWriter:
 
     def _left(self, turns: TaskMarkers, writes: Writes) -> dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]]:
         left: dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]] = {}
-        place = f"Kafka system {self.settings.system}"
+        holder = f"Kafka system {self.settings.system}"
         for partition, parts in writes.items():
             for records, marker in parts:
-                if not is_written(marker, turns.get(marker.task), place):
+                if not is_written(marker, turns.get(marker.task), holder):
                     left.setdefault(partition, []).append((records, marker))
         return left
 
