@@ -8,32 +8,32 @@ import pytest
 from holdfast.errors import RetrySoonError
 from holdfast.protocol.assignment import Assignment
 from holdfast_runtime.coordination.coordinator import Placement
-from holdfast_runtime.driver import arrangement
-from holdfast_runtime.driver.arrangement import Arrangement, MoveActions, MovingJob
+from holdfast_runtime.driver import slot_placement
+from holdfast_runtime.driver.slot_placement import MoveActions, MovingJob, SlotPlacement
 from tests.waiting import wait_until
 
-FIRST = Arrangement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)
-SECOND = Arrangement(Placement(2, {"q": "l"}, Assignment({"q": ("a",)})), {"q": "h_2"}, 1)
-ELSEWHERE = Arrangement(SECOND.placement, {"q": "h_3"}, 1)
+FIRST = SlotPlacement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)
+SECOND = SlotPlacement(Placement(2, {"q": "l"}, Assignment({"q": ("a",)})), {"q": "h_2"}, 1)
+ELSEWHERE = SlotPlacement(SECOND.placement, {"q": "h_3"}, 1)
 
 
 @dataclass(frozen=True)
 class Job:
-    arrangement: Arrangement
+    slot_placement: SlotPlacement
     ended: list[int] = field(default_factory=list, compare=False)
 
     def run(self, batch: str) -> list[str]:
         return [batch]
 
     def end(self) -> None:
-        self.ended.append(self.arrangement.placement.version)
+        self.ended.append(self.slot_placement.placement.version)
 
 
 @dataclass
 class World:
     """What is wanted, and what was done about it, in order."""
 
-    target: Arrangement = FIRST
+    target: SlotPlacement = FIRST
     trouble: Exception | None = None
     done: list[str] = field(default_factory=list)
     looks: int = 0
@@ -43,15 +43,15 @@ class World:
     def moves(self) -> MoveActions:
         return MoveActions(self.look, self.build, self.remember, self.applied)
 
-    def look(self, _: Arrangement) -> Arrangement:
+    def look(self, _: SlotPlacement) -> SlotPlacement:
         self.looks += 1
         if self.trouble is not None:
             raise self.trouble
         return self.target
 
-    def build(self, arrangement: Arrangement) -> Job:
-        self.done.append(f"built {arrangement.placement.version}")
-        return Job(arrangement, self.ended)
+    def build(self, slot_placement: SlotPlacement) -> Job:
+        self.done.append(f"built {slot_placement.placement.version}")
+        return Job(slot_placement, self.ended)
 
     def remember(self, placement: Placement) -> None:
         self.done.append(f"remembered {placement.version}")
@@ -67,7 +67,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(arrangement, "_EVERY", 0.01)
+    monkeypatch.setattr(slot_placement, "_EVERY", 0.01)
     return World()
 
 

@@ -16,7 +16,7 @@ from holdfast.spec.parse import parse_app
 from holdfast_runtime.checkpoint.directories import RunPaths, storage_at
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
-from holdfast_runtime.driver.arrangement import ProcessorShape, Site
+from holdfast_runtime.driver.slot_placement import ProcessorShape, Site
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress, RunEnded
 from tests.engine.runs import APP

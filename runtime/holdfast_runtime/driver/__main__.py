@@ -24,7 +24,6 @@ from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
 from holdfast_runtime.coordination.given_up_runs import GivenUpRuns
 from holdfast_runtime.coordination.reporter import has_committed
 from holdfast_runtime.driver.app import run_at
-from holdfast_runtime.driver.arrangement import ProcessorShape, Site, shape_of
 from holdfast_runtime.driver.periodic_work import PeriodicChore
 from holdfast_runtime.driver.pod import (
     DriverDirectory,
@@ -36,6 +35,7 @@ from holdfast_runtime.driver.pod import (
     success_message,
     write_termination,
 )
+from holdfast_runtime.driver.slot_placement import ProcessorShape, Site, shape_of
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
 

@@ -25,18 +25,18 @@ from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
 from holdfast_runtime.checkpoint.query_log import QueryLog
 from holdfast_runtime.clocks import steady
-from holdfast_runtime.driver.arrangement import (
-    Arrangement,
-    MoveActions,
-    MovingJob,
-    Site,
-    first_arrangement,
-)
 from holdfast_runtime.driver.attempt import Attempt, Growth
 from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.driver.patience import StartPatience
 from holdfast_runtime.driver.periodic_work import PositionChore, Positions
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
+from holdfast_runtime.driver.slot_placement import (
+    MoveActions,
+    MovingJob,
+    Site,
+    SlotPlacement,
+    first_slot_placement,
+)
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.batches import LoopParts
 from holdfast_runtime.loop.direct import run_direct
@@ -115,10 +115,10 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
         attempt.take_up(number, logged)
         if logged is not None and logged.planned is not None:
             wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.directory))
-        arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
-        if arrangement is None:
+        slot_placement = first_slot_placement(wiring.spark, site, list(attempt.tasks), outside.drain)
+        if slot_placement is None:
             return outside.drained()
-        reading = attempt.begin(arrangement.placement, wiring.compiled)
+        reading = attempt.begin(slot_placement.placement, wiring.compiled)
 
         def processed(positions: Positions) -> None:
             # Done first: a batch not known to be done would be read again, and its records may be deleted below.
@@ -126,11 +126,11 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
             attempt.processed(positions)
 
         with (
-            wiring.job(arrangement, number) as job,
+            wiring.job(slot_placement, number) as job,
             PositionChore(processed) as chores,
             FileTables(attempt.file_tables(wiring.compiled), site.paths.state, number, steady) as files,
         ):
-            outside.listen(wiring.started(arrangement, number))
+            outside.listen(wiring.started(slot_placement, number))
             loop = wiring.loop(number, reading, query, job, _Beside(chores, files), outside)
             if questions is None:
                 return run_direct(QueryLog(query.directory), loop)
@@ -186,11 +186,11 @@ class _Wiring:
     spark: SparkSession
     compiled: CompiledGraph
 
-    def job(self, arrangement: Arrangement, number: int) -> MovingJob:
+    def job(self, slot_placement: SlotPlacement, number: int) -> MovingJob:
         """Return the job of the batches, which follows tasks when they move."""
         program = PackedProgram.of(self.attempt.program(self.compiled))
 
-        def build(target: Arrangement) -> Job:
+        def build(target: SlotPlacement) -> Job:
             if self.compiled.has_sql:
                 return SlotJob(self.spark, program, target.slots, target.slot_executors)
             return ResidentJob(
@@ -203,9 +203,9 @@ class _Wiring:
             )
 
         nothing = BatchPlan(batch=0, epoch=number, now=0, first=True, turns={})
-        first = PreparingJob(lambda: build(arrangement), nothing.text())
+        first = PreparingJob(lambda: build(slot_placement), nothing.text())
         moves = MoveActions(self._look, build, self.attempt.move, self.site.coordinator.applied)
-        return MovingJob(first, arrangement, moves if self.site.moving else None)
+        return MovingJob(first, slot_placement, moves if self.site.moving else None)
 
     def take_back(self, number: int, done: Offsets, planned: Offsets, log: PlanLog) -> None:
         """Replan the batch that is planned but not done, if the spec names it."""
@@ -220,14 +220,14 @@ class _Wiring:
         taking.do(planned, decided, log)
         _LOG.warning("batch %d is replanned for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
 
-    def started(self, arrangement: Arrangement, number: int) -> AttemptStarted:
+    def started(self, slot_placement: SlotPlacement, number: int) -> AttemptStarted:
         """Return the event that is sent before the first batch."""
         return AttemptStarted(
             self.app.name,
             self.app.spec.run_id,
             number,
             len(self.attempt.tasks),
-            len(arrangement.slots),
+            len(slot_placement.slots),
             self.site.shown,
             self.spark.sparkContext.uiWebUrl if self.site.ui else None,
             tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
@@ -278,13 +278,13 @@ class _Wiring:
         check_jvm()
         self.site.coordinator.check()
 
-    def _has_room(self, arrangement: Arrangement) -> bool:
+    def _has_room(self, slot_placement: SlotPlacement) -> bool:
         """Return whether all slots can run at once."""
         if not self.site.shape.executors:
             return True
-        return len(by_processor(registered(self.spark))) * arrangement.cores >= len(arrangement.slots)
+        return len(by_processor(registered(self.spark))) * slot_placement.cores >= len(slot_placement.slots)
 
-    def _look(self, now: Arrangement) -> Arrangement:
+    def _look(self, now: SlotPlacement) -> SlotPlacement:
         """Return where tasks are to run, and where Spark finds their processors now."""
         executors = by_processor(registered(self.spark))
         newer = self.site.coordinator.newer(now.placement, list(self.attempt.tasks), executors.keys())

@@ -13,8 +13,8 @@ from holdfast.spec.app import StreamApp
 from holdfast_runtime.checkpoint.directories import DataDir, disk_refusals
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
-from holdfast_runtime.driver.arrangement import ProcessorShape, Site, shape_of
 from holdfast_runtime.driver.jumps import OffsetsCommand, with_offsets_command
+from holdfast_runtime.driver.slot_placement import ProcessorShape, Site, shape_of
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Listener, RunEnded

@@ -2,13 +2,13 @@
 
 from holdfast.protocol.assignment import Assignment
 from holdfast_runtime.coordination.coordinator import Placement
-from holdfast_runtime.driver.arrangement import Arrangement
+from holdfast_runtime.driver.slot_placement import SlotPlacement
 from holdfast_runtime.spark.located import Executor, by_processor
 
 FIRST = Placement(1, {"pod-0": "claim-0", "pod-1": "claim-1"}, Assignment({"pod-0": ("a", "b"), "pod-1": ("c",)}))
 SWAPPED = Placement(2, FIRST.locations, Assignment({"pod-0": ("a", "c"), "pod-1": ("b",)}))
 UP = {"pod-0": "10.0.0.1_1", "pod-1": "10.0.0.2_2"}
-NOW = Arrangement(FIRST, UP, 2)
+NOW = SlotPlacement(FIRST, UP, 2)
 
 
 def test_an_executor_goes_by_its_pod_else_by_its_id() -> None:

@@ -1,8 +1,8 @@
-"""The arrangement of an attempt's tasks in slots at its site: the first one, and the job that follows moved tasks.
+"""The placement of an attempt's slots at its site: the first one, and the job that follows moved tasks.
 
 The site, a laptop or a cluster, is everything that depends on where the app runs, as one value. An attempt begins when
 executors are up and its tasks have processors. Later, tasks may move and executors may come back elsewhere. No batch
-waits for that, and none runs under two arrangements:
+waits for that, and none runs under two placements:
 
     in a thread:       look -> build the new job -> record where tasks will run
     between batches:   switch to it
@@ -84,7 +84,7 @@ def shape_of(master: str) -> ProcessorShape | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class SlotPlacement:
     """The slots of an attempt, and where Spark finds their processors."""
 
     placement: Placement
@@ -103,8 +103,8 @@ class Arrangement:
         """Slot -> executor that it should run on; None: the driver, or anywhere."""
         return {slot: self.executor_of.get(slot.rpartition("/")[0]) for slot in self.slots}
 
-    def followed(self, newer: Placement | None, executors: Mapping[str, str]) -> "Arrangement":
-        """Return the arrangement with the newer placement, if any, and the executors found; itself if nothing changed.
+    def followed(self, newer: Placement | None, executors: Mapping[str, str]) -> "SlotPlacement":
+        """Return the slots with the newer placement, if any, and the executors found; itself if nothing changed.
 
         A processor that is not found keeps its last executor: until it is back, Spark runs its slots elsewhere.
         """
@@ -115,7 +115,7 @@ class Arrangement:
         }
         if newer is None and executor_of == self.executor_of:
             return self
-        return Arrangement(placement, executor_of, self.cores)
+        return SlotPlacement(placement, executor_of, self.cores)
 
 
 _LOG = logging.getLogger("holdfast")
@@ -126,9 +126,9 @@ _EVERY = 3.0
 class MoveActions:
     """The actions by which a job follows tasks that move."""
 
-    look: Callable[[Arrangement], Arrangement]
-    """Returns the wanted arrangement for the current one; the same object if nothing changed."""
-    build: Callable[[Arrangement], Job]
+    look: Callable[[SlotPlacement], SlotPlacement]
+    """Returns the slot placement to go to from the current one; the same object if nothing changed."""
+    build: Callable[[SlotPlacement], Job]
     remember: Callable[[Placement], None]
     """Called before the first batch that runs under a placement."""
     applied: Callable[[Placement], None]
@@ -137,10 +137,10 @@ class MoveActions:
 class MovingJob:
     """The job of an attempt, rebuilt when tasks move. A context manager: inside it, a thread looks for moves."""
 
-    def __init__(self, first: Job, arrangement: Arrangement, moves: MoveActions | None) -> None:
+    def __init__(self, first: Job, slot_placement: SlotPlacement, moves: MoveActions | None) -> None:
         """Without `moves`, tasks stay where they are."""
-        self._job, self._arrangement, self._moves = first, arrangement, moves
-        self._coming: tuple[Arrangement, Job] | None = None
+        self._job, self._slot_placement, self._moves = first, slot_placement, moves
+        self._coming: tuple[SlotPlacement, Job] | None = None
         self._handing = threading.Lock()
         self._failure: Exception | None = None
         self._over = threading.Event()
@@ -175,12 +175,12 @@ class MovingJob:
         with self._handing:
             coming, self._coming = self._coming, None
             if coming is not None:
-                before = self._arrangement.placement
+                before = self._slot_placement.placement
                 # Its slots hold the cores on which those of the next one are to run.
                 self._job.end()
-                self._arrangement, self._job = coming
-                if self._moves is not None and self._arrangement.placement is not before:
-                    self._moves.applied(self._arrangement.placement)
+                self._slot_placement, self._job = coming
+                if self._moves is not None and self._slot_placement.placement is not before:
+                    self._moves.applied(self._slot_placement.placement)
             return self._job
 
     def _run(self, moves: MoveActions) -> None:
@@ -199,7 +199,7 @@ class MovingJob:
 
     def _look(self, moves: MoveActions) -> None:
         with self._handing:
-            before = self._arrangement if self._coming is None else self._coming[0]
+            before = self._slot_placement if self._coming is None else self._coming[0]
         target = moves.look(before)
         if target is before:
             return
@@ -213,26 +213,26 @@ class MovingJob:
         _LOG.info("from the next batch on, tasks run as follows: %s", _said(target))
 
 
-def _said(arrangement: Arrangement) -> str:
-    parts = arrangement.placement.assignment.tasks_of.items()
-    return ", ".join(f"{len(tasks)} on {name} at {arrangement.executor_of[name]}" for name, tasks in parts)
+def _said(slot_placement: SlotPlacement) -> str:
+    parts = slot_placement.placement.assignment.tasks_of.items()
+    return ", ".join(f"{len(tasks)} on {name} at {slot_placement.executor_of[name]}" for name, tasks in parts)
 
 
 _HERE = "local"
 """The name of the one processor if everything runs in the driver."""
 
 
-def first_arrangement(
+def first_slot_placement(
     spark: SparkSession, site: Site, tasks: Sequence[str], drain: threading.Event
-) -> Arrangement | None:
-    """Wait for executors and return the first arrangement; None if the app is asked to drain meanwhile."""
+) -> SlotPlacement | None:
+    """Wait for executors and return the first slot placement; None if the app is asked to drain meanwhile."""
     deadline = time.monotonic() + site.executors_within
     expected = site.shape.executors
     while True:
         executors: dict[str, str | None] = {**by_processor(registered(spark))} if expected else {_HERE: None}
         placement = site.coordinator.placement(tasks, executors.keys(), expected)
         if placement is not None:
-            return Arrangement(
+            return SlotPlacement(
                 placement,
                 {processor: executors[processor] for processor in placement.assignment.tasks_of},
                 site.shape.cores,
