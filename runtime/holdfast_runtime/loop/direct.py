@@ -13,8 +13,8 @@ from holdfast_runtime.loop.batches import Batches, LoopParts
 from holdfast_runtime.loop.stopping import WaitEndedError
 from holdfast_runtime.progress import RunEnded
 
-_SHORTEST = 0.005
-"""Seconds between two looks for something to read."""
+_SHORTEST, _LONGEST = 0.005, 0.02
+"""Seconds between two looks for something to read, right behind a batch and after nothing was found for a while."""
 _NOTICED_WITHIN = 0.05
 _ENDS_WITHIN = 30.0
 
@@ -54,16 +54,19 @@ def _run(batches: Batches, log: QueryLog, loop: LoopParts) -> None:
         offsets = state.planned
         batches.run(offsets, replay=True)
         log.done()
-    pause = max(loop.interval / 1000, _SHORTEST)
+    pause = _SHORTEST
     while not batches.over:
-        next_look = time.monotonic() + pause
+        began = time.monotonic()
         after = batches.after(offsets)
         if batches.ending is not None:
             batches.end()
-        elif after is not offsets:
+        elif after is offsets:
+            pause = min(2 * pause, _LONGEST)
+        else:
             log.plan(after)
             batches.run(after, replay=False)
             log.done()
-            offsets = after
+            offsets, pause = after, _SHORTEST
+        next_look = began + max(loop.interval / 1000, pause)
         while not batches.over and (left := next_look - time.monotonic()) > 0 and not loop.drain.is_set():
             loop.drain.wait(min(left, _NOTICED_WITHIN))
