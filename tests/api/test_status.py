@@ -213,7 +213,7 @@ def test_credentials_that_are_not_accepted_are_said(
     path = tmp_path / "config"
     path.write_text(json.dumps(tree))
     assert main(["status", "--kubeconfig", str(path)]) == 2
-    assert "context test: its credentials are not accepted" in capsys.readouterr().err
+    assert "context test does not accept the credentials" in capsys.readouterr().err
 
 
 def test_watching_shows_each_change_until_it_is_interrupted(

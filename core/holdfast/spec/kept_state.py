@@ -7,52 +7,22 @@ know how state is stored.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from holdfast.spec.edits import edits, held_path, read_before, step_path, table_paths
 from holdfast.spec.kept_streams import StreamNames, kept_spec
 from holdfast.spec.partial_aggregates import partial_aggregates
-from holdfast.spec.steps import (
-    Aggregate,
-    Apply,
-    Broadcast,
-    Deduplicate,
-    Filter,
-    Join,
-    Lookup,
-    Merge,
-    Process,
-    Repartition,
-    Select,
-    Step,
-    To,
-    ToTable,
-)
 
 if TYPE_CHECKING:
     from holdfast.spec.app import AppSpec
+    from holdfast.spec.steps import Step
 
 
 TABLE = "toTable"
 """What writers of a table keep."""
 
 
-def kept_by(step: Step) -> str | None:
-    """What a step keeps, in words that are equal as long as state can follow: `process by user`. None: nothing."""
-    match step.operation:
-        case Process(by=by) | Deduplicate(by=by) | Aggregate(by=by) | Join(by=by) | Repartition(by=by):
-            return f"{step.verb} by {', '.join(by)}"
-        case Broadcast():
-            return step.verb
-        case ToTable():
-            return TABLE
-        case Filter() | Select() | Merge() | Apply() | Lookup() | To():
-            return None
-        case never:
-            assert_never(never)
-
-
-def state_name(step: Step) -> str:
+def state_name(step: "Step") -> str:
     """The name its state is kept under. Writers of one table share that of the table."""
     return table_name(step.to_table) if step.to_table is not None else step.was or step.name
 
@@ -72,7 +42,7 @@ def _makers(name: str) -> tuple[str, str]:
     return step_path(name), held_path(name)
 
 
-def row_tables(step: Step) -> dict[str, str]:
+def row_tables(step: "Step") -> dict[str, str]:
     """Where a step keeps rows and not a state by key: what people call it -> the name of the state table."""
     if step.join is not None:
         return {f"{step.name}.{side}": f"{state_name(step)}.{side}" for side in ("left", "right")}
@@ -87,7 +57,7 @@ def kept_rows(spec: "AppSpec") -> dict[str, str]:
 
 def kept_state(spec: "AppSpec") -> dict[str, str]:
     """Name -> what is kept under it."""
-    descriptions = {state_name(step): kept for step in spec.steps if (kept := kept_by(step)) is not None}
+    descriptions = {state_name(step): kept for step in spec.steps if (kept := step.kept_as) is not None}
     steps = {step.name: step for step in spec.steps}
     for sender, reader in partial_aggregates(spec).items():
         # What is under way in its stream can't be read as rows, nor rows as this.

@@ -4,7 +4,7 @@ Must not judge whether names resolve or a verb fits its inputs: that is for `rul
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, assert_never
 
 from pydantic import Field
 
@@ -232,6 +232,19 @@ class Step(SpecModel):
         verb = self.verb
         settings: Any = getattr(self, attribute_of(verb))
         return _WRITTEN_AS_TEXT[verb](settings) if verb in _WRITTEN_AS_TEXT else settings
+
+    @property
+    def kept_as(self) -> str | None:
+        """What it keeps, in words that are equal as long as state can follow: `process by user`. None: nothing."""
+        match self.operation:
+            case Process(by=by) | Deduplicate(by=by) | Aggregate(by=by) | Join(by=by) | Repartition(by=by):
+                return f"{self.verb} by {', '.join(by)}"
+            case Broadcast() | ToTable():
+                return self.verb
+            case Filter() | Select() | Merge() | Apply() | Lookup() | To():
+                return None
+            case never:
+                assert_never(never)
 
 
 def attribute_of(verb: Verb) -> str:
