@@ -1,9 +1,9 @@
-"""Spark's own logs of offsets and commits: reads them without Spark, and removes or replaces a planned entry.
+"""A run's logs of offsets and commits, in Spark's format: reads them, and removes or replaces a planned entry.
 
 A batch is planned when it is in the offset log, and done when it is in the commit log. Spark reruns a batch that is
 planned but not done, as its entry says; without the entry it asks its source again, from where the last batch ended.
 The checksum beside an entry is removed first: Spark reads an entry without one unchecked. Reading is safe while the app
-runs. Must not change an entry while a query uses the checkpoint, nor one of a batch that is done.
+runs. Must not change an entry while batches run, nor one of a batch that is done.
 """
 
 import json
@@ -18,7 +18,7 @@ from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 
-_VERSION, _SOURCE_LINE = "v1", 2
+VERSION, _SOURCE_LINE = "v1", 2
 """The first line of an entry, and the number of the line with the offsets of the only source."""
 _TRIES = 5
 _STRIDE = 512
@@ -58,7 +58,7 @@ def check_query(query: Path) -> None:
     Checks what Spark will read. Spark's own errors would mislead: "log files were deleted", that another query writes
     there, or a stack trace of its file system, which keeps checksums in files beside.
     """
-    done, planned = _last(query / "commits"), _last(query / "offsets")
+    done, planned = last_entry(query / "commits"), last_entry(query / "offsets")
     if done is not None and (planned is None or planned < done):
         message = f"{query / 'offsets' / str(done)} is missing, though its batch is done: {_CURE}"
         raise OffsetsUnreadableError(message)
@@ -121,16 +121,16 @@ def _is_metadata(lines: list[str]) -> bool:
 
 def _is_offsets(lines: list[str]) -> bool:
     Offsets.parse(json.loads(lines[_SOURCE_LINE])["offsets"])
-    return lines[0] == _VERSION and isinstance(json.loads(lines[1])["batchTimestampMs"], int)
+    return lines[0] == VERSION and isinstance(json.loads(lines[1])["batchTimestampMs"], int)
 
 
 def _is_commit(lines: list[str]) -> bool:
-    return lines[0] == _VERSION and isinstance(json.loads(lines[1])["nextBatchWatermarkMs"], int)
+    return lines[0] == VERSION and isinstance(json.loads(lines[1])["nextBatchWatermarkMs"], int)
 
 
 def _logged(query: Path) -> OffsetLogState | None:
     # Commits first: in the other order, a batch that ends meanwhile would be done but not planned.
-    done, planned = _last(query / "commits"), _last(query / "offsets")
+    done, planned = last_entry(query / "commits"), last_entry(query / "offsets")
     if planned is None:
         return None
     return OffsetLogState(
@@ -139,7 +139,8 @@ def _logged(query: Path) -> OffsetLogState | None:
     )
 
 
-def _last(directory: Path) -> int | None:
+def last_entry(directory: Path) -> int | None:
+    """Return the number of the last entry of a log; None if it has none."""
     try:
         # The names of drafts and checksums begin with a dot.
         return max((int(path.name) for path in directory.iterdir() if path.name.isdecimal()), default=None)
@@ -151,7 +152,7 @@ def _entry(path: Path) -> Offsets:
     content = path.read_bytes()
     try:
         lines = content.decode().splitlines()
-        if lines[0] == _VERSION:
+        if lines[0] == VERSION:
             return Offsets.parse(json.loads(lines[_SOURCE_LINE])["offsets"])
     except (ValueError, KeyError, TypeError, IndexError):
         pass

@@ -24,7 +24,7 @@ from typing import TypeAlias
 from holdfast.attempt_number import PADDED, padded
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.directories import RunPaths
-from holdfast_runtime.checkpoint.offset_log import check_query
+from holdfast_runtime.checkpoint.offset_log import check_query, last_entry
 from holdfast_runtime.job import Job
 from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.errors import EpochFencedError
@@ -86,7 +86,7 @@ class QueryCopy:
     def planned(self) -> None:
         """Copy the last batch in Spark's offset log. The batch may run only after this has returned."""
         with self._on_disk():
-            batch = _last(self.directory / "offsets")
+            batch = last_entry(self.directory / "offsets")
         if batch is None or batch == self._planned:
             return
         self._write("planned", batch)
@@ -104,7 +104,7 @@ class QueryCopy:
         May run in a thread beside `planned`: a later batch's plan counts more, whichever is written first.
         """
         with self._on_disk():
-            batch = _last(self.directory / "commits")
+            batch = last_entry(self.directory / "commits")
         if batch is not None and batch > self._done and batch >= self._planned:
             self._write("done", batch)
             self._done = batch
@@ -229,11 +229,3 @@ def _unpacked(content: bytes) -> dict[str, str] | None:
         return None
     files = json.loads(body)
     return {name: str(text) for name, text in files.items() if _FILE.fullmatch(name)}
-
-
-def _last(directory: Path) -> int | None:
-    try:
-        # The names of drafts and checksums begin with a dot.
-        return max((int(path.name) for path in directory.iterdir() if path.name.isdecimal()), default=None)
-    except FileNotFoundError:
-        return None

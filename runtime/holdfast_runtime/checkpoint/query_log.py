@@ -11,13 +11,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from holdfast.errors import RetrySoonError
-from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
+from holdfast_runtime.checkpoint.offset_log import VERSION, OffsetLogState, last_entry, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 
-_VERSION = "v1"
 _BEFORE_OFFSETS = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})
-_DONE = "v1\n" + json.dumps({"nextBatchWatermarkMs": 0})
+_DONE = f"{VERSION}\n" + json.dumps({"nextBatchWatermarkMs": 0})
 _LEFT = 100
 """How many entries stay, as many as Spark leaves."""
 
@@ -32,7 +31,7 @@ def overtaken() -> RetrySoonError:
 
 
 class QueryLog:
-    """The logs in one folder, as one attempt writes them."""
+    """The logs in one directory, as one attempt writes them."""
 
     def __init__(self, query: Path) -> None:
         self._query = query
@@ -47,14 +46,14 @@ class QueryLog:
         for storage in (self._offsets, self._commits):
             storage.root.mkdir(parents=True, exist_ok=True)
         DirectoryStorage(self._query).write("metadata", [json.dumps({"id": str(uuid4())}).encode()])
-        entries = [int(name) for name in self._offsets.names() if name.isdecimal()]
-        self._entry = max(entries, default=-1)
+        last = last_entry(self._offsets.root)
+        self._entry = -1 if last is None else last
         return read_offset_log(self._query) or OffsetLogState(Offsets())
 
     def plan(self, offsets: Offsets) -> None:
         """Make the next batch durable; raise `AttemptOvertakenError` if another attempt has planned it."""
         entry = self._entry + 1
-        lines = (_VERSION, _BEFORE_OFFSETS, json.dumps({"offsets": offsets.text()}, separators=(",", ":")))
+        lines = (VERSION, _BEFORE_OFFSETS, json.dumps({"offsets": offsets.text()}, separators=(",", ":")))
         if self._offsets.write(str(entry), ["\n".join(lines).encode()]) is None:
             raise overtaken()
         self._entry = entry
