@@ -52,35 +52,35 @@ def slots(spark: SparkSession, tmp_path: Path) -> Iterator[Stints]:
     staying.end()
 
 
-def asked(slots: Stints, batch: str) -> list[list[str]]:
+def processes_of(slots: Stints, batch: str) -> list[list[str]]:
     answers = slots.ask(batch)
     assert answers is not None
     return [answer.removeprefix(f"{slot} {batch} ").split() for slot, answer in enumerate(answers)]
 
 
 def test_the_same_processes_answer_batch_after_batch(spark: SparkSession, slots: Stints) -> None:
-    first = asked(slots, "1")
+    first = processes_of(slots, "1")
     assert [executor for _, executor in first] == sorted(by_processor(registered(spark)))
-    assert [asked(slots, str(batch)) for batch in range(2, 30)] == [first] * 28
+    assert [processes_of(slots, str(batch)) for batch in range(2, 30)] == [first] * 28
 
 
 def test_a_batch_is_asked_again_when_a_process_dies(slots: Stints) -> None:
-    before = asked(slots, "1")
-    after = asked(slots, "die once in 1")
+    before = processes_of(slots, "1")
+    after = processes_of(slots, "die once in 1")
     assert after[1] != before[1]
-    assert asked(slots, "2") == after
+    assert processes_of(slots, "2") == after
 
 
 def test_a_batch_is_asked_again_when_a_slot_raises(slots: Stints) -> None:
-    asked(slots, "fail once in 2")
-    asked(slots, "2")
+    processes_of(slots, "fail once in 2")
+    processes_of(slots, "2")
 
 
 def test_what_a_slot_raises_each_time_is_told(slots: Stints) -> None:
-    asked(slots, "1")
+    processes_of(slots, "1")
     with pytest.raises(JobFailedError, match="ValueError: no answer to fail in 0"):
         slots.ask("fail in 0")
-    asked(slots, "2")
+    processes_of(slots, "2")
 
 
 def test_slots_that_hang_are_ended_with_the_job(
@@ -108,7 +108,7 @@ def test_slots_that_hang_are_ended_with_the_job(
 def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path: Path) -> None:
     for _ in range(3):
         staying = Stints(spark, ways_to(spark), partial(told, tmp_path))
-        asked(staying, "1")
+        processes_of(staying, "1")
         staying.end()
         assert not spark.sparkContext.statusTracker().getActiveJobsIds()
     with pytest.raises(JobFailedError, match="the slots were ended"):
@@ -123,7 +123,7 @@ def test_too_few_cores_are_told_and_hold_nothing(
     assert more.ask("1") is None
     assert more.ask("1") is None
     more.end()
-    asked(slots, "1")
+    processes_of(slots, "1")
 
 
 @pytest.fixture(params=[None, "127.0.0.1", "::1"])

@@ -144,14 +144,15 @@ class _Stint:
 
     def ask(self, batch: str) -> list[str]:
         """Return the answers of all slots; raise `_StintBrokenError` if one does not come."""
-        question, answers = batch.encode(), dict[Connection, str]()
+        question, answers, left = batch.encode(), dict[Connection, str](), set(self._connections)
         try:
             for connection in self._connections:
                 connection.send_bytes(question)
-            while left := [connection for connection in self._connections if connection not in answers]:
+            while left:
                 for ready in wait(left, _LOOK_EVERY):
                     assert isinstance(ready, Connection)  # noqa: S101 - nothing else was waited for
                     answers[ready] = _answer_in(ready.recv_bytes())
+                    left.remove(ready)
                 if self.job.over:
                     raise _StintBrokenError(self._why())
         except (OSError, EOFError) as error:
