@@ -43,7 +43,7 @@ from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, pla
 from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.planning.updates import UpdateRows, follow_updates, never_final, update_problems
 from holdfast.reasons import Reason
-from holdfast.spec.app import StreamApp
+from holdfast.spec.app import AppSpec, StreamApp
 from holdfast.spec.kept_state import KeptState, state_change
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.made_by import made_by
@@ -229,6 +229,14 @@ def plan(app: StreamApp, facts: PlanningFacts | None = None, *, mend_only: Menda
         made_by=made,
         problems=shown_problems(problems),
         warnings=shown_problems(warnings),
+    )
+
+
+def typed_streams(spec: AppSpec, app_plan: Plan) -> frozenset[str]:
+    """Return the streams whose records start with a type byte, because they may carry control messages."""
+    control = {stream.name for stream in spec.streams if stream.control}
+    return frozenset(
+        stream.name for stream in app_plan.streams if stream.role == "intermediate" or stream.name in control
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UserActionError
-from holdfast.planning.plan import Plan, PlannedStream
+from holdfast.planning.plan import Plan, PlannedStream, typed_streams
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
@@ -51,5 +51,4 @@ class LocalApp:
 
     def has_type_bytes(self, name: str) -> bool:
         """Return whether the stream carries control messages, so that each value starts with a type byte."""
-        stream = self.declared(name)
-        return stream is None or stream.control or self.plan.stream(name).role == "intermediate"
+        return name in typed_streams(self.app.spec, self.plan)

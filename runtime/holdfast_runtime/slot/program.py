@@ -13,7 +13,7 @@ from holdfast.control.bookkeeping import ControlInputs
 from holdfast.control.producers import Producers
 from holdfast.control.runs import run_name
 from holdfast.control.sending import relays
-from holdfast.planning.plan import Plan
+from holdfast.planning.plan import Plan, typed_streams
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
@@ -80,12 +80,6 @@ class Program:
     def identity(self, task: str) -> TaskIdentity:
         """Return the identity of a task's state."""
         return TaskIdentity(self.app, self.spec.run_id, task)
-
-
-def typed_streams(spec: AppSpec, plan: Plan) -> frozenset[str]:
-    """Return the streams whose records start with a type byte, because they may carry control messages."""
-    control = {stream.name for stream in spec.streams if stream.control}
-    return frozenset(stream.name for stream in plan.streams if stream.role == "intermediate" or stream.name in control)
 
 
 def written_streams(spec: AppSpec, plan: Plan) -> tuple[str, ...]:

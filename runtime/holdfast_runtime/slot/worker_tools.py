@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from holdfast.control.producers import Delivery
 from holdfast.control.watermark import Watermarks
+from holdfast.planning.plan import typed_streams
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.segments.graph import (
     GraphNode,
@@ -22,7 +23,7 @@ from holdfast_runtime.slot.clock.task_clock import ClockInput
 from holdfast_runtime.slot.local_cleanup import LocalCleanup
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.prepared_steps import PreparedSteps
-from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, typed_streams
+from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of
 from holdfast_runtime.slot.reading.inputs import InputReader
 from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.report import TaskReport, TurnNote

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.control.messages import EndOfStreamMessage, UserRecord, WatermarkMessage, decode
-from holdfast.planning.plan import Plan, PlannedStream
+from holdfast.planning.plan import Plan, PlannedStream, typed_streams
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.inspection.streams import StoredStream
 from holdfast_runtime.segments.graph import CompiledGraph
-from holdfast_runtime.slot.program import typed_streams
 from holdfast_runtime.slot.reading.user_records import USER_KINDS, payload_of, record_times
 from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_times
