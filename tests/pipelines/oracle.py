@@ -124,7 +124,7 @@ class Oracle:
         if "merge" in step:
             return [row for side in inputs for row in side]
         if "deduplicate" in step:
-            return list(_firsts(step["deduplicate"], rows, state))
+            return list(_firsts(step["deduplicate"], rows, state, over=over))
         if "process" in step:
             if step["process"]["function"].endswith(":quiet"):
                 return list(_quiet(rows, state, step["process"]["by"], over=over))
@@ -138,13 +138,16 @@ class Oracle:
         return list(rows)
 
 
-def _firsts(settings: Tree, rows: Sequence[Row], state: dict[Any, Any]) -> Iterator[Row]:
+def _firsts(settings: Tree, rows: Sequence[Row], state: dict[Any, Any], *, over: bool) -> Iterator[Row]:
     within = settings.get("within")
     for row in rows:
         passed = state.setdefault(row[:3], [])
         if not any(within is None or abs(row.at - at) <= _length(within) for at in passed):
             passed.append(row.at)
             yield row
+    if over and within is not None:
+        # A longer `within` that comes later counts for what is remembered.
+        state.clear()
 
 
 def _counted(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str]) -> Iterator[Row]:
