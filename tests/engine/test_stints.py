@@ -22,6 +22,21 @@ SLOTS = 3
 DEADLINE = 60.0
 
 
+class Told:
+    """Answers as `told` says, and notes when it lets go."""
+
+    def __init__(self, folder: Path, slot: int) -> None:
+        self._folder, self._slot = folder, slot
+
+    def answer(self, batch: str) -> str:
+        """Answer."""
+        return told(self._folder, self._slot, batch)
+
+    def let_go(self) -> None:
+        """Leave a file."""
+        (self._folder / f"let go-{self._slot}").touch()
+
+
 def told(folder: Path, slot: int, batch: str) -> str:
     """Answer with the slot, its process and executor; die, fail or hang where `batch` names the slot."""
     mark = folder / f"{batch}-{slot}"
@@ -47,7 +62,7 @@ def ways_to(spark: SparkSession) -> list[SlotLocation]:
 
 @pytest.fixture
 def slots(spark: SparkSession, tmp_path: Path) -> Iterator[Stints]:
-    staying = Stints(spark, ways_to(spark), partial(told, tmp_path))
+    staying = Stints(spark, ways_to(spark), partial(Told, tmp_path))
     yield staying
     staying.end()
 
@@ -74,6 +89,17 @@ def test_a_batch_is_asked_again_when_a_process_dies(slots: Stints) -> None:
 def test_a_batch_is_asked_again_when_a_slot_raises(slots: Stints) -> None:
     processes_of(slots, "fail once in 2")
     processes_of(slots, "2")
+
+
+def test_slots_let_go_in_silence_and_at_the_end(slots: Stints, tmp_path: Path) -> None:
+    marks = [tmp_path / f"let go-{slot}" for slot in range(SLOTS)]
+    processes_of(slots, "1")
+    wait_until(lambda: all(mark.exists() for mark in marks), DEADLINE, "slots that are not asked any more")
+    processes_of(slots, "2")
+    for mark in marks:
+        mark.unlink()
+    slots.end()
+    wait_until(lambda: all(mark.exists() for mark in marks), DEADLINE, "slots that end")
 
 
 def test_what_a_slot_raises_each_time_is_told(slots: Stints) -> None:
@@ -107,7 +133,7 @@ def test_slots_that_hang_are_ended_with_the_job(
 
 def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path: Path) -> None:
     for _ in range(3):
-        staying = Stints(spark, ways_to(spark), partial(told, tmp_path))
+        staying = Stints(spark, ways_to(spark), partial(Told, tmp_path))
         processes_of(staying, "1")
         staying.end()
         assert not spark.sparkContext.statusTracker().getActiveJobsIds()
@@ -119,7 +145,7 @@ def test_too_few_cores_are_told_and_hold_nothing(
     spark: SparkSession, slots: Stints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stints, "_BEGINS_WITHIN", 5.0)
-    more = Stints(spark, [SlotLocation(f"slot-{slot}") for slot in range(SLOTS + 1)], partial(told, tmp_path))
+    more = Stints(spark, [SlotLocation(f"slot-{slot}") for slot in range(SLOTS + 1)], partial(Told, tmp_path))
     assert more.ask("1") is None
     assert more.ask("1") is None
     more.end()

@@ -100,9 +100,13 @@ def test_a_store_nobody_says_anything_about_is_restored(disk: Disk, damage: Call
     assert opened.distrust is not None or read_last_use(disk.store_directory.lock_path.read_bytes()) is not None
 
 
-def killed_while_open(disk: Disk) -> None:
+def killed_while_open(disk: Disk, batch: int = LAST + 1, *, committed: bool = False) -> None:
     def die() -> None:
-        disk.open(LAST + 1)
+        store = disk.open(batch).store
+        if committed:
+            store.begin(batch, 1)
+            disk.durable.write_delta(store.delta())
+            store.commit()
         os.kill(os.getpid(), signal.SIGKILL)
 
     process = multiprocessing.get_context("fork").Process(target=die)
@@ -114,6 +118,12 @@ def killed_while_open(disk: Disk) -> None:
 def test_a_store_whose_user_was_killed_is_used(disk: Disk) -> None:
     killed_while_open(disk)
     assert disk.open(LAST + 1).distrust is None
+
+
+def test_killed_users_that_had_committed_are_no_reason(disk: Disk) -> None:
+    for batch in (LAST + 1, LAST + 2):
+        killed_while_open(disk, batch, committed=True)
+    assert disk.open(LAST + 3).distrust is None
 
 
 def test_a_store_two_users_did_not_survive_is_restored(disk: Disk) -> None:

@@ -33,6 +33,7 @@ from holdfast_runtime.slot.clock.task_clock import (
     outgoing_messages,
     stopped_clock,
 )
+from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
 from holdfast_runtime.slot.worker_tools import WorkerTools
@@ -64,12 +65,19 @@ class Slot:
     """One slot in one batch; `at` is called with each step of the commit, so that tests can crash there."""
 
     def __init__(
-        self, workshop: WorkerTools, plan: BatchPlan, number: int, tasks: Sequence[str], at: At = _going_on
+        self,
+        workshop: WorkerTools,
+        plan: BatchPlan,
+        number: int,
+        tasks: Sequence[str],
+        at: At = _going_on,
+        kept: KeptStores | None = None,
     ) -> None:
+        """`kept`: where stores come from and go to; None: they are closed, as any process may run the next batch."""
         self._shop, self._plan, self._at = workshop, plan, at
         self._sender = AttemptSlot(workshop.program.who(plan.epoch), number)
         self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
-        self._phases = PhaseTimes()
+        self._phases, self._kept = PhaseTimes(), kept
         self._restored: set[str] = set()
         """Tasks whose stores were restored from their durable copies in this batch."""
 
@@ -252,6 +260,9 @@ class Slot:
             for part in parts:
                 self._tidied(part, reports[part.store.task])
             freed = self._shop.cleanup.after(self._plan.epoch, self._at, committed=bool(parts))
+            if self._kept is not None:
+                self._kept.keep(parts)
+                stack.pop_all()
         for report in reports.values():
             report.replayed = report.task not in sizes
             report.bytes_out = sizes.get(report.task, 0)
@@ -274,9 +285,14 @@ class Slot:
             keep_restorable(part.store, part.durable, self._shop.program.state.snapshots, self._plan.epoch)
 
     def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> TaskCommit:
-        """Open the store of a task; the stack closes it."""
+        """Return what a task commits to; the stack closes its store."""
         identity = self._shop.program.identity(task)
         durable = self._shop.program.state.copy(identity, self._at)
+        sent = self._shop.program.sent.get(task)
+        last_sent = None if sent is None else sent.marker.batch
+        if self._kept is not None and (store := self._kept.take(task, turn.number, self._plan.epoch)) is not None:
+            stack.callback(store.close)
+            return TaskCommit(store, durable, turn.number, last_sent, goes_on=True)
         with self._phases.measured("open"):
             opened = open_store(
                 self._store_directory(task), durable, turn.number, self._plan.epoch, new=turn.number == 1
@@ -292,8 +308,7 @@ class Slot:
                 check_outputs(
                     opened.store, partial(self._shop.streams.log_marker, owner=self._shop.program.owner, task=task)
                 )
-        sent = self._shop.program.sent.get(task)
-        return TaskCommit(opened.store, durable, turn.number, None if sent is None else sent.marker.batch)
+        return TaskCommit(opened.store, durable, turn.number, last_sent)
 
     def _store_directory(self, task: str) -> StoreDirectory:
         return self._shop.program.state.store_directory(self._shop.program.identity(task))

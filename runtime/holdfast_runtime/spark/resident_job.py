@@ -11,6 +11,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.slot.batch_plan import BatchPlan
+from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.spark.located import SlotLocation
 from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob, worker_tools
@@ -31,7 +32,7 @@ class ResidentJob:
     ) -> None:
         """`room`: whether all slots can run at once. `host`: as `Stints` has it."""
         locations = [SlotLocation(name, executors[name]) for name in slots]
-        self._stints = Stints(spark, locations, partial(_answer, packed.content, tuple(slots.values())), host)
+        self._stints = Stints(spark, locations, partial(_StayingSlot, packed.content, tuple(slots.values())), host)
         self._room, self._job_for_each = room, partial(SlotJob, spark, packed, slots, executors)
         self._each: SlotJob | None = None
 
@@ -48,5 +49,18 @@ class ResidentJob:
         self._stints.end()
 
 
-def _answer(content: bytes, tasks: Sequence[tuple[str, ...]], slot: int, batch: str) -> str:
-    return Slot(worker_tools(content), BatchPlan.parse(batch), slot, tasks[slot]).answer()
+class _StayingSlot:
+    """A slot in its process, for the length of a stint."""
+
+    def __init__(self, content: bytes, slots: Sequence[tuple[str, ...]], number: int) -> None:
+        self._content, self._tasks, self._number = content, slots[number], number
+        self._stores = KeptStores()
+
+    def answer(self, batch: str) -> str:
+        """Run a batch with this plan."""
+        tools, plan = worker_tools(self._content), BatchPlan.parse(batch)
+        return Slot(tools, plan, self._number, self._tasks, kept=self._stores).answer()
+
+    def let_go(self) -> None:
+        """Let other processes have the stores."""
+        self._stores.close()

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -21,13 +22,26 @@ from holdfast_runtime.job import JobFailedError
 from holdfast_runtime.spark.located import LocatedJob, Segment, SlotLocation, batch_plan_text
 from holdfast_runtime.spark.slot_connections import DriverAddress, SlotConnections
 
-Answer = Callable[[int, str], str]
-"""Takes the number of a slot and a batch; called in the slot's process."""
+
+class SlotWork(Protocol):
+    """What a slot does, in its process."""
+
+    def answer(self, batch: str) -> str:
+        """Return the answer to a batch."""
+
+    def let_go(self) -> None:
+        """Give back what is kept for the next batch: none has come for a while, or none will."""
+
+
+Begin = Callable[[int], SlotWork]
+"""Takes the number of a slot; called in the slot's process."""
 _LOG = logging.getLogger("holdfast")
 _TRIES = 2
 """How often a batch is tried, as Spark would (`spark.task.maxFailures`)."""
 _BEGINS_WITHIN = 30.0
 _ENDS_WITHIN = 5.0
+_KEEPS_FOR = 2.0
+"""Seconds without a batch after which a slot lets go: its driver may hang, and another attempt have begun."""
 _LOOK_EVERY = 1.0
 _ANSWER, _RAISED = b"=", b"!"
 
@@ -36,12 +50,12 @@ class Stints:
     """The slots of an assignment, one stint after the other."""
 
     def __init__(
-        self, spark: SparkSession, slots: Sequence[SlotLocation], answer: Answer, host: str | None = None
+        self, spark: SparkSession, slots: Sequence[SlotLocation], begin: Begin, host: str | None = None
     ) -> None:
         """`host`: where executors on other hosts find the driver; None: all are on its own."""
         self._context, self._slots = spark.sparkContext, len(slots)
         self._connections = SlotConnections(host)
-        stay = _staying(self._connections.address, answer)
+        stay = _staying(self._connections.address, begin)
         self._job = LocatedJob(spark, slots, lambda frame: frame.mapInArrow(stay, "left STRING"))
         self._stint: _Stint | None = None
         self._number, self._not_before = 0, 0.0
@@ -170,7 +184,7 @@ def _answer_in(message: bytes) -> str:
     return text
 
 
-def _staying(driver: DriverAddress, answer: Answer) -> Segment:
+def _staying(driver: DriverAddress, begin: Begin) -> Segment:
     """Return what each Spark task of a stint does."""
 
     def stay(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -182,21 +196,25 @@ def _staying(driver: DriverAddress, answer: Answer) -> Segment:
         assert context is not None  # noqa: S101 - only Spark calls this
         slot = context.partitionId()
         with driver.connect(int(batch_plan_text()), slot) as connection:
-            _answer_all(connection, slot, answer)
+            _answer_all(connection, begin(slot))
         yield pa.RecordBatch.from_pydict({"left": [str(slot)]})
 
     return stay
 
 
-def _answer_all(connection: Connection, slot: int, answer: Answer) -> None:
+def _answer_all(connection: Connection, work: SlotWork) -> None:
     """Answer batch after batch until the driver leaves."""
-    while True:
-        try:
+    try:
+        while True:
+            if not connection.poll(_KEEPS_FOR):
+                work.let_go()
             batch = connection.recv_bytes().decode()
             try:
-                message = _ANSWER + answer(slot, batch).encode()
+                message = _ANSWER + work.answer(batch).encode()
             except Exception:  # noqa: BLE001 - the driver says it
                 message = _RAISED + traceback.format_exc().encode()
             connection.send_bytes(message)
-        except (OSError, EOFError):
-            return
+    except (OSError, EOFError):
+        return
+    finally:
+        work.let_go()

@@ -32,6 +32,13 @@ class TaskCommit:
     """The number of the task's own batch. A task without work skips a batch of the app, so the two numbers differ."""
     sent: int | None = None
     """The task's last batch whose outputs existed when the attempt began; None if there were none."""
+    goes_on: bool = False
+    """Whether this process has committed the batch before, and nothing of this one or a later one was there."""
+
+    @property
+    def lies_ahead(self) -> bool:
+        """Whether an earlier attempt has come further than this batch, so that more of it may be found."""
+        return (self.sent or 0) > self.batch or self.durable.has_after(self.batch)
 
 
 def commit(
@@ -70,6 +77,8 @@ def commit(
 def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
     """Return the delta that an earlier try left, with the store begun and loaded from it; None if there is none."""
     store, batch = part.store, part.batch
+    if part.goes_on:
+        return None
     if store.head.epoch is None or store.head.epoch < epoch:
         # Fence before searching: an older attempt whose delta this search misses sees the fence and stops before
         # outputs.

@@ -6,7 +6,7 @@ Must not decide anything itself: all decisions are the engine's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.loop.next_batch import batch_to, next_offsets
 from holdfast_runtime.loop.task_ledger import TaskLedger
+from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.shared.shared_table import TABLES
@@ -91,7 +92,7 @@ class TestDriver:
         `spark`: a session, needed where Spark SQL computes something. Kafka topics are replaced by the embedded log.
         """
         self._app, self._slots, self._spark, self._lab = offline(app_of(app)), slots, spark, lab or Lab()
-        self._crash = CrashPoint()
+        self._crash, self._stores = CrashPoint(), KeptStores()
         self._stack = ExitStack()
         directory = data or Path(self._stack.enter_context(TemporaryDirectory(prefix="holdfast-test-")))
         self._data = DataDir(directory)
@@ -195,7 +196,8 @@ class TestDriver:
     def run(self, batches: int = 1) -> tuple[BatchResult, ...]:
         """Run this many batches, fewer if there is nothing left to do."""
         results: list[BatchResult] = []
-        with self._names.explaining():
+        # Between runs a test may look into the stores, and remove them.
+        with self._names.explaining(), closing(self._stores):
             while len(results) < batches and (batch_result := self._batch()) is not None:
                 results.append(batch_result)
         return tuple(results)
@@ -298,7 +300,7 @@ class TestDriver:
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
             slots = tasks_by_slot(placement.assignment, self._slots)
-            job = job_of(program, slots, self._spark, lambda: self._clock.wall, self._reached)
+            job = job_of(program, slots, self._spark, lambda: self._clock.wall, self._reached, self._stores)
         self._program, self._job, self._epoch, self._reading = program, job, number, reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
         self._files = FileTables(attempt.file_tables(compiled), paths.state, number, lambda: self._clock.wall)

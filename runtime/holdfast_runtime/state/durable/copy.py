@@ -26,6 +26,7 @@ from holdfast_runtime.state.store.delta import (
     obsolete,
     pack_delta,
     read_delta,
+    shutting_out,
     snapshot_name,
 )
 from holdfast_runtime.state.store.directory import TaskIdentity
@@ -106,6 +107,10 @@ class DurableCopy:
         delta_object = objects.delta(batch)
         return None if delta_object is None else self.read_delta(delta_object.name)
 
+    def has_after(self, batch: int) -> bool:
+        """Return whether there is a delta of a later batch."""
+        return any(named.batch > batch for named in self.listing().deltas)
+
     def read_delta(self, name: str, *, outputs: bool = True) -> Delta:
         """Return the delta with this name; without `outputs`, the part that a restore needs."""
         try:
@@ -136,7 +141,7 @@ class DurableCopy:
         packed = pack_delta(delta)
         size = self.storage.write(delta.name, packed.chunks)
         # Check after writing: a newer attempt that writes its fence after this check will find the delta.
-        self._check_epoch(self.listing(), delta.epoch, delta.batch)
+        self._check_epoch(listing(shutting_out(self.storage.names(), delta.batch)), delta.epoch, delta.batch)
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise RetrySoonError(message, code="DeltaExistsError")

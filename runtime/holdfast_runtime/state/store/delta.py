@@ -13,7 +13,7 @@ whatever the content.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -80,6 +80,12 @@ def listing(names: Iterable[str]) -> Listing:
         elif match is not None:
             names_by_kind["fence"].append(ObjectName(-1, int(match[5]), name))
     return Listing(*map(tuple, names_by_kind.values()))
+
+
+def shutting_out(names: Iterable[str], batch: int) -> Iterator[str]:
+    """Yield the names that `Listing.newest_epoch` of a batch asks for: few, where a listing has hundreds."""
+    first = delta_name(batch, 0)
+    return (name for name in names if name >= first and not name.startswith("snapshot"))
 
 
 def obsolete(objects: Listing) -> tuple[str, ...]:

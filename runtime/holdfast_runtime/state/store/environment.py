@@ -1,11 +1,10 @@
 """The LMDB store of a task: the claim that keeps other processes out, databases, transactions, typed errors.
 
-It is opened for each batch, so opening is cheap. LMDB's own lock can't tell processes of different pods apart, because
-each pod has its own process ids. So one process at a time may open, drop or rebuild a store: the one with the claim, a
-lock that the kernel releases when its process dies. A claim never waits: the scheduler retries. LMDB's lock file only
-protects the pages of a snapshot that another process writes (`snapshot_process`). LMDB and the disk report codes, while
-a user needs the task, the size and the cure. Must not know what a batch is, and must not swallow errors: whatever is
-not a known disk problem is raised unchanged.
+LMDB's own lock can't tell processes of different pods apart, because each pod has its own process ids. So one process
+at a time may open, drop or rebuild a store: the one with the claim, a lock that the kernel releases when its process
+dies. A claim never waits: the scheduler retries. LMDB's lock file only protects the pages of a snapshot that another
+process writes (`snapshot_process`). LMDB and the disk report codes, while a user needs the task, the size and the cure.
+Must not know what a batch is, and must not swallow errors: whatever is not a known disk problem is raised unchanged.
 """
 
 import errno
@@ -120,8 +119,6 @@ class Environment:
                 # State is read in random order: the kernel's read-ahead would evict pages that are needed.
                 readahead=False,
             )
-            # LMDB forgets killed readers by itself only when nobody else has the store open, as a snapshot may have.
-            self._env.reader_check()
             # Handles opened in a read transaction end with it; an empty write transaction writes nothing.
             with self._env.begin(write=True) as txn:
                 self._handles = {name: self._env.open_db(name, txn, create=False) for name in self._env.dbs(txn)}
@@ -167,8 +164,11 @@ class Environment:
         """Open a write transaction that commits as a whole or not at all."""
         self.stop_reading()
         try:
-            with typed_store_errors(self._directory), self._env.begin(write=True) as txn:
-                yield WriteTransaction(self._env, txn, self._handles)
+            with typed_store_errors(self._directory):
+                # LMDB forgets readers that were killed, as a snapshot may be, only when nobody has the store open.
+                self._env.reader_check()
+                with self._env.begin(write=True) as txn:
+                    yield WriteTransaction(self._env, txn, self._handles)
         except BaseException:
             # Databases created in a failed transaction have dead handles, and a failed write of LMDB's meta page leaves
             # the environment unusable. Only a fresh one is known to be in the state before.

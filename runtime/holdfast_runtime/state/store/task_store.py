@@ -4,7 +4,7 @@
 undo of this batch together: killed at any point, the store is at the batch before or at this one. The undo takes it
 back one batch, because Spark may run a batch again that was already committed here. Offsets and control bookkeeping are
 ordinary tables, so they move, roll back and are copied with the rest. Must not be used by a process forked after it was
-opened, and must not stay open between batches: the next batch may run in another process.
+opened. Who keeps it open between batches keeps all other processes out.
 """
 
 import json
@@ -251,6 +251,8 @@ class TaskStore:
             for table, rows in changed:
                 _write(txn, table, rows)
             txn.put(_HEAD, [(_KEY, _head_bytes(head))])
+            # Whoever dies of reading the store does not get here.
+            self._deaths = 0
         self.head = head
         self.abandon()
 
