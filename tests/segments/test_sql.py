@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.segments import compiling
@@ -62,7 +63,7 @@ def union(spark: SparkSession, graph: CompiledGraph, tasks: Sequence[dict[str, l
             time += len(rows)
             batches += layout.packed(task, node.index, TimedRows(pa.RecordBatch.from_pylist(rows, node.schema), times))
         batches.append(layout.pack_note(task, b"end of %d" % task))
-    return spark.range(0, 1, 1, 1).mapInArrow(lambda _: iter(batches), layout.spark_schema)
+    return spark.range(0, 1, 1, 1).mapInArrow(lambda _: iter(batches), from_arrow_schema(layout.arrow_schema))
 
 
 def through(graph: CompiledGraph, frame: DataFrame) -> list[dict[str, Came]]:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.segments import union
@@ -190,7 +191,12 @@ def test_spark_hands_back_what_it_was_given(spark: SparkSession) -> None:
         for gathered in layout.gathered(batches):
             yield pa.RecordBatch.from_pydict({"told": [pickle.dumps(gathered)]})
 
-    frame = spark.range(1).coalesce(1).mapInArrow(first, layout.spark_schema).mapInArrow(last, "told BINARY")
+    frame = (
+        spark.range(1)
+        .coalesce(1)
+        .mapInArrow(first, from_arrow_schema(layout.arrow_schema))
+        .mapInArrow(last, "told BINARY")
+    )
     import pickle  # noqa: PLC0415 - as above
 
     ((task, by_node, notes),) = (pickle.loads(row.told) for row in frame.collect())  # noqa: S301 - its own

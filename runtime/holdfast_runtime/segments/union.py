@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.steps.timed_rows import TimedRows
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 
 def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -108,13 +105,6 @@ class UnionLayout:
         """The columns as they travel."""
         structs = [pa.field(f"s{number}", pa.struct(list(shape))) for number, shape in enumerate(self.shapes)]
         return pa.schema([*TAGS, *structs])
-
-    @property
-    def spark_schema(self) -> "StructType":
-        """The same columns for Spark."""
-        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - tasks that only unpack need no Spark
-
-        return from_arrow_schema(self.arrow_schema)
 
     def packed(self, task: int, node: int, rows: TimedRows) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one node as they travel."""

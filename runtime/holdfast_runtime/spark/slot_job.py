@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast.errors import UserActionError
 from holdfast.planning.problems import excerpt
@@ -144,13 +145,13 @@ class SlotJob:
         def build(frame: DataFrame) -> DataFrame:
             if not compiled.has_sql:
                 return frame.mapInArrow(segment(Slot.only), _RESULT)
-            frame = frame.mapInArrow(segment(Slot.first), compiled.layout(0).spark_schema)
+            frame = frame.mapInArrow(segment(Slot.first), from_arrow_schema(compiled.layout(0).arrow_schema))
             for level in range(1, compiled.last):
                 if level % 2:
                     frame = sql_segment(frame, compiled, level)
                 else:
                     between = segment(partial(Slot.between, level=level))
-                    frame = frame.mapInArrow(between, compiled.layout(level).spark_schema)
+                    frame = frame.mapInArrow(between, from_arrow_schema(compiled.layout(level).arrow_schema))
             return frame.mapInArrow(segment(Slot.last), _RESULT)
 
         self._job = LocatedJob(spark, [SlotLocation(name, executors[name]) for name in slots], build)
