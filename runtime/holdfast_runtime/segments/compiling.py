@@ -56,6 +56,7 @@ from holdfast_runtime.segments.graph import (
     SelectSchema,
     earliest_level,
     failed_schema,
+    merged_late,
 )
 from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
@@ -329,7 +330,7 @@ class _Flow:
         last = deepest + deepest % 2
         ends = (*SINK_VERBS, FAILURES)
         nodes = [replace(node, level=last) if node.verb in ends else node for node in self.nodes]
-        return CompiledGraph(_merged_late(nodes), last, dropped, tuple(self.fed.values()))
+        return CompiledGraph(merged_late(nodes), last, dropped, tuple(self.fed.values()))
 
     def _schema(self, step: Step, sources: list[GraphNode]) -> pa.Schema:
         schema: pa.Schema = sources[0].schema
@@ -352,27 +353,6 @@ def _select(step: Step, items: tuple[str, ...]) -> Step:
     return Step.model_construct(
         name=step.name, inputs=step.inputs, select=items, on_error=step.on_error, dead_letter=letters
     )
-
-
-def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
-    """Move a merge behind Spark SQL if it is not read there, and has an input that is there for this merge alone."""
-    read = {(source, node.level) for node in nodes if node.verb != "merge" for source in node.inputs}
-    moving: set[int] = set()
-    for node in nodes:
-        if node.verb == "merge" and node.level % 2:
-            sources = (nodes[source] for source in node.inputs)
-            if any(
-                source_node.index in moving
-                or (source_node.level < node.level and (source_node.index, node.level) not in read)
-                for source_node in sources
-            ):
-                moving.add(node.index)
-    moved_nodes = list(nodes)
-    for node in reversed(nodes):
-        readers = (reader for reader in moved_nodes if node.index in reader.inputs)
-        if node.index in moving and all(reader.level > node.level for reader in readers):
-            moved_nodes[node.index] = replace(node, level=node.level + 1)
-    return tuple(moved_nodes)
 
 
 def _check_columns(step: Step, left: GraphNode, right: GraphNode) -> None:

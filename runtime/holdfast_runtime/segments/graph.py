@@ -7,7 +7,7 @@ run anything or need a JVM.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -101,6 +101,27 @@ def earliest_level(verb: str, sources: list[GraphNode]) -> int:
     if verb in _PYTHON_VERBS:
         return level + level % 2
     return level
+
+
+def merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
+    """Move a merge behind Spark SQL if it is not read there, and has an input that is there for this merge alone."""
+    read = {(source, node.level) for node in nodes if node.verb != "merge" for source in node.inputs}
+    moving: set[int] = set()
+    for node in nodes:
+        if node.verb == "merge" and node.level % 2:
+            sources = (nodes[source] for source in node.inputs)
+            if any(
+                source_node.index in moving
+                or (source_node.level < node.level and (source_node.index, node.level) not in read)
+                for source_node in sources
+            ):
+                moving.add(node.index)
+    moved_nodes = list(nodes)
+    for node in reversed(nodes):
+        readers = (reader for reader in moved_nodes if node.index in reader.inputs)
+        if node.index in moving and all(reader.level > node.level for reader in readers):
+            moved_nodes[node.index] = replace(node, level=node.level + 1)
+    return tuple(moved_nodes)
 
 
 @dataclass(frozen=True, slots=True)
