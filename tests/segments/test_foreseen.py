@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.planning.plan import plan
+from holdfast_runtime.inspection.spark_need import computes_in_spark, foreseen_columns
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.compiling import compile_graph
-from holdfast_runtime.segments.spark_need import computes_in_spark, foreseen_columns
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError
 from holdfast_runtime.testing.stand_ins import app_of, offline
 from tests.codecs.schemas import schema

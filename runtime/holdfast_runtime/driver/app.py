@@ -37,6 +37,7 @@ from holdfast_runtime.driver.slot_placement import (
     SlotPlacement,
     first_slot_placement,
 )
+from holdfast_runtime.inspection.spark_need import computes_in_spark
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.batches import LoopParts
 from holdfast_runtime.loop.direct import run_direct
@@ -57,7 +58,6 @@ from holdfast_runtime.progress import (
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.segments.graph import CompiledGraph
-from holdfast_runtime.segments.spark_need import computes_in_spark
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.resident_job import ResidentJob

@@ -25,9 +25,9 @@ from holdfast.spec.verbs import SQL_VERBS
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.clocks import Instant
+from holdfast_runtime.inspection.spark_need import foreseen_columns
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.segments.graph import CompiledGraph
-from holdfast_runtime.segments.spark_need import foreseen_columns
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.testing.failures import SparkNeededError, TestMisuseError
 
