@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from holdfast.planning.problems import listed
 from holdfast.spec.kept_streams import StreamNames
 
 
@@ -31,6 +32,13 @@ class AttemptStarted:
     """The steps that keep state by key, and the sides of joins, `matched.left`. For these a row may be late."""
     given_up: tuple[str, ...] = ()
     """State that the run gave up because the app has changed, one sentence each."""
+    spark_sql: tuple[str, ...] = ()
+    """What only Spark SQL computes, with its step or table: it makes each batch a Spark job."""
+
+    @property
+    def why_jobs(self) -> str | None:
+        """Why each batch is a Spark job, in one sentence; None if it is none."""
+        return f"each batch is a Spark job, because of {listed(self.spark_sql)}" if self.spark_sql else None
 
 
 class BufferedRows(NamedTuple):

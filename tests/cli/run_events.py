@@ -18,6 +18,7 @@ STARTED = AttemptStarted(
     spark_ui="http://127.0.0.1:4040",
     segments=("python", "sql", "python"),
     stateful=("first", "counts"),
+    spark_sql=('step valid, filter: "initcap(user) <> user"',),
 )
 FIRST = Progress(
     batch=41,

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.planning.plan import PlanningFacts, apply_all_repairs
 from holdfast.spec.diff import diff
+from holdfast_cli.plan import plan_command
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.fix import repaired_text
 from tests.cli.conftest import Holdfast
@@ -24,7 +25,7 @@ def edit(*replaced: tuple[str, str], path: str = "app.yaml") -> None:
 def test_a_valid_plan_exits_0_and_ends_with_its_verdict(holdfast: Holdfast) -> None:
     ran = holdfast("plan", "app.yaml")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "valid: 2 inputs, 1 intermediate stream, 6 steps, 16 tasks"
+    assert ran.out.splitlines()[-1] == "valid: 2 inputs, 1 intermediate stream, 6 steps, 16 tasks, no Spark SQL"
 
 
 def test_a_rejected_plan_exits_1_with_lines_counts_and_repairs(holdfast: Holdfast) -> None:
@@ -69,6 +70,36 @@ def test_the_json_of_a_plan_has_the_pinned_shape(holdfast: Holdfast) -> None:
     assert (problem["reason"], problem["step"]) == ("PartitionCountMismatch", "matched")
     assert problem["streams"] == {"clicks": 8, "impressions": 16}
     assert "repartition valid by ad_id into 16" in problem["repair"]
+
+
+def test_what_needs_spark_sql_is_named(holdfast: Holdfast) -> None:
+    edit(('"user IS NOT NULL"', '"initcap(user) <> user"'), ('"count(*) AS n"', '"max(from_csv(user, user)) AS n"'))
+    lines = holdfast("plan", "app.yaml").out.splitlines()
+    start = lines.index("SPARK SQL IN  FIELD      EXPRESSION")
+    assert lines[start + 1 : start + 5] == [
+        "step valid    filter     initcap(user) <> user",
+        "step counts   aggregate  max(from_csv(user, user)) AS n",
+        "... and maybe more: only Spark knows the columns of step counts",
+        "so each batch is a Spark job, about 0.1 s more",
+    ]
+    assert "no Spark SQL" not in lines[-1]
+
+
+def test_what_needs_spark_sql_is_in_json(holdfast: Holdfast) -> None:
+    none = {"expressions": [], "complete": True}
+    assert json.loads(holdfast("plan", "app.yaml", "-o", "json").out)["sparkSql"] == none
+    edit(('"user IS NOT NULL"', '"initcap(user) <> user"'))
+    expression = {"owner": "step valid", "field": "filter", "text": "initcap(user) <> user"}
+    assert json.loads(holdfast("plan", "app.yaml", "-o", "json").out)["sparkSql"] == none | {
+        "expressions": [expression]
+    }
+    ran = holdfast("plan", "app.yaml", "-o", "json", "--partitions", "clicks=8")
+    assert json.loads(ran.out)["sparkSql"] is None
+
+
+def test_a_plan_without_the_runtime_is_silent_about_spark(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_command, "find_spec", lambda _: None)
+    assert holdfast("plan", "app.yaml").out.splitlines()[-1].endswith("16 tasks")
 
 
 def test_tasks_in_json_list_their_partitions(holdfast: Holdfast) -> None:

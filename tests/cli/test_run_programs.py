@@ -30,6 +30,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "segments": ["python", "sql", "python"],
         "stateful": ["first", "counts"],
         "givenUp": [],
+        "sparkSql": ['step valid, filter: "initcap(user) <> user"'],
     }
     assert event_json(FIRST) == {
         "event": "progress",

@@ -140,6 +140,7 @@ def test_a_run_in_a_log() -> None:
     odd = "late 7, undecoded 1, tombstones 3, failed 4, misplaced 2, restored 1"
     assert printed([(0.0, STARTED), (1.0, first), (1.5, second), (1.9, third), (1.9, RunDraining()), (2.0, ENDED)]) == [
         "ad-clicks run 1 attempt 3: 16 tasks in 2 slots, data .holdfast/ad-clicks, spark http://127.0.0.1:4040",
+        'each batch is a Spark job, because of step valid, filter: "initcap(user) <> user"',
         "batch 41: restored partition-3: no local store",
         f"batch 41: in 12,000 (12.0 k/s), out 900 (900/s), {rest}, restored 1",
         "batch 43: 1 record could not be decoded",

@@ -69,11 +69,12 @@ def test_a_clock_that_was_set_is_said_at_once(log: DriverLog, caplog: pytest.Log
 
 
 def test_begin_and_end_are_said(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
-    log.listen(AttemptStarted("ads", "1", 2, 4, 2, "/shared", None, ("python",)))
+    log.listen(AttemptStarted("ads", "1", 2, 4, 2, "/shared", None, (), spark_sql=("step a", "step b")))
     log.listen(RunDraining())
     log.listen(RunEnded(EndCause.DRAINED, 3, 30, 27, 1.0))
     assert caplog.messages == [
         "ads run 1 attempt 2: 4 tasks in 2 slots, data /shared",
+        "each batch is a Spark job, because of step a, step b",
         "draining: the current batch is finished first",
         "drained: 3 batches, 30 rows in, 27 out",
     ]

@@ -7,7 +7,10 @@ says whether the app may run.
 import argparse
 import json
 import sys
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import safely
 from holdfast.planning.plan import Plan, PlanningFacts, plan
@@ -20,6 +23,9 @@ from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app, r
 from holdfast_cli.plan.fix import fix
 from holdfast_cli.plan.partition_counts import given_counts, topic_counts
 from holdfast_cli.plan.plan_text import print_plan, print_spec_errors
+
+if TYPE_CHECKING:
+    from holdfast_runtime.inspection.spark_need import SparkNeed
 
 _REJECTED = 1
 _LONGEST_WAIT = 3600
@@ -140,14 +146,24 @@ def _json(path: str) -> object:
 
 def _print(app: StreamApp, file: AppFile, app_plan: Plan, facts: PlanningFacts, options: argparse.Namespace) -> None:
     if options.output == "text":
-        print_plan(file, app_plan, facts, color=options.color, wide=options.wide)
+        print_plan(file, app_plan, facts, _spark_need(app, app_plan), color=options.color, wide=options.wide)
     elif options.output == "json":
-        print_json(plan_json(app_plan))
+        need = _spark_need(app, app_plan)
+        print_json({**plan_json(app_plan), "sparkSql": None if need is None else asdict(need)})
     else:
         from holdfast.planning.picture.formats import draw  # noqa: PLC0415 - rarely needed
 
         text = draw(options.output, app_plan, app)
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+
+
+def _spark_need(app: StreamApp, app_plan: Plan) -> "SparkNeed | None":
+    """Return what Spark SQL computes; None for a rejected plan, and where the extra `runtime` is not installed."""
+    if not app_plan.valid or find_spec("pyarrow") is None:
+        return None
+    from holdfast_runtime.inspection.spark_need import spark_need  # noqa: PLC0415 - needs the extra `runtime`
+
+    return safely(lambda: spark_need(app.spec, app_plan))
 
 
 def _invalid_spec(file: AppFile, options: argparse.Namespace) -> int:
@@ -175,4 +191,11 @@ def _invalid_json(file: AppFile) -> dict[str, object]:
         }
         for error in file.errors
     ]
-    return {"app": file.name, "valid": False, **{name: [] for name in lists}, "assignment": {}, "problems": problems}
+    return {
+        "app": file.name,
+        "valid": False,
+        **{name: [] for name in lists},
+        "assignment": {},
+        "problems": problems,
+        "sparkSql": None,
+    }

@@ -5,17 +5,21 @@ invalid file, as text and as JSON. Must not decide anything: all of it is in the
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 from holdfast.planning.plan import Plan, PlannedStream, PlanningFacts
-from holdfast.planning.problems import Problem
+from holdfast.planning.problems import Problem, excerpt
 from holdfast.reasons import Reason
 from holdfast_cli.output.amounts import many
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, screen, styled
 from holdfast_cli.plan.app_file import AppFile, FileMark
+
+if TYPE_CHECKING:
+    from holdfast_runtime.inspection.spark_need import SparkNeed
 
 _SHOWN_TASKS = 4
 _SHOWN_NEW = 8
@@ -30,8 +34,10 @@ def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
     console.print(styled(("rejected", "bold red"), f": InvalidSpec: {many(len(file.errors), 'error')} in {file.path}"))
 
 
-def print_plan(file: AppFile, plan: Plan, facts: PlanningFacts, *, color: str, wide: bool) -> None:
-    """Print the plan."""
+def print_plan(
+    file: AppFile, plan: Plan, facts: PlanningFacts, need: "SparkNeed | None", *, color: str, wide: bool
+) -> None:
+    """Print the plan; `need`: what of it Spark SQL computes, if that is known."""
     console = screen(color)
     state = "with state" if plan.stateful else "without state"
     run = file.app.spec.run_id if file.app else ""
@@ -44,10 +50,11 @@ def print_plan(file: AppFile, plan: Plan, facts: PlanningFacts, *, color: str, w
     _tasks(console, plan, wide=wide)
     _growth(console, plan, facts)
     _assignment(console, plan, facts, wide=wide)
+    _spark_sql(console, need)
     _findings(console, file, "WARNINGS", plan.warnings, "yellow")
     _findings(console, file, "PROBLEMS", plan.problems, "red")
     console.print()
-    console.print(_verdict(plan))
+    console.print(_verdict(plan, need))
 
 
 def _streams(console: Console, plan: Plan) -> None:
@@ -161,6 +168,20 @@ def _assignment(console: Console, plan: Plan, facts: PlanningFacts, *, wide: boo
         console.print(styled((f"... and {len(plan.moved) - _SHOWN_NEW} more (--wide shows all)", "dim")))
 
 
+def _spark_sql(console: Console, need: "SparkNeed | None") -> None:
+    if need is None or not need.expressions:
+        return
+    table = TextTable("SPARK SQL IN", "FIELD", "EXPRESSION")
+    for expression in need.expressions:
+        table.add(expression.owner, expression.field, excerpt(expression.text))
+    console.print()
+    table.print(console)
+    if not need.complete:
+        owner = need.expressions[-1].owner
+        console.print(styled((f"... and maybe more: only Spark knows the columns of {owner}", "dim")))
+    console.print(styled(("so each batch is a Spark job, about 0.1 s more", "dim")))
+
+
 def _findings(console: Console, file: AppFile, heading: str, problems: Iterable[Problem], color: str) -> None:
     problems = tuple(problems)
     if not problems:
@@ -204,12 +225,14 @@ def _mark(file: AppFile, problem: Problem) -> FileMark | None:
     return None
 
 
-def _verdict(plan: Plan) -> Text:
+def _verdict(plan: Plan, need: "SparkNeed | None") -> Text:
     warnings = f", {many(len(plan.warnings), 'warning')}" if plan.warnings else ""
     if not plan.valid:
         return styled(("rejected", "bold red"), f": {many(len(plan.problems), 'problem')}{warnings}")
     roles = [stream.role for stream in plan.streams]
     parts = [many(roles.count("input"), "input"), many(len(plan.steps), "step"), many(len(plan.tasks), "task")]
+    if need is not None and not need.expressions:
+        parts.append("no Spark SQL")
     if intermediates := roles.count("intermediate"):
         parts.insert(1, many(intermediates, "intermediate stream"))
     return styled(("valid", "bold green"), f": {', '.join(parts)}{warnings}")

@@ -111,7 +111,7 @@ def _run(options: argparse.Namespace) -> int:
     planned = safely(lambda: plan(app, PlanningFacts(topics=_topic_counts(app, data))))
     if not planned.valid:
         if options.output == "text":
-            print_plan(file, planned, PlanningFacts(), color=options.color, wide=False)
+            print_plan(file, planned, PlanningFacts(), None, color=options.color, wide=False)
         return _refused("PlanRejected", f"the plan of {app.name} is rejected", planned.problems, options)
     for warning in planned.warnings:
         sys.stderr.write(

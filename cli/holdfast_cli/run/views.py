@@ -110,6 +110,8 @@ class TextView:
         """Print notable facts at once; progress may wait."""
         if isinstance(event, AttemptStarted):
             self._line(started_line(event))
+            if event.why_jobs is not None:
+                self._line(event.why_jobs)
         elif isinstance(event, RunDraining):
             self._line(_draining_line(totals))
         for fact in totals.fresh:

@@ -58,6 +58,7 @@ from holdfast_runtime.progress import (
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.segments.graph import CompiledGraph
+from holdfast_runtime.segments.spark_expressions import SparkExpression
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.resident_job import ResidentJob
@@ -91,8 +92,12 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
         while True:
             try:
                 with started_in_time():
-                    compiled = compile_graph(attempt.app.spec, attempt.plan, select_schema(spark))
-                    ended = _run_attempt(_Wiring(attempt.app, site, attempt, spark, compiled), outside)
+                    expressions: dict[SparkExpression, None] = {}
+                    compiled = compile_graph(
+                        attempt.app.spec, attempt.plan, select_schema(spark), expressions.setdefault
+                    )
+                    wiring = _Wiring(attempt.app, site, attempt, spark, compiled, tuple(map(str, expressions)))
+                    ended = _run_attempt(wiring, outside)
             except HostTooBusyError as error:
                 seconds, why = patience.wait(error)
                 tell(BatchWaiting(why))
@@ -185,6 +190,7 @@ class _Wiring:
     attempt: Attempt
     spark: SparkSession
     compiled: CompiledGraph
+    spark_sql: tuple[str, ...]
 
     def job(self, slot_placement: SlotPlacement, number: int) -> MovingJob:
         """Return the job of the batches, which follows tasks when they move."""
@@ -238,6 +244,7 @@ class _Wiring:
                 for name in (row_tables(step) or (step.name,))
             ),
             self.attempt.given_up,
+            self.spark_sql,
         )
 
     def loop(

@@ -137,6 +137,22 @@ _APART = 60_000
 _SHOWN = 10
 
 
+def _log_start(event: AttemptStarted) -> None:
+    _LOG.info(
+        "%s run %s attempt %d: %d tasks in %d slots, data %s",
+        event.app,
+        event.run,
+        event.attempt,
+        event.tasks,
+        event.slots,
+        event.data,
+    )
+    if event.why_jobs is not None:
+        _LOG.info("%s", event.why_jobs)
+    for sentence in event.given_up:
+        _LOG.warning("%s", sentence)
+
+
 class DriverLog:
     """Logs a run's events."""
 
@@ -152,17 +168,7 @@ class DriverLog:
         """Log the event if it is worth a line."""
         match event:
             case AttemptStarted():
-                _LOG.info(
-                    "%s run %s attempt %d: %d tasks in %d slots, data %s",
-                    event.app,
-                    event.run,
-                    event.attempt,
-                    event.tasks,
-                    event.slots,
-                    event.data,
-                )
-                for sentence in event.given_up:
-                    _LOG.warning("%s", sentence)
+                _log_start(event)
             case Progress():
                 self._progress(event)
             case BatchWaiting():

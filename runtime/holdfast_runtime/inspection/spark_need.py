@@ -1,9 +1,11 @@
-"""What can be told of an app's segments before there is a JVM: whether Spark SQL will compute anything.
+"""What can be told of an app's segments before there is a JVM: what Spark SQL will compute.
 
-The JVM is started with the compiler that fits, which can't be changed later. Where only Spark knows the columns of a
-`select`, the answer is that it will. A wrong answer costs speed and nothing else: what is run is compiled with Spark's
-own analysis. Must not need Spark.
+`holdfast plan` shows it. The JVM is started with the compiler that fits, which can't be changed later. Where only Spark
+knows the columns of a `select`, it computes something. A wrong answer costs speed and nothing else: what is run is
+compiled with Spark's own analysis. Must not need Spark.
 """
+
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,16 +16,37 @@ from holdfast.planning.sql.scope import Scope
 from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, SparkType, decimal, struct
 from holdfast.spec.app import AppSpec
 from holdfast_runtime.segments.compiling import compile_graph
+from holdfast_runtime.segments.spark_expressions import SparkExpression
 from holdfast_runtime.streams.codecs import arrow_schema
-from holdfast_runtime.streams.codecs.arrow_types import PLAIN
+from holdfast_runtime.streams.codecs.arrow_types import PLAIN, SchemaUnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class SparkNeed:
+    """What Spark SQL computes, in order of flow."""
+
+    expressions: tuple[SparkExpression, ...]
+    complete: bool
+    """False if only Spark knows the columns of the step that is last: what is behind it can't be told."""
+
+
+def spark_need(spec: AppSpec, plan: Plan) -> SparkNeed | None:
+    """Return what a valid app needs Spark SQL for; None if nothing of it can be told without Spark."""
+    expressions: dict[SparkExpression, None] = {}
+    complete = True
+    try:
+        compile_graph(spec, plan, foreseen_columns, expressions.setdefault)
+    except SchemaUnsupportedError:
+        complete = False
+    except HoldfastError:
+        return None
+    return SparkNeed(tuple(expressions), complete) if expressions or complete else None
 
 
 def computes_in_spark(spec: AppSpec, plan: Plan) -> bool:
     """Whether rows of a valid app pass through Spark SQL, as far as can be told without Spark."""
-    try:
-        return compile_graph(spec, plan, foreseen_columns).has_sql
-    except HoldfastError:
-        return True
+    need = spark_need(spec, plan)
+    return need is None or bool(need.expressions)
 
 
 def foreseen_columns(schema: pa.Schema, items: tuple[str, ...]) -> pa.Schema:

@@ -71,6 +71,15 @@ class BroadcastTable:
             return tuple(columns), ()
         return (*columns, JoinColumn("right", FOUND, FOUND)), tuple(items)
 
+    def written(self, outputs: tuple[JoinColumn, ...]) -> tuple[tuple[str, str], ...]:
+        """Return the columns among these that look-ups compute, and what computes them as the user wrote it."""
+        computed = {} if self.select is None else self.select.computed
+        return tuple(
+            (quoted(output.name), computed[output.column].written)
+            for output in outputs
+            if output.side == "right" and output.column in computed
+        )
+
 
 def _computed_keys(
     table: Table, input_schema: pa.Schema, select: TableColumns, select_schema: SelectSchema

@@ -5,7 +5,7 @@ Partitioned table has a writer behind each of its side inputs; look-ups come beh
 or need a JVM; the types of a `select`, which only Spark knows, come in as a function.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -58,6 +58,7 @@ from holdfast_runtime.segments.graph import (
     failed_schema,
     merged_late,
 )
+from holdfast_runtime.segments.spark_expressions import SparkExpression, WrittenTexts, beyond_plain
 from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, plain_kinds
@@ -70,9 +71,18 @@ from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateSte
 from holdfast_runtime.streams.codecs import arrow_schema
 
 
-def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
-    """Compile a valid app. `select_schema` is called once per `select`, in order of flow."""
-    flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema, partial=partial_aggregates(spec))
+def compile_graph(
+    spec: AppSpec,
+    plan: Plan,
+    select_schema: SelectSchema,
+    in_spark: Callable[[SparkExpression], object] = lambda _: None,
+) -> CompiledGraph:
+    """Compile a valid app. `select_schema` is called once per `select`, in order of flow.
+
+    `in_spark` is called with each expression that only Spark SQL computes, before its column is asked for.
+    """
+    steps = {step.name: step for step in spec.steps}
+    flow = _Flow(steps, plan, select_schema, in_spark, partial=partial_aggregates(spec))
     flow.tables = {table.name: table for table in spec.tables}
     needed = _needed(flow.steps)
     for name in sorted({source for step in spec.steps for source in step.inputs}):
@@ -112,6 +122,7 @@ class _Flow:
     steps: Mapping[str, Step]
     plan: Plan
     select_schema: SelectSchema
+    in_spark: Callable[[SparkExpression], object]
     nodes: list[GraphNode] = field(default_factory=list)
     read_as: dict[str, int] = field(default_factory=dict)
     """Stream or step -> the node whose rows its readers get."""
@@ -151,7 +162,9 @@ class _Flow:
         step = Step.model_construct(name=f"{source} to {table.name}", inputs=(source,), to_table=table.name)
         if items is not None and parts is not None and parts.computed:
             source_index = self._add(
-                _select(step, (*items, *map(quoted, input_schema.names[len(columns.names) :]))), (source_index,)
+                _select(step, (*items, *map(quoted, input_schema.names[len(columns.names) :]))),
+                (source_index,),
+                written=WrittenTexts(f"table {table.name}", "select"),
             ).index
             shape = TableShape(table.key, self.nodes[source_index].schema)
         self._check_key(step, source_index, table.key)
@@ -205,12 +218,21 @@ class _Flow:
         check_key_types([schema.field(index) for index in indices if index is not None], step.name)
 
     def _add(
-        self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None, join: JoinPlan | None = None
+        self,
+        step: Step,
+        inputs: tuple[int, ...],
+        plan: AggregatePlan | None = None,
+        join: JoinPlan | None = None,
+        written: WrittenTexts | None = None,
     ) -> GraphNode:
         sources = [self.nodes[source] for source in inputs]
-        if step.verb in SQL_VERBS and not sources[0].level % 2 and (node := self._plain(step, sources[0])) is not None:
-            self.nodes.append(node)
-            return node
+        if step.verb in SQL_VERBS:
+            if not sources[0].level % 2 and (node := self._plain(step, sources[0])) is not None:
+                self.nodes.append(node)
+                return node
+            texts = written or WrittenTexts(f"step {step.name}", step.verb)
+            for expression in texts.behind(beyond_plain(step, sources[0])):
+                self.in_spark(expression)
         if plan is not None:
             schema = AggregateStep(step.name, plan, step.name).schema
         else:
@@ -247,7 +269,7 @@ class _Flow:
         if plan is None:
             source, plan = self._arguments(step, verb, source)
         node = self._add(step, (source,), plan)
-        return self._add(_select(step, plan.parts.after), (node.index,)) if plan.parts.after else node
+        return self._add_select(node, step, plan.parts.after, WrittenTexts.of_compute(step, verb, plan.columns))
 
     def _add_join(self, step: Step, verb: Join, inputs: tuple[int, ...]) -> GraphNode:
         """Add the step itself, and a select behind it where its own has more than columns."""
@@ -256,7 +278,7 @@ class _Flow:
             self._check_key(step, source, verb.by)
         parts = split_join(verb, tuple(left.names), tuple(right.names))
         node = self._add(step, inputs, join=JoinPlan.of(verb, parts.columns, left, right))
-        return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
+        return self._add_select(node, step, parts.after, WrittenTexts.of_select(step, verb))
 
     def _add_lookup(self, step: Step, verb: Lookup, source: int) -> GraphNode:
         """Add the step itself, behind the writers of its table, and a select behind it where it needs one."""
@@ -271,10 +293,15 @@ class _Flow:
         level = max(earliest_level(step.verb, [self.nodes[source]]), *writers, 0)
         node = GraphNode(len(self.nodes), step.name, step.verb, (source,), level, plan.schema, step, lookup=plan)
         self.nodes.append(node)
-        for items in (select, parts.after):
-            if items:
-                node = self._add(_select(step, items), (node.index,))
-        return node
+        if broadcast is not None:
+            node = self._add_select(
+                node, step, select, WrittenTexts(f"table {verb.table}", "select", broadcast.written(parts.columns))
+            )
+        return self._add_select(node, step, parts.after, WrittenTexts.of_select(step, verb))
+
+    def _add_select(self, node: GraphNode, step: Step, items: tuple[str, ...], written: WrittenTexts) -> GraphNode:
+        """Add a part of a step behind a node, if there is anything to compute."""
+        return self._add(_select(step, items), (node.index,), written=written) if items else node
 
     def _add_writer(self, step: Step, table: Table, source: int) -> GraphNode:
         """Add a step that writes a table: the first of them gives it its columns, unless these are declared."""
@@ -316,7 +343,8 @@ class _Flow:
         columns = tuple(self.nodes[source].schema.names)
         parts = split_compute(verb, columns, carry=step.late == "DeadLetter")
         if parts.before:
-            source = self._add(_select(step, parts.before), (source,)).index
+            texts = WrittenTexts.of_compute(step, verb, columns)
+            source = self._add(_select(step, parts.before), (source,), written=texts).index
         return source, AggregatePlan(verb, parts, self.nodes[source].schema, columns)
 
     def _add_failures(self, step: Step, node: GraphNode, source: GraphNode) -> None:
