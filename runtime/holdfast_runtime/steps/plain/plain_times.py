@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MOMENT = pa.timestamp("us", "UTC")
-_FIRST = pa.scalar(-(2**63))
+_FIRST = -(2**63)
 """The first moment of all."""
 
 _DAY = 86_400_000_000
@@ -56,7 +56,7 @@ def date_format(moments: Any, *parts: pa.Scalar) -> Any:
     units = since_1970(moments, micros).dictionary_encode()
     starts = pc.multiply(units.dictionary, micros)
     # The first unit begins before the first moment.
-    starts = pc.if_else(pc.equal(units.dictionary, _FIRST.as_py() // micros), _FIRST, starts).cast(MOMENT)
+    starts = pc.if_else(pc.equal(units.dictionary, _FIRST // micros), pa.scalar(_FIRST), starts).cast(MOMENT)
     texts = [_FIELDS[word].text(starts) if word in _FIELDS else word for word in words]
     return pc.binary_join_element_wise(*texts, "").take(units.indices)
 
