@@ -18,10 +18,10 @@ from tests.state.places import TASK, Disk
 
 
 @pytest.fixture
-def kept() -> Iterator[KeptStores]:
-    stores = KeptStores()
-    yield stores
-    stores.close()
+def stores() -> Iterator[KeptStores]:
+    open_stores = KeptStores()
+    yield open_stores
+    open_stores.close()
 
 
 def committed(disk: Disk, batch: int, store: TaskStore | None = None, epoch: int = 1) -> TaskCommit:
@@ -47,13 +47,13 @@ def is_free(disk: Disk, batch: int) -> bool:
     return True
 
 
-def test_the_batch_that_follows_finds_the_store_open(tmp_path: Path, kept: KeptStores) -> None:
+def test_the_batch_that_follows_finds_the_store_open(tmp_path: Path, stores: KeptStores) -> None:
     disk = Disk(tmp_path)
     part = committed(disk, 0)
     for batch in range(1, 4):
-        kept.keep([part])
+        stores.keep([part])
         assert not is_free(disk, batch)
-        store = kept.take(TASK.task, batch, epoch=1)
+        store = stores.take(TASK.task, batch, epoch=1)
         assert store is part.store
         part = committed(disk, batch, store)
     part.store.close()
@@ -61,14 +61,14 @@ def test_the_batch_that_follows_finds_the_store_open(tmp_path: Path, kept: KeptS
 
 
 @pytest.mark.parametrize(("batch", "epoch"), [(0, 1), (2, 1), (1, 2)])
-def test_a_batch_that_does_not_follow_opens_anew(tmp_path: Path, kept: KeptStores, batch: int, epoch: int) -> None:
+def test_a_batch_that_does_not_follow_opens_anew(tmp_path: Path, stores: KeptStores, batch: int, epoch: int) -> None:
     disk = Disk(tmp_path)
-    kept.keep([committed(disk, 0)])
-    assert kept.take(TASK.task, batch, epoch) is None
+    stores.keep([committed(disk, 0)])
+    assert stores.take(TASK.task, batch, epoch) is None
     assert is_free(disk, 1)
 
 
-def test_an_earlier_attempt_that_came_further_is_asked_for_each_batch(tmp_path: Path, kept: KeptStores) -> None:
+def test_an_earlier_attempt_that_came_further_is_asked_each_time(tmp_path: Path, stores: KeptStores) -> None:
     disk = Disk(tmp_path)
     for batch in range(3):
         committed(disk, batch).store.close()
@@ -76,8 +76,8 @@ def test_an_earlier_attempt_that_came_further_is_asked_for_each_batch(tmp_path: 
     with disk.open(1, epoch=2).store as store:
         part = TaskCommit(store, disk.durable, 1)
         assert part.lies_ahead
-        kept.keep([part])
-        assert kept.take(TASK.task, 2, epoch=2) is None
+        stores.keep([part])
+        assert stores.take(TASK.task, 2, epoch=2) is None
     with disk.open(2, epoch=2).store as store:
         last = TaskCommit(store, disk.durable, 2)
         assert not last.lies_ahead
@@ -85,21 +85,21 @@ def test_an_earlier_attempt_that_came_further_is_asked_for_each_batch(tmp_path: 
 
 
 def test_no_more_stores_are_kept_than_files_allow(
-    tmp_path: Path, kept: KeptStores, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stores: KeptStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_stores, "_MOST", 1)
     disks = [Disk(tmp_path, replace(TASK, task=f"partition-{number}")) for number in range(2)]
-    kept.keep([committed(disk, 0) for disk in disks])
+    stores.keep([committed(disk, 0) for disk in disks])
     assert [is_free(disk, 1) for disk in disks] == [False, True]
-    kept.close()
+    stores.close()
     assert is_free(disks[0], 1)
 
 
-def test_a_newer_attempt_shuts_out_whoever_keeps_a_store(tmp_path: Path, kept: KeptStores) -> None:
+def test_a_newer_attempt_shuts_out_whoever_keeps_a_store(tmp_path: Path, stores: KeptStores) -> None:
     disk = Disk(tmp_path)
-    kept.keep([committed(disk, 0)])
+    stores.keep([committed(disk, 0)])
     disk.durable.fence(2)
-    store = kept.take(TASK.task, 1, epoch=1)
+    store = stores.take(TASK.task, 1, epoch=1)
     assert store is not None
     with store, pytest.raises(EpochFencedError, match="attempt 2 works on it"):
         committed(disk, 1, store)

@@ -71,13 +71,13 @@ class Slot:
         number: int,
         tasks: Sequence[str],
         at: At = _going_on,
-        kept: KeptStores | None = None,
+        stores: KeptStores | None = None,
     ) -> None:
-        """`kept`: where stores come from and go to; None: they are closed, as any process may run the next batch."""
+        """`stores`: where stores come from and go to; None: they are closed, as any process may run the next batch."""
         self._shop, self._plan, self._at = workshop, plan, at
         self._sender = AttemptSlot(workshop.program.who(plan.epoch), number)
         self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
-        self._phases, self._kept = PhaseTimes(), kept
+        self._phases, self._stores = PhaseTimes(), stores
         self._restored: set[str] = set()
         """Tasks whose stores were restored from their durable copies in this batch."""
 
@@ -260,8 +260,8 @@ class Slot:
             for part in parts:
                 self._tidied(part, reports[part.store.task])
             freed = self._shop.cleanup.after(self._plan.epoch, self._at, committed=bool(parts))
-            if self._kept is not None:
-                self._kept.keep(parts)
+            if self._stores is not None:
+                self._stores.keep(parts)
                 stack.pop_all()
         for report in reports.values():
             report.replayed = report.task not in sizes
@@ -290,7 +290,7 @@ class Slot:
         durable = self._shop.program.state.copy(identity, self._at)
         sent = self._shop.program.sent.get(task)
         last_sent = None if sent is None else sent.marker.batch
-        if self._kept is not None and (store := self._kept.take(task, turn.number, self._plan.epoch)) is not None:
+        if self._stores is not None and (store := self._stores.take(task, turn.number, self._plan.epoch)) is not None:
             stack.callback(store.close)
             return TaskCommit(store, durable, turn.number, last_sent, goes_on=True)
         with self._phases.measured("open"):

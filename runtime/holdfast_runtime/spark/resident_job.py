@@ -59,7 +59,7 @@ class _StayingSlot:
     def answer(self, batch: str) -> str:
         """Run a batch with this plan."""
         tools, plan = worker_tools(self._content), BatchPlan.parse(batch)
-        return Slot(tools, plan, self._number, self._tasks, kept=self._stores).answer()
+        return Slot(tools, plan, self._number, self._tasks, stores=self._stores).answer()
 
     def let_go(self) -> None:
         """Let other processes have the stores."""

@@ -55,14 +55,14 @@ Slots = Mapping[str, tuple[str, ...]]
 class JobHere:
     """A job that runs all slots in this process."""
 
-    def __init__(self, shop: WorkerTools, slots: Slots, at: Callable[[str], None], kept: KeptStores) -> None:
-        self._shop, self._slots, self._at, self._kept = shop, slots, at, kept
+    def __init__(self, shop: WorkerTools, slots: Slots, at: Callable[[str], None], stores: KeptStores) -> None:
+        self._shop, self._slots, self._at, self._stores = shop, slots, at, stores
 
     def run(self, batch: str) -> list[str]:
         """Run one slot after the other and return their answers."""
         plan = BatchPlan.parse(batch)
         return [
-            Slot(self._shop, plan, number, tasks, self._at, self._kept).answer()
+            Slot(self._shop, plan, number, tasks, self._at, self._stores).answer()
             for number, tasks in enumerate(self._slots.values())
         ]
 
@@ -76,7 +76,7 @@ def job_of(
     spark: "SparkSession | None",
     clock: Callable[[], int],
     at: Callable[[str], None],
-    kept: KeptStores,
+    stores: KeptStores,
 ) -> Job:
     """Return a job that runs in this process, or through Spark if that computes a part of it."""
     if not program.compiled.has_sql or spark is None:
@@ -84,7 +84,7 @@ def job_of(
             WorkerTools(program, Streams(program.app, program.spec, program.plan, program.environment, clock)),
             slots,
             at,
-            kept,
+            stores,
         )
     from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob  # noqa: PLC0415 - tests without SQL need no Spark
 
