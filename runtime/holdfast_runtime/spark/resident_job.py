@@ -16,6 +16,7 @@ from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.spark.located import SlotLocation
 from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob, worker_tools
 from holdfast_runtime.spark.stints import Stints
+from holdfast_runtime.streams.kafka.write.agent import write_alone
 
 
 class ResidentJob:
@@ -55,6 +56,7 @@ class _StayingSlot:
     def __init__(self, content: bytes, slots: Sequence[tuple[str, ...]], number: int) -> None:
         self._content, self._tasks, self._number = content, slots[number], number
         self._stores = KeptStores()
+        write_alone()
 
     def answer(self, batch: str) -> str:
         """Run a batch with this plan."""

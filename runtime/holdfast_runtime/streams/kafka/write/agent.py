@@ -3,8 +3,8 @@
 A slot may run in another worker with each batch. Taking its transactional id costs a worker some 90 ms, and with two
 workers that happened in every second batch. So the process that Spark forks its workers from first forks the agent,
 which keeps all ids, and workers send it their writes. If there is none (tests, another way to start Python), or it has
-died, each worker writes itself. Must not outlive its parent, and must not decide: it does what the writer it was given
-does.
+died, each worker writes itself; so does a worker whose slots stay with it. Must not outlive its parent, and must not
+decide: it does what the writer it was given does.
 """
 
 import ctypes
@@ -61,6 +61,12 @@ class AgentAddress:
 def agent() -> AgentAddress | None:
     """Return the agent that was begun before this process was forked, or None."""
     return _HERE
+
+
+def write_alone() -> None:
+    """Do without the agent in this process: a slot that stays needs nobody to keep its id meanwhile."""
+    global _HERE  # noqa: PLW0603 - as in `begin_agent`
+    _HERE = None
 
 
 def begin_agent() -> None:
