@@ -7,7 +7,9 @@ import pytest
 from holdfast.reasons import Reason
 from tests.planning.apps import plan_of, step, stream
 
-SCHEMA = "k STRING, n INT, big DECIMAL(10, 2), after STRUCT<id: STRING, tags: ARRAY<STRING>>, raw BINARY"
+SCHEMA = "k STRING, n INT, big DECIMAL(10, 2), after STRUCT<id: STRING, tags: ARRAY<STRING>>, raw BINARY, price DOUBLE"
+
+PRICED = "CASE WHEN price > 2.5 THEN 'dear' ELSE k END AS id"
 
 
 def refused(select: list[str], **table: Any) -> list[str]:
@@ -23,7 +25,9 @@ def refused(select: list[str], **table: Any) -> list[str]:
     return [one.message for one in result.problems if one.reason is Reason.TABLE_KEY_COMPUTED]
 
 
-@pytest.mark.parametrize("key", ["k AS id", "after.id AS id", "concat(k, '!', after.id) AS id", "k || 'x' AS id"])
+@pytest.mark.parametrize(
+    "key", ["k AS id", "after.id AS id", "concat(k, '!', after.id) AS id", "k || 'x' AS id", PRICED]
+)
 def test_what_hosts_compute_themselves_may_be_a_key(key: str) -> None:
     assert refused([key, "n"]) == []
 

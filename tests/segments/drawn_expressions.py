@@ -26,6 +26,10 @@ ADDRESSES = (
 )
 TIMES = ("yyyy-MM-dd", "HH:mm", "dd/MM/yyyy HH:mm:ss", "yyyyMMdd", "ss", "yyyy, MM", "HH", "(yyyy) MM")
 MOMENTS = (0, -1, 1, 1_700_000_000_000_000, 1_700_000_000_999_999, 951_782_399_999_999, -62_135_596_800_000_000, None)
+DOUBLES = (
+    *(0.0, -0.0, 0.1, -2.5, 7.0, 5e-324, -5e-324, 1e308, -1e308, 2.0**53, 2.0**53 + 2, 2.0**63, 100.0),
+    *(float("nan"), float("inf"), float("-inf"), None),
+)
 FRACTIONS = (
     "0.5",
     "-0.05",
@@ -36,6 +40,7 @@ FRACTIONS = (
     "-0.999999999999999999",
     "999999999999999999.",
     "0.0",
+    "-0.0",
     "-3.00",
 )
 NUMBERS = [str(one) for one in WHOLE if one is not None and abs(one) < 2**63]
@@ -76,7 +81,8 @@ def given() -> pa.RecordBatch:
     }
     columns |= {name: pa.array([draw.choice(TEXTS) for _ in range(ROWS)]) for name in ("k", "other text")}
     columns |= {name: pa.array([draw.choice((True, False, None)) for _ in range(ROWS)]) for name in ("f", "g")}
-    columns["d"] = pa.array([draw.choice((0.5, None)) for _ in range(ROWS)])
+    columns |= {name: pa.array([draw.choice(DOUBLES) for _ in range(ROWS)]) for name in ("d", "e")}
+    columns["float"] = pa.array([draw.choice((0.5, None)) for _ in range(ROWS)], pa.float32())
     columns["m"] = pa.array([_money(draw) for _ in range(ROWS)], pa.decimal128(10, 2))
     columns["at"] = pa.array([draw.choice(MOMENTS) for _ in range(ROWS)], pa.timestamp("us", "UTC"))
     columns["row"] = pa.array(
@@ -124,6 +130,23 @@ def number(draw: random.Random, depth: int) -> str:
     return draw.choice(made)
 
 
+def double(draw: random.Random, depth: int) -> str:
+    """A number of type DOUBLE."""
+    if not depth:
+        return draw.choice(("d", "d", "e", "D", f"CAST({whole(draw, 1)} AS DOUBLE)"))
+    left, right = double(draw, depth - 1), beside_double(draw, depth - 1)
+    made = [f"({left}) {sign} ({right})" for sign in "+-*"] + [f"({right}) {sign} ({left})" for sign in "+-*"]
+    made += [f"coalesce({left}, {right})", f"if({condition(draw, 0)}, {right}, {left})", f"-({left})", f"abs({left})"]
+    made += [f"({left}) / {draw.choice((3, -7, 0.1, 2**53 + 1))}", f"{whole(draw, 1)} / {draw.choice((3, -7, 100))}"]
+    made += [f"CASE WHEN {condition(draw, 0)} THEN {left} WHEN {condition(draw, 0)} THEN NULL ELSE {right} END"]
+    return draw.choice(made)
+
+
+def beside_double(draw: random.Random, depth: int) -> str:
+    """What Spark takes as a DOUBLE beside one."""
+    return draw.choice((double(draw, depth), double(draw, 0), whole(draw, 1), draw.choice(FRACTIONS)))
+
+
 def words(draw: random.Random, depth: int) -> str:
     """A text, mostly computed."""
     if not depth:
@@ -159,7 +182,14 @@ def computed(draw: random.Random) -> str:
         f"CAST(NULL AS {draw.choice(TYPES)})",
         f"CASE WHEN {condition(draw, 1)} THEN NULL WHEN f THEN struct(w, k).w END",
         draw.choice(("row.a", "ROW.A % 7", "row.`b c`", "row.in.d", "row.a + w % 5", "row IS NULL", "row.in IS NULL")),
-        f"struct({', '.join(draw.sample(('w', 'V AS `x y`', 'k', 'm', 'at', 'row.a', 'f'), k=3))})",
+        f"struct({', '.join(draw.sample(('w', 'V AS `x y`', 'k', 'm', 'at', 'row.a', 'f', 'd'), k=3))})",
+        double(draw, 2),
+        f"{double(draw, 1)} {draw.choice(('=', '<>', '<', '<=', '>', '>='))} {beside_double(draw, 1)}",
+        f"{beside_double(draw, 1)} {draw.choice(('=', '<>', '<', '<=', '>', '>='))} {double(draw, 1)}",
+        f"{double(draw, 1)} {draw.choice(('', 'NOT '))}BETWEEN {beside_double(draw, 1)} AND {beside_double(draw, 0)}",
+        f"CASE {double(draw, 1)} WHEN 0 THEN 'none' WHEN 7.0 THEN 'seven' WHEN {double(draw, 0)} THEN {phrase} END",
+        f"isnan({double(draw, 1)}) OR abs({number(draw, 1)}) > 1",
+        f"-({number(draw, 1)})",
         phrase,
         f"{number(draw, 1)} {draw.choice(('=', '<', '>=', '<>'))} {number(draw, 1)}",
         f"{number(draw, 1)} BETWEEN {number(draw, 0)} AND {number(draw, 0)}",

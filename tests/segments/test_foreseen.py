@@ -33,14 +33,18 @@ def test_what_is_foreseen_of_an_example_is_what_spark_finds(spark: SparkSession,
         ({"filter": "v > 1"}, False),
         ({"select": ["k", "v % 10 AS v", "ts"]}, False),
         ({"select": ["*"]}, False),
-        ({"select": ["k", "v / 3 AS v"]}, True),
+        ({"select": ["k", "v + 1 AS v"]}, True),
         ({"select": ["k", "no_function_that_is_known(v) AS v"]}, True),
         ({"filter": "v > 5e-1"}, True),
+        ({"filter": "price >= 25 AND v % 10 <> 0"}, False),
+        ({"select": ["k", "price * v AS worth", "v / 3 AS third"]}, False),
+        ({"select": ["k", "CAST(price AS FLOAT) AS price"]}, True),
     ],
     ids=str,
 )  # fmt: skip
 def test_the_second_compiler_is_kept_for_java(verb: dict[str, object], expected: bool) -> None:
-    app = app_with([read("a"), written()], [step("x", "a", **verb), step("out-step", "x", to="out")])
+    source = read("a", schema="k STRING, v BIGINT, ts TIMESTAMP, price DOUBLE")
+    app = app_with([source, written()], [step("x", "a", **verb), step("out-step", "x", to="out")])
     assert computes_in_spark(app.spec, plan(app)) is expected
 
 
@@ -87,7 +91,7 @@ def test_no_valid_apps_select_stops_it_before_a_jvm(spark: SparkSession, item: s
     assert foreseen or not compile_graph(app.spec, app_plan, select_schema(spark)).has_sql
 
 
-GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP, g STRUCT<h: BIGINT>")
+GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP, g STRUCT<h: BIGINT>, p DOUBLE")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,8 @@ GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP,
         ("A AS x", "`b c`", "e"),
         ("g.h AS h", "struct(a, `b c`) AS s", "g"),
         ("d + 1 AS d", "unix_seconds(f) AS f", "a + 1 AS a"),
+        ("p * a AS p", "a / 3 AS a", "coalesce(p, 0) AS x", "-abs(p) AS y", "isnan(p) AS z", "if(p > 1, 1, p) AS i"),
+        ("CAST(a AS DOUBLE) AS a", "p - 0.5 AS b", "CASE WHEN p > a THEN NULL ELSE p END AS c", "struct(p) AS s"),
         ("CAST(a AS BIGINT) AS a", "lower(`b c`) = 'x' AS b", "d * 0.5 AS d"),
     ],
 )

@@ -13,7 +13,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, pick, plain_kinds, sift
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from tests.planning.apps import step
-from tests.segments.drawn_expressions import ROWS, TIMES, computed, condition, given
+from tests.segments.drawn_expressions import DOUBLES, ROWS, TIMES, computed, condition, given
 from tests.segments.graphs import compiled, read, written
 
 EXPRESSIONS = 400
@@ -42,9 +42,34 @@ def check_like_spark(spark: SparkSession, rows: pa.RecordBatch, texts: list[str]
     made = plain_select([f"{text} AS c{at}" for at, text in enumerate(texts)], plain_kinds(rows.schema))
     assert made is not None
     assert keeps_kinds(made, from_spark.schema)
-    picked = pick(TimedRows(rows, pa.nulls(ROWS, pa.int64())), made, from_spark.schema).rows
+    picked = pick(TimedRows(rows, pa.nulls(len(rows), pa.int64())), made, from_spark.schema).rows
     for at, text in enumerate(texts):
-        assert picked.column(at).to_pylist() == from_spark.column(at).to_pylist(), text
+        # As texts, in which NaN is like NaN, and -0.0 is not like 0.0.
+        assert repr(picked.column(at).to_pylist()) == repr(from_spark.column(at).to_pylist()), text
+
+
+SIGNS = ("=", "<>", "<", "<=", ">", ">=")
+DOUBLE_NUMBERS = (
+    *(f"d {sign} {other}" for sign in SIGNS for other in ("e", "v", "5", "0.1", "-0.0", "9007199254740993")),
+    *(f"CAST(v AS DOUBLE) {sign} {other}" for sign in SIGNS for other in ("d", "9007199254740993", "1.5")),
+    *(f"CAST(w AS DOUBLE) {sign} 9007199254740993" for sign in SIGNS),
+    *(f"w {sign} 1.5D" for sign in SIGNS),
+    *(f"d {sign} {other}" for sign in "+-*" for other in ("e", "v", "0", "-0.0", "0.1", "9007199254740993")),
+    *(f"{other} {sign} d" for sign in "+-*" for other in ("v", "0", "-0.0")),
+    *("d / 3", "v / 3", "v / -7", "d / 0.1", "-d", "-(v / 3)", "abs(d)", "abs(m)", "-m", "abs(w % 7)", "-(w % 7)"),
+    *("isnan(d)", "d IS NULL", "d BETWEEN -1 AND e", "d NOT BETWEEN e AND 0.5", "CAST(d AS DOUBLE)"),
+    *("coalesce(d, 0)", "coalesce(NULL, d, v, 0.5)", "if(f, d, v)", "if(f, NULL, d)", "CASE WHEN f THEN 1 ELSE d END"),
+    *("CASE d WHEN 0 THEN 'none' WHEN 0.1 THEN 'few' WHEN e THEN 'e' ELSE k END", "CAST(v AS DOUBLE)"),
+    *("CAST(0 AS DOUBLE)", "2.5D"),
+)
+
+
+def test_numbers_of_type_double_are_those_of_spark(spark: SparkSession) -> None:
+    pairs = [(first, second) for first in DOUBLES for second in DOUBLES]
+    rows = given().slice(0, len(pairs))
+    for name, numbers in (("d", [first for first, _ in pairs]), ("e", [second for _, second in pairs])):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(numbers))
+    check_like_spark(spark, rows, list(DOUBLE_NUMBERS))
 
 
 def test_a_select_has_plain_and_computed_columns_in_sparks_types(spark: SparkSession) -> None:
@@ -54,7 +79,8 @@ def test_a_select_has_plain_and_computed_columns_in_sparks_types(spark: SparkSes
     assert made is not None
     from_spark = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1).selectExpr(*items).toArrow()
     picked = pick(TimedRows(rows, pa.nulls(ROWS, pa.int64())), made, from_spark.schema).rows
-    assert pa.Table.from_batches([picked]).equals(from_spark.combine_chunks())
+    assert picked.schema == from_spark.schema
+    assert repr(picked.to_pydict()) == repr(from_spark.to_pydict())
 
 
 def test_times_beyond_the_years_of_arrow_are_those_of_spark(spark: SparkSession) -> None:
@@ -95,10 +121,34 @@ def test_a_filter_keeps_times_and_origins_of_its_rows() -> None:
         "v + 1 > 0",
         "v > 123456789012345678.5",
         "v > 0.5 * 0.5",
-        "v > 1.5D",
         "v > 15e-1",
         "m * m * m * m > 0",
         "m / 2 > 1",
+        "v / 2.5 > 1",
+        "v / 0 > 1",
+        "d / 0.0 > 1",
+        "d / v > 1",
+        "d % 2 = 1",
+        "d IN (1, 2)",
+        "d IN (1D)",
+        "v IN (1D)",
+        "d = m",
+        "coalesce(d, m) > 1",
+        "d = '1'",
+        "d = NULL",
+        "d = f",
+        "-v > 1",
+        "abs(v) > 1",
+        "isnan(v)",
+        "isnan(k)",
+        "CAST(d AS STRING) = '1'",
+        "CAST(d AS DECIMAL(10,2)) = 1",
+        "CAST(m AS DOUBLE) = 1",
+        "CAST(k AS DOUBLE) = 1",
+        "CAST(d AS FLOAT) = 1",
+        "float > 1",
+        "float = d",
+        "float * 2 > d",
         "v * w > 0",
         "w + 1 > 0",
         "CAST(m AS DECIMAL(9,2)) > 0",
@@ -181,14 +231,11 @@ def test_a_filter_keeps_times_and_origins_of_its_rows() -> None:
         "NULL",
         "NULL IS NULL",
         "length(d) = 1",
-        "d > 1",
-        "d = d",
         "v = k",
         "k = 5",
         "v % w = 0",
         "v % 0 = 1",
         "v % -2 = 0",
-        "v / 2 = 1",
         "k = 'a\\n'",
         "k = r'a'",
         "v <=> 3",
@@ -209,7 +256,6 @@ def test_a_filter_keeps_times_and_origins_of_its_rows() -> None:
         "struct(v) = struct(v)",
         "struct(v + 1) IS NULL",
         "struct(v % 2 AS x) IS NULL",
-        "struct(d) IS NULL",
         "struct(k, v AS K) IS NULL",
         "struct(row) IS NULL",
         "struct(*) IS NULL",

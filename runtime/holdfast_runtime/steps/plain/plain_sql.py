@@ -67,8 +67,15 @@ def _kind(kind: pa.DataType) -> Kind:
         return PlainDecimal.of(kind.precision, kind.scale)
     if pa.types.is_struct(kind):
         return PlainStruct(tuple((field.name, _kind(field.type)) for field in kind))
-    simple = {pa.string(): PlainKind.TEXT, pa.bool_(): PlainKind.BOOLEAN, MOMENT: PlainKind.MOMENT}
-    return simple.get(kind, PlainKind.OTHER)
+    return _SIMPLE.get(kind, PlainKind.OTHER)
+
+
+_SIMPLE: Mapping[pa.DataType, Kind] = {
+    pa.string(): PlainKind.TEXT,
+    pa.bool_(): PlainKind.BOOLEAN,
+    pa.float64(): PlainKind.DOUBLE,
+    MOMENT: PlainKind.MOMENT,
+}
 
 
 class _Rows:
@@ -168,6 +175,23 @@ def _decimal(value: Any, precision: pa.Scalar, scale: pa.Scalar) -> Any:
     return number.cast(pa.decimal128(precision.as_py(), scale.as_py()))
 
 
+def _double(number: Any) -> Any:
+    # A decimal stands in the text. Arrow would round it twice.
+    if pa.types.is_decimal(number.type):
+        return pa.scalar(float(number.as_py()))
+    return pc.cast(number, pa.float64(), safe=False)
+
+
+def _same_double(left: Any, right: Any) -> Any:
+    """Return where two numbers are equal; NaN is equal to NaN, as in Spark."""
+    return pc.or_(pc.equal(left, right), pc.and_(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _at_most(left: Any, right: Any) -> Any:
+    """Return where the left number is not the larger one; NaN is the largest of all, as in Spark."""
+    return pc.or_(pc.less_equal(left, right), pc.is_nan(right))
+
+
 def _case(*arguments: Any) -> Any:
     """Return the result of the first condition that is true; what stands alone at the end if none is."""
     pairs = [arguments[start : start + 2] for start in range(0, len(arguments) - 1, 2)]
@@ -206,6 +230,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "<=": pc.less_equal,
     ">": pc.greater,
     ">=": pc.greater_equal,
+    "double =": _same_double,
+    "double <>": lambda left, right: pc.invert(_same_double(left, right)),
+    "double <": lambda left, right: pc.invert(_at_most(right, left)),
+    "double <=": _at_most,
+    "double >": lambda left, right: pc.invert(_at_most(left, right)),
+    "double >=": lambda left, right: _at_most(right, left),
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "not": pc.invert,
@@ -213,7 +243,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "+": pc.add,
     "-": pc.subtract,
     "*": pc.multiply,
+    "/": pc.divide,
     "%": _remainder,
+    "abs": pc.abs,
+    "negative": pc.negate,
+    "double": _double,
+    "isnan": lambda numbers: pc.fill_null(pc.is_nan(numbers), fill_value=False),
     "in": _among,
     "decimal": _decimal,
     "text": lambda whole: pc.cast(whole, pa.string()),

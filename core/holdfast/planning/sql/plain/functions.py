@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue
 from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value, whole_value
-from holdfast.planning.sql.plain.operators import chosen, common
+from holdfast.planning.sql.plain.operators import absolute, alike, chosen
 from holdfast.planning.sql.plain.patterns import plain_separator, same_pattern, time_parts
 
 _TEXT, _TEXTS = PlainKind.TEXT, PlainKind.TEXTS
@@ -35,6 +35,20 @@ def _date_format(operands: Sequence[Operand]) -> Operand:
     match operands:
         case [moment, pattern] if parts := time_parts(text_value(pattern)):
             return PlainCall("date_format", (of_kind(moment, PlainKind.MOMENT), *map(PlainValue, parts))), _TEXT
+    raise NotPlainError
+
+
+def _abs(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [number]:
+            return absolute(number)
+    raise NotPlainError
+
+
+def _isnan(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [number]:
+            return PlainCall("isnan", (of_kind(number, PlainKind.DOUBLE),)), PlainKind.BOOLEAN
     raise NotPlainError
 
 
@@ -93,8 +107,8 @@ def _if(operands: Sequence[Operand]) -> Operand:
 def _coalesce(operands: Sequence[Operand]) -> Operand:
     match operands:
         case [_, _, *_]:
-            non_nulls = [one for one in operands if one[1] is not PlainKind.NOTHING]
-            return PlainCall("coalesce", tuple(value for value, _ in non_nulls)), common(non_nulls)
+            values, kind = alike([one for one in operands if one[1] is not PlainKind.NOTHING])
+            return PlainCall("coalesce", tuple(values)), kind
     raise NotPlainError
 
 
@@ -111,11 +125,13 @@ _TIMES: Final = {
     "unix_micros": PlainWhole(64, *_MICROS),
 }
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
+    "abs": _abs,
     "coalesce": _coalesce,
     "concat": concat,
     "date_format": _date_format,
     "get": _get,
     "if": _if,
+    "isnan": _isnan,
     "length": _length,
     "lower": _lower,
     "regexp_extract": _regexp_extract,

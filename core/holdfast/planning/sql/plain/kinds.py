@@ -20,6 +20,7 @@ class PlainKind(Enum):
     TEXTS = "texts"
     BOOLEAN = "boolean"
     MOMENT = "moment"
+    DOUBLE = "double"
     NOTHING = "nothing"
     """Null, of whatever type the values have beside which it stands."""
     OTHER = "other"

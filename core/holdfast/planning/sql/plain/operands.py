@@ -48,6 +48,16 @@ def decimal(operand: Operand) -> tuple[Plain, PlainDecimal]:
     not_plain()
 
 
+def double(operand: Operand) -> Plain:
+    """Return a number as Spark takes it beside a DOUBLE; a decimal only from the text, where it is rounded once."""
+    match operand:
+        case value, PlainKind.DOUBLE:
+            return value
+        case (value, PlainWhole()) | (PlainValue() as value, PlainDecimal()):
+            return PlainCall("double", (value,))
+    not_plain()
+
+
 def with_digits(value: Plain, kind: PlainDecimal) -> Plain:
     """Return a number as a decimal of this type."""
     return PlainCall("decimal", (value, PlainValue(kind.precision), PlainValue(kind.scale)))

@@ -14,9 +14,17 @@ from holdfast.planning.sql.plain.kinds import (
     whole_result,
     wider,
 )
-from holdfast.planning.sql.plain.operands import NotPlainError, Operand, decimal, not_plain, text_value, with_digits
+from holdfast.planning.sql.plain.operands import (
+    NotPlainError,
+    Operand,
+    decimal,
+    double,
+    not_plain,
+    text_value,
+    with_digits,
+)
 
-_RESULTS = (PlainKind.TEXT, PlainKind.BOOLEAN, PlainKind.MOMENT)
+_RESULTS = (PlainKind.TEXT, PlainKind.BOOLEAN, PlainKind.MOMENT, PlainKind.DOUBLE)
 """Kinds without bounds that a column may have and that need no more than to be handed on."""
 
 
@@ -31,6 +39,8 @@ def compared(sign: str, left: Operand, right: Operand) -> Plain:
             return PlainCall(sign, (left_value, right_value))
         case PlainKind.FOLDED, PlainKind.TEXT if equality and text_value(right).isascii():
             return PlainCall(sign, (left_value, right_value))
+    if _has_double(left, right):
+        return PlainCall(f"double {sign}", (double(left), double(right)))
     (left_value, first), (right_value, second) = decimal(left), decimal(right)
     return PlainCall(sign, (left_value, right_value)) if wider(first, second).fits else not_plain()
 
@@ -40,7 +50,7 @@ def among(value: Operand, values: Sequence[Operand]) -> Plain:
     like = PlainWhole if isinstance(value[1], PlainWhole) else PlainKind
     if not values or not all(isinstance(choice, PlainValue) and isinstance(kind, like) for choice, kind in values):
         raise NotPlainError
-    if value[1] is PlainKind.BOOLEAN:
+    if value[1] in (PlainKind.BOOLEAN, PlainKind.DOUBLE):
         raise NotPlainError
     for choice in values:
         compared("=", value, choice)
@@ -49,6 +59,8 @@ def among(value: Operand, values: Sequence[Operand]) -> Plain:
 
 def computed(sign: str, left: Operand, right: Operand) -> Operand:
     """Return a sum, a difference or a product that Spark's type has whatever the values."""
+    if _has_double(left, right):
+        return PlainCall(sign, (double(left), double(right))), PlainKind.DOUBLE
     match left, right:
         case (left_value, PlainWhole() as first), (right_value, PlainWhole() as second):
             whole = whole_result(sign, first, second)
@@ -56,6 +68,17 @@ def computed(sign: str, left: Operand, right: Operand) -> Operand:
     (left_value, left_kind), (right_value, right_kind) = decimal(left), decimal(right)
     made = decimal_result(sign, left_kind, right_kind)
     return (PlainCall(sign, (left_value, right_value)), made) if made.fits else not_plain()
+
+
+def divided(operand: Operand, by: Operand) -> Operand:
+    """Return a DOUBLE, or a whole number, divided by a number from the text other than zero."""
+    match operand, by:
+        case ((_, PlainKind.DOUBLE), (PlainValue(divisor), PlainWhole() | PlainDecimal())) | (
+            (_, PlainWhole()),
+            (PlainValue(divisor), PlainWhole()),
+        ) if divisor:
+            return PlainCall("/", (double(operand), double(by))), PlainKind.DOUBLE
+    raise NotPlainError
 
 
 def remainder(operand: Operand, by: Operand) -> Operand:
@@ -66,6 +89,31 @@ def remainder(operand: Operand, by: Operand) -> Operand:
             least, most = -rest if kind.least < 0 else 0, rest if kind.most > 0 else 0
             return PlainCall("%", (value, by[0])), PlainWhole(max(kind.bits, divisor.bits), least, most)
     raise NotPlainError
+
+
+def negative(operand: Operand) -> Operand:
+    """Return a number with the other sign, if Spark's type has it."""
+    match operand:
+        case value, PlainWhole(bits, least, most) if (whole := PlainWhole(bits, -most, -least)).fits:
+            return PlainCall("negative", (value,)), whole
+        case value, PlainDecimal() | PlainKind.DOUBLE as kind:
+            return PlainCall("negative", (value,)), kind
+    raise NotPlainError
+
+
+def absolute(operand: Operand) -> Operand:
+    """Return a number without its sign, if Spark's type has it."""
+    match operand:
+        case value, PlainWhole(bits, least, most) if (whole := PlainWhole(bits, 0, max(-least, most))).fits:
+            return PlainCall("abs", (value,)), whole
+        case value, PlainDecimal() | PlainKind.DOUBLE as kind:
+            return PlainCall("abs", (value,)), kind
+    raise NotPlainError
+
+
+def cast_to_double(operand: Operand) -> Operand:
+    """Return a number as a DOUBLE."""
+    return double(operand), PlainKind.DOUBLE
 
 
 def cast_to_whole(operand: Operand, bits: int) -> Operand:
@@ -91,15 +139,21 @@ def cast_to_text(operand: Operand) -> Operand:
 
 def chosen(conditions: Sequence[Plain], results: Sequence[Operand]) -> Operand:
     """Return the result of the first condition that is true; the one behind all, or null, if none is."""
-    values = [value for value, _ in results]
+    values, kind = alike(results)
     pairs = [part for pair in zip(conditions, values, strict=False) for part in pair]
-    return PlainCall("case", (*pairs, *values[len(conditions) :])), common(results)
+    return PlainCall("case", (*pairs, *values[len(conditions) :])), kind
 
 
-def common(operands: Sequence[Operand]) -> Kind:
-    """Return the kind of a value that is one of these."""
+def alike(operands: Sequence[Operand]) -> tuple[Sequence[Plain], Kind]:
+    """Return values of one kind, of which one is chosen, and that kind: a DOUBLE makes all numbers DOUBLE."""
+    if _has_double(*operands):
+        operands = [operand if operand[1] is PlainKind.NOTHING else cast_to_double(operand) for operand in operands]
     kind = one_of(kind for _, kind in operands)
-    return kind if kind is not None and _is_handed_on(kind) else not_plain()
+    return [value for value, _ in operands], kind if kind is not None and _is_handed_on(kind) else not_plain()
+
+
+def _has_double(*operands: Operand) -> bool:
+    return any(kind is PlainKind.DOUBLE for _, kind in operands)
 
 
 def _is_handed_on(kind: Kind) -> bool:

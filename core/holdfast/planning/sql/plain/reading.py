@@ -16,12 +16,15 @@ from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_pla
 from holdfast.planning.sql.plain.operators import (
     among,
     cast_to_decimal,
+    cast_to_double,
     cast_to_text,
     cast_to_whole,
     chosen,
     compared,
     computed,
+    divided,
     field_of,
+    negative,
     remainder,
     struct_of,
 )
@@ -36,6 +39,7 @@ _BITS: Final = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32,
 _PARTS: Final[Mapping[type[exp.Expr], tuple[str, ...]]] = {
     exp.Between: ("low", "high"),
     exp.Case: ("ifs", "default"),
+    exp.Div: ("typed", "safe"),
     exp.DPipe: ("safe",),
     exp.Like: ("negate",),
     exp.TryCast: ("to", "safe"),
@@ -93,7 +97,10 @@ def _read(text: str, kinds: Mapping[str, Kind]) -> Operand | None:
 
 def _is_result(made: Plain, kind: Kind) -> bool:
     """Whether a column may have this value: what is computed from the text alone may fail for all rows."""
-    return kind not in _INNER and (isinstance(made, PlainValue) or _has_column(made))
+    match made:
+        case PlainValue() | PlainCall("double", (PlainValue(),)):
+            return kind not in _INNER
+    return kind not in _INNER and _has_column(made)
 
 
 def _has_column(made: Plain) -> bool:
@@ -127,7 +134,7 @@ class _Reading:
                 return self.read(tree.this)
             case exp.Column():
                 return self._column(tree)
-            case exp.Boolean() | exp.Literal() | exp.Neg() | exp.Null():
+            case exp.Boolean() | exp.Literal() | exp.Neg(this=exp.Literal()) | exp.Null():
                 return _value(tree)
             case exp.And() | exp.Or() | exp.Not() | exp.Is() | exp.In() | exp.Between() | exp.Like():
                 return self._condition(tree), PlainKind.BOOLEAN
@@ -162,6 +169,8 @@ class _Reading:
             return compared(_COMPARISONS[type(tree)], left, right), PlainKind.BOOLEAN
         if type(tree) in _SIGNS and _vary([left, right]):
             return computed(_SIGNS[type(tree)], left, right)
+        if isinstance(tree, exp.Div):
+            return divided(left, right)
         if isinstance(tree, exp.Mod):
             return remainder(left, right)
         return concat([left, right]) if isinstance(tree, exp.DPipe) else not_plain()
@@ -177,6 +186,8 @@ class _Reading:
                     if any(_has_column(value) for value, _ in operands)
                     else not_plain()
                 )
+            case exp.Neg():
+                return negative(self.read(tree.this))
             case exp.TryCast():
                 return _cast(self.read(tree.this), tree.to)
             case exp.Case():
@@ -216,6 +227,8 @@ class _Reading:
 def _cast(operand: Operand, to: exp.DataType) -> Operand:
     if to.this in _BITS:
         return cast_to_whole(operand, _BITS[to.this])
+    if to.this == exp.DType.DOUBLE:
+        return cast_to_double(operand)
     if to.this == exp.DType.TEXT and not to.args.get("collate"):
         return cast_to_text(operand)
     if to.this != exp.DType.DECIMAL:
