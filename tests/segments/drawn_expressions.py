@@ -22,6 +22,7 @@ ADDRESSES = (
         "\u212aELVIN",
         "kelvin",
     ),
+    *("  a/ b  ", "\t a\u00a0", "   "),
     *("\u0130", "i\u0307", "Straße", "ΑΣ", "ας", "cc", "c", "ab\r\ncd", "a%b_c", None),
 )
 TIMES = ("yyyy-MM-dd", "HH:mm", "dd/MM/yyyy HH:mm:ss", "yyyyMMdd", "ss", "yyyy, MM", "HH", "(yyyy) MM")
@@ -169,6 +170,13 @@ def words(draw: random.Random, depth: int) -> str:
         f"coalesce(NULL, {left}, {right})",
         f"date_format(at, '{draw.choice(TIMES)}')",
         f"CAST({whole(draw, 1)} AS STRING)",
+        f"{draw.choice(('upper', 'lower', 'trim', 'ltrim', 'rtrim', 'UPPER'))}({left})",
+        f"substr({left}, {draw.randrange(-9, 9)})",
+        f"substring({left}, {draw.randrange(-9, 9)}, {draw.randrange(9)})",
+        f"{draw.choice(('left', 'right'))}({left}, {draw.randrange(9)})",
+        f"{draw.choice(('lpad', 'rpad'))}({left}, {draw.randrange(20)}, '{draw.choice((' ', 'x', 'ä'))}')",
+        f"nullif({left}, {right})",
+        f"{draw.choice(('ifnull', 'nvl'))}({left}, {right})",
     ]
     return draw.choice(made)
 
@@ -199,6 +207,11 @@ def computed(draw: random.Random) -> str:
         f"{phrase} {draw.choice(('=', '<', '>'))} {words(draw, 1)}",
         f"{phrase} {draw.choice(('', 'NOT '))}LIKE '{draw.choice(LIKE)}'",
         f"lower({phrase}) IN ('apple', 'kelvin', 'i')",
+        f"lower({phrase}) {draw.choice(('=', '<', '>='))} upper({words(draw, 1)})",
+        f"{draw.choice(('contains', 'startswith', 'endswith', 'instr'))}({phrase}, {draw.choice(WORDS)})",
+        f"{draw.choice(('greatest', 'least'))}({whole(draw, 1)}, {whole(draw, 1)}, {draw.choice(('row.a', 'v'))})",
+        f"nullif({number(draw, 1)}, {number(draw, 0)})",
+        f"abs({whole(draw, 1)}) + length({phrase})",
         f"lower({phrase}) {draw.choice(('=', '<>'))} 'kelvin'",
         f"{number(draw, 1)} NOT BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
         f"lower({phrase}) NOT IN ('apple', 'kelvin')",

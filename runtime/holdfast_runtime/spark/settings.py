@@ -70,6 +70,7 @@ FIXED_SETTINGS = (
     FixedSetting(
         "spark.sql.legacy.timeParserPolicy", "Spark and Python would write times of long ago differently", "CORRECTED"
     ),
+    FixedSetting("spark.sql.icu.caseMappings.enabled", "Spark and Python would write letters differently", "true"),
     FixedSetting(
         "spark.sql.execution.arrow.useLargeVarTypes", "rows travel between steps with other Arrow types", "false"
     ),

@@ -15,11 +15,9 @@ import pyarrow.compute as pc
 
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
+from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
 from holdfast_runtime.steps.plain.plain_times import MOMENT, date_format, day, month, since_1970, year
 from holdfast_runtime.steps.timed_rows import TimedRows
-
-_KELVIN = "\u212a"
-"""The one letter beyond ASCII whose lower case is within."""
 
 
 def plain_kinds(schema: pa.Schema) -> dict[str, Kind]:
@@ -201,24 +199,6 @@ def _case(*arguments: Any) -> Any:
     )
 
 
-def _lower(texts: Any) -> Any:
-    if not pc.all(pc.string_is_ascii(texts)).as_py():
-        texts = pc.replace_substring(texts, _KELVIN, "k")
-    return pc.ascii_lower(texts)
-
-
-def _get(lists: Any, index: pa.Scalar) -> Any:
-    """Return the element of each list; null where it has none."""
-    offsets = lists.offsets.to_numpy()
-    indices = offsets[:-1] + index.as_py()
-    return lists.values.take(pa.array(indices, mask=indices >= offsets[1:]))
-
-
-def _extract(texts: Any, pattern: pa.Scalar) -> Any:
-    group = pc.struct_field(pc.extract_regex(texts, pattern.as_py()), [0])
-    return pc.if_else(pc.is_valid(texts), pc.fill_null(group, ""), pa.scalar(None, pa.string()))
-
-
 def _struct(*parts: Any) -> Any:
     return pa.StructArray.from_arrays(list(parts[1::2]), [name.as_py() for name in parts[::2]])
 
@@ -251,19 +231,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isnan": lambda numbers: pc.fill_null(pc.is_nan(numbers), fill_value=False),
     "in": _among,
     "decimal": _decimal,
-    "text": lambda whole: pc.cast(whole, pa.string()),
     "case": _case,
     "coalesce": pc.coalesce,
-    "concat": lambda *texts: pc.binary_join_element_wise(*texts, "", null_handling="emit_null"),
     "date_format": date_format,
-    "extract": _extract,
     "field": lambda structs, name: _widened(pc.struct_field(structs, name.as_py())),
-    "get": _get,
-    "length": pc.utf8_length,
-    "like": lambda texts, pattern: pc.match_like(texts, pattern.as_py()),
-    "lower": _lower,
-    "replace": lambda texts, old, new: pc.replace_substring(texts, old.as_py(), new.as_py()),
-    "split": lambda texts, separator: pc.split_pattern(texts, separator.as_py()),
+    "greatest": pc.max_element_wise,
+    "least": pc.min_element_wise,
     "struct": _struct,
     "unix_seconds": lambda moments: since_1970(moments, 10**6),
     "unix_millis": lambda moments: since_1970(moments, 10**3),
@@ -271,7 +244,10 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "year": year,
     "month": month,
     "day": day,
+    **TEXT_FUNCTIONS,
     **{part: getattr(pc, part) for part in ("hour", "minute", "second")},
 }
 _COSTLY = ("extract", "like", "replace", "split")
-_SHARED = ("*", "date_format", "decimal", "extract", "hour", "length", "lower", "replace", "split", "unix_seconds")
+_SHARED = (
+    *("*", "date_format", "decimal", "extract", "hour", "length", "lower", "replace", "split", "unix_seconds", "upper"),
+)

@@ -15,8 +15,6 @@ class PlainKind(Enum):
     """A type without bounds."""
 
     TEXT = "text"
-    FOLDED = "folded"
-    """A text in lower case: Unicode's rules for letters differ by version, but those that become ASCII are known."""
     TEXTS = "texts"
     BOOLEAN = "boolean"
     MOMENT = "moment"

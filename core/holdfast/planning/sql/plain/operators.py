@@ -20,7 +20,6 @@ from holdfast.planning.sql.plain.operands import (
     decimal,
     double,
     not_plain,
-    text_value,
     with_digits,
 )
 
@@ -31,13 +30,10 @@ _RESULTS = (PlainKind.TEXT, PlainKind.BOOLEAN, PlainKind.MOMENT, PlainKind.DOUBL
 def compared(sign: str, left: Operand, right: Operand) -> Plain:
     """Return a comparison of two values of one kind, or of two numbers."""
     (left_value, left_kind), (right_value, right_kind) = left, right
-    equality = sign in ("=", "<>")
     match left_kind, right_kind:
         case (PlainWhole(), PlainWhole()) | (PlainKind.TEXT, PlainKind.TEXT) | (PlainKind.MOMENT, PlainKind.MOMENT):
             return PlainCall(sign, (left_value, right_value))
-        case PlainKind.BOOLEAN, PlainKind.BOOLEAN if equality:
-            return PlainCall(sign, (left_value, right_value))
-        case PlainKind.FOLDED, PlainKind.TEXT if equality and text_value(right).isascii():
+        case PlainKind.BOOLEAN, PlainKind.BOOLEAN if sign in ("=", "<>"):
             return PlainCall(sign, (left_value, right_value))
     if _has_double(left, right):
         return PlainCall(f"double {sign}", (double(left), double(right)))

@@ -10,7 +10,7 @@ from sqlglot import exp
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.sql.expressions import check_select
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
-from holdfast.planning.sql.plain.functions import called, concat
+from holdfast.planning.sql.plain.functions import called
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
 from holdfast.planning.sql.plain.operators import (
@@ -28,6 +28,7 @@ from holdfast.planning.sql.plain.operators import (
     remainder,
     struct_of,
 )
+from holdfast.planning.sql.plain.text_functions import concat
 from holdfast.planning.sql.reading import path_of
 from holdfast.planning.sql.scope import Scope
 from holdfast.planning.sql.text import parse
@@ -42,9 +43,15 @@ _PARTS: Final[Mapping[type[exp.Expr], tuple[str, ...]]] = {
     exp.Div: ("typed", "safe"),
     exp.DPipe: ("safe",),
     exp.Like: ("negate",),
+    exp.Substring: ("start", "length"),
     exp.TryCast: ("to", "safe"),
 }
 """What a node may have besides its operands: all else would be read over."""
+_OWN_SYNTAX: Final[Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]]] = {
+    exp.Substring: ("substring", ("this", "start", "length")),
+    exp.Trim: ("trim", ("this",)),
+}
+"""Functions that the parser has classes for, by name, and where their operands are."""
 _LENGTH_LOST: Final = re.compile(r"\b(?:VAR)?CHAR(?:ACTER)?\s*\(", re.IGNORECASE)
 """A type that the parser takes for STRING."""
 _OPERANDS: Final = ("this", "expression", "expressions")
@@ -52,7 +59,7 @@ _DEFAULT_DECIMAL: Final = (10, 0)
 _BEYOND: Final = 2**63
 _COMPACT: Final = 18
 """Digits of a number with a point. For longer ones Spark 4.3 takes null < n for true or false where n is not null."""
-_INNER: Final = (PlainKind.FOLDED, PlainKind.TEXTS, PlainKind.NOTHING)
+_INNER: Final = (PlainKind.TEXTS, PlainKind.NOTHING)
 """What only stands within an expression."""
 
 
@@ -179,13 +186,10 @@ class _Reading:
         match tree:
             case exp.Anonymous() if str(tree.this).lower() == "struct":
                 return self._struct(tree.expressions)
-            case exp.Anonymous():
-                operands = [self.read(one) for one in tree.expressions]
-                return (
-                    called(str(tree.this).lower(), operands)
-                    if any(_has_column(value) for value, _ in operands)
-                    else not_plain()
-                )
+            case exp.Anonymous() | exp.Substring() | exp.Trim():
+                name, parts = _call(tree)
+                operands = [self.read(one) for one in parts]
+                return called(name, operands) if _vary(operands) else not_plain()
             case exp.Neg():
                 return negative(self.read(tree.this))
             case exp.TryCast():
@@ -222,6 +226,17 @@ class _Reading:
         default = tree.args.get("default")
         rest = [] if default is None else [self.read(default)]
         return chosen(conditions, [*(then for _, then in whens), *rest])
+
+
+def _call(tree: exp.Expr) -> tuple[str, Sequence[exp.Expr]]:
+    """Return the name of a function and its operands."""
+    if type(tree) not in _OWN_SYNTAX:
+        return str(tree.this).lower(), tree.expressions
+    name, parts = _OWN_SYNTAX[type(tree)]
+    operands = {part: operand for part, operand in tree.args.items() if operand is not None}
+    return name, [operands.pop(part) for part in parts if part in operands] if operands.keys() <= set(
+        parts
+    ) else not_plain()
 
 
 def _cast(operand: Operand, to: exp.DataType) -> Operand:

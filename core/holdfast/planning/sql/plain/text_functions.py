@@ -1,0 +1,142 @@
+"""Functions of texts that plain expressions may call: what computes them and what may result.
+
+What is sought, cut off or filled up stands in the text of the expression, so nothing depends on a row but the text
+itself.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainValue
+from holdfast.planning.sql.plain.kinds import Kind, PlainKind, PlainWhole
+from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value, whole_value
+from holdfast.planning.sql.plain.patterns import plain_separator, same_pattern
+
+_TEXT: Final = PlainKind.TEXT
+_CHARACTERS: Final = PlainWhole(32, 0, 2**31 - 1)
+_MOST_PADDED: Final = 1000
+_CASES: Final = ("lower", "upper")
+
+
+def concat(operands: Sequence[Operand]) -> Operand:
+    """Texts, one behind another."""
+    return PlainCall("concat", tuple(of_kind(one, _TEXT) for one in operands)), _TEXT
+
+
+def _of_text(name: str, kind: Kind, operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text]:
+            return PlainCall(name, (of_kind(text, _TEXT),)), kind
+    raise NotPlainError
+
+
+def _in_case(name: str, operands: Sequence[Operand]) -> Operand:
+    # Of lower(upper(x)) Spark makes lower(x), which is another text for ß.
+    return not_plain() if any(_changes_case(value) for value, _ in operands) else _of_text(name, _TEXT, operands)
+
+
+def _changes_case(value: Plain) -> bool:
+    return isinstance(value, PlainCall) and (value.function in _CASES or any(map(_changes_case, value.arguments)))
+
+
+def _of_part(name: str, operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, part] if text_value(part):
+            kind = _CHARACTERS if name == "instr" else PlainKind.BOOLEAN
+            return PlainCall(name, (of_kind(text, _TEXT), part[0])), kind
+    raise NotPlainError
+
+
+def _replace(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, old, *new] if len(new) <= 1 and text_value(old):
+            texts = (PlainValue(text_value(old)), PlainValue("".join(map(text_value, new))))
+            return PlainCall("replace", (of_kind(text, _TEXT), *texts)), _TEXT
+    raise NotPlainError
+
+
+def _split(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, separator] if plain_separator(text_value(separator)):
+            return PlainCall("split", (of_kind(text, _TEXT), separator[0])), PlainKind.TEXTS
+    raise NotPlainError
+
+
+def _get(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [texts, index] if whole_value(index) >= 0:
+            return PlainCall("get", (of_kind(texts, PlainKind.TEXTS), index[0])), _TEXT
+    raise NotPlainError
+
+
+def _regexp_extract(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, pattern, *index] if len(index) <= 1:
+            same = same_pattern(text_value(pattern), whole_value(index[0]) if index else 1)
+            if same is not None:
+                return PlainCall("extract", (of_kind(text, _TEXT), PlainValue(same))), _TEXT
+    raise NotPlainError
+
+
+def _substring(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, position, *length] if len(length) <= 1:
+            # From 1, as from 0; below, from the end of the text.
+            start = _number(position) - (_number(position) > 0)
+            return _slice(text, start, *map(_number, length))
+    raise NotPlainError
+
+
+def _left(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, length]:
+            return _slice(text, 0, _number(length))
+    raise NotPlainError
+
+
+def _right(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, length] if _number(length) > 0:
+            return _slice(text, -_number(length))
+    raise NotPlainError
+
+
+def _slice(text: Operand, start: int, length: int = _CHARACTERS.most) -> Operand:
+    """Return a part of a text; a start below zero is counted from its end."""
+    if length < 0:
+        raise NotPlainError
+    end = None if start < 0 <= start + length else start + length
+    return PlainCall("slice", (of_kind(text, _TEXT), PlainValue(start), PlainValue(end))), _TEXT
+
+
+def _pad(name: str, operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [text, width, *paddings] if len(paddings) <= 1 and 0 <= _number(width) <= _MOST_PADDED:
+            padding = text_value(paddings[0]) if paddings else " "
+            if len(padding) == 1:
+                return PlainCall(name, (of_kind(text, _TEXT), width[0], PlainValue(padding))), _TEXT
+    raise NotPlainError
+
+
+def _number(operand: Operand) -> int:
+    """Return a number of Spark's type for positions, which must stand in the expression."""
+    value, kind = whole_value(operand), operand[1]
+    return value if isinstance(kind, PlainWhole) and kind.bits <= _CHARACTERS.bits else not_plain()
+
+
+TEXT_FUNCTIONS: Final[Mapping[str, Callable[[Sequence[Operand]], Operand]]] = {
+    "concat": concat,
+    "get": _get,
+    "left": _left,
+    "length": partial(_of_text, "length", _CHARACTERS),
+    "regexp_extract": _regexp_extract,
+    "replace": _replace,
+    "right": _right,
+    "split": _split,
+    "substring": _substring,
+    **{name: partial(_of_text, name, _TEXT) for name in ("ltrim", "rtrim", "trim")},
+    **{name: partial(_in_case, name) for name in _CASES},
+    **{name: partial(_of_part, name) for name in ("contains", "endswith", "instr", "startswith")},
+    **{name: partial(_pad, name) for name in ("lpad", "rpad")},
+}
