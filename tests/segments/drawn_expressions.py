@@ -31,6 +31,7 @@ DOUBLES = (
     *(0.0, -0.0, 0.1, -2.5, 7.0, 5e-324, -5e-324, 1e308, -1e308, 2.0**53, 2.0**53 + 2, 2.0**63, 100.0),
     *(float("nan"), float("inf"), float("-inf"), None),
 )
+DATES = (0, -1, 1, 19_723, 11_016, -719_162, 2_932_896, None)
 FRACTIONS = (
     "0.5",
     "-0.05",
@@ -86,6 +87,7 @@ def given() -> pa.RecordBatch:
     columns["float"] = pa.array([draw.choice((0.5, None)) for _ in range(ROWS)], pa.float32())
     columns["m"] = pa.array([_money(draw) for _ in range(ROWS)], pa.decimal128(10, 2))
     columns["at"] = pa.array([draw.choice(MOMENTS) for _ in range(ROWS)], pa.timestamp("us", "UTC"))
+    columns |= {name: pa.array([draw.choice(DATES) for _ in range(ROWS)], pa.date32()) for name in ("day", "due")}
     columns["row"] = pa.array(
         [
             draw.choice((None, {"a": draw.choice((1, None)), "b c": draw.choice(TEXTS), "in": {"d": None}}))
@@ -146,6 +148,11 @@ def double(draw: random.Random, depth: int) -> str:
 def beside_double(draw: random.Random, depth: int) -> str:
     """What Spark takes as a DOUBLE beside one."""
     return draw.choice((double(draw, depth), double(draw, 0), whole(draw, 1), draw.choice(FRACTIONS)))
+
+
+def date(draw: random.Random) -> str:
+    written = ("DATE '2024-01-01'", "DATE '1970-01-01'", "CAST('2000-02-29' AS DATE)")
+    return draw.choice(("day", "due", "to_date(at)", "CAST(at AS DATE)", "date(at)", "coalesce(day, due)", *written))
 
 
 def words(draw: random.Random, depth: int) -> str:
@@ -215,6 +222,10 @@ def computed(draw: random.Random) -> str:
         f"lower({phrase}) {draw.choice(('=', '<>'))} 'kelvin'",
         f"{number(draw, 1)} NOT BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
         f"lower({phrase}) NOT IN ('apple', 'kelvin')",
+        f"{date(draw)} {draw.choice(('=', '<>', '<', '<=', '>', '>='))} {date(draw)}",
+        f"{date(draw)} {draw.choice(('', 'NOT '))}BETWEEN {date(draw)} AND {date(draw)}",
+        f"CASE WHEN {condition(draw, 1)} THEN {date(draw)} WHEN {date(draw)} > {date(draw)} THEN due END",
+        f"at {draw.choice(('=', '<', '>='))} TIMESTAMP '{draw.choice(('1969-12-31 23:59:59', '2023-11-14 22:13:20'))}'",
         f"coalesce(at, at) {draw.choice(('=', '<='))} at",
         f"unix_{draw.choice(('seconds', 'millis', 'micros'))}(at)",
         f"unix_seconds(at) - unix_seconds(at) % {draw.choice((1, 10, 86400))}",

@@ -91,7 +91,7 @@ def test_no_valid_apps_select_stops_it_before_a_jvm(spark: SparkSession, item: s
     assert foreseen or not compile_graph(app.spec, app_plan, select_schema(spark)).has_sql
 
 
-GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP, g STRUCT<h: BIGINT>, p DOUBLE")
+GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP, g STRUCT<h: BIGINT>, p DOUBLE, t DATE")
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,8 @@ GIVEN = schema("a INT, `b c` STRING, d DECIMAL(10,2), e ARRAY<INT>, f TIMESTAMP,
             "trim(`b c`) AS t",
         ),
         ("lpad(`b c`, 2) AS l", "instr(`b c`, 'a') AS i", "contains(`b c`, 'a') AS c", "nullif(p, a) AS n"),
+        ("to_date(f) AS d", "CAST(f AS DATE) AS c", "t > DATE '2024-01-01' AS n", "coalesce(t, date(f)) AS b"),
+        ("TIMESTAMP '2024-01-01 00:00:00' AS m", "DATE '2024-01-01' AS d", "nullif(t, to_date(f)) AS n"),
         ("nvl(p, a) AS n", "ifnull(a, 1) AS i", "greatest(a, g.h) AS g", "least(a, 1) AS l", "abs(a % 7) AS r"),
         ("CAST(a AS BIGINT) AS a", "lower(`b c`) = 'x' AS b", "d * 0.5 AS d"),
     ],

@@ -22,6 +22,7 @@ _SIMPLE = {
     "CHAR": PlainKind.TEXT,
     "BOOLEAN": PlainKind.BOOLEAN,
     "TIMESTAMP": PlainKind.MOMENT,
+    "DATE": PlainKind.DATE,
     "DOUBLE": PlainKind.DOUBLE,
 }
 

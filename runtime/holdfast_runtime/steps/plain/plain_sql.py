@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
 from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
-from holdfast_runtime.steps.plain.plain_times import MOMENT, date_format, day, month, since_1970, year
+from holdfast_runtime.steps.plain.plain_times import MOMENT, date, date_format, day, month, since_1970, year
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 
@@ -72,6 +72,7 @@ _SIMPLE: Mapping[pa.DataType, Kind] = {
     pa.string(): PlainKind.TEXT,
     pa.bool_(): PlainKind.BOOLEAN,
     pa.float64(): PlainKind.DOUBLE,
+    pa.date32(): PlainKind.DATE,
     MOMENT: PlainKind.MOMENT,
 }
 
@@ -233,6 +234,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "decimal": _decimal,
     "case": _case,
     "coalesce": pc.coalesce,
+    "date": date,
     "date_format": date_format,
     "field": lambda structs, name: _widened(pc.struct_field(structs, name.as_py())),
     "greatest": pc.max_element_wise,

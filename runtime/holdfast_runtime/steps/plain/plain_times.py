@@ -35,6 +35,11 @@ def day(moments: Any) -> Any:
     return pc.day(_in_cycle(moments)[1])
 
 
+def date(moments: Any) -> Any:
+    """Return the dates in UTC."""
+    return since_1970(moments, _DAY).cast(pa.int32()).cast(pa.date32())
+
+
 def _in_cycle(moments: Any) -> tuple[Any, Any]:
     """Return the cycles of moments, and the same moments of the first one."""
     cycles = since_1970(moments, _CYCLE)

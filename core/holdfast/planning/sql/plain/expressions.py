@@ -1,6 +1,7 @@
 """A plain expression as a value: columns, values from the text, and functions of others."""
 
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -14,9 +15,9 @@ class PlainColumn:
 
 @dataclass(frozen=True, slots=True)
 class PlainValue:
-    """A value from the text; None is null."""
+    """A value from the text; None is null, and a date with a time is a moment."""
 
-    value: int | str | bool | Decimal | None
+    value: int | str | bool | Decimal | date | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue
 from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
-from holdfast.planning.sql.plain.operators import absolute, alike, chosen, compared
+from holdfast.planning.sql.plain.operators import absolute, alike, cast_to_date, chosen, compared
 from holdfast.planning.sql.plain.patterns import time_parts
 from holdfast.planning.sql.plain.text_functions import TEXT_FUNCTIONS
 
@@ -23,6 +23,13 @@ def _part_of_time(name: str, kind: PlainWhole, operands: Sequence[Operand]) -> O
     match operands:
         case [moment]:
             return PlainCall(name, (of_kind(moment, PlainKind.MOMENT),)), kind
+    raise NotPlainError
+
+
+def _to_date(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [(_, PlainKind.MOMENT | PlainKind.DATE) as operand]:
+            return cast_to_date(operand)
     raise NotPlainError
 
 
@@ -102,6 +109,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     **TEXT_FUNCTIONS,
     "abs": _abs,
     "coalesce": _coalesce,
+    "date": _to_date,
     "date_format": _date_format,
     "greatest": partial(_extreme, "greatest"),
     "if": _if,
@@ -110,5 +118,6 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "least": partial(_extreme, "least"),
     "nullif": _nullif,
     "nvl": _nvl,
+    "to_date": _to_date,
     **{name: partial(_part_of_time, name, kind) for name, kind in _TIMES.items()},
 }

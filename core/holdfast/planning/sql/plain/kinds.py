@@ -18,6 +18,7 @@ class PlainKind(Enum):
     TEXTS = "texts"
     BOOLEAN = "boolean"
     MOMENT = "moment"
+    DATE = "date"
     DOUBLE = "double"
     NOTHING = "nothing"
     """Null, of whatever type the values have beside which it stands."""

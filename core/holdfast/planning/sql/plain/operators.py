@@ -20,10 +20,12 @@ from holdfast.planning.sql.plain.operands import (
     decimal,
     double,
     not_plain,
+    text_value,
     with_digits,
 )
+from holdfast.planning.sql.plain.patterns import written_date, written_moment
 
-_RESULTS = (PlainKind.TEXT, PlainKind.BOOLEAN, PlainKind.MOMENT, PlainKind.DOUBLE)
+_RESULTS = (PlainKind.TEXT, PlainKind.BOOLEAN, PlainKind.MOMENT, PlainKind.DATE, PlainKind.DOUBLE)
 """Kinds without bounds that a column may have and that need no more than to be handed on."""
 
 
@@ -31,7 +33,9 @@ def compared(sign: str, left: Operand, right: Operand) -> Plain:
     """Return a comparison of two values of one kind, or of two numbers."""
     (left_value, left_kind), (right_value, right_kind) = left, right
     match left_kind, right_kind:
-        case (PlainWhole(), PlainWhole()) | (PlainKind.TEXT, PlainKind.TEXT) | (PlainKind.MOMENT, PlainKind.MOMENT):
+        case PlainWhole(), PlainWhole():
+            return PlainCall(sign, (left_value, right_value))
+        case PlainKind.TEXT | PlainKind.MOMENT | PlainKind.DATE, _ if left_kind is right_kind:
             return PlainCall(sign, (left_value, right_value))
         case PlainKind.BOOLEAN, PlainKind.BOOLEAN if sign in ("=", "<>"):
             return PlainCall(sign, (left_value, right_value))
@@ -131,6 +135,21 @@ def cast_to_text(operand: Operand) -> Operand:
     """Return the digits of a whole number."""
     value, kind = operand
     return (PlainCall("text", (value,)), PlainKind.TEXT) if isinstance(kind, PlainWhole) else not_plain()
+
+
+def cast_to_date(operand: Operand) -> Operand:
+    """Return the date of a moment in UTC, or the one that a text is."""
+    match operand:
+        case _, PlainKind.DATE:
+            return operand
+        case value, PlainKind.MOMENT:
+            return PlainCall("date", (value,)), PlainKind.DATE
+    return PlainValue(written_date(text_value(operand)) or not_plain()), PlainKind.DATE
+
+
+def cast_to_moment(operand: Operand) -> Operand:
+    """Return the moment that a text is."""
+    return PlainValue(written_moment(text_value(operand)) or not_plain()), PlainKind.MOMENT
 
 
 def chosen(conditions: Sequence[Plain], results: Sequence[Operand]) -> Operand:

@@ -3,16 +3,19 @@
 In an expression: characters, `[...]`, groups, `|`, `^` at the start of the text, and `*`, `+`, `?` behind a character
 or a class. Not `.` and `$` (what ends a line differs), nothing lazy, possessive or with braces, no quantifier behind a
 group (which of its matches counts may differ), no escapes.
-In a time: digits of year, month, day, hour, minute and second, and what stands between them.
+In a pattern of times: digits of year, month, day, hour, minute and second, and what stands between them.
 """
 
 import re
+from datetime import UTC, date, datetime
 
 _CHARACTER = r"[^\\\[\](){}.*+?^$|]"
 _MEMBER = r"[^\\\[\]^&-]"
 _CLASS = rf"\[\^?(?:{_MEMBER}-{_MEMBER}|{_MEMBER}|&(?!&))+\]"
 _WANTED = "(?P<found>"
 _TOKEN = re.compile(rf"(?P<open>\((?!\?))|\)(?![*+?])|\||\^(?![*+?])|(?:{_CLASS}|{_CHARACTER})[*+?]?(?![*+?])")
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d ([01]\d|2[0-3]):[0-5]\d:[0-5]\d", re.ASCII)
 
 _TIME_FIELDS = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 _TIME_PART = re.compile(r"([A-Za-z])\1*|[^A-Za-z'\[\]{}#]+")
@@ -54,3 +57,17 @@ def time_parts(text: str) -> tuple[str, ...]:
         parts.append(part[0])
         index = part.end()
     return tuple(parts) if index == len(text) and not set(_TIME_FIELDS).isdisjoint(parts) else ()
+
+
+def written_date(text: str) -> date | None:
+    """Return the date that a text is in full; None if it is none, or Spark and Python may read it differently."""
+    midnight = written_moment(f"{text} 00:00:00")
+    return None if midnight is None else midnight.date()
+
+
+def written_moment(text: str) -> datetime | None:
+    """Return the moment in UTC that a text is in full."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC) if _MOMENT.fullmatch(text) else None
+    except ValueError:
+        return None

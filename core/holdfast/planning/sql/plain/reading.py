@@ -15,8 +15,10 @@ from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, Pla
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
 from holdfast.planning.sql.plain.operators import (
     among,
+    cast_to_date,
     cast_to_decimal,
     cast_to_double,
+    cast_to_moment,
     cast_to_text,
     cast_to_whole,
     chosen,
@@ -40,6 +42,7 @@ _BITS: Final = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32,
 _PARTS: Final[Mapping[type[exp.Expr], tuple[str, ...]]] = {
     exp.Between: ("low", "high"),
     exp.Case: ("ifs", "default"),
+    exp.Cast: ("to",),
     exp.Div: ("typed", "safe"),
     exp.DPipe: ("safe",),
     exp.Like: ("negate",),
@@ -192,7 +195,7 @@ class _Reading:
                 return called(name, operands) if _vary(operands) else not_plain()
             case exp.Neg():
                 return negative(self.read(tree.this))
-            case exp.TryCast():
+            case exp.Cast():
                 return _cast(self.read(tree.this), tree.to)
             case exp.Case():
                 return self._case(tree)
@@ -242,6 +245,10 @@ def _call(tree: exp.Expr) -> tuple[str, Sequence[exp.Expr]]:
 def _cast(operand: Operand, to: exp.DataType) -> Operand:
     if to.this in _BITS:
         return cast_to_whole(operand, _BITS[to.this])
+    if to.this == exp.DType.DATE:
+        return cast_to_date(operand)
+    if to.this == exp.DType.TIMESTAMPTZ:
+        return cast_to_moment(operand)
     if to.this == exp.DType.DOUBLE:
         return cast_to_double(operand)
     if to.this == exp.DType.TEXT and not to.args.get("collate"):
