@@ -61,7 +61,14 @@ DOUBLE_NUMBERS = (
     *("isnan(d)", "d IS NULL", "d BETWEEN -1 AND e", "d NOT BETWEEN e AND 0.5", "CAST(d AS DOUBLE)"),
     *("coalesce(d, 0)", "coalesce(NULL, d, v, 0.5)", "if(f, d, v)", "if(f, NULL, d)", "CASE WHEN f THEN 1 ELSE d END"),
     *("CASE d WHEN 0 THEN 'none' WHEN 0.1 THEN 'few' WHEN e THEN 'e' ELSE k END", "CAST(v AS DOUBLE)"),
-    *("CAST(0 AS DOUBLE)", "2.5D"),
+    *(
+        "CAST(0 AS DOUBLE)",
+        "2.5D",
+        "d > CAST(5 % 2 AS DOUBLE)",
+        "d > 5 / 2",
+        "d > -(CAST(1 AS DOUBLE))",
+        "-(5) + d > -0.5",
+    ),
 )
 
 
@@ -259,6 +266,8 @@ def test_a_filter_keeps_times_and_origins_of_its_rows() -> None:
         "instr(v, '1') = 1",
         "nullif(k, v) = 1",
         "nullif(NULL, k) = 'a'",
+        "nullif(nullif(k, 'a'), 'b') = 'c'",
+        "nullif(if(f, 'a', k), 'b') = 'c'",
         "nvl(k, k, k) = 'a'",
         "greatest(d, e) > 1",
         "greatest(v, NULL) > 1",

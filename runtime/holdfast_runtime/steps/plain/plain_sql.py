@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
 from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
 from holdfast_runtime.steps.plain.plain_times import MOMENT, date, date_format, day, month, since_1970, year
@@ -141,9 +141,7 @@ class _Rows:
 
 
 def _costly(expression: Plain) -> bool:
-    return isinstance(expression, PlainCall) and (
-        expression.function in _COSTLY or any(map(_costly, expression.arguments))
-    )
+    return not functions_of(expression).isdisjoint(_COSTLY)
 
 
 def _widened(column: Any) -> Any:

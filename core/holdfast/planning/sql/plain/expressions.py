@@ -29,3 +29,14 @@ class PlainCall:
 
 
 Plain: TypeAlias = PlainColumn | PlainValue | PlainCall
+
+
+def functions_of(expression: Plain) -> set[str]:
+    """Return the functions that an expression calls; a part that stands in it several times is looked at once."""
+    calls, waiting = dict[int, PlainCall](), [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, PlainCall) and id(part) not in calls:
+            calls[id(part)] = part
+            waiting += part.arguments
+    return {call.function for call in calls.values()}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue
+from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
 from holdfast.planning.sql.plain.operators import absolute, alike, cast_to_date, chosen, compared
@@ -64,7 +64,8 @@ def _if(operands: Sequence[Operand]) -> Operand:
 
 def _nullif(operands: Sequence[Operand]) -> Operand:
     match operands:
-        case [first, second]:
+        case [first, second] if "case" not in functions_of(first[0]):
+            # The first one stands in it twice: within each other, such calls would double what is computed.
             return chosen([compared("=", first, second)], [(PlainValue(None), PlainKind.NOTHING), first])
     raise NotPlainError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainValue
+from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import Kind, PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value, whole_value
 from holdfast.planning.sql.plain.patterns import plain_separator, same_pattern
@@ -33,11 +33,8 @@ def _of_text(name: str, kind: Kind, operands: Sequence[Operand]) -> Operand:
 
 def _in_case(name: str, operands: Sequence[Operand]) -> Operand:
     # Of lower(upper(x)) Spark makes lower(x), which is another text for ß.
-    return not_plain() if any(_changes_case(value) for value, _ in operands) else _of_text(name, _TEXT, operands)
-
-
-def _changes_case(value: Plain) -> bool:
-    return isinstance(value, PlainCall) and (value.function in _CASES or any(map(_changes_case, value.arguments)))
+    call, kind = _of_text(name, _TEXT, operands)
+    return (call, kind) if functions_of(operands[0][0]).isdisjoint(_CASES) else not_plain()
 
 
 def _of_part(name: str, operands: Sequence[Operand]) -> Operand:
