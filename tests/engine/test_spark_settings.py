@@ -15,7 +15,7 @@ from holdfast_runtime.spark.settings import (
 )
 
 PACKAGE = Path(str(holdfast_runtime.__file__)).parent
-LOGGING = f"-Dlog4j2.configurationFile={(PACKAGE / 'spark' / 'log4j2.properties').as_uri()}"
+ALWAYS = f"-Duser.language=en -Dlog4j2.configurationFile={(PACKAGE / 'spark' / 'log4j2.properties').as_uri()}"
 
 
 def settings(master: str = "local[2]", **conf: str) -> dict[str, str]:
@@ -48,8 +48,10 @@ def test_on_a_cluster_the_driver_is_reachable() -> None:
 
 @pytest.mark.parametrize("who", ["driver", "executor"])
 def test_the_logging_file_is_part_of_the_package(who: str) -> None:
-    assert settings()[f"spark.{who}.extraJavaOptions"] == LOGGING
-    assert Path(LOGGING.removeprefix("-Dlog4j2.configurationFile=file://")).read_text(encoding="utf-8")
+    assert settings()[f"spark.{who}.extraJavaOptions"] == ALWAYS
+    assert Path(ALWAYS.removeprefix("-Duser.language=en -Dlog4j2.configurationFile=file://")).read_text(
+        encoding="utf-8"
+    )
 
 
 def test_users_settings_are_kept_and_added_to() -> None:
@@ -68,15 +70,15 @@ def test_rows_that_stay_in_python_need_one_compiler_of_java() -> None:
     conf = {"spark.executor.extraJavaOptions": option}
     spark_conf = session_settings(SessionRequest("ad-clicks", "local[2]", ui=False, conf=conf, rows_in_spark=False))
     assert spark_conf["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
-    assert spark_conf["spark.executor.extraJavaOptions"] == f"{LOGGING} -XX:TieredStopAtLevel=1 {option}"
+    assert spark_conf["spark.executor.extraJavaOptions"] == f"{ALWAYS} -XX:TieredStopAtLevel=1 {option}"
     assert "TieredStopAtLevel" not in settings()["spark.driver.extraJavaOptions"]
-    assert settings()["spark.executor.extraJavaOptions"] == LOGGING
+    assert settings()["spark.executor.extraJavaOptions"] == ALWAYS
 
 
 def test_a_driver_beside_its_executors_needs_one_compiler_of_java() -> None:
     spark_conf = settings("k8s://https://kubernetes.default.svc")
     assert spark_conf["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
-    assert spark_conf["spark.executor.extraJavaOptions"] == LOGGING
+    assert spark_conf["spark.executor.extraJavaOptions"] == ALWAYS
 
 
 def test_memory_is_written_as_spark_knows_it() -> None:

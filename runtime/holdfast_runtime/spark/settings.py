@@ -158,10 +158,11 @@ def _java_options(request: SessionRequest) -> dict[str, str]:
     executor = [] if request.rows_in_spark else [_ONE_COMPILER]
     driver = executor if request.local else [_ONE_COMPILER]
     # By default executors would log details of each task: a log that is full within the hour, and says nothing.
-    logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    # Under some languages `upper` and `lower` treat letters otherwise than Python does.
+    always = ["-Duser.language=en", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
     settings = {}
     for process, options in (("driver", driver), ("executor", executor)):
         name = f"spark.{process}.extraJavaOptions"
         # In Java the last of two equal options counts, so the user's come last.
-        settings[name] = " ".join([logging, *options, *filter(None, [request.conf.get(name)])])
+        settings[name] = " ".join([*always, *options, *filter(None, [request.conf.get(name)])])
     return settings
