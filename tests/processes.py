@@ -13,13 +13,18 @@ def processes_below(process: int, text: str) -> list[int]:
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             try:
-                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(path.name)] = parent_of(int(path.name))
             except OSError:
                 continue
     below = {process}
     while more := {pid for pid, parent in parents.items() if parent in below} - below:
         below |= more
     return sorted(pid for pid in below if text in _command(pid))
+
+
+def parent_of(pid: int) -> int:
+    """The process that has it as a child; OSError if there is no such process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _command(pid: int) -> str:
