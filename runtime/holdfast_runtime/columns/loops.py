@@ -8,6 +8,7 @@ Must not know what the numbers mean.
 import ctypes
 import functools
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +32,22 @@ _ARGUMENTS = {
 @functools.cache
 def loops() -> ctypes.CDLL | None:
     """Return the library, or None if there is none of this version."""
+    return compiled(LIBRARY, LOOPS_VERSION, _ARGUMENTS)
+
+
+def compiled(path: Path, version: int, arguments: Mapping[str, tuple[Any, ...]]) -> ctypes.CDLL | None:
+    """Return a library of functions that return nothing, or None if there is none of this version."""
     if os.environ.get("HOLDFAST_PLAIN_LOOPS") == "1":
         return None
     try:
-        library = ctypes.CDLL(str(LIBRARY))
-        if library.holdfast_loops_version() != LOOPS_VERSION:
+        library = ctypes.CDLL(str(path))
+        if library.holdfast_loops_version() != version:
             return None
     except (OSError, AttributeError):
         return None
-    for name, arguments in _ARGUMENTS.items():
+    for name, types in arguments.items():
         function = getattr(library, name)
-        function.argtypes, function.restype = arguments, None
+        function.argtypes, function.restype = types, None
     return library
 
 
