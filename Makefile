@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-$(STAMP): requirements.lock pyproject.toml hatch_build.py $(wildcard runtime/holdfast_runtime/*/*.c runtime/holdfast_runtime/*/*/*/*.c)
+$(STAMP): requirements.lock pyproject.toml hatch_build.py $(shell find runtime -name "*.[ch]")
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

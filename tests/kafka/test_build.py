@@ -12,7 +12,11 @@ from tests.waiting import patience
 
 ROOT = Path(__file__).parents[2]
 TEXTS = {"holdfast/reasons.md", "holdfast/planning/sql/spark_functions.txt"}
-LOOPS = {"holdfast_runtime/streams/kafka/client/gather.so", "holdfast_runtime/columns/row_loops.so"}
+LOOPS = {
+    "holdfast_runtime/streams/kafka/client/gather.so",
+    "holdfast_runtime/columns/row_loops.so",
+    "holdfast_runtime/streams/codecs/json_records.so",
+}
 
 
 def built(folder: Path, compiler: str) -> tuple[str, list[str], str]:

@@ -60,9 +60,10 @@ class Codec(Protocol):
 
 def present(values: pa.BinaryArray) -> tuple[pa.BinaryArray, Indices, Indices]:
     """Return the non-null values, their indices, and the indices of the null ones."""
+    if not values.null_count:
+        return values, np.arange(len(values)), np.arange(0)
     is_present = values.is_valid().to_numpy(zero_copy_only=False)
-    present_values = values.drop_null() if values.null_count else values
-    return present_values, np.flatnonzero(is_present).astype(np.int64), np.flatnonzero(~is_present).astype(np.int64)
+    return values.drop_null(), np.flatnonzero(is_present).astype(np.int64), np.flatnonzero(~is_present).astype(np.int64)
 
 
 RECORDS = "the decoded records of a batch"

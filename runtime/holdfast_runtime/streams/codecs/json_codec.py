@@ -1,8 +1,9 @@
 """The codec of `format: json`: one JSON object per record, read by blocks and written by columns.
 
-It reads a batch at once. If that fails, it halves the batch until few records are in doubt, and judges those one by
-one. So a bad record costs about a second reading of one batch, and never the rows around it. Whether a record is good
-does not depend on its neighbours: the judge decides, and the fast reader refuses whatever it might read differently.
+It reads a batch at once: flat columns by a compiled reader, which leaves doubtful records to the judge, others by
+pyarrow's. If that fails, it halves the batch until few records are in doubt, and judges those one by one. So a bad
+record costs at most about a second reading of one batch, and never the rows around it. Whether a record is good does
+not depend on its neighbours: the judge decides, and the fast readers refuse whatever they might read differently.
 Must not be silently lenient: a value of the wrong type makes a bad record.
 
 It writes column by column, in pyarrow's C++, what Spark's `to_json` writes: nulls are left out, NaN and infinities are
@@ -28,10 +29,14 @@ from holdfast_runtime.streams.codecs.codec import (
     present,
     require_schema,
 )
+from holdfast_runtime.streams.codecs.flat_reader import FlatReader
 from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
 from holdfast_runtime.streams.codecs.json_values import to_base64
 from holdfast_runtime.streams.records import stacked
+
+_Judgement = tuple[pa.RecordBatch, Indices, list[tuple[int, str]]]
+"""The rows of a block, the index of each row's record, and the bad records with their reasons."""
 
 
 class JsonCodec:
@@ -43,38 +48,59 @@ class JsonCodec:
         self.schema = schema
         self._judge = judge_of(schema)
         self._reader = None if any(_has_map(field.type) for field in schema) else JsonReader(schema)
+        self._flat_reader = FlatReader.of(schema)
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Return one row for each record that is a JSON object of fitting values."""
         present_values, indices, nulls = present(values)
-        pieces: list[pa.RecordBatch] = []
-        fitting_indices: list[Indices] = []
-        bad: list[BadRecord] = []
-        stack = [(0, len(present_values))] if len(present_values) else []
-        while stack:
-            start, stop = stack.pop()
-            block = present_values.slice(start, stop - start)
-            rows = self._reader.read(block) if self._reader else None
-            if rows is not None:
-                pieces.append(rows)
-                fitting_indices.append(indices[start:stop])
-            elif stop - start > FEW and self._reader:
-                middle = (start + stop) // 2
-                stack += [(middle, stop), (start, middle)]
-            else:
-                rows, fitting, unfit = self._judged(block)
-                pieces.append(rows)
-                fitting_indices.append(indices[start:stop][fitting])
-                bad += [BadRecord(int(indices[start + index]), reason) for index, reason in unfit]
-        good = np.concatenate(fitting_indices) if fitting_indices else indices[:0]
-        return DecodedBatch(stacked(pieces, self.schema, RECORDS), good, tuple(bad), nulls)
+        rows, fitting, unfit = self._flat(present_values) or self._halved(present_values)
+        bad = tuple(BadRecord(int(indices[index]), reason) for index, reason in unfit)
+        return DecodedBatch(rows, indices[fitting], bad, nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Return one JSON object per row, without null columns."""
         require_schema(rows, self.schema)
         return json_objects(rows).cast(pa.binary())
 
-    def _judged(self, block: pa.BinaryArray) -> tuple[pa.RecordBatch, list[int], list[tuple[int, str]]]:
+    def _flat(self, block: pa.BinaryArray) -> _Judgement | None:
+        flat = self._flat_reader.read(block) if self._flat_reader else None
+        if flat is None:
+            return None
+        rows, good = flat.rows, np.arange(len(block))
+        if not len(flat.doubtful):
+            return rows, good, []
+        judged, fitting, unfit = self._judged(block.take(pa.array(flat.doubtful)))
+        good = np.delete(good, flat.doubtful)
+        if len(fitting):
+            good = np.concatenate([good, flat.doubtful[fitting]])
+            order = np.argsort(good)
+            rows, good = stacked([rows, judged], self.schema, RECORDS).take(pa.array(order)), good[order]
+        return rows, good, [(int(flat.doubtful[index]), reason) for index, reason in unfit]
+
+    def _halved(self, block: pa.BinaryArray) -> _Judgement:
+        pieces: list[pa.RecordBatch] = []
+        fitting_indices: list[Indices] = []
+        bad: list[tuple[int, str]] = []
+        stack = [(0, len(block))] if len(block) else []
+        while stack:
+            start, stop = stack.pop()
+            part = block.slice(start, stop - start)
+            rows = self._reader.read(part) if self._reader else None
+            if rows is not None:
+                pieces.append(rows)
+                fitting_indices.append(np.arange(start, stop))
+            elif stop - start > FEW and self._reader:
+                middle = (start + stop) // 2
+                stack += [(middle, stop), (start, middle)]
+            else:
+                rows, fitting, unfit = self._judged(part)
+                pieces.append(rows)
+                fitting_indices.append(start + fitting)
+                bad += [(start + index, reason) for index, reason in unfit]
+        good = np.concatenate(fitting_indices) if fitting_indices else np.arange(0)
+        return stacked(pieces, self.schema, RECORDS), good, bad
+
+    def _judged(self, block: pa.BinaryArray) -> _Judgement:
         pieces: list[pa.RecordBatch] = []
         row_dicts: list[dict[str, Any]] = []
         fitting: list[int] = []
@@ -91,7 +117,7 @@ class JsonCodec:
                 pieces += [self._rows(row_dicts), row]
                 row_dicts = []
             fitting.append(index)
-        return stacked([*pieces, self._rows(row_dicts)], self.schema, RECORDS), fitting, unfit
+        return stacked([*pieces, self._rows(row_dicts)], self.schema, RECORDS), np.array(fitting, np.int64), unfit
 
     def _rows(self, row_dicts: list[dict[str, Any]]) -> pa.RecordBatch:
         if not self.schema.names:
