@@ -18,7 +18,7 @@ import pyarrow as pa
 from holdfast.planning.types.ddl import parse_schema
 from holdfast_runtime.streams.codecs import BinaryCodec, JsonCodec, StringCodec, arrow_schema
 
-COUNT, RUNS = 200_000, 5
+COUNT, RUNS, FEW = 200_000, 5, 20
 DDL = "ad_id STRING, campaign STRING, user STRING, ts TIMESTAMP, price DOUBLE, count BIGINT"
 SCHEMA = arrow_schema(parse_schema(DDL))
 TEXT_TIMES = pa.schema([pa.field(f.name, pa.string() if f.name == "ts" else f.type) for f in SCHEMA])
@@ -65,8 +65,11 @@ def ours(values: pa.BinaryArray) -> pa.RecordBatch:
     """All codecs of the project; returns the rows of the records."""
     codec = JsonCodec(SCHEMA)
     rows = report("json decode", COUNT, lambda: codec.decode(values).rows)
+    few = [values.slice(start, FEW) for start in range(0, COUNT // 10, FEW)]
+    report(f"json decode, {FEW} records at a time", COUNT // 10, lambda: [codec.decode(part) for part in few])
     for every in (10_000, 100, 1):
-        report(f"json decode, 1 record in {every} damaged", COUNT, partial(codec.decode, with_bad(values, every)))
+        damaged = with_bad(values, every)
+        report(f"json decode, 1 record in {every} damaged", COUNT, partial(JsonCodec(SCHEMA).decode, damaged))
     times = rows.column("ts").cast(pa.int64()).to_pylist()
     millis = pa.array(
         [
@@ -83,9 +86,9 @@ def ours(values: pa.BinaryArray) -> pa.RecordBatch:
     pretty = pa.array([json.dumps(json.loads(raw), indent=1).encode() for raw in values.to_pylist()], pa.binary())
     check(codec.decode(pretty).rows, rows)
     report("json decode, pretty-printed", COUNT, lambda: codec.decode(pretty))
-    few = values.slice(0, COUNT // 10)
+    tenth = values.slice(0, COUNT // 10)
     mapped = JsonCodec(pa.schema([*SCHEMA, pa.field("m", pa.map_(pa.string(), pa.string()))]))
-    report("json decode with a MAP column: record by record", len(few), lambda: mapped.decode(few))
+    report("json decode with a MAP column: record by record", len(tenth), lambda: mapped.decode(tenth))
     written = report("json encode", COUNT, lambda: codec.encode(rows))
     check(codec.decode(written).rows, rows)
     for name, plain in (
