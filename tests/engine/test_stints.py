@@ -136,7 +136,9 @@ def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path:
         staying = Stints(spark, ways_to(spark), partial(Told, tmp_path))
         processes_of(staying, "1")
         staying.end()
-        assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+        wait_until(
+            lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), DEADLINE, "the end of Spark's job"
+        )
     with pytest.raises(JobFailedError, match="the slots were ended"):
         staying.ask("2")
 

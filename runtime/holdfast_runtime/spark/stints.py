@@ -15,7 +15,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Protocol
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.job import JobFailedError
@@ -72,14 +74,15 @@ class Stints:
         Raise `JobFailedError` if one can't answer, and Spark's error if it can't start them.
         """
         lost = "the slots were ended"
-        for _ in range(_TRIES):
+        for left in reversed(range(_TRIES)):
             if self._ended:
                 break
-            self._stint = self._stint or self._begin()
-            if self._stint is None:
-                return None
             try:
-                return self._stint.ask(batch)
+                self._stint = self._stint or self._begin()
+                return None if self._stint is None else self._stint.ask(batch)
+            except (PySparkException, Py4JError):
+                if not left:
+                    raise
             except _StintBrokenError as error:
                 lost = str(error)
                 self._leave()
