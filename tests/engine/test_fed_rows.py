@@ -107,8 +107,8 @@ def test_a_key_may_be_computed_of_a_sources_rows(kind: str) -> None:
 
 
 def test_a_key_that_only_spark_computes_is_refused_by_name() -> None:
-    with pytest.raises(UserActionError, match=r"the key sku of table product is lower\(sku\) AS sku, which only Spark"):
-        TestDriver(app("Broadcast", select=["lower(sku) AS sku", "price"]))
+    with pytest.raises(UserActionError, match=r"the key sku of table product is initcap\(sku\) AS sku, which only Spark"):
+        TestDriver(app("Broadcast", select=["initcap(sku) AS sku", "price"]))
 
 
 @each_kind
