@@ -146,7 +146,7 @@ class LayeredRows:
         return distinct_buckets
 
     def find(self, bucket: int, probes: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
-        """Look up ascending hashes in a bucket; yield pieces, of older layers first, each with the matches of `probes`.
+        """Look up ascending hashes in a bucket; yield pieces that have one, older layers first, each with its matches.
 
         The matches have a range of indices in the piece for each of `probes`, empty if the piece has no such hash.
         """
@@ -155,7 +155,8 @@ class LayeredRows:
             last = int(np.searchsorted(probes, piece.hashes[-1], side="right"))
             matches = find_hashes(piece.hashes, probes[first:last])
             # Only these probes can be in the piece: the ranges of all others are empty.
-            yield piece, matches.spread(np.arange(first, last), len(probes))
+            if matches.count():
+                yield piece, matches.spread(np.arange(first, last), len(probes))
 
     def pieces(self, bucket: int, probes: Words | None = None) -> Iterator["HeldPiece"]:
         """Yield the pieces of a bucket, of older layers first; `probes`: only pieces that may hold such a hash."""
