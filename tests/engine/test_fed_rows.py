@@ -107,7 +107,7 @@ def test_a_key_may_be_computed_of_a_sources_rows(kind: str) -> None:
 
 
 def test_a_key_that_only_spark_computes_is_refused_by_name() -> None:
-    with pytest.raises(UserActionError, match=r"the key sku of table product is initcap\(sku\) AS sku, which only Spark"):
+    with pytest.raises(UserActionError, match=r"key sku of table product is initcap\(sku\) AS sku, which only Spark"):
         TestDriver(app("Broadcast", select=["initcap(sku) AS sku", "price"]))
 
 
