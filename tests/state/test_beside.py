@@ -306,8 +306,8 @@ def test_a_killed_readers_pages_are_reused_while_another_reads(tmp_path: Path) -
     alive = reader(disk.store_directory)
     kill(killed)
     try:
-        with disk.open(8).store:
-            assert readers(disk.store_directory) == {alive}
+        fill(disk, [8])
+        assert readers(disk.store_directory) == {alive}
     finally:
         kill(alive)
 
