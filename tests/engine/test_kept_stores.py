@@ -10,6 +10,7 @@ from holdfast.errors import RetrySoonError
 from holdfast_runtime.slot import kept_stores, slot
 from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.state.commit import TaskCommit, commit
+from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.testing import TestDriver
@@ -93,6 +94,25 @@ def test_no_more_stores_are_kept_than_files_allow(
     assert [is_free(disk, 1) for disk in disks] == [False, True]
     stores.close()
     assert is_free(disks[0], 1)
+
+
+def test_no_store_is_kept_where_a_copy_does_not_answer(
+    tmp_path: Path, stores: KeptStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = [Disk(tmp_path, replace(TASK, task=f"partition-{number}")) for number in range(2)]
+    parts = [committed(disk, 0) for disk in disks]
+    has_after = DurableCopy.has_after
+
+    def away(copy: DurableCopy, batch: int) -> bool:
+        if copy is disks[1].durable:
+            message = "the object store does not answer"
+            raise RetrySoonError(message)
+        return has_after(copy, batch)
+
+    monkeypatch.setattr(DurableCopy, "has_after", away)
+    with parts[0].store, parts[1].store, pytest.raises(RetrySoonError, match="does not answer"):
+        stores.keep(parts)
+    assert stores.take(disks[0].store_directory.identity.task, 1, epoch=1) is None
 
 
 def test_a_newer_attempt_shuts_out_whoever_keeps_a_store(tmp_path: Path, stores: KeptStores) -> None:

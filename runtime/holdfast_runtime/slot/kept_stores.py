@@ -5,7 +5,7 @@ kept only behind a batch that it has committed, and only if no later batch of an
 next one need not ask. No other process can have a store meanwhile. Must not be carried across a fork.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast_runtime.state.commit import TaskCommit
@@ -29,13 +29,17 @@ class KeptStores:
             return None
         return store
 
-    def keep(self, parts: Iterable[TaskCommit]) -> None:
+    def keep(self, parts: Sequence[TaskCommit]) -> None:
         """Keep the stores of tasks that have committed their batch, or close them."""
+        staying: dict[str, TaskStore] = {}
         for part in parts:
-            if len(self._stores) < _MOST and (part.goes_on or not part.lies_ahead):
-                self._stores[part.store.task] = part.store
-            else:
+            # The copy may not answer: then none is kept, and the caller closes them all.
+            if len(self._stores) + len(staying) < _MOST and (part.goes_on or not part.lies_ahead):
+                staying[part.store.task] = part.store
+        for part in parts:
+            if part.store.task not in staying:
                 part.store.close()
+        self._stores |= staying
 
     def close(self) -> None:
         """Close all stores."""

@@ -211,7 +211,7 @@ class DirectoryStorage:
     def _all(self) -> list[str]:
         with self._reporting(""):
             try:
-                # Every task is listed twice in each batch, so ask for nothing but names.
+                # Every task is listed in each batch, some twice, so ask for nothing but names.
                 with os.scandir(self.root) as entries:
                     return [entry.name for entry in entries if entry.is_file()]
             except FileNotFoundError:

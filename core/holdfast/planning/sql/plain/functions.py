@@ -73,7 +73,7 @@ def _nullif(operands: Sequence[Operand]) -> Operand:
 def _coalesce(operands: Sequence[Operand]) -> Operand:
     match operands:
         case [_, _, *_]:
-            values, kind = alike([one for one in operands if one[1] is not PlainKind.NOTHING])
+            values, kind = alike([operand for operand in operands if operand[1] is not PlainKind.NOTHING])
             return PlainCall("coalesce", tuple(values)), kind
     raise NotPlainError
 

@@ -191,7 +191,7 @@ class _Reading:
                 return self._struct(tree.expressions)
             case exp.Anonymous() | exp.Substring() | exp.Trim():
                 name, parts = _call(tree)
-                operands = [self.read(one) for one in parts]
+                operands = [self.read(part) for part in parts]
                 return called(name, operands) if _vary(operands) else not_plain()
             case exp.Neg():
                 return negative(self.read(tree.this))

@@ -21,7 +21,7 @@ _CASES: Final = ("lower", "upper")
 
 def concat(operands: Sequence[Operand]) -> Operand:
     """Texts, one behind another."""
-    return PlainCall("concat", tuple(of_kind(one, _TEXT) for one in operands)), _TEXT
+    return PlainCall("concat", tuple(of_kind(text, _TEXT) for text in operands)), _TEXT
 
 
 def _of_text(name: str, kind: Kind, operands: Sequence[Operand]) -> Operand:
