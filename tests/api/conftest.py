@@ -84,15 +84,15 @@ class Site:
         process = ForkedProcess(child.logged, self.log, self.run, self.namespace, die, environment=environment)
         try:
             yield process
-        except TimeoutError as error:
-            message = f"{error}\n{self._told()}"
-            raise TimeoutError(message) from error
+        except (AssertionError, TimeoutError) as error:
+            error.add_note(self._told())
+            raise
         finally:
             process.kill()
             process.wait(20)
 
     def _told(self) -> str:
-        """What may explain that something has not come, the most telling last."""
+        """What may explain that something is not as it should be, the most telling last."""
         app, pods = self.app(), {one["metadata"]["name"]: one["status"] for one in self.pods()}
         app.get("metadata", {}).pop("managedFields", None)
         events = [(one["reason"], one["note"]) for one in self.admin.items(EVENTS.format(self.namespace))]

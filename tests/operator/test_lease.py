@@ -26,15 +26,29 @@ class _Clock(selectors.DefaultSelector):
         return super().select(0)
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self.clock = _Clock()
+        super().__init__(self.clock)
+
+    def time(self) -> float:
+        return self.clock.now
+
+
 def lived(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a story in which waiting takes no time."""
-    clock = _Clock()
-    loop = asyncio.SelectorEventLoop(clock)
-    loop.time = lambda: clock.now  # type: ignore[method-assign]
+    loop = _Loop()
     try:
         loop.run_until_complete(story())
     finally:
         loop.close()
+
+
+def stand_still(seconds: float) -> None:
+    """As a host does whose processes get no time."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, _Loop)
+    loop.clock.now += seconds
 
 
 @dataclass
@@ -177,6 +191,32 @@ def test_two_operators_never_write_at_once() -> None:
         with pytest.raises(LeaseTakenError, match="second holds it now"):
             await keeping
         assert first.left() <= 0
+
+    lived(story)
+
+
+@pytest.mark.parametrize("phase", range(10))
+@pytest.mark.parametrize("how", ["host", "hanging", "cut"])
+def test_who_could_not_look_takes_no_lease_from_the_living(how: str, phase: int) -> None:
+    async def story() -> None:
+        server = Server()
+        _, keeping = await leader(server, "first")
+        await asyncio.sleep(phase * RETRY / 10)
+        second = candidate(server, "second")
+        taking = asyncio.create_task(second.take())
+        for seconds in range(8, 40, 2):
+            await asyncio.sleep(DURATION + phase * 0.03)
+            if how == "host":
+                stand_still(seconds)
+            else:
+                getattr(server, how).update(("first", "second"))
+                await asyncio.sleep(seconds)
+                getattr(server, how).clear()
+        await asyncio.sleep(DURATION)
+        assert not taking.done()
+        assert not keeping.done()
+        keeping.cancel()
+        assert await until(taking.done, 60) < DURATION + 2 * RETRY
 
     lived(story)
 

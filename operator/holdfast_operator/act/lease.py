@@ -3,8 +3,10 @@
 An operator that could not renew its lease for some seconds writes nothing, as another may be about to take it. It need
 not end: if it renews the version that it wrote itself, nobody else has held the lease in between, and it goes on. It
 ends only when another one holds the lease. Whether another's lease has expired is found by our own clock, since when
-the lease has not changed; clocks of hosts are never compared. (The client library's own election can't create a Lease
-in version 37: it sends `pretty=True`.) Must not know what leading means.
+the lease has not changed; clocks of hosts are never compared. Who could not look at it for some seconds counts anew:
+what kept it from looking (an API server that hung, a host that stood still) may have kept the holder from renewing,
+and a healthy operator would end for it. (The client library's own election can't create a Lease in version 37: it
+sends `pretty=True`.) Must not know what leading means.
 """
 
 import asyncio
@@ -59,6 +61,8 @@ class Lease:
     _until: float = -math.inf
     _seen: tuple[object, object] = (None, None)
     _since: float = -math.inf
+    _looked: float = -math.inf
+    """When another's lease was seen last."""
     _trouble: str = ""
     """Why the last try failed."""
 
@@ -116,9 +120,10 @@ class Lease:
             return True
         spec = tree.get("spec") or {}
         holder = spec.get("holderIdentity")
-        if (holder, spec.get("renewTime")) != self._seen:
-            self._seen, self._since = (holder, spec.get("renewTime")), self.clock()
-        silent = self.clock() - self._since
+        now, before = self.clock(), self._looked
+        if (holder, spec.get("renewTime")) != self._seen or now - before > CONFIDENCE:
+            self._seen, self._since = (holder, spec.get("renewTime")), now
+        self._looked, silent = now, now - self._since
         if holder and holder != who and silent < DURATION:
             return False
         self._held = await self.cluster.replace(LEASE, namespace, {**tree, "spec": self._spec(spec)})
