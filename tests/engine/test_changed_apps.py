@@ -256,3 +256,17 @@ def test_no_edit_brings_streams_together_that_have_grown_apart(tmp_path: Path) -
         assert sorted(row["n"] for row in driver.rows("out")) == list(range(9))
         with pytest.raises(UserActionError, match=r"lookup found needs .* their streams have grown apart in this run"):
             driver.restart(app("Partitioned"))
+
+
+@pytest.mark.parametrize("wide", [1, 4])
+def test_a_repartition_that_lost_its_reader_starts_again_and_again(wide: int) -> None:
+    app = put("spec.planning.intermediatePartitions", wide, APP)
+    steps = [step for step in APP["spec"]["steps"] if step["name"] not in ("by-user", "users", "users-out")]
+    moved = {"name": "moved", "from": ["clicks"], "repartition": {"by": ["ad"]}}
+    met = {"name": "met", "from": ["moved"], "lookup": {"table": "owner", "by": ["ad"]}}
+    unread, read = put("spec.steps", [*steps, moved], app), put("spec.steps", [*steps, moved, met], app)
+    with TestDriver(read) as driver:
+        for edited in (unread, unread, read, unread, read):
+            driver.feed("clicks", [CLICK])
+            driver.run_until_idle()
+            driver.restart(edited)

@@ -89,7 +89,7 @@ def test_memory_is_written_as_spark_knows_it() -> None:
 @pytest.mark.parametrize("fixed", FIXED_SETTINGS, ids=lambda fixed: fixed.name)
 def test_a_setting_that_breaks_the_engine_is_refused_with_reason(fixed: FixedSetting) -> None:
     with pytest.raises(SparkSettingRefusedError) as refused:
-        check_settings({fixed.name: "something"})
+        check_settings({fixed.name: f"{fixed.option}something"})
     assert f"{fixed.name}: {fixed.why}" in str(refused.value)
 
 
@@ -104,7 +104,13 @@ def test_all_refused_settings_are_named_at_once() -> None:
     "fixed", [one for one in FIXED_SETTINGS if one.unless is not None], ids=lambda fixed: fixed.name
 )
 def test_the_value_that_does_no_harm_is_accepted(fixed: FixedSetting) -> None:
-    check_settings({fixed.name: str(fixed.unless).upper()})
+    check_settings({fixed.name: f"{fixed.option}{str(fixed.unless).upper()}"})
+
+
+def test_one_java_option_among_others_is_refused() -> None:
+    with pytest.raises(SparkSettingRefusedError, match=r"another -Duser\.language= than en"):
+        check_settings({"spark.driver.extraJavaOptions": "-Xss4m -Duser.language=tr -Duser.language=en"})
+    check_settings({"spark.driver.extraJavaOptions": "-Xss4m -Duser.country=TR"})
 
 
 def test_what_comes_with_the_cluster_needs_nobodys_leave_and_counts() -> None:

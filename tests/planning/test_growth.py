@@ -218,3 +218,39 @@ def test_a_mapping_may_divide_by_zero_until_something_grows() -> None:
     streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
     parent = "partition % previous + 0 * (partition / (current - previous))"
     assert plan_of(streams, steps, PlanningFacts(record=record_of(a=4)), expansion={"parent": parent}).valid
+
+
+UNREAD = step("p", "a", repartition={"by": ["k"]})
+KEPT_FROM_B = step("d", "b", deduplicate={"by": ["k"]})
+
+
+def without_reader(*more: dict[str, Any], **spec: Any) -> Plan:
+    """The plan of a repartition that an edit left without a reader, by the record that was written after it."""
+    streams = [stream("a", 2), stream("b", 4), stream("out", None, key=None, schema=None, eventTime=None)]
+    record = replace(record_of(a=2, b=4), side_counts={"p": 4, "out": 4})
+    return plan_of(streams, [UNREAD, KEPT_FROM_B, *more], PlanningFacts(record=record), **spec)
+
+
+def counted(result: Plan) -> dict[str, int]:
+    return {one.name: one.count.actual for one in result.streams if one.count is not None}
+
+
+@pytest.mark.parametrize("planning", [{}, {"intermediatePartitions": 2}, {"intermediatePartitions": 8}])
+def test_a_stream_that_nobody_reads_keeps_its_count(planning: dict[str, int]) -> None:
+    result = without_reader(step("o", "d", to="out"), planning=planning)
+    assert counted(result) == {"a": 2, "b": 4, "p": 4, "out": 4}
+
+
+@pytest.mark.parametrize(("met", "refused"), [("b", []), ("a", [Reason.PARTITION_COUNT_MISMATCH])])
+def test_a_new_reader_meets_the_count_that_records_lie_by(met: str, refused: list[Reason]) -> None:
+    result = without_reader(join("j", "p", met))
+    assert counted(result)["p"] == 4
+    assert reasons(result) == refused
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_streams_between_stateless_steps_grow_and_never_shrink(count: int) -> None:
+    steps = [UNREAD, step("f", "p", filter="v > 1"), step("o", "f", to="out")]
+    streams = [stream("a", count), stream("out", 4, key=None, schema=None, eventTime=None)]
+    result = plan_of([*streams], steps, PlanningFacts(record=record_of(a=count, p=6)))
+    assert counted(result)["p"] == max(count, 6)

@@ -215,6 +215,10 @@ class KnownCounts:
     """From brokers: stream -> count of its topic, for topics that exist."""
     built_for: Mapping[str, int]
     """From the placement record: stream -> the count its tasks were built for."""
+    made_with: Mapping[str, int]
+    """From the placement record: stream that no task has read -> the count it was made with."""
+    had: Mapping[str, int]
+    """From the placement record: stream that tasks have read -> its count."""
 
 
 def decide_counts(
@@ -226,14 +230,20 @@ def decide_counts(
         if graph.steps[name].broadcast is not None:
             counts[name] = DecidedCount(1, "broadcast", "every task reads it, one partition is enough")
     open_streams = {name for name in _decidable(graph) if name not in counts}
+    # Records lie in them by that count, and who reads them next must find them by it.
+    made = {name: facts.made_with[name] for name in open_streams & facts.made_with.keys()}
+    counts.update((name, DecidedCount(count, "default", "what it was made with")) for name, count in made.items())
+    open_streams.difference_update(made)
     _in_rounds(sets, counts, open_streams)
     if missing := open_streams.difference(counts):
         count = _for_the_rest(graph, counts, planning)
         for name in missing:
-            recorded = facts.built_for.get(name)
-            counts[name] = (
-                count if recorded is None else DecidedCount(recorded, count.decided_by, "what its tasks were built for")
-            )
+            if (built := facts.built_for.get(name)) is not None:
+                counts[name] = DecidedCount(built, count.decided_by, "what its tasks were built for")
+            elif (had := facts.had.get(name, 0)) > count.partitions:
+                counts[name] = DecidedCount(had, count.decided_by, "what it had: there may be records in all of them")
+            else:
+                counts[name] = count
     return counts
 
 

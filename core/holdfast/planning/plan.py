@@ -242,7 +242,10 @@ def typed_streams(spec: AppSpec, app_plan: Plan) -> frozenset[str]:
 
 def _facts(facts: PlanningFacts, record: PlacementRecord | None, *, keeps_tasks: bool) -> KnownCounts:
     topics = {name: count for name, count in facts.topics.items() if count is not None}
-    return KnownCounts(facts.given, topics, record.built_for() if record is not None and keeps_tasks else {})
+    if record is None:
+        return KnownCounts(facts.given, topics, {}, {}, {})
+    built_for = record.built_for() if keeps_tasks else {}
+    return KnownCounts(facts.given, topics, built_for, record.side_counts, record.counts())
 
 
 def _missing(facts: PlanningFacts) -> frozenset[str]:

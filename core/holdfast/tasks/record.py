@@ -49,7 +49,8 @@ class PlacementRecord:
     child_after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
     """Child partition -> how much of its parent comes first, so that rows of one key stay in order."""
     side_counts: Mapping[str, int] = field(default_factory=dict)
-    """Side input that is in no task, since its table is Broadcast -> number of its partitions."""
+    """Stream that no task reads (side input of a Broadcast table, output, intermediate without a reader) -> number of
+    its partitions."""
     state: KeptState = field(default_factory=KeptState)
     """The state that the steps keep, by name; empty if the release that wrote the record did not store it."""
 

@@ -42,7 +42,7 @@ class RunPlacement:
     placement: Placement
     child_after: Mapping[StreamPartition, ParentEnd]
     side_counts: Mapping[str, int] = field(default_factory=dict)
-    """Side input of a Broadcast table -> its partitions."""
+    """Stream that no task reads -> its partitions."""
     state: KeptState = field(default_factory=KeptState)
     """The state that steps keep."""
 

@@ -28,14 +28,20 @@ class FixedSetting:
     why: str
     unless: str | None = None
     """The one value that does no harm."""
+    option: str = ""
+    """The setting is a list of Java options, of which only this one can't be chosen."""
 
     def hits(self, name: str, value: str) -> bool:
         """Return whether this setting with this value is refused."""
         same = name.startswith(self.name) if self.name.endswith(".") else name == self.name
-        return same and (self.unless is None or value.strip().casefold() != self.unless.casefold())
+        values = [one.removeprefix(self.option) for one in value.split() if one.startswith(self.option)]
+        values = values if self.option else [value.strip()]
+        return same and any(self.unless is None or one.casefold() != self.unless.casefold() for one in values)
 
 
 _SIZE = "is given by spec.runtime.executors"
+_LANGUAGE = "-Duser.language="
+_LETTERS = f"with another {_LANGUAGE} than en, Spark and Python would write letters differently"
 _CONNECT = "the batch loop drives Spark's JVM directly; Spark Connect has none"
 FIXED_SETTINGS = (
     FixedSetting("spark.master", "is where the app runs: --master, or the cluster"),
@@ -71,6 +77,8 @@ FIXED_SETTINGS = (
         "spark.sql.legacy.timeParserPolicy", "Spark and Python would write times of long ago differently", "CORRECTED"
     ),
     FixedSetting("spark.sql.icu.caseMappings.enabled", "Spark and Python would write letters differently", "true"),
+    FixedSetting("spark.driver.extraJavaOptions", _LETTERS, "en", _LANGUAGE),
+    FixedSetting("spark.executor.extraJavaOptions", _LETTERS, "en", _LANGUAGE),
     FixedSetting(
         "spark.sql.execution.arrow.useLargeVarTypes", "rows travel between steps with other Arrow types", "false"
     ),
@@ -158,8 +166,7 @@ def _java_options(request: SessionRequest) -> dict[str, str]:
     executor = [] if request.rows_in_spark else [_ONE_COMPILER]
     driver = executor if request.local else [_ONE_COMPILER]
     # By default executors would log details of each task: a log that is full within the hour, and says nothing.
-    # Under some languages `upper` and `lower` treat letters otherwise than Python does.
-    always = ["-Duser.language=en", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
+    always = [f"{_LANGUAGE}en", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
     settings = {}
     for process, options in (("driver", driver), ("executor", executor)):
         name = f"spark.{process}.extraJavaOptions"
