@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
-from holdfast_runtime.state.sorted.layered_rows import FAN_IN, MARKED, LayeredRows
+from holdfast_runtime.state.sorted.layered_rows import FAN_IN, MARKED, PIECE_BYTES, PIECE_ROWS, LayeredRows
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TINY = (4, 1 << 20)
@@ -177,6 +177,20 @@ def test_buckets_stay_at_few_runs_with_few_writes() -> None:
     assert len(pieces) <= 3 * 2 * FAN_IN
     assert sum(len(chunk.hashes) for chunk in layered.read([0])) == 200_000
     assert table.written / (200_000 * 16) < 8
+
+
+@pytest.mark.parametrize("most", [(PIECE_ROWS, PIECE_BYTES), (500, PIECE_BYTES), (PIECE_ROWS, 4_000)])
+def test_pieces_of_small_batches_become_few(most: tuple[int, int]) -> None:
+    layered = LayeredRows(MemoryTable(), SCHEMA, all_of_it, most)
+    random = np.random.default_rng(5)
+    for batch in range(400):
+        layered.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 25, np.uint64)]))
+        layered.tidy(0, PIECE_ROWS)
+        layered.purge()
+        layers, rows = layered.size(0)
+        assert rows == 25 * (batch + 1)
+        # At least half full, but for the last one of each layer.
+        assert len(list(layered.pieces(0))) <= layers + 2 * rows // min(most[0], most[1] // 8)
 
 
 def test_a_dropped_bucket_is_deleted_a_batch_later() -> None:

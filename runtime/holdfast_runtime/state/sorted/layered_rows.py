@@ -2,7 +2,7 @@
 
 A layer is what LSM trees call a sorted run. Rows lie in buckets, numbered by time. A batch appends one layer to a
 bucket: its rows in the order of their keys' hashes, cut into pieces of at most 64 Ki rows or 4 MiB. Six layers of one
-level are merged into one of the next, a few pieces with each `tidy`, so that no batch pays for all rows of a bucket. A
+level are merged into one of the next, a range of hashes at a time, so that no batch pays for all rows of a bucket. A
 merge under way has a bound: rows with a lower hash are in its target, all others still in its sources. Stored rows are
 never read to be changed: a batch appends newer rows of the key, and `combine` makes the current rows of a key from
 those in all layers.
@@ -313,21 +313,27 @@ class LayeredRows:
     def _range(self, parts: Sequence[LayerPart], low: int, combine: Combine) -> tuple[HashedRows, int]:
         """Return the combined rows of the next range of hashes, which starts at `low`, and the hash behind the range.
 
-        The range ends where the next piece of one of the layers ends; behind the last one, it is `END_OF_HASHES`.
+        It reaches at least to where the next piece of one of the layers ends, and as far as its pieces make a whole one
+        together: so small ones become few. Behind the last piece, its end is `END_OF_HASHES`.
         """
         left = [(part, [piece for piece in part.layer.pieces if piece.high >= max(low, part.bound)]) for part in parts]
-        ends = [pieces[0].high + 1 for _, pieces in left if pieces]
-        if not ends:
-            return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), END_OF_HASHES
-        end = min(ends)
-        if all(pieces[-1].high < end for _, pieces in left if pieces):
-            end = END_OF_HASHES
-        chunks = [
-            self._read(_piece_key(part.bucket, part.layer.number, piece.number)).between(max(low, part.bound), end)
-            for part, pieces in left
-            for piece in pieces
-            if piece.low < end
-        ]
+        least = min((pieces[0].high + 1 for _, pieces in left if pieces), default=0)
+        in_order = [(part, piece) for part, pieces in left for piece in pieces]
+        by_hash = sorted((max(piece.low, part.bound), index) for index, (part, piece) in enumerate(in_order))
+        most_rows, most_bytes = self._most
+        read: dict[int, HashedRows] = {}
+        rows = size = 0
+        end = END_OF_HASHES
+        for first, index in by_hash:
+            part, piece = in_order[index]
+            if first >= least and (rows + piece.rows > most_rows or size >= most_bytes):
+                end = first
+                break
+            read[index] = self._read(_piece_key(part.bucket, part.layer.number, piece.number))
+            rows, size = rows + piece.rows, size + read[index].rows.nbytes
+        if not read:
+            return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), end
+        chunks = [read[index].between(max(low, in_order[index][0].bound), end) for index in sorted(read)]
         return combine(HashedRows.joined(chunks)), end
 
     def _bucket_layers(self, bucket: int) -> BucketLayers:
