@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of librdkafka.py with it. */
-#define LOOPS_VERSION 1
+#define LOOPS_VERSION 2
 
 struct message {
     int32_t err;
@@ -149,6 +149,18 @@ void holdfast_gather(const struct functions *client, struct message *const *mess
         }
         client->destroy(message);
     }
+}
+
+/* Takes out and destroys each end of the partition behind which another message follows; returns how many are left. */
+int64_t holdfast_without_ends(const struct functions *client, struct message **messages, int64_t count, int32_t end) {
+    int64_t left = 0;
+    for (int64_t at = 0; at < count; at++) {
+        if (messages[at]->err == end && at + 1 < count)
+            client->destroy(messages[at]);
+        else
+            messages[left++] = messages[at];
+    }
+    return left;
 }
 
 void holdfast_destroy(const struct functions *client, struct message *const *messages, int64_t count) {

@@ -17,7 +17,7 @@ import confluent_kafka
 from holdfast_runtime.streams.kafka.client.errors import FailedRecord
 from holdfast_runtime.streams.kafka.client.settings import Config, KafkaSettings
 
-LOOPS_VERSION = 1
+LOOPS_VERSION = 2
 """The version of the structs and functions of gather.c: a library of another build is not used."""
 LOOPS = Path(__file__).with_name("gather.so")
 
@@ -172,6 +172,7 @@ _LOOP_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "loops_version": (c_int32, ()),
     "measure": (None, (POINTER(Functions), _P, c_int64, c_int64, POINTER(Sizes))),
     "gather": (None, (POINTER(Functions), _P, c_int64, POINTER(MessageColumns))),
+    "without_ends": (c_int64, (POINTER(Functions), _P, c_int64, c_int32)),
     "destroy": (None, (POINTER(Functions), _P, c_int64)),
     "send": (
         c_int64,

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.connection import unanswered
-from holdfast_runtime.streams.kafka.client.errors import trouble
+from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, trouble
 from holdfast_runtime.streams.kafka.client.librdkafka import (
     Binary,
     Handle,
@@ -69,6 +69,17 @@ def gathered(library: Library, messages: Pointers, sizes: Sizes) -> pa.RecordBat
     if headers is None:
         return pa.RecordBatch.from_arrays(made, schema=FETCHED)
     return pa.RecordBatch.from_arrays([*made, headers.array()], schema=WITH_HEADERS)
+
+
+def without_ends(library: Library, messages: Pointers) -> int:
+    """Take out and destroy each end of the partition that another message follows; return how many are left.
+
+    A reader that is ahead of its writers meets the end behind each few records; once they go on, that says nothing.
+    """
+    left: int = library.loops.without_ends(
+        byref(library.functions), messages.ctypes.data, len(messages), END_OF_PARTITION
+    )
+    return left
 
 
 def destroy(library: Library, messages: Pointers) -> None:
@@ -210,8 +221,9 @@ class PartitionConsumer:
         An undestroyed message would keep the client from closing.
         """
         if not len(running.held):
-            count = self._kafka.consume_batch_queue(running.queue, 0, self._taken.ctypes.data, min(most, _MOST))
-            running.held = self._taken[: max(count, 0)].copy()
+            count = self._kafka.consume_batch_queue(running.queue, 0, self._taken.ctypes.data, min(2 * most, _MOST))
+            left = without_ends(self._library, self._taken[: max(count, 0)])
+            running.held = self._taken[:left].copy()
         return running.held
 
     @staticmethod

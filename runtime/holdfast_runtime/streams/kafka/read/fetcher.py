@@ -157,6 +157,8 @@ class FastFetcher:
         if first.code == 0:
             reading.reached(first.offset)
             return
+        if reading.complete and first.code != END_OF_PARTITION:
+            return  # what is wrong lies behind the range
         used, running.held = running.held[:1], running.held[1:]
         destroy(self._library, used)
         if first.code == END_OF_PARTITION:
