@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-PYTHON ?= python3
+# A distribution's Python is compiled by a profile; one that was compiled without takes a sixth more CPU.
+PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip, venv' 2> /dev/null && echo /usr/bin/python3.11 || echo python3)
 SCENARIOS ?= tests/kind
 VENV := .venv
 BIN := $(VENV)/bin
