@@ -202,8 +202,11 @@ class Attempt:
     def _untasked(self) -> dict[str, int]:
         """Return the counts of streams that no task reads."""
         read = {partition.stream for inputs in self.tasks.values() for partition in inputs}
-        streams = [stream for stream in self.plan.streams if stream.count is not None and stream.name not in read]
-        return {stream.name: stream.count.actual for stream in streams if stream.count is not None}
+        return {
+            stream.name: stream.count.actual
+            for stream in self.plan.streams
+            if stream.count is not None and stream.name not in read
+        }
 
     def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
         """Return the bounds of all partitions that are read."""
