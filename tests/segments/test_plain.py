@@ -1,20 +1,16 @@
-"""Plain expressions give in Arrow what Spark SQL gives, and nothing else is taken for plain."""
+"""Plain expressions give in Arrow what Spark SQL gives."""
 
 import random
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
-from holdfast.planning.sql.plain.expressions import PlainCall, PlainColumn, PlainValue
 from holdfast.planning.sql.plain.reading import plain_filter, plain_select
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, pick, plain_kinds, sift
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
-from tests.planning.apps import step
 from tests.segments.drawn_expressions import DOUBLES, ROWS, TIMES, computed, condition, given
-from tests.segments.graphs import compiled, read, written
 
 EXPRESSIONS = 400
 
@@ -161,11 +157,6 @@ def test_times_beyond_the_years_of_arrow_are_those_of_spark(spark: SparkSession)
     assert pa.Table.from_batches([picked]).equals(from_spark.combine_chunks())
 
 
-@pytest.mark.parametrize("item", ["NULL AS n", "1 + 1 AS n", "concat('a', 'b') AS n", "lower('A') AS n", "-(-1) AS n"])
-def test_what_needs_no_column_is_left_to_spark(item: str) -> None:
-    assert plain_select([item], plain_kinds(given().schema)) is None
-
-
 def test_a_filter_keeps_times_and_origins_of_its_rows() -> None:
     rows = pa.RecordBatch.from_pydict({"v": [1, 2, None, 4]})
     origin = RowOrigin(StreamPartition("a", 0), pa.array([10, 11, 12, 13]))
@@ -174,228 +165,3 @@ def test_a_filter_keeps_times_and_origins_of_its_rows() -> None:
     sifted = sift(TimedRows(rows, pa.array([5, 6, 7, 8]), (origin,)), condition)
     assert (sifted.rows.to_pydict(), sifted.times.to_pylist()) == ({"v": [2, 4]}, [6, 8])
     assert [one.offsets.to_pylist() for one in sifted.origins] == [[11, 13]]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "v + 1 > 0",
-        "v > 123456789012345678.5",
-        "v > 0.5 * 0.5",
-        "v > 15e-1",
-        "m * m * m * m > 0",
-        "m / 2 > 1",
-        "v / 2.5 > 1",
-        "v / 0 > 1",
-        "d / 0.0 > 1",
-        "d / v > 1",
-        "d % 2 = 1",
-        "d IN (1, 2)",
-        "d IN (1D)",
-        "v IN (1D)",
-        "d = m",
-        "coalesce(d, m) > 1",
-        "d = '1'",
-        "d = NULL",
-        "d = f",
-        "-v > 1",
-        "abs(v) > 1",
-        "isnan(v)",
-        "isnan(k)",
-        "CAST(d AS STRING) = '1'",
-        "CAST(d AS DECIMAL(10,2)) = 1",
-        "CAST(m AS DOUBLE) = 1",
-        "CAST(k AS DOUBLE) = 1",
-        "CAST(d AS FLOAT) = 1",
-        "float > 1",
-        "float = d",
-        "float * 2 > d",
-        "v * w > 0",
-        "w + 1 > 0",
-        "CAST(m AS DECIMAL(9,2)) > 0",
-        "CAST(m AS DECIMAL(12,1)) > 0",
-        "CAST(m AS INT) > 0",
-        "CAST(v AS INT) > 0",
-        "CAST(d AS BIGINT) > 0",
-        "split(k, '/')[0] = 'a'",
-        "element_at(split(k, '/'), 1) = 'a'",
-        "get(split(k, '.'), 0) = 'a'",
-        "get(split(k, '/', 2), 0) = 'a'",
-        "get(split(k, '/'), -1) = 'a'",
-        "split(k, '/') = split(k, '/')",
-        "lower(k, 'a') = 'a'",
-        "lower(upper(k)) = 'a'",
-        "upper(concat(lower(k), 'a')) = 'AA'",
-        "day > at",
-        "day > '2024-01-01'",
-        "day = DATE '2024-02-30'",
-        "day = DATE '2024-1-1'",
-        "day = DATE '0000-01-01'",
-        "day = DATE '+2024-01-01'",
-        "day = DATE 'today'",
-        "at > TIMESTAMP '2024-01-01'",
-        "at > TIMESTAMP '2024-01-01 24:00:00'",
-        "at > TIMESTAMP '2024-01-01 00:00:00+01:00'",
-        "at > TIMESTAMP '2024-01-01 00:00:00.5'",
-        "at > TIMESTAMP_NTZ '2024-01-01 00:00:00'",
-        "CAST(day AS TIMESTAMP) = at",
-        "CAST(k AS DATE) = day",
-        "CAST(day AS STRING) = ''",
-        "CAST(at AS STRING) = ''",
-        "to_date(k) = day",
-        "to_date(at, 'yyyy') = day",
-        "year(day) = 2024",
-        "day + 1 > due",
-        "date_trunc('DAY', at) = at",
-        "trim('a', k) = 'a'",
-        "trim(BOTH 'a' FROM k) = 'a'",
-        "substring(k, 1, -1) = 'a'",
-        "substring(k, 2147483648) = 'a'",
-        "substring(k, w) = 'a'",
-        "substring(k) = 'a'",
-        "substring(v, 1) = '1'",
-        "left(k, -1) = 'a'",
-        "right(k, -1) = ''",
-        "lpad(k, 5, 'ab') = 'a'",
-        "lpad(k, 5, '') = 'a'",
-        "lpad(k, 1001) = 'a'",
-        "rpad(k, -1) = 'a'",
-        "contains(k, k)",
-        "startswith(k, '')",
-        "instr(k, '') = 1",
-        "instr(v, '1') = 1",
-        "nullif(k, v) = 1",
-        "nullif(NULL, k) = 'a'",
-        "nullif(nullif(k, 'a'), 'b') = 'c'",
-        "nullif(if(f, 'a', k), 'b') = 'c'",
-        "nvl(k, k, k) = 'a'",
-        "greatest(d, e) > 1",
-        "greatest(v, NULL) > 1",
-        "least(k, 'a') = 'a'",
-        "replace(k, '', 'a') = 'a'",
-        "replace(k, k, 'a') = 'a'",
-        "regexp_extract(k, '(a)', 2) = 'a'",
-        "regexp_extract(k, 'a') = 'a'",
-        "regexp_extract(k, '(a)', -1) = 'a'",
-        "regexp_extract(k, '(a.)') = 'a'",
-        "regexp_extract(k, '(a)$') = 'a'",
-        "regexp_extract(k, '(a*?)') = 'a'",
-        "regexp_extract(k, '(a*+)') = 'a'",
-        "regexp_extract(k, '(a)*') = 'a'",
-        "regexp_extract(k, '(?i)(a)') = 'a'",
-        "regexp_extract(k, '(?:a)', 0) = 'a'",
-        "regexp_extract(k, '([a&&b])') = 'a'",
-        "regexp_extract(k, '([z-a])') = 'a'",
-        "regexp_extract(k, '([[:alpha:]])') = 'a'",
-        "regexp_extract(k, '(a{2})') = 'a'",
-        "regexp_extract(k, '(a') = 'a'",
-        "regexp_extract(k, 'a)') = 'a'",
-        "k LIKE k",
-        "k LIKE 'a!%' ESCAPE '!'",
-        "k ILIKE 'a%'",
-        "k LIKE ANY ('a%')",
-        "CAST(v AS VARCHAR(1)) = '1'",
-        "CAST(v AS char (1)) = '1'",
-        "CAST(v AS STRING COLLATE UTF8_LCASE) = '1'",
-        "k COLLATE UTF8_LCASE = 'a'",
-        "f IS TRUE",
-        "coalesce(v, m) > 1",
-        "if(f, v, k) = 1",
-        "CASE WHEN v THEN f ELSE f END",
-        "hour(k) = 1",
-        "hour('2020-01-01') = 1",
-        "date_format(at, 'yyyy-MM-dd HH:mm:ss.SSS') = ''",
-        "date_format(at, 'MMM') = ''",
-        "date_format(at, 'MMMM') = ''",
-        "date_format(at, 'yyyyy') = ''",
-        "date_format(at, 'yy') = ''",
-        "date_format(at, 'y') = ''",
-        "date_format(at, 'E') = ''",
-        "date_format(at, 'hh a') = ''",
-        "date_format(at, 'YYYY') = ''",
-        "date_format(at, '[yyyy]') = ''",
-        "date_format(at, 'yyyy#') = ''",
-        "date_format(at, \"yyyy'T'\") = ''",
-        "date_format(at, '-') = ''",
-        "date_format(at, '') = ''",
-        "date_format(at, k) = ''",
-        "date_format(k, 'yyyy') = ''",
-        "date_format('2020-01-01', 'yyyy') = ''",
-        "date_format(at) = ''",
-        "coalesce(NULL, NULL) = 1",
-        "coalesce(NULL, v) = NULL",
-        "coalesce(CAST(NULL AS BIGINT), w) = 1",
-        "CASE WHEN f THEN NULL END = 1",
-        "if(f, NULL, v) IN (NULL)",
-        "k IN ('a', NULL)",
-        "concat(k, NULL) = 'a'",
-        "length(NULL) > k",
-        "f AND NULL",
-        "NOT NULL",
-        "NULL",
-        "NULL IS NULL",
-        "length(d) = 1",
-        "v = k",
-        "k = 5",
-        "v % w = 0",
-        "v % 0 = 1",
-        "v % -2 = 0",
-        "k = 'a\\n'",
-        "k = r'a'",
-        "v <=> 3",
-        "v > 9223372036854775808",
-        "v = NULL",
-        "v IN (1, NULL)",
-        "v IN (w)",
-        "f > g",
-        "nothing = 1",
-        "TRUE",
-        "1 = 1 OR",
-        "cast(k AS BIGINT) = 1",
-        "row.nothing = 1",
-        "row.a.b = 1",
-        "row.`b c` = 1",
-        "row.in = row.in",
-        "row = row",
-        "struct(v) = struct(v)",
-        "struct(v + 1) IS NULL",
-        "struct(v % 2 AS x) IS NULL",
-        "struct(k, v AS K) IS NULL",
-        "struct(row) IS NULL",
-        "struct(*) IS NULL",
-        "struct('a' AS a) IS NULL",
-    ],
-)
-def test_what_may_fail_or_differ_is_left_to_spark(text: str) -> None:
-    assert plain_filter(text, plain_kinds(given().schema)) is None
-
-
-def test_names_that_are_there_twice_are_left_to_spark() -> None:
-    assert plain_kinds(pa.schema([("v", pa.int64()), ("v", pa.int64())])) == {}
-
-
-def test_rows_from_spark_stay_there_and_others_do_not_go() -> None:
-    def ask(_: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:
-        return pa.schema([(text.split()[-1], pa.int64()) for text in texts])
-
-    steps = [
-        step("even", "a", filter="v % 2 = 0"),
-        step("hard", "even", select=["v + 1 AS v"]),
-        step("low", "hard", filter="v < 7"),
-        step("rest", "even", select=["v", "v % 7 AS r"]),
-        step("out-step", "low", to="out"),
-        step("other-step", "rest", to="other"),
-    ]
-    graph = compiled([read("a"), written(), written("other")], steps, ask)
-    assert {node.name: (node.verb, node.level) for node in graph.nodes if node.step is not None} == {
-        "even": ("sift", 0),
-        "hard": ("select", 1),
-        "low": ("filter", 1),
-        "rest": ("pick", 0),
-        "out-step": ("to", 2),
-        "other-step": ("to", 2),
-    }
-    assert next(node.plain for node in graph.nodes if node.name == "rest") == (
-        PlainColumn("v"),
-        PlainCall("%", (PlainColumn("v"), PlainValue(7))),
-    )
