@@ -232,7 +232,7 @@ def without_reader(*more: dict[str, Any], **spec: Any) -> Plan:
 
 
 def counted(result: Plan) -> dict[str, int]:
-    return {one.name: one.count.actual for one in result.streams if one.count is not None}
+    return {planned.name: planned.count.actual for planned in result.streams if planned.count is not None}
 
 
 @pytest.mark.parametrize("planning", [{}, {"intermediatePartitions": 2}, {"intermediatePartitions": 8}])
@@ -252,5 +252,5 @@ def test_a_new_reader_meets_the_count_that_records_lie_by(met: str, refused: lis
 def test_streams_between_stateless_steps_grow_and_never_shrink(count: int) -> None:
     steps = [UNREAD, step("f", "p", filter="v > 1"), step("o", "f", to="out")]
     streams = [stream("a", count), stream("out", 4, key=None, schema=None, eventTime=None)]
-    result = plan_of([*streams], steps, PlanningFacts(record=record_of(a=count, p=6)))
+    result = plan_of(streams, steps, PlanningFacts(record=record_of(a=count, p=6)))
     assert counted(result)["p"] == max(count, 6)

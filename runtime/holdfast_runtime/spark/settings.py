@@ -34,9 +34,9 @@ class FixedSetting:
     def hits(self, name: str, value: str) -> bool:
         """Return whether this setting with this value is refused."""
         same = name.startswith(self.name) if self.name.endswith(".") else name == self.name
-        values = [one.removeprefix(self.option) for one in value.split() if one.startswith(self.option)]
-        values = values if self.option else [value.strip()]
-        return same and any(self.unless is None or one.casefold() != self.unless.casefold() for one in values)
+        texts = value.split() if self.option else [value.strip()]
+        chosen = [text.removeprefix(self.option) for text in texts if text.startswith(self.option)]
+        return same and any(self.unless is None or text.casefold() != self.unless.casefold() for text in chosen)
 
 
 _SIZE = "is given by spec.runtime.executors"

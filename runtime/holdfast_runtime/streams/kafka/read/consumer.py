@@ -221,7 +221,8 @@ class PartitionConsumer:
         An undestroyed message would keep the client from closing.
         """
         if not len(running.held):
-            count = self._kafka.consume_batch_queue(running.queue, 0, self._taken.ctypes.data, min(2 * most, _MOST))
+            with_ends = min(2 * most, _MOST)
+            count = self._kafka.consume_batch_queue(running.queue, 0, self._taken.ctypes.data, with_ends)
             left = without_ends(self._library, self._taken[: max(count, 0)])
             running.held = self._taken[:left].copy()
         return running.held
