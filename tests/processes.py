@@ -9,6 +9,10 @@ from pathlib import Path
 
 def processes_below(process: int, text: str) -> list[int]:
     """This process and those below it, however deep, whose command line has this text."""
+    return sorted(pid for pid in _below(process) if text in _command(pid) and not _starting(pid))
+
+
+def _below(process: int) -> set[int]:
     parents = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -19,7 +23,16 @@ def processes_below(process: int, text: str) -> list[int]:
     below = {process}
     while more := {pid for pid, parent in parents.items() if parent in below} - below:
         below |= more
-    return sorted(pid for pid in below if text in _command(pid))
+    return below
+
+
+def _starting(pid: int) -> bool:
+    """Whether it is a copy of a JVM that is about to become the command which the JVM starts."""
+    try:
+        command = _command(parent_of(pid))
+    except OSError:
+        return False
+    return Path(command.split(" ", 1)[0]).name == "java" and command == _command(pid)
 
 
 def parent_of(pid: int) -> int:
@@ -42,7 +55,7 @@ def stopped(process: int) -> Iterator[None]:
     """
     held: list[int] = []
     try:
-        while pids := sorted(set(processes_below(process, "")) - set(held)):
+        while pids := sorted(_below(process) - set(held)):
             for pid in pids:
                 held.append(pid)
                 _signal(pid, signal.SIGSTOP)
