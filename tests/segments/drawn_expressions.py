@@ -234,6 +234,56 @@ def computed(draw: random.Random) -> str:
     return draw.choice(made)
 
 
+def sums(draw: random.Random, depth: int) -> str:
+    """A whole number that may be too large for its type."""
+    if not depth:
+        return draw.choice((*SIZES, *SIZES, draw.choice(NUMBERS), "length(url)", "unix_micros(at)"))
+    left, right = sums(draw, depth - 1), sums(draw, draw.randrange(depth))
+    made = [f"({left}) {sign} ({right})" for sign in ("+", "-", "*", "div", "%")]
+    made += [f"-({left})", f"abs({left})", f"pmod({left}, {draw.choice((1, 8, 2**40))})", f"({left}) div 7"]
+    made.append(f"CAST({left} AS {draw.choice(('TINYINT', 'SMALLINT', 'INT', 'BIGINT'))})")
+    return draw.choice(made)
+
+
+def moment(draw: random.Random, depth: int) -> str:
+    """A moment that may lie beyond all."""
+    if not depth:
+        return draw.choice(("at", "at", "coalesce(at, TIMESTAMP '2024-01-31 08:00:00')"))
+    inner, span = (
+        moment(draw, depth - 1),
+        f"{draw.choice((1, 90, -5))} {draw.choice(('SECOND', 'MINUTES', 'HOUR', 'DAYS'))}",
+    )
+    unit = draw.choice(("second", "MINUTE", "HOUR", "Day", "WEEK", "month", "QUARTER", "year"))
+    made = (f"date_trunc('{unit}', {inner})", f"{inner} + INTERVAL {span}", f"{inner} - INTERVAL '{span}'")
+    return draw.choice((*made, f"INTERVAL {span} + {inner}"))
+
+
+def failing(draw: random.Random) -> str:
+    """A value of any kind that some rows may fail on."""
+    left, right = sums(draw, 2), sums(draw, 1)
+    sign, column = draw.choice(("=", "<>", "<", ">=")), draw.choice(("f", "k = 'a'", "v IS NULL"))
+    made = [
+        left,
+        left,
+        f"({left}) / ({right})",
+        f"{double(draw, 1)} / ({beside_double(draw, 1)})",
+        f"({left}) {sign} ({right})",
+        f"({left}) {sign} ({right}) AND {column}",
+        f"NOT (({left}) {sign} ({right}) OR {column})",
+        f"({left}) BETWEEN {draw.choice(NUMBERS)} AND v",
+        f"({left}) {draw.choice(('', 'NOT '))}IN (1, 2, 3)",
+        f"({left}) IS NULL",
+        f"CAST({left} AS STRING) || k",
+        f"({left}) * 0.5 {sign} m",
+        f"({left}) + d",
+        moment(draw, 2),
+        f"{moment(draw, 1)} {sign} {moment(draw, 1)}",
+        f"unix_seconds({moment(draw, 1)}) + ({right})",
+        f"date_format({moment(draw, 1)}, 'yyyy-MM-dd HH:mm:ss')",
+    ]
+    return draw.choice(made)
+
+
 def condition(draw: random.Random, depth: int) -> str:
     def below() -> str:
         return f"({condition(draw, depth - 1)})"

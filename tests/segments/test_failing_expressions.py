@@ -58,7 +58,8 @@ def test_rows_a_select_cannot_compute_are_put_aside(spark: SparkSession, tmp_pat
             ("made", "ratio", ROWS[2]),
             ("made", "sum", ROWS[3]),
         ]
-        assert "column number" in driver.rows("failed")[0]["reason"]
+        reasons = [one["reason"].partition(" can't be computed for this row")[0] for one in driver.rows("failed")]
+        assert reasons == ["cast(text AS INT) AS number", "a / b AS ratio", "a + b AS sum"]
         assert sum(task.failed.get("made", 0) for task in batch.tasks) == driver.failed == 3
 
 
@@ -102,7 +103,10 @@ def test_a_select_of_columns_alone_never_fails(spark: SparkSession, tmp_path: Pa
     ("text", "message"),
     [
         ("cast(text AS INT) AS number", r"step made: Spark SQL fails on a row in .*cast\(text AS INT\).*The value 'x'"),
-        ("1 / (a - 1) AS ratio", r"step made: Spark SQL fails on a row in .*1 / \(a - 1\).*Division by zero"),
+        (
+            "1 / (a - 1) AS ratio",
+            r"step made: 1 / \(a - 1\) AS ratio can't be computed .*division by zero. The row is .*\"a\":1",
+        ),
     ],
 )
 def test_without_dead_letters_the_message_names_step_expression_and_value(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from holdfast.planning.join_columns import split_table
 from holdfast.planning.problems import SqlFinding
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
-from holdfast.planning.sql.plain.reading import plain_select
+from holdfast.planning.sql.plain.reading import sure_select
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import RowType, SparkType
 from holdfast.reasons import Reason
@@ -36,7 +36,7 @@ def spark_computed_keys(table: Table, rows: RowType) -> Iterator[SqlFinding]:
     computed = {name.casefold(): column.written for name, column in columns.items()}
     for name in table.key:
         written = computed.get(name.casefold())
-        if written is not None and plain_select((written,), kinds) is None:
+        if written is not None and sure_select((written,), kinds) is None:
             yield SqlFinding(Reason.TABLE_KEY_COMPUTED, spark_computed(table.name, name, written))
 
 

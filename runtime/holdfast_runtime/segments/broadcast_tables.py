@@ -13,7 +13,7 @@ from holdfast.errors import UserActionError
 from holdfast.planning.join_columns import JoinColumn, TableColumns
 from holdfast.planning.sql.items import quoted
 from holdfast.planning.sql.plain.expressions import Plain
-from holdfast.planning.sql.plain.reading import plain_select
+from holdfast.planning.sql.plain.reading import sure_select
 from holdfast.planning.table_keys import spark_computed
 from holdfast.spec.streams import Table
 from holdfast_runtime.columns.key_columns import check_key_types
@@ -89,7 +89,7 @@ def _computed_keys(
     for name, computation in select.computed.items():
         if name.casefold() in key_names:
             items = (computation.written,)
-            schema, expressions = select_schema(input_schema, items), plain_select(items, plain_kinds(input_schema))
+            schema, expressions = select_schema(input_schema, items), sure_select(items, plain_kinds(input_schema))
             if expressions is None or not keeps_kinds(expressions, schema):
                 message = spark_computed(table.name, name, computation.written)
                 raise UserActionError(message, code="TableKeyError")

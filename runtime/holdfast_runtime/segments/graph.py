@@ -17,7 +17,7 @@ from holdfast.spec.streams import Table
 from holdfast.spec.values import millis
 from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS, verbs_that
 from holdfast_runtime.segments.union import UnionLayout
-from holdfast_runtime.steps.failures import FailedRow, FailedRows
+from holdfast_runtime.steps.failures import FailedRow, FailedRows, not_computed
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
 from holdfast_runtime.steps.tables.kept_table import TableShape
 from holdfast_runtime.steps.tables.lookup import LookupPlan
@@ -42,15 +42,9 @@ def failed_rows(step: Step, failed: TimedRows) -> FailedRows:
     input_rows = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
     failed_columns = failed.rows.column(COLUMN).to_pylist()
     return FailedRows(
-        input_rows, [FailedRow(row, _reason(step, column), column) for row, column in enumerate(failed_columns)]
+        input_rows,
+        [FailedRow(row, not_computed(step, column, _WHY), column) for row, column in enumerate(failed_columns)],
     )
-
-
-def _reason(step: Step, column: str | None) -> str:
-    if column is None:
-        return f"Spark SQL can't compute the filter {step.filter} for this row: {_WHY}"
-    item_text = next((item for item in step.select or () if item.endswith(f" AS `{column}`")), f"column {column}")
-    return f"Spark SQL can't compute {item_text} for this row: {_WHY}"
 
 
 SOURCE = "source"

@@ -47,7 +47,7 @@ from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.late_rows import late_letters
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.plain.apply import UserFunction, apply_apart, apply_or_name
-from holdfast_runtime.steps.plain.plain_sql import pick, sift
+from holdfast_runtime.steps.plain.plain_step import PlainStep
 from holdfast_runtime.steps.tables.lookup import LookupStep
 from holdfast_runtime.steps.tables.to_table import DatasetInputs, ToTableStep
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
@@ -90,13 +90,12 @@ class PreparedSteps:
             rows_by_node[node.index] = outcome.rows
         return rows_by_node
 
-    def _prepared(self, node: GraphNode) -> StepRun:  # noqa: PLR0911 - one for each verb
+    def _prepared(self, node: GraphNode) -> StepRun:
         step = node.step
         assert step is not None  # noqa: S101 - sources are not prepared
-        if node.verb == PICK:
-            return lambda rows, _, __: StepOutcome(pick(rows[0], node.plain, node.schema))
-        if node.verb == SIFT:
-            return lambda rows, _, __: StepOutcome(sift(rows[0], node.plain[0]))
+        if node.verb in (PICK, SIFT):
+            plain = PlainStep(step, node.plain, node.schema)
+            return lambda rows, _, __: plain.run(rows[0])
         match step.operation:
             case Merge():
                 return lambda rows, _, __: StepOutcome(merge(rows, node.schema))

@@ -5,6 +5,7 @@ line to change; frames of Holdfast would only hide them. A dead letter has the r
 row was read, if known. Must not decide what happens next: the step stops the batch or puts the row aside.
 """
 
+import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
+from holdfast.spec.steps import Step
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, EncodeError, codec_for
 
@@ -127,6 +129,15 @@ class FailedRows:
     rows: TimedRows
     failures: Sequence[FailedRow]
     """Which of these rows it failed on, and why."""
+
+
+def not_computed(step: Step, column: str | None, why: str) -> str:
+    """Return why a row was put aside for which a column, or without one the `filter` of a step, can't be computed."""
+    if column is None:
+        return f"the filter {step.filter} can't be computed for this row: {why}"
+    named = re.compile(rf".*\sAS\s+`?{re.escape(column)}`?\s*", re.IGNORECASE | re.DOTALL)
+    items = [item for item in step.select or () if named.fullmatch(item)]
+    return f"{items[0] if items else f'column {column}'} can't be computed for this row: {why}"
 
 
 def letters_of(step: str, failed: FailedRows) -> pa.RecordBatch:

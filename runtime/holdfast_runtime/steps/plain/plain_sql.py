@@ -1,8 +1,8 @@
 """Plain expressions over rows in Arrow: `filter` and `select` where the JVM would compute nothing else.
 
 What is plain, and why it means the same here as in Spark SQL, stands in `holdfast.planning.sql.plain`. Whole numbers
-are computed in 64 bits, and a decimal's type is the one that its kind says. Must not be given anything that can fail
-for a row.
+are computed in 64 bits, and a decimal's type is the one that its kind says. Arrow says that some row can't be computed,
+never which: that is found out elsewhere.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,17 @@ import pyarrow.compute as pc
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
 from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
-from holdfast_runtime.steps.plain.plain_times import MOMENT, date, date_format, day, month, since_1970, year
+from holdfast_runtime.steps.plain.plain_times import (
+    MOMENT,
+    date,
+    date_format,
+    date_trunc,
+    day,
+    month,
+    shift,
+    since_1970,
+    year,
+)
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 
@@ -36,26 +46,31 @@ def keeps_kinds(expressions: Sequence[Plain], schema: pa.Schema) -> bool:
 
 def sift(rows: TimedRows, condition: Plain) -> TimedRows:
     """Return the rows for which the condition is true."""
-    mask = pc.fill_null(_Rows(rows.rows).computed(condition), fill_value=False).to_numpy(zero_copy_only=False)
+    return sifted(rows, PlainRows(rows.rows).computed(condition))
+
+
+def sifted(rows: TimedRows, condition: Any) -> TimedRows:
+    """Return the rows for which a condition, as computed, is true."""
+    mask = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
     return rows if mask.all() else rows.where(mask)
 
 
-def pick(input_rows: TimedRows, expressions: Sequence[Plain], schema: pa.Schema) -> TimedRows:
+def pick(rows: TimedRows, expressions: Sequence[Plain], schema: pa.Schema) -> TimedRows:
     """Return these columns under the names of the schema."""
-    rows = _Rows(input_rows.rows)
-    columns = [
-        input_rows.rows.column(expression.name)
-        if isinstance(expression, PlainColumn)
-        else rows.column(expression, field.type)
-        for expression, field in zip(expressions, schema, strict=True)
-    ]
+    computed = PlainRows(rows.rows)
+    pairs = zip(expressions, schema, strict=True)
+    return picked(rows, [computed.column(expression, field.type) for expression, field in pairs], schema)
+
+
+def picked(rows: TimedRows, columns: Sequence[pa.Array], schema: pa.Schema) -> TimedRows:
+    """Return columns, as computed, in place of those of the rows."""
     made_rows = pa.RecordBatch.from_arrays(columns, schema=schema)
-    return TimedRows(made_rows, input_rows.times, input_rows.origins, input_rows.marks)
+    return TimedRows(made_rows, rows.times, rows.origins, rows.marks)
 
 
 def computed_column(rows: pa.RecordBatch, expression: Plain, kind: pa.DataType) -> pa.Array:
     """Return a column of this type, computed of rows."""
-    return _Rows(rows).column(expression, kind)
+    return PlainRows(rows).column(expression, kind)
 
 
 def _kind(kind: pa.DataType) -> Kind:
@@ -77,17 +92,23 @@ _SIMPLE: Mapping[pa.DataType, Kind] = {
 }
 
 
-class _Rows:
+class PlainRows:
     """Rows of which expressions are computed; what costs most only once, though several expressions have it."""
 
     def __init__(self, rows: pa.RecordBatch) -> None:
-        self._rows = rows
+        self.rows = rows
         self._shared: dict[Plain, Any] = {}
 
     def column(self, expression: Plain, kind: pa.DataType) -> pa.Array:
-        """Return a column of this type."""
+        """Return a column of this type; one of the rows as it is."""
+        if isinstance(expression, PlainColumn):
+            return self.rows.column(expression.name)
         values = self.computed(expression)
-        return (pa.repeat(values, len(self._rows)) if isinstance(values, pa.Scalar) else values).cast(kind)
+        return self.repeated(values).cast(kind)
+
+    def repeated(self, values: Any) -> pa.Array:
+        """Return an array of what may be one value for all rows."""
+        return pa.repeat(values, len(self.rows)) if isinstance(values, pa.Scalar) else values
 
     def computed(self, expression: Plain) -> Any:
         """Return an array, or a scalar for a value from the text."""
@@ -95,33 +116,34 @@ class _Rows:
             case PlainValue():
                 return _scalar(expression.value)
             case PlainColumn():
-                return _widened(self._rows.column(expression.name))
+                return _widened(self.rows.column(expression.name))
             case PlainCall(function) if function in _SHARED:
                 if expression not in self._shared:
-                    self._shared[expression] = self._called(expression)
+                    self._shared[expression] = self.called(expression)
                 return self._shared[expression]
-        return self._called(expression)
+        return self.called(expression)
 
-    def _called(self, call: PlainCall) -> Any:
+    def called(self, call: PlainCall) -> Any:
+        """Return what a call gives; Arrow's error if there is a row that it fails on."""
         match call:
             case PlainCall("and" | "or", (left, right)) if _costly(right):
                 return self._either(call.function, self.computed(left), right)
             case PlainCall("case", arguments) if any(map(_costly, arguments)):
                 return self._case(arguments)
-        return _FUNCTIONS[call.function](*map(self.computed, call.arguments))
+        return FUNCTIONS[call.function](*map(self.computed, call.arguments))
 
     def _either(self, word: str, first: Any, other: Plain) -> Any:
         """Return `and` or `or`; the other side is only computed where the first one does not settle it."""
         if isinstance(first, pa.Scalar):
-            return _FUNCTIONS[word](first, self.computed(other))
+            return FUNCTIONS[word](first, self.computed(other))
         settled = pc.fill_null(first if word == "or" else pc.invert(first), fill_value=False)
         unsettled = pc.invert(settled)
-        rest = _FUNCTIONS[word](first.filter(unsettled), self._among(unsettled).computed(other))
+        rest = FUNCTIONS[word](first.filter(unsettled), self._among(unsettled).computed(other))
         return pc.replace_with_mask(first, unsettled, rest)
 
     def _case(self, arguments: Sequence[Plain]) -> Any:
         """Return a `case`; results that cost much are only computed where they are chosen."""
-        branches, left = list[Any](), pa.repeat(pa.scalar(value=True), len(self._rows))
+        branches, left = list[Any](), pa.repeat(pa.scalar(value=True), len(self.rows))
         for condition, result in zip(arguments[::2], arguments[1::2], strict=False):
             true = pc.fill_null(self.computed(condition), fill_value=False)
             branches += [true, self._chosen(pc.and_(left, true), result)]
@@ -134,10 +156,10 @@ class _Rows:
         if not _costly(result):
             return self.computed(result)
         values = self._among(rows).computed(result)
-        return pc.replace_with_mask(pa.nulls(len(self._rows), values.type), rows, values)
+        return pc.replace_with_mask(pa.nulls(len(self.rows), values.type), rows, values)
 
-    def _among(self, mask: Any) -> "_Rows":
-        return _Rows(self._rows.filter(mask))
+    def _among(self, mask: Any) -> "PlainRows":
+        return PlainRows(self.rows.filter(mask))
 
 
 def _costly(expression: Plain) -> bool:
@@ -154,6 +176,20 @@ def _scalar(value: Any) -> pa.Scalar:
         scale = -int(exponent)
         return pa.scalar(value, pa.decimal128(max(len(digits), scale), scale))
     return pa.scalar(value)
+
+
+def _checked(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of whole numbers that fails where a result is too large for the type of so many bits."""
+    return lambda *numbers: _fitting(compute(*numbers[:-1]), numbers[-1])
+
+
+def _fitting(numbers: Any, bits: pa.Scalar) -> Any:
+    return numbers.cast(f"int{bits.as_py()}").cast(pa.int64())
+
+
+def _checked_remainder(value: Any, by: Any) -> Any:
+    # By -1 as by 1: Arrow has no quotient of the least number.
+    return _remainder(value, pc.if_else(pc.equal(by, -1), 1, by))
 
 
 def _remainder(value: Any, by: Any) -> Any:
@@ -202,7 +238,7 @@ def _struct(*parts: Any) -> Any:
     return pa.StructArray.from_arrays(list(parts[1::2]), [name.as_py() for name in parts[::2]])
 
 
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "=": pc.equal,
     "<>": pc.not_equal,
     "<": pc.less,
@@ -224,6 +260,14 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "*": pc.multiply,
     "/": pc.divide,
     "%": _remainder,
+    "checked +": _checked(pc.add_checked),
+    "checked -": _checked(pc.subtract_checked),
+    "checked *": _checked(pc.multiply_checked),
+    "checked /": pc.divide_checked,
+    "checked %": _checked_remainder,
+    "checked abs": _checked(pc.abs_checked),
+    "checked whole": _fitting,
+    "div": pc.divide_checked,
     "abs": pc.abs,
     "negative": pc.negate,
     "double": _double,
@@ -234,9 +278,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "coalesce": pc.coalesce,
     "date": date,
     "date_format": date_format,
+    "date_trunc": date_trunc,
     "field": lambda structs, name: _widened(pc.struct_field(structs, name.as_py())),
     "greatest": pc.max_element_wise,
     "least": pc.min_element_wise,
+    "shift": shift,
     "struct": _struct,
     "unix_seconds": lambda moments: since_1970(moments, 10**6),
     "unix_millis": lambda moments: since_1970(moments, 10**3),
@@ -249,5 +295,18 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 _COSTLY = ("extract", "like", "replace", "split")
 _SHARED = (
-    *("*", "date_format", "decimal", "extract", "hour", "length", "lower", "replace", "split", "unix_seconds", "upper"),
+    *(
+        "*",
+        "checked *",
+        "date_format",
+        "decimal",
+        "extract",
+        "hour",
+        "length",
+        "lower",
+        "replace",
+        "split",
+        "unix_seconds",
+        "upper",
+    ),
 )

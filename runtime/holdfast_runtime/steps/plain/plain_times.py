@@ -40,6 +40,22 @@ def date(moments: Any) -> Any:
     return since_1970(moments, _DAY).cast(pa.int32()).cast(pa.date32())
 
 
+def date_trunc(moments: Any, unit: pa.Scalar) -> Any:
+    """Return the moments at which their units began; an error if there is one that began before the first moment."""
+    return pc.subtract_checked(moments.cast(pa.int64()), since_unit(moments, unit)).cast(MOMENT)
+
+
+def since_unit(moments: Any, unit: pa.Scalar) -> Any:
+    """Return how many microseconds ago a unit began; a week does on a Monday, in each cycle on the same days."""
+    within = _in_cycle(moments)[1]
+    return pc.subtract(within.cast(pa.int64()), pc.floor_temporal(within, unit=unit.as_py()).cast(pa.int64()))
+
+
+def shift(moments: Any, micros: pa.Scalar) -> Any:
+    """Return moments so many microseconds later; an error if one lies behind the last of all."""
+    return pc.add_checked(moments.cast(pa.int64()), micros).cast(MOMENT)
+
+
 def _in_cycle(moments: Any) -> tuple[Any, Any]:
     """Return the cycles of moments, and the same moments of the first one."""
     cycles = since_1970(moments, _CYCLE)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +40,17 @@ def functions_of(expression: Plain) -> set[str]:
             calls[id(part)] = part
             waiting += part.arguments
     return {call.function for call in calls.values()}
+
+
+FAILING: Final = (
+    *(f"checked {name}" for name in ("+", "-", "*", "/", "%", "abs", "whole")),
+    "div",
+    "shift",
+    "date_trunc",
+)
+"""Functions that a row may fail on: a result too large for its type, or a division by zero."""
+
+
+def can_fail(expression: Plain) -> bool:
+    """Whether there may be rows for which it can't be computed."""
+    return not functions_of(expression).isdisjoint(FAILING)

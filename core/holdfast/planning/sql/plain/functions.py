@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
-from holdfast.planning.sql.plain.operators import absolute, alike, cast_to_date, chosen, compared
+from holdfast.planning.sql.plain.operators import absolute, alike, cast_to_date, chosen, compared, computed, remainder
 from holdfast.planning.sql.plain.patterns import time_parts
 from holdfast.planning.sql.plain.text_functions import TEXT_FUNCTIONS
 
@@ -38,6 +38,22 @@ def _date_format(operands: Sequence[Operand]) -> Operand:
         case [moment, pattern] if parts := time_parts(text_value(pattern)):
             call = PlainCall("date_format", (of_kind(moment, PlainKind.MOMENT), *map(PlainValue, parts)))
             return call, PlainKind.TEXT
+    raise NotPlainError
+
+
+def _date_trunc(operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [unit, moment] if (name := text_value(unit).lower()) in _UNITS:
+            call = PlainCall("date_trunc", (of_kind(moment, PlainKind.MOMENT), PlainValue(name)))
+            return call, PlainKind.MOMENT
+    raise NotPlainError
+
+
+def _pmod(operands: Sequence[Operand]) -> Operand:
+    """Return the rest of dividing by a number above zero from the text, never below zero."""
+    match operands:
+        case [number, (PlainValue(int(divisor)), PlainWhole()) as by] if divisor > 0:
+            return remainder(computed("+", remainder(number, by), by), by)
     raise NotPlainError
 
 
@@ -94,6 +110,7 @@ def _extreme(name: str, operands: Sequence[Operand]) -> Operand:
     raise NotPlainError
 
 
+_UNITS: Final = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 _MICROS: Final = (-(2**63), 2**63 - 1)
 _TIMES: Final = {
     "year": PlainWhole.of(32),
@@ -112,6 +129,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "coalesce": _coalesce,
     "date": _to_date,
     "date_format": _date_format,
+    "date_trunc": _date_trunc,
     "greatest": partial(_extreme, "greatest"),
     "if": _if,
     "ifnull": _nvl,
@@ -119,6 +137,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "least": partial(_extreme, "least"),
     "nullif": _nullif,
     "nvl": _nvl,
+    "pmod": _pmod,
     "to_date": _to_date,
     **{name: partial(_part_of_time, name, kind) for name, kind in _TIMES.items()},
 }

@@ -19,6 +19,8 @@ class PlainKind(Enum):
     BOOLEAN = "boolean"
     MOMENT = "moment"
     DATE = "date"
+    SPAN = "span"
+    """Microseconds between two moments."""
     DOUBLE = "double"
     NOTHING = "nothing"
     """Null, of whatever type the values have beside which it stands."""

@@ -2,7 +2,7 @@
 
 from typing import Never, TypeAlias
 
-from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainValue
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainValue, can_fail
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
 
 Operand: TypeAlias = tuple[Plain, Kind]
@@ -20,6 +20,11 @@ def not_plain() -> Never:
 def of_kind(operand: Operand, kind: Kind) -> Plain:
     """Return an operand that must be of this kind."""
     return operand[0] if operand[1] == kind else not_plain()
+
+
+def sure(value: Plain) -> Plain:
+    """Return what no row fails on: Spark need not compute it for all rows, and which they are is its choice."""
+    return not_plain() if can_fail(value) else value
 
 
 def text_value(operand: Operand) -> str:

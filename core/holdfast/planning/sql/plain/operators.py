@@ -20,6 +20,7 @@ from holdfast.planning.sql.plain.operands import (
     decimal,
     double,
     not_plain,
+    sure,
     text_value,
     with_digits,
 )
@@ -58,54 +59,97 @@ def among(value: Operand, values: Sequence[Operand]) -> Plain:
 
 
 def computed(sign: str, left: Operand, right: Operand) -> Operand:
-    """Return a sum, a difference or a product that Spark's type has whatever the values."""
+    """Return a sum, a difference or a product; one of decimals only where Spark's type has it whatever the values."""
     if _has_double(left, right):
         return PlainCall(sign, (double(left), double(right))), PlainKind.DOUBLE
     match left, right:
+        case ((moment, PlainKind.MOMENT), (PlainValue(int(span)), PlainKind.SPAN)) if sign in ("+", "-"):
+            return _shifted(moment, span if sign == "+" else -span)
+        case ((PlainValue(int(span)), PlainKind.SPAN), (moment, PlainKind.MOMENT)) if sign == "+":
+            return _shifted(moment, span)
         case (left_value, PlainWhole() as first), (right_value, PlainWhole() as second):
             whole = whole_result(sign, first, second)
-            return (PlainCall(sign, (left_value, right_value)), whole) if whole.fits else not_plain()
+            return (
+                (PlainCall(sign, (left_value, right_value)), whole)
+                if whole.fits
+                else _checked(sign, whole.bits, left_value, right_value)
+            )
     (left_value, left_kind), (right_value, right_kind) = decimal(left), decimal(right)
     made = decimal_result(sign, left_kind, right_kind)
     return (PlainCall(sign, (left_value, right_value)), made) if made.fits else not_plain()
 
 
+def _shifted(moment: Plain, micros: int) -> Operand:
+    """Return a moment that lies so much later."""
+    return PlainCall("shift", (moment, PlainValue(micros))), PlainKind.MOMENT
+
+
+def _checked(name: str, bits: int, *values: Plain) -> Operand:
+    """Return a whole number of a type that need not have it."""
+    return PlainCall(f"checked {name}", (*values, PlainValue(bits))), PlainWhole.of(bits)
+
+
 def divided(operand: Operand, by: Operand) -> Operand:
-    """Return a DOUBLE, or a whole number, divided by a number from the text other than zero."""
+    """Return a DOUBLE, or a whole number, divided by another."""
     match operand, by:
         case ((_, PlainKind.DOUBLE), (PlainValue(divisor), PlainWhole() | PlainDecimal())) | (
             (_, PlainWhole()),
             (PlainValue(divisor), PlainWhole()),
         ) if divisor:
             return PlainCall("/", (double(operand), double(by))), PlainKind.DOUBLE
+        case (_, PlainWhole() | PlainKind.DOUBLE), (value, PlainWhole() | PlainKind.DOUBLE) if not _from_text(value):
+            return PlainCall("checked /", (double(operand), double(by))), PlainKind.DOUBLE
+    raise NotPlainError
+
+
+def whole_part(operand: Operand, by: Operand) -> Operand:
+    """Return how many times a whole number goes into another."""
+    match operand, by:
+        case (value, PlainWhole()), (divisor, PlainWhole()) if not _from_text(divisor):
+            return PlainCall("div", (value, divisor)), PlainWhole.of(64)
+        case (value, PlainWhole(_, least, most)), (PlainValue(int(divisor)), PlainWhole()) if divisor > 0:
+            ends = (-(-least // divisor) if least < 0 else least // divisor, most // divisor)
+            return PlainCall("/", (value, by[0])), PlainWhole(64, *ends)
     raise NotPlainError
 
 
 def remainder(operand: Operand, by: Operand) -> Operand:
-    """Return the rest of dividing a whole number by one above zero from the text."""
+    """Return the rest of dividing a whole number by another."""
     match operand, by:
         case (value, PlainWhole() as kind), (PlainValue(), PlainWhole() as divisor) if divisor.least > 0:
             rest = divisor.least - 1
             least, most = -rest if kind.least < 0 else 0, rest if kind.most > 0 else 0
             return PlainCall("%", (value, by[0])), PlainWhole(max(kind.bits, divisor.bits), least, most)
+        case (value, PlainWhole() as kind), (other, PlainWhole() as divisor) if not _from_text(other):
+            whole = PlainWhole(max(kind.bits, divisor.bits), min(kind.least, 0), max(kind.most, 0))
+            return PlainCall("checked %", (value, other)), whole
     raise NotPlainError
 
 
+def _from_text(divisor: Plain) -> bool:
+    """Whether it stands in the text; of zero, Spark knows before any row comes that it can't be divided by."""
+    return isinstance(divisor, PlainValue)
+
+
 def negative(operand: Operand) -> Operand:
-    """Return a number with the other sign, if Spark's type has it."""
+    """Return a number with the other sign."""
     match operand:
         case value, PlainWhole(bits, least, most) if (whole := PlainWhole(bits, -most, -least)).fits:
             return PlainCall("negative", (value,)), whole
+        case value, PlainWhole(bits):
+            return _checked("-", bits, PlainValue(0), value)
         case value, PlainDecimal() | PlainKind.DOUBLE as kind:
             return PlainCall("negative", (value,)), kind
     raise NotPlainError
 
 
 def absolute(operand: Operand) -> Operand:
-    """Return a number without its sign, if Spark's type has it."""
+    """Return a number without its sign."""
     match operand:
         case value, PlainWhole(bits, least, most) if (whole := PlainWhole(bits, 0, max(-least, most))).fits:
             return PlainCall("abs", (value,)), whole
+        case value, PlainWhole(bits):
+            return _checked("abs", bits, value)
         case value, PlainDecimal() | PlainKind.DOUBLE as kind:
             return PlainCall("abs", (value,)), kind
     raise NotPlainError
@@ -117,10 +161,12 @@ def cast_to_double(operand: Operand) -> Operand:
 
 
 def cast_to_whole(operand: Operand, bits: int) -> Operand:
-    """Return a whole number in a type that has all its values."""
+    """Return a whole number in another type."""
     match operand:
         case value, PlainWhole(_, least, most) if (whole := PlainWhole(bits, least, most)).fits:
             return value, whole
+        case value, PlainWhole():
+            return _checked("whole", bits, value)
     raise NotPlainError
 
 
@@ -155,16 +201,17 @@ def cast_to_moment(operand: Operand) -> Operand:
 def chosen(conditions: Sequence[Plain], results: Sequence[Operand]) -> Operand:
     """Return the result of the first condition that is true; the one behind all, or null, if none is."""
     values, kind = alike(results)
-    pairs = [part for pair in zip(conditions, values, strict=False) for part in pair]
+    pairs = [part for pair in zip(map(sure, conditions), values, strict=False) for part in pair]
     return PlainCall("case", (*pairs, *values[len(conditions) :])), kind
 
 
 def alike(operands: Sequence[Operand]) -> tuple[Sequence[Plain], Kind]:
-    """Return values of one kind, of which one is chosen, and that kind: a DOUBLE makes all numbers DOUBLE."""
+    """Return values of one kind, of which some are taken, and that kind: a DOUBLE makes all numbers DOUBLE."""
     if _has_double(*operands):
         operands = [operand if operand[1] is PlainKind.NOTHING else cast_to_double(operand) for operand in operands]
     kind = one_of(kind for _, kind in operands)
-    return [value for value, _ in operands], kind if kind is not None and _is_handed_on(kind) else not_plain()
+    values = [sure(value) for value, _ in operands]
+    return values, kind if kind is not None and _is_handed_on(kind) else not_plain()
 
 
 def _has_double(*operands: Operand) -> bool:

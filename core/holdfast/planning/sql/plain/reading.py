@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.sql.expressions import check_select
-from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue, can_fail
 from holdfast.planning.sql.plain.functions import called
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
-from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
+from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, sure, text_value
 from holdfast.planning.sql.plain.operators import (
     among,
     cast_to_date,
@@ -29,6 +29,7 @@ from holdfast.planning.sql.plain.operators import (
     negative,
     remainder,
     struct_of,
+    whole_part,
 )
 from holdfast.planning.sql.plain.text_functions import concat
 from holdfast.planning.sql.reading import path_of
@@ -39,12 +40,14 @@ from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
 _COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _BITS: Final = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
+_SPANS: Final = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86_400 * 10**6}
 _PARTS: Final[Mapping[type[exp.Expr], tuple[str, ...]]] = {
     exp.Between: ("low", "high"),
     exp.Case: ("ifs", "default"),
     exp.Cast: ("to",),
     exp.Div: ("typed", "safe"),
     exp.DPipe: ("safe",),
+    exp.Interval: ("unit",),
     exp.Like: ("negate",),
     exp.Substring: ("start", "length"),
     exp.TryCast: ("to", "safe"),
@@ -62,7 +65,7 @@ _DEFAULT_DECIMAL: Final = (10, 0)
 _BEYOND: Final = 2**63
 _COMPACT: Final = 18
 """Digits of a number with a point. For longer ones Spark 4.3 takes null < n for true or false where n is not null."""
-_INNER: Final = (PlainKind.TEXTS, PlainKind.NOTHING)
+_INNER: Final = (PlainKind.TEXTS, PlainKind.SPAN, PlainKind.NOTHING)
 """What only stands within an expression."""
 
 
@@ -85,6 +88,12 @@ def plain_select(items: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[Plain
             return None
         made.append(read[0])
     return tuple(made)
+
+
+def sure_select(items: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[Plain, ...] | None:
+    """Return the columns that a select puts out if they are all plain and no row fails on one."""
+    made = plain_select(items, kinds)
+    return None if made is None or any(map(can_fail, made)) else made
 
 
 def _scope(kinds: Mapping[str, Kind]) -> Scope:
@@ -144,7 +153,7 @@ class _Reading:
                 return self.read(tree.this)
             case exp.Column():
                 return self._column(tree)
-            case exp.Boolean() | exp.Literal() | exp.Neg(this=exp.Literal()) | exp.Null():
+            case exp.Boolean() | exp.Interval() | exp.Literal() | exp.Neg(this=exp.Literal()) | exp.Null():
                 return _value(tree)
             case exp.And() | exp.Or() | exp.Not() | exp.Is() | exp.In() | exp.Between() | exp.Like():
                 return self._condition(tree), PlainKind.BOOLEAN
@@ -156,9 +165,8 @@ class _Reading:
         match tree:
             case exp.And() | exp.Or():
                 word = "and" if isinstance(tree, exp.And) else "or"
-                return PlainCall(
-                    word, tuple(of_kind(self.read(one), PlainKind.BOOLEAN) for one in (tree.left, tree.right))
-                )
+                first, other = (of_kind(self.read(one), PlainKind.BOOLEAN) for one in (tree.left, tree.right))
+                return PlainCall(word, (first, sure(other)))
             case exp.Not():
                 return PlainCall("not", (of_kind(self.read(tree.this), PlainKind.BOOLEAN),))
             case exp.Is() if isinstance(tree.expression, exp.Null):
@@ -169,6 +177,7 @@ class _Reading:
                 return PlainCall("not", (like,)) if tree.args.get("negate") else like
             case exp.Between():
                 value, low, high = (self.read(tree.args.get(name)) for name in ("this", "low", "high"))
+                sure(high[0])
                 return PlainCall("and", (compared(">=", value, low), compared("<=", value, high)))
             case exp.In():
                 return among(self.read(tree.this), [self.read(one) for one in tree.expressions])
@@ -181,6 +190,8 @@ class _Reading:
             return computed(_SIGNS[type(tree)], left, right)
         if isinstance(tree, exp.Div):
             return divided(left, right)
+        if isinstance(tree, exp.IntDiv):
+            return whole_part(left, right)
         if isinstance(tree, exp.Mod):
             return remainder(left, right)
         return concat([left, right]) if isinstance(tree, exp.DPipe) else not_plain()
@@ -266,11 +277,23 @@ def _value(tree: exp.Expr) -> Operand:
         return PlainValue(bool(tree.this)), PlainKind.BOOLEAN
     if isinstance(tree, exp.Neg):
         return _number(tree.this, "-")
+    if isinstance(tree, exp.Interval):
+        return _span(tree)
     text = str(tree.this)
     if not tree.is_string:
         return _number(tree, "")
     # Two parsers would have to read its escapes alike.
     return (PlainValue(text), PlainKind.TEXT) if "\\" not in text and text.isprintable() else not_plain()
+
+
+def _span(tree: exp.Interval) -> Operand:
+    """Return the microseconds of days or less."""
+    match tree:
+        case exp.Interval(this=exp.Literal(this=number), unit=exp.Var(this=unit)):
+            micros = _SPANS.get(unit.upper().removesuffix("S"))
+            if micros is not None and re.fullmatch(r"-?[0-9]{1,9}", number):
+                return PlainValue(int(number) * micros), PlainKind.SPAN
+    raise NotPlainError
 
 
 def _number(tree: exp.Expr, sign: str) -> Operand:
