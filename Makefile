@@ -17,7 +17,8 @@ help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(STAMP): requirements.lock pyproject.toml hatch_build.py $(shell find runtime -name "*.[ch]")
-	$(PYTHON) -m venv $(VENV)
+	@# An environment that works keeps its Python: one made over it by another would work for neither.
+	$(BIN)/python -m pip --version &> /dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@

@@ -18,6 +18,7 @@ SOURCES = (
     Path("runtime/holdfast_runtime/streams/kafka/client/gather.c"),
     Path("runtime/holdfast_runtime/columns/row_loops.c"),
     Path("runtime/holdfast_runtime/streams/codecs/json_records.c"),
+    Path("runtime/holdfast_runtime/streams/codecs/json_objects.c"),
 )
 PATIENCE = 120
 

@@ -15,6 +15,7 @@ TEXTS = {"holdfast/reasons.md", "holdfast/planning/sql/spark_functions.txt"}
 LOOPS = {
     "holdfast_runtime/streams/kafka/client/gather.so",
     "holdfast_runtime/columns/row_loops.so",
+    "holdfast_runtime/streams/codecs/json_objects.so",
     "holdfast_runtime/streams/codecs/json_records.so",
 }
 

@@ -34,7 +34,7 @@ _ARGUMENTS = {
     "holdfast_copy_texts": (c_void_p, c_void_p, c_void_p, c_int64, c_void_p),
 }
 _STRING = 7
-_KINDS = {
+KINDS = {
     pa.bool_(): 0, pa.int8(): 1, pa.int16(): 2, pa.int32(): 3, pa.int64(): 4, pa.float32(): 5, pa.float64(): 6,
     pa.string(): _STRING, pa.date32(): 8, pa.timestamp("us", tz="UTC"): 9, pa.timestamp("us"): 9,
 }  # fmt: skip
@@ -73,7 +73,7 @@ class FlatReader:
 
     def __init__(self, schema: pa.Schema, library: ctypes.CDLL) -> None:
         self._schema, self._types, self._library = schema, schema.types, library
-        names, kinds = [name.encode() for name in schema.names], [_KINDS[kind] for kind in schema.types]
+        names, kinds = [name.encode() for name in schema.names], [KINDS[kind] for kind in schema.types]
         columns = (_Column(name, len(name), kind, record=-1) for name, kind in zip(names, kinds, strict=True))
         self._columns = (_Column * len(names))(*columns)
         self._widths = [8 * _END_BYTES if pa.types.is_string(kind) else kind.bit_width for kind in schema.types]
@@ -84,7 +84,7 @@ class FlatReader:
         """Return the reader of these columns, or None if they are not flat, or nothing is compiled."""
         names, loops = schema.names, library()
         plain_names = len(names) == len(set(names)) > 0 and all(UNESCAPED.fullmatch(name) for name in names)
-        flat = plain_names and all(kind in _KINDS for kind in schema.types)
+        flat = plain_names and all(kind in KINDS for kind in schema.types)
         return cls(schema, loops) if flat and loops else None
 
     def read(self, block: pa.BinaryArray) -> FlatRows | None:

@@ -6,10 +6,10 @@ record costs at most about a second reading of one batch, and never the rows aro
 not depend on its neighbours: the judge decides, and the fast readers refuse whatever they might read differently.
 Must not be silently lenient: a value of the wrong type makes a bad record.
 
-It writes column by column, in pyarrow's C++, what Spark's `to_json` writes: nulls are left out, NaN and infinities are
-text, BINARY is base64, decimals are numbers. Unlike Spark it keeps microseconds: times are ISO 8601 in UTC with three
-fractional digits, or six if needed. The same row gives the same bytes in any batch, otherwise a replay would write
-others.
+It writes what Spark's `to_json` writes, by the compiled writer or column by column in pyarrow's C++: nulls are left
+out, NaN and infinities are text, BINARY is base64, decimals are numbers. Unlike Spark it keeps microseconds: times are
+ISO 8601 in UTC with three fractional digits, or six if needed. The same row gives the same bytes in any batch, or a
+replay would write others.
 """
 
 import json
@@ -30,6 +30,7 @@ from holdfast_runtime.streams.codecs.codec import (
     require_schema,
 )
 from holdfast_runtime.streams.codecs.flat_reader import FlatReader
+from holdfast_runtime.streams.codecs.flat_writer import write_objects
 from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
 from holdfast_runtime.streams.codecs.json_values import to_base64
@@ -60,7 +61,8 @@ class JsonCodec:
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Return one JSON object per row, without null columns."""
         require_schema(rows, self.schema)
-        return json_objects(rows).cast(pa.binary())
+        objects = write_objects(rows, _text)
+        return json_objects(rows).cast(pa.binary()) if objects is None else objects
 
     def _flat(self, block: pa.BinaryArray) -> _Judgement | None:
         flat = self._flat_reader.read(block) if self._flat_reader else None
