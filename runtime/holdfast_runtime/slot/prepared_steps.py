@@ -69,6 +69,7 @@ class PreparedSteps:
         self._program, self._shared_tables, self._clock_plan = program, shared_tables, clock_plan
         self._declared = {stream.name: stream for stream in program.spec.streams}
         self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
+        self._nothing = [TimedRows.nothing(node.schema) for node in compiled.nodes]
         self._feeding = {index for index, reached in enumerate(compiled.reach()) if reached <= compiled.side_inputs}
         """The nodes that only side inputs reach: they feed tables."""
 
@@ -81,10 +82,7 @@ class PreparedSteps:
             step, step_run = node.step, self._runs.get(node.index)
             if step is None or step_run is None or (note.quiet and node.index not in self._feeding):
                 continue
-            inputs = [
-                rows_by_node.get(index) or TimedRows.nothing(self._program.compiled.nodes[index].schema)
-                for index in node.inputs
-            ]
+            inputs = [rows_by_node.get(index) or self._nothing[index] for index in node.inputs]
             outcome = step_run(inputs, note, tables)
             _note_outcome(outcome, step, note)
             rows_by_node[node.index] = outcome.rows

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.records import stacked
+from holdfast_runtime.streams.records import no_rows, stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class TimedRows:
     @classmethod
     def nothing(cls, schema: pa.Schema) -> "TimedRows":
         """Return no rows, with the columns of this schema."""
-        return cls(pa.RecordBatch.from_pylist([], schema), pa.array([], pa.int64()))
+        return cls(no_rows(schema), pa.nulls(0, pa.int64()))
 
     @classmethod
     def joined(cls, parts: "Sequence[TimedRows]", schema: pa.Schema) -> "TimedRows":
@@ -92,7 +92,7 @@ class TimedRows:
     def parted(self, aside: "npt.NDArray[np.bool_]") -> "tuple[TimedRows, TimedRows]":
         """Return the rows for which `aside` is false, and the others."""
         if not aside.any():
-            return self, TimedRows.nothing(self.rows.schema)
+            return self, self.part(0, 0)
         return self.where(~aside), self.where(aside)
 
     @property

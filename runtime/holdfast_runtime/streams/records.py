@@ -39,7 +39,7 @@ def stacked(parts: Sequence[pa.RecordBatch], schema: pa.Schema, what: str) -> pa
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        return no_rows(schema)
     try:
         return pa.concat_batches(parts)
     except pa.ArrowInvalid as error:
@@ -47,6 +47,11 @@ def stacked(parts: Sequence[pa.RecordBatch], schema: pa.Schema, what: str) -> pa
         if size <= MOST_BYTES:
             raise
         raise BatchTooLargeError.of(what, size) from error
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return no rows, with the columns of this schema."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 WRITTEN = pa.schema(

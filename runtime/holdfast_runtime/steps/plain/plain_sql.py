@@ -46,12 +46,7 @@ def keeps_kinds(expressions: Sequence[Plain], schema: pa.Schema) -> bool:
 
 def sift(rows: TimedRows, condition: Plain) -> TimedRows:
     """Return the rows for which the condition is true."""
-    return sifted(rows, PlainRows(rows.rows).computed(condition))
-
-
-def sifted(rows: TimedRows, condition: Any) -> TimedRows:
-    """Return the rows for which a condition, as computed, is true."""
-    mask = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
+    mask = pc.fill_null(PlainRows(rows.rows).computed(condition), fill_value=False).to_numpy(zero_copy_only=False)
     return rows if mask.all() else rows.where(mask)
 
 
