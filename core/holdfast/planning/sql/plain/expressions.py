@@ -31,6 +31,13 @@ class PlainCall:
 Plain: TypeAlias = PlainColumn | PlainValue | PlainCall
 
 
+def has_column(expression: Plain) -> bool:
+    """Whether it is more than a value from the text."""
+    if isinstance(expression, PlainCall):
+        return any(map(has_column, expression.arguments))
+    return isinstance(expression, PlainColumn)
+
+
 def functions_of(expression: Plain) -> set[str]:
     """Return the functions that an expression calls; a part that stands in it several times is looked at once."""
     calls, waiting = dict[int, PlainCall](), [expression]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainValue
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainValue, has_column
 from holdfast.planning.sql.plain.kinds import (
     Kind,
     PlainDecimal,
@@ -69,14 +69,24 @@ def computed(sign: str, left: Operand, right: Operand) -> Operand:
             return _shifted(moment, span)
         case (left_value, PlainWhole() as first), (right_value, PlainWhole() as second):
             whole = whole_result(sign, first, second)
-            return (
-                (PlainCall(sign, (left_value, right_value)), whole)
-                if whole.fits
-                else _checked(sign, whole.bits, left_value, right_value)
-            )
+            if whole.fits:
+                return PlainCall(sign, (left_value, right_value)), whole
+            in_order = sign == "-" or _in_sparks_order(sign, left_value, right_value)
+            return _checked(sign, whole.bits, left_value, right_value) if in_order else not_plain()
     (left_value, left_kind), (right_value, right_kind) = decimal(left), decimal(right)
     made = decimal_result(sign, left_kind, right_kind)
     return (PlainCall(sign, (left_value, right_value)), made) if made.fits else not_plain()
+
+
+def _in_sparks_order(sign: str, left: Plain, right: Plain) -> bool:
+    """Whether Spark adds or multiplies several numbers in this order: it leaves those from the text for the end."""
+    same, numbers = (sign, f"checked {sign}"), list[Plain]()
+    if isinstance(right, PlainCall) and right.function in same:
+        return False
+    while isinstance(left, PlainCall) and left.function in same:
+        left, number, *_ = left.arguments
+        numbers.append(number)
+    return not numbers or all(map(has_column, (left, *numbers)))
 
 
 def _shifted(moment: Plain, micros: int) -> Operand:

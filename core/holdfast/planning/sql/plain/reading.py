@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.sql.expressions import check_select
-from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue, can_fail
+from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue, can_fail, has_column
 from holdfast.planning.sql.plain.functions import called
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, sure, text_value
@@ -72,7 +72,7 @@ _INNER: Final = (PlainKind.TEXTS, PlainKind.SPAN, PlainKind.NOTHING)
 def plain_filter(text: str, kinds: Mapping[str, Kind]) -> Plain | None:
     """Return the condition of a filter over rows with these columns; None if it is not plain."""
     operand = _read(text, kinds)
-    return operand[0] if operand is not None and operand[1] is PlainKind.BOOLEAN and _has_column(operand[0]) else None
+    return operand[0] if operand is not None and operand[1] is PlainKind.BOOLEAN and has_column(operand[0]) else None
 
 
 def plain_select(items: Sequence[str], kinds: Mapping[str, Kind]) -> tuple[Plain, ...] | None:
@@ -119,13 +119,7 @@ def _is_result(made: Plain, kind: Kind) -> bool:
     match made:
         case PlainValue() | PlainCall("double", (PlainValue(),)):
             return kind not in _INNER
-    return kind not in _INNER and _has_column(made)
-
-
-def _has_column(made: Plain) -> bool:
-    if isinstance(made, PlainCall):
-        return any(map(_has_column, made.arguments))
-    return isinstance(made, PlainColumn)
+    return kind not in _INNER and has_column(made)
 
 
 def _known_parts(tree: exp.Expr) -> bool:
@@ -135,7 +129,7 @@ def _known_parts(tree: exp.Expr) -> bool:
 
 def _vary(operands: Sequence[Operand]) -> bool:
     """Whether a function of these is more than a value from the text."""
-    return any(_has_column(value) for value, _ in operands)
+    return any(has_column(value) for value, _ in operands)
 
 
 class _Reading:
