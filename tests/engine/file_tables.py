@@ -13,14 +13,15 @@ EVERY = timedelta(minutes=1)
 
 
 def put(folder: Path, prices: Mapping[str, object], name: str = "prices.json") -> None:
-    """Replace a file of the table, so that it also shows in its time."""
+    """Replace a file of the table as a whole, as the docs ask for, so that it also shows in its time."""
     folder.mkdir(exist_ok=True)
-    file = folder / name
+    file, draft = folder / name, folder / f".{name}"
     before = file.stat().st_mtime_ns if file.exists() else 0
     lines = [json.dumps({"sku": sku, "price": price}) for sku, price in prices.items()]
-    file.write_text("\n".join(lines) + "\n")
-    later = max(before + 1_000_000, file.stat().st_mtime_ns)
-    os.utime(file, ns=(later, later))
+    draft.write_text("\n".join(lines) + "\n")
+    later = max(before + 1_000_000, draft.stat().st_mtime_ns)
+    os.utime(draft, ns=(later, later))
+    draft.replace(file)
 
 
 def filed(folder: Path, **table: Any) -> dict[str, Any]:
