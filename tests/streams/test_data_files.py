@@ -1,6 +1,8 @@
 """Reading the files of a data set: formats, types, what is left out, and what errors say."""
 
 import gzip
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,3 +145,33 @@ def test_what_does_not_fit_is_said_with_file_and_place(
 ) -> None:
     with pytest.raises(WorldChangeError, match=says):
         rows(made(tmp_path))
+
+
+def test_a_file_that_has_just_changed_is_waited_for(tmp_path: Path) -> None:
+    file, waited, texts = tmp_path / "a.json", list[float](), ["", '{"sku": "a"}\n', '{"sku": "a"}\n{"sku": "b"}\n']
+    data = at(tmp_path, "json")
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if texts:
+            file.write_text(texts.pop(0))
+
+    wait(1)
+    assert data.settled(wait) == data.there()
+    assert (texts, [0 < seconds <= 1 for seconds in waited]) == ([], [True] * 4)
+    hour = time.time() - 3600
+    os.utime(file, (hour, hour))
+    assert data.settled(wait) == data.there()
+    assert len(waited) == 4, "nobody waits for what is old"
+
+
+def test_a_file_that_goes_on_changing_is_an_error(tmp_path: Path) -> None:
+    file, data = tmp_path / "a.json", at(tmp_path, "json")
+    file.write_text("")
+
+    def more(_: float) -> None:
+        with file.open("a") as open_file:
+            open_file.write('{"sku": "a"}\n')
+
+    with pytest.raises(WorldChangeError, match="is being written; it is read when nothing has changed for 1 s"):
+        data.settled(more)

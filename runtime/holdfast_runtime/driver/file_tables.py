@@ -88,14 +88,25 @@ class _Standing:
 class FileTables:
     """All tables of files of an attempt: `follow` looks at the files, in a thread if this is entered as a context."""
 
-    def __init__(self, tables: Sequence[FileTable], directory: Path, attempt: int, clock: Callable[[], int]) -> None:
-        """`directory`: on a disk of the driver, for what is loaded. `clock`: milliseconds that numbers are made of."""
+    def __init__(
+        self,
+        tables: Sequence[FileTable],
+        directory: Path,
+        attempt: int,
+        clock: Callable[[], int],
+        settling: Callable[[float], object] | None = None,
+    ) -> None:
+        """`directory`: on a disk of the driver, for what is loaded. `clock`: milliseconds that numbers are made of.
+
+        `settling`: waits so many seconds for a file that has just changed; otherwise until the attempt ends.
+        """
         self._standing = {
             file_table.table.name: _Standing(file_table, DataSets(file_table.durable, file_table.identity))
             for file_table in tables
         }
         self._directory, self._attempt, self._clock = directory, attempt, clock
         self._over, self._woken = threading.Event(), threading.Event()
+        self._settling = settling or self._over.wait
         self._thread = threading.Thread(target=self._run, name="files", daemon=True)
 
     def __enter__(self) -> Self:
@@ -168,7 +179,7 @@ class FileTables:
 
     def _follow(self, standing: _Standing) -> None:
         """Load the files if they have changed."""
-        files = standing.of.files.there()
+        files = standing.of.files.settled(self._settling)
         source = standing.of.source(files)
         if standing.newest is None or standing.newest.source != source:
             standing.highest = max(standing.highest + 1, self._clock() * _ATTEMPTS + self._attempt % _ATTEMPTS)

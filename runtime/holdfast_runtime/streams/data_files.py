@@ -5,6 +5,7 @@ that does not fit the columns fails the whole data set, since one with holes wou
 not know tables, nor where a file system comes from.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -23,6 +24,9 @@ _BLOCK = 8 << 20
 _ROWS = 100_000
 _LEFT_OUT = ("_", ".")
 """How names begin of what writers leave beside their data."""
+_SETTLES = 1.0
+"""Seconds in which nobody writes into a file that is whole."""
+_LOOKS = 5
 _ZONED = r"(Z|[+-]\d\d:?\d\d)$"
 
 
@@ -66,6 +70,23 @@ class DataFiles:
             message = f"there is no file at {self.shown}: put {self.format} files there, or change files.location"
             raise _error(message)
         return data_files
+
+    def settled(self, wait: Callable[[float], object]) -> tuple[DataFile, ...]:
+        """Return the files that are there, none of them just being written; raise `DataFilesError` if one goes on.
+
+        On a disk, who writes over a file makes it empty first; an object is whole as soon as it is there.
+        """
+        files = self.there()
+        for _ in range(_LOOKS):
+            fresh = _SETTLES - (time.time() - max(file.changed for file in files) / 1e9)
+            if not isinstance(self.system, pafs.LocalFileSystem) or not 0 < fresh <= _SETTLES:
+                return files
+            wait(fresh)
+            before, files = files, self.there()
+            if files == before:
+                return files
+        message = f"{self.shown} is being written; it is read when nothing has changed for {_SETTLES:.0f} s"
+        raise _error(message)
 
     def rows(self, files: tuple[DataFile, ...], done: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of these files; `done` gets how many bytes are read each time."""

@@ -303,7 +303,8 @@ class TestDriver:
             job = job_of(program, slots, self._spark, lambda: self._clock.wall, self._reached, self._stores)
         self._program, self._job, self._epoch, self._reading = program, job, number, reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
-        self._files = FileTables(attempt.file_tables(compiled), paths.state, number, lambda: self._clock.wall)
+        file_tables = attempt.file_tables(compiled)
+        self._files = FileTables(file_tables, paths.state, number, lambda: self._clock.wall, lambda _: None)
         self._log = EmbeddedLog(self._data.log, sync=program.environment.sync)
         self._records = AppStreams(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = TaskLedger(), dict[str, int | None](), False
