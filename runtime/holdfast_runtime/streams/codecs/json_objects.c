@@ -73,7 +73,7 @@ static inline uint8_t *put_whole(uint8_t *out, int64_t number) {
 #define MOST_DECIMALS 6
 #define WHOLE_DIGITS 1e9
 
-/* A number of few digits, which nothing shorter is read as; NULL if it has more. */
+/* A number of few digits in its shortest form; NULL if it has more. */
 static uint8_t *put_double(uint8_t *out, double number) {
     static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
     if (isnan(number)) return put(out, "\"NaN\"", 5);
