@@ -58,7 +58,7 @@ def test_rows_a_select_cannot_compute_are_put_aside(spark: SparkSession, tmp_pat
             ("made", "ratio", ROWS[2]),
             ("made", "sum", ROWS[3]),
         ]
-        reasons = [one["reason"].partition(" can't be computed for this row")[0] for one in driver.rows("failed")]
+        reasons = [letter["reason"].partition(" can't be computed for this row")[0] for letter in driver.rows("failed")]
         assert reasons == ["cast(text AS INT) AS number", "a / b AS ratio", "a + b AS sum"]
         assert sum(task.failed.get("made", 0) for task in batch.tasks) == driver.failed == 3
 

@@ -49,9 +49,10 @@ def check_like_spark(spark: SparkSession, rows: pa.RecordBatch, texts: list[str]
     assert made is not None
     failing_rows, tried = FailingRows(rows), _tried(spark, rows, items)
     for at, (text, expression) in enumerate(zip(texts, made, strict=True)):
-        values, (computed, reasons) = tried.column(f"c{at}"), failing_rows.tried(expression)
+        values = tried.column(f"c{at}")
+        computed, reasons = failing_rows.tried(expression, values.type)
         good = pc.is_null(reasons)
-        ours = _listed(good, pc.if_else(good, computed.cast(values.type), None))
+        ours = _listed(good, pc.if_else(good, computed, None))
         pairs = zip(ours, _listed(tried.column(f"good{at}"), values), strict=True)
         assert [(row, *pair) for row, pair in enumerate(pairs) if pair[0] != pair[1]] == [], text
 

@@ -23,9 +23,9 @@ class FailingRows(PlainRows):
         super().__init__(rows)
         self._reasons: dict[Plain, pa.StringArray] = {}
 
-    def tried(self, expression: Plain) -> tuple[pa.Array, pa.StringArray]:
-        """Return the values of an expression, and why it can't be computed, by row; null where it can."""
-        return self.repeated(self.computed(expression)), self._why(expression)
+    def tried(self, expression: Plain, kind: pa.DataType) -> tuple[pa.Array, pa.StringArray]:
+        """Return a column of this type, and why it can't be computed, by row; null where it can."""
+        return self.column(expression, kind), self._why(expression)
 
     def _why(self, expression: Plain) -> pa.StringArray:
         return self._reasons[expression] if expression in self._reasons else pa.nulls(len(self.rows), pa.string())

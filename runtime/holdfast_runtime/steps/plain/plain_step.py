@@ -45,31 +45,27 @@ class PlainStep:
 
     def _outcome(self, rows: TimedRows) -> StepOutcome:
         """Return the same where some rows can't be computed."""
-        failing, names = FailingRows(rows.rows), [None] if self.step.filter is not None else self.schema.names
-        columns, reasons = zip(*map(failing.tried, self.expressions), strict=True)
+        failing, is_filter = FailingRows(rows.rows), self.step.filter is not None
+        names, kinds = ([None], [pa.bool_()]) if is_filter else (self.schema.names, self.schema.types)
+        columns, reasons = zip(*map(failing.tried, self.expressions, kinds), strict=True)
         failed = {
             row: FailedRow(row, not_computed(self.step, name, why), name)
             for name, column_reasons in reversed(list(zip(names, reasons, strict=True)))
             for row, why in enumerate(column_reasons.to_pylist())
             if why is not None
         }
-        failures = [failed[row] for row in sorted(failed)]
-        if failures and self.step.on_error != "DeadLetter":
-            raise self._named(rows, failures[0])
+        if failed and self.step.on_error != "DeadLetter":
+            raise self._named(rows, min(failed), failed[min(failed)].reason)
         good = np.ones(rows.count, bool)
         good[list(failed)] = False
-        if self.step.filter is not None:
+        if is_filter:
             good &= columns[0].fill_null(fill_value=False).to_numpy(zero_copy_only=False)
-            made_rows = rows.where(good)
-        else:
-            typed = [column.cast(kind) for column, kind in zip(columns, self.schema.types, strict=True)]
-            made_rows = picked(rows, typed, self.schema).where(good)
-        return StepOutcome(made_rows, failed=[FailedRows(rows, failures)])
+        made_rows = (rows if is_filter else picked(rows, list(columns), self.schema)).where(good)
+        return StepOutcome(made_rows, failed=[FailedRows(rows, [failed[row] for row in sorted(failed)])])
 
-    def _named(self, rows: TimedRows, failed: FailedRow) -> UserActionError:
-        assert failed.row is not None  # noqa: S101 - it is one of these rows
+    def _named(self, rows: TimedRows, row: int, reason: str) -> UserActionError:
         message = (
-            f"step {self.step.name}: {failed.reason}. The row is {row_named(rows, failed.row)}. Correct the expression "
-            f"and run again, or put such rows aside: onError: DeadLetter of the step"
+            f"step {self.step.name}: {reason}. The row is {row_named(rows, row)}. Correct the expression and run "
+            f"again, or put such rows aside: onError: DeadLetter of the step"
         )
         return UserActionError(message, code="ExpressionFailedError")

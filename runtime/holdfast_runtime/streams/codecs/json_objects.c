@@ -14,8 +14,6 @@
 /* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of flat_writer.py with it. */
 #define LOOPS_VERSION 1
 
-enum { BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TEXT };
-
 struct column {
     const uint8_t *head; /* the name as JSON, and a colon */
     int64_t head_size;

@@ -19,8 +19,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lowest byte of a 
 /* Arrays and objects that may be open at once in a field that no column has. */
 #define DEEPEST 64
 
-enum { BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP };
-
 struct column {
     const uint8_t *name; /* without quotes, backslashes and control characters: JSON may write it as it is */
     int64_t name_size;

@@ -1,4 +1,4 @@
-/* Numbers and times of JSON records, for json_records.c: exact, or not at all.
+/* Numbers and times of JSON, for json_records.c and json_objects.c: exact, or not at all.
  *
  * A number is its digits times a power of ten. Doubles are rounded from what that is exactly, in 128 bits, so that no
  * library is needed whose reading depends on a locale; what has more digits or a larger exponent is refused.
@@ -11,6 +11,9 @@
 #include <string.h>
 
 _Static_assert(FLT_EVAL_METHOD == 0, "a division must be rounded to a double at once");
+
+/* What columns hold, by the numbers of flat_reader.py; a TEXT is JSON already. */
+enum { BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TEXT };
 
 struct number {
     uint64_t digits;
