@@ -115,6 +115,8 @@ class Progress:
     """Records that could not be decoded and were skipped or became dead letters."""
     unwritable: int = 0
     """Rows that became dead letters because their records are larger than their stream takes."""
+    expired: Mapping[str, int] = field(default_factory=dict)
+    """Output stream -> rows with an event time that is older than its topic keeps records."""
     tombstones: int = 0
     """Records whose value is null; they were skipped."""
     failed: Mapping[str, int] = field(default_factory=dict)

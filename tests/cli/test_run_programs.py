@@ -57,6 +57,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "firstAhead": None,
         "undecoded": 0,
         "unwritable": 0,
+        "expired": {},
         "failed": {},
         "tombstones": 0,
         "misplaced": {},

@@ -134,6 +134,13 @@ def test_rows_from_the_future_and_a_set_clock_are_said() -> None:
     assert "the host's clock was put back by 8 h" in lines
 
 
+def test_rows_that_kafka_deletes_are_said() -> None:
+    expired = replace(FIRST, batch=7, expired={"totals": 900}, restored=())
+    lines = printed([(0.0, STARTED), (1.0, expired)])
+    assert "batch 7: 900 rows of totals older than its topic keeps records: Kafka deletes them" in lines
+    assert any(line.startswith("batch 7: in ") and line.endswith("expired 900") for line in lines)
+
+
 def test_a_run_in_a_log() -> None:
     first, second, third = batches(3)
     rest = "lag 4,321, took 182 ms, watermark 2026-11-20T12:26:56.000Z"

@@ -62,6 +62,18 @@ def test_rows_from_the_future_are_counted_naming_the_first(
     assert lines == ["5 rows from the future since the last line, for example clicks/0 at offset 7: ts is 2099-01-01"]
 
 
+def test_expired_rows_are_said_with_the_next_line(
+    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    log.listen(progress(1))
+    for batch in (2, 3):
+        log.listen(replace(progress(batch), expired={"totals": 4}))
+    clock[0] += 60_000
+    log.listen(progress(4))
+    lines = [line for line in caplog.messages if "older" in line]
+    assert lines == ["8 rows of totals older than its topic keeps records: Kafka deletes them"]
+
+
 def test_a_clock_that_was_set_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
     log.listen(ClockJumped("the host's clock was put back by 3650 d"))
     assert [record.levelname for record in caplog.records] == ["WARNING"]

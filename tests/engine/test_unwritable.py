@@ -28,7 +28,7 @@ def letters_to(limit: RecordLimit | None = None) -> OutputStream:
 
 
 def out(letters: OutputStream | None, limit: RecordLimit | None = LIMIT) -> OutputStream:
-    return OutputStream("out", 2, ("k",), "murmur2", codec_for("json", SCHEMA), False, "said", limit, letters)
+    return OutputStream("out", 2, ("k",), "murmur2", codec_for("json", SCHEMA), False, "said", limit, letters=letters)
 
 
 def rows_of(rows: list[dict[str, Any]]) -> TimedRows:

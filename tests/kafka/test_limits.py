@@ -59,6 +59,25 @@ def test_a_batch_written_days_later_has_timestamps_of_then() -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "lifetime"),
+    [
+        ({}, None),
+        ({"retention.ms": "-1"}, None),
+        ({"retention.ms": str(DAY)}, DAY),
+        ({"retention.ms": "0"}, 0),
+        ({"retention.ms": str(DAY), "cleanup.policy": "compact"}, None),
+        ({"retention.ms": str(DAY), "cleanup.policy": "compact,delete"}, DAY),
+        ({"retention.ms": str(DAY), "message.timestamp.type": "LogAppendTime"}, None),
+        ({"retention.ms": str(DAY), "message.timestamp.before.max.ms": str(HOUR)}, None),
+        ({"retention.ms": str(DAY), "message.timestamp.before.max.ms": str(DAY)}, None),
+        ({"retention.ms": str(DAY), "message.timestamp.before.max.ms": str(DAY + 1)}, DAY),
+    ],
+)
+def test_records_expire_by_age_where_their_topic_takes_old_ones(config: dict[str, str], lifetime: int | None) -> None:
+    assert topic_limits(config).lifetime == lifetime
+
+
+@pytest.mark.parametrize(
     ("topic", "client", "limit"),
     [
         (None, {}, RecordLimit(1_000_000, "message.max.bytes in the config of system events")),

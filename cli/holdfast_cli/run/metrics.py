@@ -63,6 +63,12 @@ _COUNTED_BY: Sequence[tuple[str, str, str, Callable[[Progress], Mapping[str, int
         lambda progress: progress.failed,
     ),
     (
+        "expired_rows",
+        "Rows whose event time is older than their topic keeps records.",
+        "stream",
+        lambda progress: progress.expired,
+    ),
+    (
         "unkeyed_records",
         "Records and rows without a key, by side input or table.",
         "table",

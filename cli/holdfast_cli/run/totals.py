@@ -118,6 +118,7 @@ class RunTotals:
                 "failed": sum(progress.failed.values()),
                 "without a key": sum(progress.unkeyed.values()),
                 "unwritable": progress.unwritable,
+                "expired": sum(progress.expired.values()),
                 "misplaced": sum(progress.misplaced.values()),
                 "restored": len(progress.restored),
             }
@@ -155,12 +156,13 @@ class RunTotals:
             yield f"{many(progress.undecoded, 'record')} could not be decoded"
         if progress.unwritable and self._is_news("unwritable"):
             yield f"{many(progress.unwritable, 'row')} too large for their stream, dead letters were written"
-        if progress.failed and self._is_news("failed"):
-            counts = ", ".join(f"{many(number, 'row')} of step {step}" for step, number in progress.failed.items())
-            yield f"{counts} failed and became dead letters"
-        if progress.misplaced and self._is_news("misplaced"):
-            counts = ", ".join(f"{many(number, 'record')} of {stream}" for stream, number in progress.misplaced.items())
-            yield f"{counts} misplaced: a producer has not seen it grow"
+        for what, counts, noun, of, rest in (
+            ("failed", progress.failed, "row", "of step", "failed and became dead letters"),
+            ("expired", progress.expired, "row", "of", "older than its topic keeps records: Kafka deletes them"),
+            ("misplaced", progress.misplaced, "record", "of", "misplaced: a producer has not seen it grow"),
+        ):
+            if counts and self._is_news(what):
+                yield f"{', '.join(f'{many(number, noun)} {of} {name}' for name, number in counts.items())} {rest}"
         if progress.late and self._is_news("late"):
             yield ", ".join(f"{many(number, 'row')} too late for {step}" for step, number in progress.late.items())
         if progress.ahead and self._is_news("ahead"):

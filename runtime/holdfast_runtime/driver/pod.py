@@ -161,6 +161,7 @@ class DriverLog:
         self._said = 0
         self._rows_in = self._rows_out = self._batches = 0
         self._misplaced, self._failed, self._late = Counter[str](), Counter[str](), Counter[str]()
+        self._expired = Counter[str]()
         self._ahead = 0
         self._first_ahead: str | None = None
 
@@ -192,6 +193,7 @@ class DriverLog:
         self._misplaced.update(event.misplaced)
         self._failed.update(event.failed)
         self._late.update(event.late)
+        self._expired.update(event.expired)
         self._first_ahead = event.first_ahead if not self._ahead else self._first_ahead
         self._ahead += event.ahead
         for task in event.restored[:_SHOWN]:
@@ -216,6 +218,8 @@ class DriverLog:
                 _LOG.warning("%d rows on which step %s failed became dead letters", rows, step)
             for step, rows in self._late.items():
                 _LOG.warning("%d rows too late for step %s", rows, step)
+            for stream, rows in self._expired.items():
+                _LOG.warning("%d rows of %s older than its topic keeps records: Kafka deletes them", rows, stream)
             if self._ahead:
                 _LOG.warning(
                     "%d rows from the future since the last line, for example %s", self._ahead, self._first_ahead
@@ -223,5 +227,6 @@ class DriverLog:
             self._misplaced.clear()
             self._failed.clear()
             self._late.clear()
+            self._expired.clear()
             self._ahead = 0
             self._said, self._batches, self._rows_in, self._rows_out = self._clock(), 0, 0, 0

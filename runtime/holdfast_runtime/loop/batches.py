@@ -298,8 +298,9 @@ class Batches:
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
     ) -> Progress:
         streams, late, misplaced, failed = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-        unkeyed = Counter[str]()
+        unkeyed, expired = Counter[str](), Counter[str]()
         for task in tasks:
+            expired.update(task.expired)
             streams.update(task.rows_out)
             late.update(task.late)
             misplaced.update(task.misplaced)
@@ -334,6 +335,7 @@ class Batches:
             first_ahead=next((task.first_ahead for task in tasks if task.first_ahead is not None), None),
             undecoded=sum(task.undecoded for task in tasks),
             unwritable=sum(task.unwritable for task in tasks),
+            expired=dict(expired),
             tombstones=sum(task.tombstones for task in tasks),
             misplaced=dict(misplaced),
             failed=dict(failed),

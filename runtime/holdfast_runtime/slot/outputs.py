@@ -159,6 +159,8 @@ class OutputStream:
     step: str = ""
     """The step that writes it; empty for dead letters."""
     limit: RecordLimit | None = None
+    lifetime: int | None = None
+    """Milliseconds from its timestamp until its topic deletes a record; None: not for its age."""
     letters: "OutputStream | None" = None
     """The stream for rows whose records are too large; None: they stop the app."""
     nulls_together: bool = False
@@ -179,6 +181,8 @@ class Outbox:
         """Stream -> rows added."""
         self.unwritable = 0
         """Rows that became dead letters because their records are too large."""
+        self.expired: dict[str, int] = {}
+        """Stream -> rows with records that are older than its topic keeps them."""
 
     def add(self, target: OutputStream, rows: TimedRows) -> None:
         """Add rows, each to the partition of its key."""
@@ -220,6 +224,8 @@ class Outbox:
         # In an intermediate stream a record's timestamp is the row's event time, but for its microseconds; NO_TIME
         # stands for a row without one.
         times = record_times(encoded.rows.times, NO_TIME if target.typed else self._now)
+        if expired := _expired(target, times, self._now):
+            self.expired[target.stream] = self.expired.get(target.stream, 0) + expired
         records = written_batch(encoded.keys, encoded.values, times)
         self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
         if target.partitions == 1 and records.num_rows:
@@ -243,6 +249,16 @@ class Outbox:
 
     def _put(self, partition: StreamPartition, records: pa.RecordBatch) -> None:
         self._parts.setdefault(partition, []).append(records)
+
+
+def _expired(target: OutputStream, times: pa.Array, now: int) -> int:
+    """Return how many records of these times the topic may delete as soon as they are there."""
+    if target.lifetime is None:
+        return 0
+    values = times.to_numpy()
+    old = values < now - target.lifetime
+    # Rows of before 1970, or without a time, travel as times in the future.
+    return int(np.count_nonzero(old & (values > 0) if target.typed else old))
 
 
 def write(

@@ -50,6 +50,8 @@ class TaskReport:
     """The first of them, in one sentence."""
     undecoded: int = 0
     unwritable: int = 0
+    expired: dict[str, int] = field(default_factory=dict)
+    """Stream -> rows written with an event time that is older than its topic keeps records."""
     tombstones: int = 0
     """Records of main inputs whose value is null."""
     unkeyed: dict[str, int] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class TaskReport:
             read=names.shown(self.read),
             bytes_read=names.shown(self.bytes_read),
             rows_out=names.shown(self.rows_out),
+            expired=names.shown(self.expired),
             unkeyed=names.shown(self.unkeyed),
             misplaced=names.shown(self.misplaced),
             stream_marks=names.shown(self.stream_marks),

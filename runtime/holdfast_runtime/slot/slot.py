@@ -275,6 +275,7 @@ class Slot:
             outputs = outbox.packed()
         keep_outputs(store, turn.number, filter(self._shop.in_log, outputs))
         note.report.rows_out, note.report.unwritable = outbox.rows, outbox.unwritable
+        note.report.expired = outbox.expired
         sizes[store.task] = sum(map(len, outputs.values()))
         return outputs
 

@@ -172,6 +172,7 @@ class WorkerTools:
             stream in self._typed,
             step.name,
             self.streams.record_limit(stream),
+            self.streams.lifetime(stream),
             None
             if declared is None or declared.on_unwritable == "Fail"
             else self._letter_targets[str(declared.dead_letter)],

@@ -34,6 +34,8 @@ class TopicLimits:
     """Milliseconds that a timestamp may be ahead of the broker's clock."""
     behind: int = ANY_TIME
     """Milliseconds that it may be behind that clock."""
+    lifetime: int | None = None
+    """Milliseconds from its timestamp until brokers delete a record, if they take older ones too; None: they don't."""
 
     def timestamps(self, times: pa.Array, now: int) -> pa.Array:
         """Return the nearest timestamps the topic accepts. A row keeps its own time in its column."""
@@ -68,6 +70,9 @@ class StreamAccess(RecordAccess, Protocol):
 
     def record_limit(self, stream: str) -> RecordLimit | None:
         """How large a record of a stream may be; None: as large as it likes."""
+
+    def lifetime(self, stream: str) -> int | None:
+        """Milliseconds from its timestamp until a record of a stream is deleted; None: not for its age."""
 
     def in_log(self, stream: str) -> bool:
         """Whether the embedded log holds it."""

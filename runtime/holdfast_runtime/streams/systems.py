@@ -302,6 +302,11 @@ class Streams:
         backing = self._held[stream]
         return backing.system.record_limit(backing.topic) if isinstance(backing.system, KafkaCluster) else None
 
+    def lifetime(self, stream: str) -> int | None:
+        """Return after how many milliseconds a record of a stream is deleted, or None if not for its age."""
+        backing = self._held[stream]
+        return backing.system.limits_in(backing.topic).lifetime if isinstance(backing.system, KafkaCluster) else None
+
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
         """Take everything before these positions as processed for good: publish the positions and clean up."""
         offsets_by_cluster: dict[KafkaCluster, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}

@@ -142,7 +142,11 @@ class KafkaCluster:
 
     def record_limit(self, topic: str) -> RecordLimit:
         """Return how large a record of a topic may be."""
-        return record_limit(topic, self.limits.get(topic, TopicLimits()), self.settings)
+        return record_limit(topic, self.limits_in(topic), self.settings)
+
+    def limits_in(self, topic: str) -> TopicLimits:
+        """Return the limits of a topic when the attempt began."""
+        return self.limits.get(topic, TopicLimits())
 
     def tidy(self, read: NextOffsets, own_offsets: NextOffsets) -> None:
         """Publish how far the app has read, and delete what it has read of its own streams."""
@@ -162,11 +166,7 @@ class KafkaCluster:
         """Return records with timestamps that their topic accepts now; the time of the decision may have passed."""
         if topic_partition.stream in self.timed:
             return parts
-        limits, column, moment = (
-            self.limits.get(topic_partition.stream, TopicLimits()),
-            WRITTEN.get_field_index("timestamp"),
-            now(),
-        )
+        limits, column, moment = self.limits_in(topic_partition.stream), WRITTEN.get_field_index("timestamp"), now()
         return [
             (
                 records.set_column(column, WRITTEN.field(column), limits.timestamps(records.column(column), moment)),

@@ -27,16 +27,22 @@ from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
 from holdfast_runtime.streams.kafka.client.questions import NEW_TOPIC, BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.client.topic_limits import AHEAD, BEHIND, TYPE, topic_limits
+from holdfast_runtime.streams.kafka.client.topic_limits import (
+    AHEAD,
+    BEHIND,
+    CLEANUP,
+    FOR_EVER,
+    RETENTION,
+    TYPE,
+    topic_limits,
+)
 from holdfast_runtime.streams.records import StreamMissingError
 
-FOR_EVER = "-1"
-_RETENTION = "retention.ms"
-MARKERS = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+MARKERS = {CLEANUP: "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 TIMED = {TYPE: "CreateTime", AHEAD: str(ANY_TIME), BEHIND: str(ANY_TIME)}
 """For topics whose record timestamps are event times: accept any time, and keep it unchanged."""
 # Retention goes by event time, so a history that is read again would expire at once.
-INTERMEDIATE = {_RETENTION: FOR_EVER, **TIMED}
+INTERMEDIATE = {RETENTION: FOR_EVER, **TIMED}
 
 
 class TopicUse(Enum):
@@ -89,7 +95,7 @@ def wanted(use: TopicUse, partitions: int, replication: int | None, retention: s
 def _kept(retention: str | None) -> dict[str, str]:
     if retention is None:
         return {}
-    return {_RETENTION: FOR_EVER if retention == "Forever" else str(millis(retention))}
+    return {RETENTION: FOR_EVER if retention == "Forever" else str(millis(retention))}
 
 
 _PATIENCE = 30.0

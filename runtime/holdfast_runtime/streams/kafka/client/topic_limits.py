@@ -16,6 +16,7 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import NO_TIME, RecordLimit
 
 RECORD_BYTES = "max.message.bytes"
+RETENTION, FOR_EVER, CLEANUP = "retention.ms", "-1", "cleanup.policy"
 TYPE, AHEAD, BEHIND = "message.timestamp.type", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
 EITHER = "message.timestamp.difference.max.ms"
 """The setting that brokers before 3.6 have instead of the two."""
@@ -32,12 +33,20 @@ def topic_limits(config: Mapping[str, str]) -> TopicLimits:
         # Brokers set their own time, and ignore any other.
         return TopicLimits(None if size is None else int(size), ANY_TIME, ANY_TIME)
     either = config.get(EITHER)
-    ahead, behind = config.get(AHEAD, either), config.get(BEHIND, either)
+    ahead, before = config.get(AHEAD, either), config.get(BEHIND, either)
+    behind = ANY_TIME if before is None else int(before)
     return TopicLimits(
         None if size is None else int(size),
         DEFAULT_AHEAD if ahead is None else int(ahead),
-        ANY_TIME if behind is None else int(behind),
+        behind,
+        _lifetime(config, behind),
     )
+
+
+def _lifetime(config: Mapping[str, str], behind: int) -> int | None:
+    lifetime = int(config.get(RETENTION, FOR_EVER))
+    deletes = "delete" in config.get(CLEANUP, "delete")
+    return lifetime if deletes and 0 <= lifetime < behind else None
 
 
 def record_limit(topic: str, limits: TopicLimits, settings: KafkaSettings) -> RecordLimit:
