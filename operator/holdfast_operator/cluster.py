@@ -71,7 +71,7 @@ VOLUME = ApiKind("PersistentVolume", "persistentvolumes", "v1", namespaced=False
 NETWORK_POLICY = ApiKind("NetworkPolicy", "networkpolicies", "networking.k8s.io/v1")
 EVENT = ApiKind("Event", "events", "events.k8s.io/v1")
 LEASE = ApiKind("Lease", "leases", "coordination.k8s.io/v1")
-_DISCOVERY = ApiKind("Discovery", "", "")
+_DISCOVERY = ApiKind("Discovery", "apis", "")
 """The API server's discovery documents."""
 
 
