@@ -1,4 +1,4 @@
-"""Whatever the API server answers to any call of the operator, the operator gets an error of Holdfast's, or its answer."""
+"""Whatever the API server answers to any call of the operator is read, or raises an error of Holdfast's."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,10 +41,10 @@ class Client:
 
     answers: list[Answer]
 
-    async def param_serialize(self, *what: object, **more: object) -> tuple[object, ...]:
+    async def param_serialize(self, *_: object, **__: object) -> tuple[object, ...]:
         return ()
 
-    async def call_api(self, *what: object, **more: object) -> Answer:
+    async def call_api(self, *_: object, **__: object) -> Answer:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 

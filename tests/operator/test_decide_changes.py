@@ -47,6 +47,19 @@ def test_an_invalid_new_spec_does_not_harm_the_running_attempt() -> None:
     assert condition(decision, "Ready")[0] == "False"
 
 
+def test_a_driver_of_another_spec_than_written_down_is_drained() -> None:
+    """Another operator made it, when this one had written down the next spec for the same attempt."""
+    status = started()
+    other = driver(spec_hash="of-the-spec-before")
+    decision = decided(seen(app(status), driver=other, report=report()))
+    assert (decision.status.spec_hash, decision.status.pods) == ("of-the-spec-before", ())
+    assert (decision.actions, decision.wake) == ((), LookAgain(0))
+    tries = decided(seen(app(decision.status), driver=other, report=report()))
+    assert condition(tries, "Ready")[1] == "Trying"
+    fitting = driver(spec_hash=status.spec_hash)
+    assert condition(decided(seen(app(status), driver=fitting, report=report())), "Ready") == ("True", "Running")
+
+
 def test_a_changed_spec_drains_and_says_what_it_costs_before() -> None:
     changed: Any = {"runtime": {**TREE["spec"]["runtime"], "driver": {"memory": "2g"}}}
     decision = decided(seen(app(started(), generation=2, **changed), driver=driver(), report=report()))

@@ -161,6 +161,15 @@ def test_a_failure_is_remembered_while_brokers_are_asked() -> None:
     assert look(status, generation=3, counts=Unknown("no broker answers")).status.trial is None
 
 
+def test_no_pod_is_kept_while_a_secret_is_missing() -> None:
+    status = look(running()).status
+    pod = tried(status, phase=PodPhase.SUCCEEDED)
+    decision = look(status, pod, missing=("Secret kafka-auth",))
+    assert condition(decision, "Ready")[1] == "ObjectMissing"
+    assert decision.actions == (EndPod(pod.name, pod.uid),)
+    assert decision.status.trial is None
+
+
 def test_what_failed_is_tried_again_after_each_change_and_slowly() -> None:
     status = failed(look(running()).status)
     later, edited = look(status, now=NOW + LIMITS.trial_again + 1000), look(status, generation=3)

@@ -67,6 +67,18 @@ def _heal_network(world: World) -> None:
     network.slowness, network.lost, network.unanswered, network.refusing = 0.01, 0.0, 0.0, 0.0
 
 
+def fill_quota(world: World, pick: random.Random) -> None:
+    """Nobody gets another pod from the API servers for a while."""
+    for server in world.servers:
+        server.full = True
+    world.after(pick.uniform(1, 120), _empty_quota, world)
+
+
+def _empty_quota(world: World) -> None:
+    for server in world.servers:
+        server.full = False
+
+
 def lag_server(world: World, pick: random.Random) -> None:
     """The watches of one server fall behind."""
     server = pick.choice(world.servers)

@@ -52,6 +52,7 @@ HAPPENINGS: dict[str, Happens] = {
     "a node is lost": faults.lose_node,
     "the network is slow": faults.slow_network,
     "calls get lost": faults.lose_calls,
+    "a quota is full": faults.fill_quota,
     "a server lags": faults.lag_server,
     "a server is started again": faults.stop_server,
     "all servers are started again": faults.stop_servers,

@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import json
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.protocol.names import APP_LABEL, app_id
+from holdfast_operator.decide.facts import read_spec
 from tests.simulation.drivers import CRASHING_IMAGE
 from tests.simulation.happenings import DEAFENING, HAPPENINGS, Happening
 from tests.simulation.machines import MISSING_IMAGE
@@ -166,7 +168,7 @@ def unsettled(world: World, name: str) -> str | None:
         return f"{name}: {behind}: {state} {reason}"
     drivers = [pod["metadata"]["name"] for pod in world.pods_of(name, "driver")]
     if reason == "Running" and state == "True":
-        return None if _runs(world, app) else f"{name} is Running, and its drivers are {drivers}"
+        return None if _runs(world, app) and _as_applied(world, app) else f"{name} is Running; its drivers: {drivers}"
     if reason in _ENDS and _ENDS[reason](world, app) and not (reason == "Suspended" and drivers):
         return None
     return f"{name}: Ready={state} {reason}: {message}"
@@ -194,6 +196,14 @@ def _runs(world: World, app: Tree) -> bool:
     drivers = [pod["metadata"]["name"] for pod in world.pods_of(app["metadata"]["name"], "driver")]
     living = world.drivers.living.get(app["status"].get("driverUid"))
     return living is not None and living.claimed and drivers == [living.process.name]
+
+
+def _as_applied(world: World, app: Tree) -> bool:
+    """Whether its driver runs the spec as it is, or as it was before an edit that never came up."""
+    if app["status"].get("rollback") is not None:
+        return True
+    driver = world.drivers.living[app["status"]["driverUid"]]
+    return read_spec(json.loads(driver.app)).fingerprint == read_spec(app).fingerprint
 
 
 def _unstartable(world: World, app: Tree) -> bool:

@@ -6,9 +6,10 @@ from typing import Any
 
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, attempt_name, report_name
 from holdfast.protocol.report import REPORT_KEY
+from tests.simulation.faults import fill_quota
 from tests.simulation.lives import history, unsettled
 from tests.simulation.objects import APPS, MAPS, PODS, SETS, DeleteCondition, Tree
-from tests.simulation.tenants import make
+from tests.simulation.tenants import edit, make
 from tests.simulation.world import NAMESPACE, World
 
 _STARTED = 60.0
@@ -220,6 +221,21 @@ def test_a_pod_with_an_apps_labels_does_not_choose_deletions() -> None:
         await asyncio.sleep(30)
         world.drivers.fail(driver(world), 1)
         await asyncio.sleep(120)
+
+    assert history(script)[1].broken == ()
+
+
+def test_an_edit_while_pods_are_refused_is_what_runs() -> None:
+    """The orders of the refused attempt were there already, and a driver with them ran the app as it was."""
+
+    async def script(world: World) -> None:
+        fill_quota(world, world.pick)
+        make(world, "ads")
+        await asyncio.sleep(0.5)
+        edit(world, "ads", runtime={"trigger": {"interval": "7s"}})
+        await well(world)
+        assert json.loads(driver(world).app)["spec"]["runtime"]["trigger"] == {"interval": "7s"}
+        assert driver(world).orders.attempt == 1
 
     assert history(script)[1].broken == ()
 

@@ -124,6 +124,9 @@ APP_ID_LABEL = "holdfast.dev/app-id"
 ATTEMPT_LABEL = "holdfast.dev/attempt"
 """On the pods of an attempt; the value is the attempt's number."""
 
+SPEC_LABEL = "holdfast.dev/spec"
+"""On an attempt's driver pod and ConfigMap; the value is the fingerprint of the spec that they were made of."""
+
 ROLE_LABEL = "spark-role"
 """On Spark's pods, from Spark: driver or executor."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.attempt_number import plain_attempt
 from holdfast.one_line import one_line
-from holdfast.protocol.names import ATTEMPT_LABEL, ROLE_LABEL
+from holdfast.protocol.names import ATTEMPT_LABEL, ROLE_LABEL, SPEC_LABEL
 from holdfast.times import moment
 
 
@@ -82,6 +82,8 @@ class PodState:
     ended: ContainerEnd | None = None
     executor_end: ContainerEnd | None = None
     """How the executor in it ended last; it may have been started again since."""
+    spec_hash: str | None = None
+    """The fingerprint of the spec that a driver was made of, from its label."""
 
     @property
     def evicted(self) -> bool:
@@ -116,14 +118,16 @@ def pod_state(tree: object) -> PodState:
     """Return the facts in a pod's JSON from the API server."""
     metadata, spec, status = (_object(_object(tree).get(name)) for name in ("metadata", "spec", "status"))
     containers = [_object(one) for one in _list(status.get("containerStatuses"))]
+    labels = _object(metadata.get("labels"))
     return PodState(
         name=_text(metadata.get("name")),
         uid=_text(metadata.get("uid")),
         phase=_phase(status.get("phase")),
-        attempt=plain_attempt(_text(_object(metadata.get("labels")).get(ATTEMPT_LABEL))),
+        attempt=plain_attempt(_text(labels.get(ATTEMPT_LABEL))),
+        spec_hash=_text(labels.get(SPEC_LABEL)) or None,
         owner=_text(_controller(metadata).get("uid")) or None,
         made_by=_made_by(_controller(metadata)),
-        role=_text(_object(metadata.get("labels")).get(ROLE_LABEL)),
+        role=_text(labels.get(ROLE_LABEL)),
         created=moment(_text(metadata.get("creationTimestamp")) or None) or 0,
         deleting_since=_deleting_since(metadata),
         grace=1000 * (_number(metadata.get("deletionGracePeriodSeconds")) or 0),

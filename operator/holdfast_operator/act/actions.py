@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from holdfast.api_answers import ApiConflictError, ApiRefusedError, NamespaceEndsError
 from holdfast.errors import HoldfastError
-from holdfast.protocol.names import APP_LABEL, FINALIZER, SPARK_APP_LABEL
+from holdfast.protocol.names import APP_LABEL, FINALIZER, SPARK_APP_LABEL, SPEC_LABEL
 from holdfast.reasons import Reason
 from holdfast.spec.app import API_VERSION, KIND, Status
 from holdfast.trees import Tree
@@ -128,11 +128,12 @@ class ActionRunner:
 
     async def _start(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
         config_map = attempt_config_map(start, app.tree, owner, self.installed)
-        pod = driver_pod(start.app, start.attempt, owner, self.installed)
+        pod = driver_pod(start.app, start.attempt, owner, self.installed, start.spec_hash)
         try:
             # Policies come first, so that no pod of this attempt ever runs without them.
             if (refused := await self._limit(start, app, owner)) is not None:
                 return refused
+            await self._clear(config_map, app)
             for kind, tree in ((CONFIG_MAP, config_map), (POD, pod)):
                 if not await self._made(kind, tree, app):
                     return _anothers(kind, tree)
@@ -180,6 +181,19 @@ class ActionRunner:
             existing_object = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
             return existing_object is None or app.owns(existing_object["metadata"])
         return True
+
+    async def _clear(self, config_map: Tree, app: AppObject) -> None:
+        """Delete orders of this attempt that were made of another spec, before the app was changed, and have no driver.
+
+        They are immutable, and a driver with them would run as the app was.
+        """
+        metadata = config_map["metadata"]
+        orders = await self.cluster.get(CONFIG_MAP, app.namespace, metadata["name"])
+        if orders is None or not app.owns(orders["metadata"]):
+            return
+        changed = (orders["metadata"].get("labels") or {}).get(SPEC_LABEL) != metadata["labels"].get(SPEC_LABEL)
+        if changed and await self.cluster.get(POD, app.namespace, metadata["name"]) is None:
+            await self.cluster.delete(CONFIG_MAP, app.namespace, metadata["name"], orders["metadata"]["uid"])
 
     async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:
         tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)

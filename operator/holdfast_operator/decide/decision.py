@@ -57,6 +57,8 @@ class StartDriver:
     """Node -> number of tasks that have their state there."""
     storage_class: str = ""
     """The cluster's default class, for claims of an app that names none."""
+    spec_hash: str = ""
+    """The fingerprint of its spec."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,7 +282,9 @@ def starts(case: Case) -> Decision:
         conditions |= waiting(case, why.reason, why.message)
     counts = {} if isinstance(case.snapshot.counts, Unknown) else case.snapshot.counts
     storage = case.snapshot.storage_class if isinstance(case.snapshot.storage_class, str) else ""
-    actions: list[Action] = [StartDriver(app, number, counts, _holding_state(case), storage)]
+    actions: list[Action] = [
+        StartDriver(app, number, counts, _holding_state(case), storage, case.judged.fingerprint or "")
+    ]
     events: list[OperatorEvent] = []
     if not intended:
         events.append(OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"))
@@ -348,6 +350,7 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     _goes_forward,
     _blind,
     _leftovers,
+    with_driver.driver_of_another_spec,
     with_driver.driver_ends,
     with_driver.driver_over,
     with_driver.driver_gone,

@@ -22,7 +22,7 @@ from holdfast.times import moment, stamp, time_span
 from holdfast_operator.decide.attempt_endings import AttemptOutcome, ending_of
 from holdfast_operator.decide.conditions import not_ready
 from holdfast_operator.decide.decision import Action, ConditionUpdates, Decision, EndPod, LookAgain, TryPods
-from holdfast_operator.decide.facts import AppFinding, Case
+from holdfast_operator.decide.facts import PENDING_REASONS, AppFinding, Case
 from holdfast_operator.decide.running_checks import LivingDriver, obstacle
 
 _FOR_ANOTHER_ATTEMPT = frozenset({Reason.SPEC_CHANGED, Reason.PARTITIONS_GREW})
@@ -62,9 +62,9 @@ def trial_before(case: Case, wish: AppFinding) -> TrialEffects | None:
 
 def kept_trial(case: Case) -> PodTrial | None:
     """Return the trial that is remembered while nothing has to be drained: brokers may have to be asked first."""
-    trial = case.status.trial
-    pending = case.judged.against is not None and trial is not None and trial.generation == case.snapshot.app.generation
-    return trial if pending else None
+    trial, against = case.status.trial, case.judged.against
+    unanswered = against is not None and against.reason in PENDING_REASONS
+    return trial if unanswered and trial is not None and trial.generation == case.snapshot.app.generation else None
 
 
 def stale_trials(case: Case, decided: Decision) -> tuple[EndPod, ...]:

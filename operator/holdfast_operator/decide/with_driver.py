@@ -56,6 +56,17 @@ _DOUBLINGS = 20
 _JITTER = 0.2
 
 
+def driver_of_another_spec(case: Case) -> Decision | None:
+    """The driver was made of another spec than the status says, as the app was changed meanwhile: write down what runs.
+
+    Nobody knows which pods were tried for it.
+    """
+    driver = case.snapshot.driver
+    if not isinstance(driver, PodState) or driver.spec_hash in (None, case.status.spec_hash):
+        return None
+    return Decision(case.status.model_copy(update={"spec_hash": driver.spec_hash, "pods": ()}), LookAgain(0))
+
+
 def driver_ends(case: Case) -> Decision | None:
     """The driver is being ended, by us or by others: wait for it; give it up only if its node is lost."""
     driver = case.snapshot.driver

@@ -20,6 +20,7 @@ from holdfast.protocol.names import (
     ASSIGNMENT_LABEL,
     ATTEMPT_LABEL,
     ROLE_LABEL,
+    SPEC_LABEL,
     app_id,
     assignment_name,
     attempt_name,
@@ -88,8 +89,8 @@ class AppOwner:
         }
 
 
-def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installation) -> Tree:
-    """Return the driver pod of an attempt."""
+def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installation, spec_hash: str = "") -> Tree:
+    """Return the driver pod of an attempt; `spec_hash`: the fingerprint of the spec."""
     name, driver = attempt_name(app.name, app.spec.run_id, attempt), app.spec.runtime.driver
     container: Tree = {
         "name": MAIN["driver"],
@@ -112,7 +113,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "labels": {**release.labels, **_labels(app, attempt), ROLE_LABEL: "driver"},
+            "labels": {**release.labels, **_labels(app, attempt), **_made_of(spec_hash), ROLE_LABEL: "driver"},
             "ownerReferences": [owner.reference()],
         },
         "spec": {
@@ -146,7 +147,7 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: AppOw
         "kind": "ConfigMap",
         "metadata": {
             "name": attempt_name(app.name, app.spec.run_id, attempt),
-            "labels": {**release.labels, **_labels(app, attempt)},
+            "labels": {**release.labels, **_labels(app, attempt), **_made_of(start.spec_hash)},
             "ownerReferences": [owner.reference()],
         },
         "immutable": True,
@@ -271,6 +272,10 @@ def _labels(app: StreamApp, attempt: int) -> dict[str, str]:
         "app.kubernetes.io/name": app.name,
         "app.kubernetes.io/managed-by": "holdfast",
     }
+
+
+def _made_of(spec_hash: str) -> dict[str, str]:
+    return {SPEC_LABEL: spec_hash} if spec_hash else {}
 
 
 def _pod_basics(release: Installation) -> Tree:
