@@ -13,6 +13,7 @@ done. Must not hold the knowledge of any step.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from holdfast.reasons import Reason
 from holdfast.trees import Tree
@@ -38,8 +39,23 @@ _EXAMINED = 60_000
 
 _CHECKED = 60_000
 """Milliseconds between two checks that the pods of an app which is not well still exist."""
-AppVersion = tuple[str, int]
-"""Uid and generation of an app."""
+
+
+class RefusedThing(NamedTuple):
+    """An attempt or a trial of an app that could not be created."""
+
+    uid: str
+    generation: int = 0
+    trial: str = ""
+    """When the trial began; empty: it was an attempt. What was refused before may be taken when it is tried again."""
+
+
+_NOTHING = RefusedThing("")
+
+
+def _refused_of(app: AppObject, refused: AppFinding) -> RefusedThing:
+    trial = app.status.trial if refused.reason is Reason.TRIAL_FAILED else None
+    return RefusedThing(app.uid, app.generation, "" if trial is None else trial.since)
 
 
 @dataclass(slots=True)
@@ -60,8 +76,8 @@ class Reconciler:
     """Returns a number from 0 to 1, by which restarts are spread."""
     changed: Callable[[AppKey], None]
     """Requests a look."""
-    _refused: dict[AppKey, tuple[AppVersion, AppFinding]] = field(default_factory=dict)
-    """App -> its version, and why the API server refused its attempt or trial."""
+    _refused: dict[AppKey, tuple[RefusedThing, AppFinding]] = field(default_factory=dict)
+    """App -> what of it the API server refused, and why."""
 
     async def reconcile(self, key: AppKey) -> NextLook:
         """Look at one app and do what has to be done; return when to look again."""
@@ -115,17 +131,17 @@ class Reconciler:
 
     def _refusal(self, key: AppKey, app: AppObject) -> AppFinding | None:
         """Return why the API server refused what was last created for this generation of the app, or for any."""
-        version, refused = self._refused.get(key, (("", 0), None))
+        thing, refused = self._refused.get(key, (_NOTHING, None))
         if refused is not None and refused.reason is Reason.DELETING:
-            return refused if version[0] == app.uid else None
-        return refused if version == (app.uid, app.generation) else None
+            return refused if thing.uid == app.uid else None
+        return refused if refused is not None and thing == _refused_of(app, refused) else None
 
     def _tell_neighbours(self, namespace: str, refused: AppFinding) -> None:
         """Look at the other apps of a namespace that is being deleted; one at rest would not hear of it in time."""
         for key, uid in self.world.cache.apps_in(namespace).items():
-            version, refusal = self._refused.get(key, (("", 0), None))
-            if version[0] != uid or refusal is None or refusal.reason is not Reason.DELETING:
-                self._refused[key] = (uid, 0), refused
+            thing, refusal = self._refused.get(key, (_NOTHING, None))
+            if thing.uid != uid or refusal is None or refusal.reason is not Reason.DELETING:
+                self._refused[key] = RefusedThing(uid), refused
                 self.changed(key)
 
     async def _act(self, app: AppObject, decision: Decision) -> None:
@@ -133,7 +149,7 @@ class Reconciler:
             refused = await self.hands.act(action, app)
             self.at(type(action).__name__)
             if refused is not None:
-                self._refused[AppKey(app.namespace, app.name)] = (app.uid, app.generation), refused
+                self._refused[AppKey(app.namespace, app.name)] = _refused_of(app, refused), refused
                 self.metrics.refused(refused.reason)
                 if refused.reason is Reason.DELETING:
                     self._tell_neighbours(app.namespace, refused)

@@ -93,13 +93,13 @@ def lived(plan: LifePlan, *, traced: bool = False) -> LifeEnd:
     return end
 
 
-def history(script: Callable[[World], Awaitable[None]]) -> tuple[World, LifeEnd]:
+def history(script: Callable[[World], Awaitable[None]], operators: int = 1) -> tuple[World, LifeEnd]:
     """A life that is written down: whatever happens is in the script."""
     pick = random.Random("history")  # noqa: S311 - to be repeated
     world = World(pick, trace=[])
 
     async def life() -> None:
-        world.begin()
+        world.begin(operators)
         await script(world)
 
     return world, _ended(world, life())

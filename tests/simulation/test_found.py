@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, attempt_name, report_name
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, app_id, attempt_name, report_name
 from holdfast.protocol.report import REPORT_KEY
 from tests.simulation.faults import fill_quota
 from tests.simulation.lives import history, unsettled
@@ -236,6 +236,24 @@ def test_an_edit_while_pods_are_refused_is_what_runs() -> None:
         await well(world)
         assert json.loads(driver(world).app)["spec"]["runtime"]["trigger"] == {"interval": "7s"}
         assert driver(world).orders.attempt == 1
+
+    assert history(script)[1].broken == ()
+
+
+def test_claims_of_a_left_run_go_though_operators_die() -> None:
+    """They were deleted once, when the next run was written down, and never again."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        assert world.claims_of(app_id("ads", "1"))
+        edit(world, "ads", runId="2")
+        while (world.app("ads") or {})["status"]["runId"] != "2":
+            await asyncio.sleep(0.001)
+        world.operators[0].kill("it is killed")
+        await well(world)
+        assert driver(world).orders.run == "2"
+        assert world.claims_of(app_id("ads", "1")) == []
 
     assert history(script)[1].broken == ()
 

@@ -46,6 +46,25 @@ def test_an_image_that_cannot_be_pulled_is_tried_slowly() -> None:
     assert history(script)[1].broken == ()
 
 
+def test_a_refused_trial_is_made_when_the_quota_has_room() -> None:
+    """The other operator took what it had been refused for an answer about the next trial."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        for server in world.servers:
+            server.full = True
+        edit(world, "ads", runtime={"image": "registry/other"})
+        await asyncio.sleep(60)
+        assert reason(world) == "TrialFailed"
+        for server in world.servers:
+            server.full = False
+        await well(world, 700)
+        assert (reason(world), driver(world).orders.attempt) == ("Running", 2)
+
+    assert history(script, operators=2)[1].broken == ()
+
+
 def test_a_crashing_image_goes_back_once_for_each_edit() -> None:
     async def script(world: World) -> None:
         make(world, "ads")

@@ -57,6 +57,9 @@ class PodTrial(SpecModel):
     """Why the one failed that it repeats; empty: it repeats none."""
 
 
+MOST_LEFT_RUNS = 16
+
+
 class BegunAttempt(SpecModel):
     """An attempt whose driver began; what it ran is in its ConfigMap."""
 
@@ -114,6 +117,8 @@ class Status(SpecModel):
     """The last attempt whose driver began."""
     rollback: Rollback | None = None
     """Set while the spec of that attempt runs in place of the newest, which never came up."""
+    left_runs: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=MOST_LEFT_RUNS)] = ()
+    """Earlier runs whose volume claims are still to be deleted."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """Ready, Reconciling, Stalled and what they rest on; each has one writer."""
 

@@ -53,6 +53,7 @@ from holdfast_operator.decide.facts import (
     StartVerdict,
     Unknown,
 )
+from holdfast_operator.decide.left_runs import with_left_runs
 from holdfast_operator.decide.running_checks import growth_halts
 from holdfast_operator.decide.trials import stale_trials
 
@@ -62,7 +63,8 @@ def decide(snapshot: Snapshot, judged: StartVerdict, now: int, limits: DecisionL
     case = Case(snapshot, judged, now, limits)
     decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
     actions = (*decided.actions, *stale_trials(case, decided))
-    return replace(decided, actions=actions, events=(*decided.events, *condition_events(case.status, decided)))
+    events = (*decided.events, *condition_events(case.status, decided))
+    return with_left_runs(case, replace(decided, actions=actions, events=events))
 
 
 def _goes_with_its_namespace(case: Case) -> Decision | None:
@@ -282,14 +284,11 @@ def starts(case: Case) -> Decision:
         conditions |= waiting(case, why.reason, why.message)
     counts = {} if isinstance(case.snapshot.counts, Unknown) else case.snapshot.counts
     storage = case.snapshot.storage_class if isinstance(case.snapshot.storage_class, str) else ""
-    actions: list[Action] = [
-        StartDriver(app, number, counts, _holding_state(case), storage, case.judged.fingerprint or "")
-    ]
+    start = StartDriver(app, number, counts, _holding_state(case), storage, case.judged.fingerprint or "")
     events: list[OperatorEvent] = []
     if not intended:
         events.append(OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"))
     if new_run and status.run_id is not None:
-        actions.insert(0, GiveUpRunClaims(app_id(app.name, status.run_id)))
         message = f"run {status.run_id} is over, its local state is given up"
         events.append(OperatorEvent(Reason.SPEC_CHANGED, message))
     if not intended:
@@ -298,7 +297,7 @@ def starts(case: Case) -> Decision:
         case,
         conditions,
         LookAgain(case.limits.soon if why is None else case.limits.look),
-        tuple(actions),
+        (start,),
         tuple(events),
         run_id=app.spec.run_id,
         attempt=number,

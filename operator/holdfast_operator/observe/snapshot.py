@@ -21,10 +21,12 @@ from holdfast.one_line import one_line, printable
 from holdfast.protocol.names import (
     APP_LABEL,
     FINALIZER,
+    SPARK_APP_LABEL,
     app_id,
     attempt_in,
     attempt_name,
     executor_set_in,
+    is_run_claim,
     report_name,
     trial_in,
 )
@@ -132,10 +134,11 @@ async def gather(
     key, status = AppKey(app.namespace, app.name), app.status
     started = _attempt(app.name, status) if status.had_driver else None
     pods = await _tried(_listed(world, key, started) if live else _watched(world, key, started))
+    claimed = frozenset([run for run in status.left_runs if await _has_claims(world, key, run)])
     if isinstance(pods, Unknown):
-        return Snapshot(app, driver=pods, executors=pods, other_drivers=pods, refused=refused)
+        return Snapshot(app, driver=pods, executors=pods, other_drivers=pods, refused=refused, claimed=claimed)
     report = await _tried(_report(world, key, status.run_id, live=live))
-    snapshot = replace(with_pods(app, pods), report=report, refused=refused)
+    snapshot = replace(with_pods(app, pods), report=report, refused=refused, claimed=claimed)
     if isinstance(snapshot.driver, PodState):
         news = snapshot.driver.uid, report.at if isinstance(report, DriverReport) else None
         snapshot = replace(snapshot, silence=world.cache.silence(key, news, now))
@@ -261,6 +264,16 @@ async def _with_node_states(world: SnapshotSources, pods: Mapping[str, PodState]
 def _news(report: Observed[DriverReport]) -> object:
     """Return the parts of a report that change with the record: a driver writes the record before it reports them."""
     return (report.attempt, report.begun, report.assignment) if isinstance(report, DriverReport) else None
+
+
+async def _has_claims(world: SnapshotSources, key: AppKey, run: str) -> bool:
+    """Return whether a claim of a run may be there that nobody has deleted."""
+    spark_id = app_id(key.name, run)
+    claims = await _tried(world.cluster.find(CLAIM, key.namespace, {SPARK_APP_LABEL: spark_id}))
+    return isinstance(claims, Unknown) or any(
+        is_run_claim(spark_id, str(tree["metadata"]["name"])) and "deletionTimestamp" not in tree["metadata"]
+        for tree in claims or ()
+    )
 
 
 async def _orders_gone(world: SnapshotSources, key: AppKey, driver: Observed[PodState]) -> bool:
