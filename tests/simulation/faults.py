@@ -68,15 +68,11 @@ def _heal_network(world: World) -> None:
 
 
 def fill_quota(world: World, pick: random.Random) -> None:
-    """Nobody gets another pod from the API servers for a while."""
+    """Nobody gets another object of a kind from the API servers for a while."""
+    kind = pick.choice((PODS, MAPS, POLICIES))
     for server in world.servers:
-        server.full = True
-    world.after(pick.uniform(1, 120), _empty_quota, world)
-
-
-def _empty_quota(world: World) -> None:
-    for server in world.servers:
-        server.full = False
+        server.full.add(kind)
+        world.after(pick.uniform(1, 120), server.full.discard, kind)
 
 
 def lag_server(world: World, pick: random.Random) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from tests.simulation.objects import PODS, Change, DeleteCondition, Objects, RefusedCallError, Tree, labelled
+from tests.simulation.objects import Change, DeleteCondition, Objects, RefusedCallError, Tree, labelled
 
 BOOKMARKS_EVERY = 60.0
 WatchEvent = tuple[str, Any]
@@ -68,8 +68,8 @@ class ApiServer:
     """Whether the namespace is being deleted, in which all is."""
     forbidden: set[str] = field(default_factory=set)
     """Kinds that nobody may read or write for now."""
-    full: bool = False
-    """Whether the quota of pods is used up."""
+    full: set[str] = field(default_factory=set)
+    """Kinds whose quota is used up."""
     watches: list[Watch] = field(default_factory=list)
     _begin: int = 0
     """The oldest version that a watch can begin at."""
@@ -162,8 +162,8 @@ class ApiServer:
         if self.ending:
             message = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise RefusedCallError(403, "Forbidden", message, "NamespaceTerminating")
-        if self.full and kind == PODS:
-            raise RefusedCallError(403, "Forbidden", "pods is forbidden: exceeded quota")
+        if kind in self.full:
+            raise RefusedCallError(403, "Forbidden", f"{kind} is forbidden: exceeded quota")
 
     def _answered(self, method: str, path: str, query: dict[str, str], body: Any, by: str) -> tuple[int, bytes]:
         parts = path.strip("/").split("/")

@@ -6,7 +6,6 @@ from typing import Any
 
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, app_id, attempt_name, report_name
 from holdfast.protocol.report import REPORT_KEY
-from tests.simulation.faults import fill_quota
 from tests.simulation.lives import history, unsettled
 from tests.simulation.objects import APPS, MAPS, PODS, SETS, DeleteCondition, Tree
 from tests.simulation.tenants import edit, make
@@ -229,7 +228,9 @@ def test_an_edit_while_pods_are_refused_is_what_runs() -> None:
     """The orders of the refused attempt were there already, and a driver with them ran the app as it was."""
 
     async def script(world: World) -> None:
-        fill_quota(world, world.pick)
+        for server in world.servers:
+            server.full.add(PODS)
+            world.after(20, server.full.clear)
         make(world, "ads")
         await asyncio.sleep(0.5)
         edit(world, "ads", runtime={"trigger": {"interval": "7s"}})

@@ -5,6 +5,7 @@ import asyncio
 from tests.simulation.drivers import CRASHING_IMAGE
 from tests.simulation.lives import history
 from tests.simulation.machines import MISSING_IMAGE
+from tests.simulation.objects import PODS
 from tests.simulation.tenants import edit, make
 from tests.simulation.test_found import driver, well
 from tests.simulation.world import NAMESPACE, World
@@ -53,12 +54,12 @@ def test_a_refused_trial_is_made_when_the_quota_has_room() -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)
         for server in world.servers:
-            server.full = True
+            server.full.add(PODS)
         edit(world, "ads", runtime={"image": "registry/other"})
         await asyncio.sleep(60)
         assert reason(world) == "TrialFailed"
         for server in world.servers:
-            server.full = False
+            server.full.clear()
         await well(world, 700)
         assert (reason(world), driver(world).orders.attempt) == ("Running", 2)
 
