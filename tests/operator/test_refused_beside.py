@@ -36,6 +36,17 @@ def test_ready_names_the_refusal_whatever_troubles_the_attempt(
     assert "what was applied can't run: " in message(decision, "Ready")
 
 
+def test_a_stuck_attempt_hides_not_what_is_waited_for() -> None:
+    """Its image was corrected, and what it waits for now is a Secret."""
+    stuck = driver(**TROUBLES[0]["driver"])
+    decision = decided(seen(app(started(), 2, runId="2"), driver=stuck, missing=("Secret kafka-auth",)))
+    assert condition(decision, "Ready") == ("False", "ObjectMissing")
+    assert "no such image" in message(decision, "Ready")
+    assert "what was applied has to wait: " in message(decision, "Ready")
+    same = decided(seen(app(started()), driver=stuck, missing=("Secret kafka-auth",)))
+    assert condition(same, "Ready") == ("False", "ImageUnavailable")
+
+
 @pytest.mark.parametrize("trouble", TROUBLES[:3])
 def test_the_trouble_of_the_attempt_stands_beside_the_refusal(trouble: dict[str, Any]) -> None:
     decision = decided(seen(app(started(), 2, **REFUSED[0][1]), driver=driver(**trouble["driver"])))

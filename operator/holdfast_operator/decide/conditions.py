@@ -19,7 +19,7 @@ from holdfast_operator.decide.decision import (
     NextLook,
     OperatorEvent,
 )
-from holdfast_operator.decide.facts import PENDING_REASONS, AppFinding, Case, StartVerdict
+from holdfast_operator.decide.facts import PENDING_REASONS, Case, StartVerdict
 
 CONDITION_TYPES = (
     "Ready",
@@ -108,21 +108,24 @@ def under_way(case: Case, reason: Reason, message: str) -> ConditionUpdates:
 
 def running_conditions(case: Case, report: DriverReport) -> ConditionUpdates:
     """Return the updates for a healthy attempt; the newest spec may still wait or be invalid."""
-    judged, against = case.judged, case.judged.against
     if (rollback := case.rolled_back) is not None:
         return not_ready(Reason.ROLLED_BACK, rollback_message(rollback), moving=False, stalled=True)
-    if against is not None and judged.may_change and judged.differs(case.status):
-        message = f"attempt {report.attempt} goes on as it was; what was applied has to wait: {against.message}"
-        return waiting(case, against.reason, message)
-    if judged.refused is not None:
-        return refused_beside(f"attempt {report.attempt} goes on as it was", judged.refused)
-    return settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
+    settles = settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
+    return newest_beside(case, f"attempt {report.attempt} goes on as it was") or settles
 
 
-def refused_beside(attempt: str, refused: AppFinding) -> ConditionUpdates:
-    """Return the updates for a newest spec that can't run. `attempt`: how the living one is, whatever its trouble."""
-    message = f"{attempt}; what was applied can't run: {refused.message}"
-    return not_ready(refused.reason, message, moving=False, stalled=True)
+def newest_beside(case: Case, attempt: str) -> ConditionUpdates:
+    """Return the updates for a newest spec that can't run, or not yet; empty: it could.
+
+    `attempt`: how the living one is, whatever its trouble.
+    """
+    judged, against = case.judged, case.judged.against
+    if against is None or (judged.may_change and not judged.differs(case.status)):
+        return {}
+    if judged.may_change:
+        return waiting(case, against.reason, f"{attempt}; what was applied has to wait: {against.message}")
+    message = f"{attempt}; what was applied can't run: {against.message}"
+    return not_ready(against.reason, message, moving=False, stalled=True)
 
 
 def rollback_message(rollback: Rollback) -> str:

@@ -20,9 +20,9 @@ from holdfast_operator.decide.conditions import (
     growth_conditions,
     is_ready,
     locality_conditions,
+    newest_beside,
     not_ready,
     plan_conditions,
-    refused_beside,
     running_conditions,
     status_with,
     table_conditions,
@@ -40,7 +40,7 @@ from holdfast_operator.decide.decision import (
 )
 from holdfast_operator.decide.executor_deaths import death_events, until_next_death
 from holdfast_operator.decide.executors import executor_effects, executors, waiting_executor
-from holdfast_operator.decide.facts import AppFinding, Case
+from holdfast_operator.decide.facts import PENDING_REASONS, AppFinding, Case
 from holdfast_operator.decide.going_back import rollback_after, rollback_from, stuck_before_start
 from holdfast_operator.decide.running_checks import STUCK_REASONS, LivingDriver, reason_to_end, unhealthy
 from holdfast_operator.decide.trials import kept_trial, trial_before
@@ -200,13 +200,14 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
     )
     conditions: ConditionUpdates = {"DriverRunning": (running, shown.reason, shown.message)}
     conditions |= plan_conditions(case.judged) | growth_conditions(case.judged)
-    if finding is not None and case.judged.refused is not None:
-        conditions |= refused_beside(f"attempt {driver.attempt} is not well: {finding.message}", case.judged.refused)
-    elif finding is not None:
+    if finding is not None:
         stalled = finding.reason in STUCK_REASONS and case.now - driver.created > case.limits.start
         conditions |= not_ready(
             finding.reason, finding.message, moving=driver_report is None and not stalled, stalled=stalled
         )
+        # Of brokers that are still being asked there is nothing to say.
+        if case.judged.against is not None and case.judged.against.reason not in PENDING_REASONS:
+            conditions |= newest_beside(case, f"attempt {driver.attempt} is not well: {finding.message}")
     elif driver_report is None or driver_report.progressed is None:
         conditions |= under_way(case, Reason.STARTING, f"waiting for the first batch of {driver.name}{waits}")
     else:
