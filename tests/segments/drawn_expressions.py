@@ -25,6 +25,10 @@ ADDRESSES = (
     *("  a/ b  ", "\t a\u00a0", "   "),
     *("\u0130", "i\u0307", "Straße", "ΑΣ", "ας", "cc", "c", "ab\r\ncd", "a%b_c", None),
 )
+UNITS = (
+    *("year", "quarter", "month", "day", "hour", "minute", "second"),
+    *("dayofmonth", "dayofweek", "dayofyear", "weekday", "weekofyear"),
+)
 TIMES = ("yyyy-MM-dd", "HH:mm", "dd/MM/yyyy HH:mm:ss", "yyyyMMdd", "ss", "yyyy, MM", "HH", "(yyyy) MM")
 MOMENTS = (0, -1, 1, 1_700_000_000_000_000, 1_700_000_000_999_999, 951_782_399_999_999, -62_135_596_800_000_000, None)
 DOUBLES = (
@@ -190,7 +194,7 @@ def words(draw: random.Random, depth: int) -> str:
 
 def computed(draw: random.Random) -> str:
     """A value of any kind."""
-    phrase, unit = words(draw, 2), draw.choice(("year", "month", "day", "hour", "minute", "second"))
+    phrase, unit = words(draw, 2), draw.choice(UNITS)
     made = [
         number(draw, 2),
         draw.choice((*NUMBERS, *WORDS, *FRACTIONS, "TRUE", "-7.25")),
@@ -228,6 +232,7 @@ def computed(draw: random.Random) -> str:
         f"at {draw.choice(('=', '<', '>='))} TIMESTAMP '{draw.choice(('1969-12-31 23:59:59', '2023-11-14 22:13:20'))}'",
         f"coalesce(at, at) {draw.choice(('=', '<='))} at",
         f"unix_{draw.choice(('seconds', 'millis', 'micros'))}(at)",
+        f"{draw.choice(('datediff', 'date_diff'))}({date(draw)}, {draw.choice((date(draw), 'at'))})",
         f"unix_seconds(at) - unix_seconds(at) % {draw.choice((1, 10, 86400))}",
         f"CAST({unit}(at) * 3 + 1 AS {draw.choice(('BIGINT', 'INT', 'DECIMAL(12,1)', 'STRING'))})",
     ]
@@ -299,6 +304,8 @@ def condition(draw: random.Random, depth: int) -> str:
         f"{column} IS {negated}NULL",
         f"{whole(draw, 1)} {negated}IN ({numbers})",
         f"k {negated}IN ({words})",
+        f"{text(draw)} {negated}{draw.choice(('RLIKE', 'REGEXP'))} '{draw.choice(PATTERNS)}'",
+        f"{draw.choice(('rlike', 'regexp', 'regexp_like'))}({text(draw)}, '{draw.choice(PATTERNS)}')",
         f"{whole(draw, 1)} {negated}BETWEEN {whole(draw, 1)} AND {whole(draw, 1)}",
     ]
     if depth:

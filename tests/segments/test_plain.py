@@ -10,7 +10,7 @@ from holdfast.planning.sql.plain.reading import plain_filter, plain_select, sure
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, pick, plain_kinds, sift
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
-from tests.segments.drawn_expressions import DOUBLES, ROWS, TIMES, computed, condition, given
+from tests.segments.drawn_expressions import DOUBLES, ROWS, TIMES, UNITS, computed, condition, given
 
 EXPRESSIONS = 400
 
@@ -147,9 +147,9 @@ def test_times_beyond_the_years_of_arrow_are_those_of_spark(spark: SparkSession)
     ]
     far += [sign * (10**6 * 86400 * day - 1) for day in range(10_000_000, 12_000_000, 99_991) for sign in (1, -1)]
     rows = pa.RecordBatch.from_pydict({"at": pa.array(far, pa.int64()).cast(pa.timestamp("us", "UTC"))})
-    items = [f"{part}(at) AS {part}" for part in ("year", "month", "day", "hour", "minute", "second")]
+    items = [f"{part}(at) AS {part}" for part in UNITS]
     items += [f"date_format(at, '{text}') AS t{at}" for at, text in enumerate(TIMES)]
-    items.append("to_date(at) AS date")
+    items += ["to_date(at) AS date", "datediff(at, DATE '1999-12-31') AS since"]
     made = plain_select(items, plain_kinds(rows.schema))
     assert made is not None
     from_spark = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1).selectExpr(*items).toArrow()

@@ -16,17 +16,7 @@ import pyarrow.compute as pc
 from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
 from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
-from holdfast_runtime.steps.plain.plain_times import (
-    MOMENT,
-    date,
-    date_format,
-    date_trunc,
-    day,
-    month,
-    shift,
-    since_1970,
-    year,
-)
+from holdfast_runtime.steps.plain.plain_times import MOMENT, TIME_FUNCTIONS
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 
@@ -271,24 +261,14 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "decimal": _decimal,
     "case": _case,
     "coalesce": pc.coalesce,
-    "date": date,
-    "date_format": date_format,
-    "date_trunc": date_trunc,
     "field": lambda structs, name: _widened(pc.struct_field(structs, name.as_py())),
     "greatest": pc.max_element_wise,
     "least": pc.min_element_wise,
-    "shift": shift,
     "struct": _struct,
-    "unix_seconds": lambda moments: since_1970(moments, 10**6),
-    "unix_millis": lambda moments: since_1970(moments, 10**3),
-    "unix_micros": lambda moments: moments.cast(pa.int64()),
-    "year": year,
-    "month": month,
-    "day": day,
     **TEXT_FUNCTIONS,
-    **{part: getattr(pc, part) for part in ("hour", "minute", "second")},
+    **TIME_FUNCTIONS,
 }
-_COSTLY = ("extract", "like", "replace", "split")
+_COSTLY = ("extract", "like", "replace", "rlike", "split")
 _SHARED = (
     *(
         "*",

@@ -55,6 +55,7 @@ TEXT_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "lpad": _padded(pc.utf8_lpad),
     "ltrim": lambda texts: pc.ascii_ltrim(texts, " "),
     "replace": lambda texts, old, new: pc.replace_substring(texts, old.as_py(), new.as_py()),
+    "rlike": _with_word(pc.match_substring_regex),
     "rpad": _padded(pc.utf8_rpad),
     "rtrim": lambda texts: pc.ascii_rtrim(texts, " "),
     "slice": lambda texts, start, end: pc.utf8_slice_codeunits(texts, start.as_py(), end.as_py()),

@@ -30,6 +30,36 @@ def month(moments: Any) -> Any:
     return pc.month(_in_cycle(moments)[1])
 
 
+def quarter(moments: Any) -> Any:
+    """Return quarters of the year, from 1."""
+    return pc.quarter(_in_cycle(moments)[1])
+
+
+def weekday(moments: Any) -> Any:
+    """Return days of the week, from Monday, which is 0; each cycle has whole weeks."""
+    return pc.day_of_week(_in_cycle(moments)[1])
+
+
+def day_of_week(moments: Any) -> Any:
+    """Return days of the week, from Sunday, which is 1."""
+    return pc.day_of_week(_in_cycle(moments)[1], count_from_zero=False, week_start=7)
+
+
+def day_of_year(moments: Any) -> Any:
+    """Return days of the year, from 1."""
+    return pc.day_of_year(_in_cycle(moments)[1])
+
+
+def week(moments: Any) -> Any:
+    """Return weeks of the year, from 1: the first is that with four days in it."""
+    return pc.iso_week(_in_cycle(moments)[1])
+
+
+def days_between(later: Any, earlier: Any) -> Any:
+    """Return how many days one date is after another."""
+    return pc.subtract(later.cast(pa.int32()), earlier.cast(pa.int32()))
+
+
 def day(moments: Any) -> Any:
     """Return days of the month, from 1."""
     return pc.day(_in_cycle(moments)[1])
@@ -109,4 +139,27 @@ _FIELDS: Mapping[str, _Field] = {
     "HH": _Field(_DAY // 24, lambda moments: _digits(pc.hour(moments), 2)),
     "mm": _Field(60_000_000, lambda moments: _digits(pc.minute(moments), 2)),
     "ss": _Field(1_000_000, lambda moments: _digits(pc.second(moments), 2)),
+}
+
+TIME_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "date": date,
+    "date_format": date_format,
+    "date_trunc": date_trunc,
+    "datediff": days_between,
+    "day": day,
+    "dayofmonth": day,
+    "dayofweek": day_of_week,
+    "dayofyear": day_of_year,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "month": month,
+    "quarter": quarter,
+    "second": pc.second,
+    "shift": shift,
+    "unix_seconds": lambda moments: since_1970(moments, 10**6),
+    "unix_millis": lambda moments: since_1970(moments, 10**3),
+    "unix_micros": lambda moments: moments.cast(pa.int64()),
+    "weekday": weekday,
+    "weekofyear": week,
+    "year": year,
 }

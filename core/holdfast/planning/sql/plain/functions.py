@@ -33,6 +33,15 @@ def _to_date(operands: Sequence[Operand]) -> Operand:
     raise NotPlainError
 
 
+def _datediff(operands: Sequence[Operand]) -> Operand:
+    """Return how many days one date is after another; both may be moments."""
+    match operands:
+        case [later, earlier]:
+            dates = [_to_date([operand])[0] for operand in (later, earlier)]
+            return PlainCall("datediff", tuple(dates)), PlainWhole.of(32)
+    raise NotPlainError
+
+
 def _date_format(operands: Sequence[Operand]) -> Operand:
     match operands:
         case [moment, pattern] if parts := time_parts(text_value(pattern)):
@@ -115,7 +124,13 @@ _MICROS: Final = (-(2**63), 2**63 - 1)
 _TIMES: Final = {
     "year": PlainWhole.of(32),
     "month": PlainWhole(32, 1, 12),
+    "quarter": PlainWhole(32, 1, 4),
     "day": PlainWhole(32, 1, 31),
+    "dayofmonth": PlainWhole(32, 1, 31),
+    "dayofweek": PlainWhole(32, 1, 7),
+    "dayofyear": PlainWhole(32, 1, 366),
+    "weekday": PlainWhole(32, 0, 6),
+    "weekofyear": PlainWhole(32, 1, 53),
     "hour": PlainWhole(32, 0, 23),
     "minute": PlainWhole(32, 0, 59),
     "second": PlainWhole(32, 0, 59),
@@ -128,6 +143,8 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "abs": _abs,
     "coalesce": _coalesce,
     "date": _to_date,
+    "date_diff": _datediff,
+    "datediff": _datediff,
     "date_format": _date_format,
     "date_trunc": _date_trunc,
     "greatest": partial(_extreme, "greatest"),

@@ -54,6 +54,7 @@ _PARTS: Final[Mapping[type[exp.Expr], tuple[str, ...]]] = {
 }
 """What a node may have besides its operands: all else would be read over."""
 _OWN_SYNTAX: Final[Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]]] = {
+    exp.RegexpLike: ("rlike", ("this", "expression")),
     exp.Substring: ("substring", ("this", "start", "length")),
     exp.Trim: ("trim", ("this",)),
 }
@@ -151,7 +152,7 @@ class _Reading:
                 return _value(tree)
             case exp.And() | exp.Or() | exp.Not() | exp.Is() | exp.In() | exp.Between() | exp.Like():
                 return self._condition(tree), PlainKind.BOOLEAN
-            case exp.Binary():
+            case exp.Binary() if type(tree) not in _OWN_SYNTAX:
                 return self._operator(tree, self.read(tree.left), self.read(tree.right))
         return self._function(tree)
 
@@ -194,7 +195,7 @@ class _Reading:
         match tree:
             case exp.Anonymous() if str(tree.this).lower() == "struct":
                 return self._struct(tree.expressions)
-            case exp.Anonymous() | exp.Substring() | exp.Trim():
+            case exp.Anonymous() | exp.RegexpLike() | exp.Substring() | exp.Trim():
                 name, parts = _call(tree)
                 operands = [self.read(part) for part in parts]
                 return called(name, operands) if _vary(operands) else not_plain()

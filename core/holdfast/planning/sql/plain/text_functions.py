@@ -76,6 +76,14 @@ def _regexp_extract(operands: Sequence[Operand]) -> Operand:
     raise NotPlainError
 
 
+def _matched(operands: Sequence[Operand]) -> Operand:
+    """Return whether a pattern is found in a text."""
+    match operands:
+        case [text, pattern] if (same := same_pattern(text_value(pattern), 0)) is not None:
+            return PlainCall("rlike", (of_kind(text, _TEXT), PlainValue(same))), PlainKind.BOOLEAN
+    raise NotPlainError
+
+
 def _substring(operands: Sequence[Operand]) -> Operand:
     match operands:
         case [text, position, *length] if len(length) <= 1:
@@ -128,8 +136,11 @@ TEXT_FUNCTIONS: Final[Mapping[str, Callable[[Sequence[Operand]], Operand]]] = {
     "left": _left,
     "length": partial(_of_text, "length", _CHARACTERS),
     "regexp_extract": _regexp_extract,
+    "regexp": _matched,
+    "regexp_like": _matched,
     "replace": _replace,
     "right": _right,
+    "rlike": _matched,
     "split": _split,
     "substring": _substring,
     **{name: partial(_of_text, name, _TEXT) for name in ("ltrim", "rtrim", "trim")},
