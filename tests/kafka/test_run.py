@@ -99,9 +99,9 @@ def test_topics_are_made_by_the_spec_and_refused_if_otherwise(broker: Broker, tm
 
     said(1, "36h")
     with Run(app, tmp_path / "data", "--until-idle") as run:
-        # Months old: the broker deletes them whenever it looks.
-        assert run.until("progress", 2)["expired"] == {"numbered": 90}
         run.ended()
+    # Months old: the broker deletes them whenever it looks.
+    assert sum(event["expired"].get("numbered", 0) for event in run.events if event["event"] == "progress") == 90
     with broker.admin() as admin:
         resources = [ConfigResource(ResourceType.TOPIC, f"{counted.name}-{one}") for one in ("numbered", "moved")]
         retentions = [one.result(30)["retention.ms"].value for one in admin.describe_configs(resources).values()]
