@@ -76,6 +76,7 @@ class Loop:
             epoch=1,
             reading=AttemptInputs({"partition-0": (CLICKS,)}, frozenset(), BatchLimits(10)),
             bounds=lambda: {CLICKS: OffsetBounds(0, self.records)},
+            written=dict,
             assumed_bytes=lambda _: {},
             grown=lambda _: False,
             ids=dict,
@@ -124,6 +125,24 @@ def test_the_next_run_goes_on_behind_the_last_batch(loop: Loop) -> None:
     loop.records = 50
     run_direct(loop.log, loop.parts())
     assert loop.batches() == [1, 2, 3, 4, 5]
+
+
+def test_own_rows_that_are_not_readable_yet_are_waited_for(loop: Loop) -> None:
+    """A transaction of Kafka is over a moment before its records are there for readers."""
+    looks: list[int] = []
+
+    def written() -> dict[StreamPartition, int]:
+        looks.append(loop.records)
+        if len(looks) == 2:
+            message = "the broker is away"
+            raise AwayError(message)
+        loop.records = 40 if len(looks) == 4 else loop.records
+        return {CLICKS: 40}
+
+    ended = run_direct(loop.log, replace(loop.parts(), written=written))
+    assert (ended.ending, ended.batches) == (EndCause.IDLE, 4)
+    assert looks == [30, 30, 30, 30, 40]
+    assert [event.why for event in loop.events if isinstance(event, BatchWaiting)] == ["the broker is away"]
 
 
 def test_a_drain_ends_the_run_between_batches(loop: Loop) -> None:

@@ -137,6 +137,7 @@ def first_events(
         epoch=2,
         reading=AttemptInputs({"partition-0": (CLICKS, NEW)}, frozenset(), BatchLimits(100)),
         bounds=bounds,
+        written=dict,
         assumed_bytes=lambda _: {},
         grown=lambda _: False,
         ids=dict,

@@ -264,6 +264,7 @@ class _Wiring:
             epoch=number,
             reading=reading,
             bounds=self.attempt.bounds,
+            written=self.attempt.written,
             assumed_bytes=self.attempt.assumed_bytes,
             # On a cluster the operator ends an attempt whose inputs have grown, unless the spec says Live.
             grown=growth.taken if live else lambda _: False,

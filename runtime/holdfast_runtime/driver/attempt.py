@@ -212,6 +212,10 @@ class Attempt:
         """Return the bounds of all partitions that are read."""
         return self._streams.bounds(self._read)
 
+    def written(self) -> Mapping[StreamPartition, int]:
+        """Return the ends of the streams that the app writes for itself, committed or not."""
+        return self._streams.written_ends([stream for stream in self._read if stream in self.plan.producers])
+
     def assumed_bytes(self, measured: Collection[str]) -> Mapping[str, float]:
         """Return stream -> assumed bytes per record, for streams that are not `measured`."""
         return self._streams.assumed_bytes(set(self._read).difference(measured))

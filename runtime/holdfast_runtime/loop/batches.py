@@ -67,6 +67,8 @@ class LoopParts:
     epoch: int
     reading: AttemptInputs
     bounds: Callable[[], Mapping[StreamPartition, OffsetBounds]]
+    written: Callable[[], Mapping[StreamPartition, int]]
+    """Returns the ends of streams that the app writes for itself, with records that nobody can read yet."""
     assumed_bytes: Callable[[Collection[str]], Mapping[str, float]]
     """Takes the measured streams; returns the assumed bytes per record of the others."""
     grown: Callable[[Collection[StreamPartition]], bool]
@@ -215,13 +217,23 @@ class Batches:
         totals = self._totals
         self._look_behind(after, snapshot)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
-        done = idle and not self._lag
+        done = idle and not self._lag and (not self._loop.until.idle or self._sees_all(snapshot))
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
         if ending is not None:
             return self._over(ending, before)
         if snapshot.data_sets.numbers:
             self._tell_of(TablesLoading(self._loading, snapshot.data_sets.problems))
         return after
+
+    def _sees_all(self, snapshot: LoopSnapshot) -> bool:
+        """Return whether the app saw all that it has written for itself: it is there a moment after its batch."""
+        try:
+            ends = self._loop.written()
+        except AwayError as error:
+            self._waits(error)
+            return False
+        bounds = snapshot.bounds
+        return all(partition in bounds and end <= bounds[partition].end for partition, end in ends.items())
 
     def _look_behind(self, after: Offsets, snapshot: LoopSnapshot) -> None:
         """Note what is left and what is waited for after a batch."""

@@ -168,6 +168,16 @@ class Streams:
                 }
         return bounds_by_partition
 
+    def written_ends(self, streams: Collection[str]) -> dict[StreamPartition, int]:
+        """Return the ends of partitions of these streams where what is written may not be readable yet."""
+        ends: dict[StreamPartition, int] = {}
+        for stream in streams:
+            backing = self._held[stream]
+            if isinstance(backing.system, KafkaCluster):
+                written = backing.system.written_ends(backing.topic)
+                ends |= {StreamPartition(stream, number): end for number, end in written.items()}
+        return ends
+
     def assumed_bytes(self, streams: Collection[str]) -> dict[str, float]:
         """Return the assumed record size of these streams, used until records have been read."""
         return {stream: self._assumed_bytes(self._held[stream]) for stream in streams}

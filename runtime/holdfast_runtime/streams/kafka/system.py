@@ -84,6 +84,10 @@ class KafkaCluster:
         """Return the current committed offsets of each partition of these topics."""
         return self._asked().bounds(topics)
 
+    def written_ends(self, topic: str) -> dict[int, int]:
+        """Return the ends of a topic's partitions, with records of transactions that are not over."""
+        return self._asked().written_ends(topic)
+
     def topic_id(self, topic: str) -> str:
         """Return the id of a topic. It changes if the topic is created again."""
         return self._asked().topic_id(topic)

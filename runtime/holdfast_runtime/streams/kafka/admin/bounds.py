@@ -62,6 +62,22 @@ class TopicBounds:
         """Return the current committed offsets of each partition of these topics."""
         return self._patiently(topics, lambda: self._bounds(sorted(set(topics))))
 
+    def written_ends(self, topic: str) -> dict[int, int]:
+        """Return the ends of a topic's partitions, with records of transactions that are not over."""
+
+        def asked() -> dict[int, int]:
+            self._describe([topic])
+            ends = dict.fromkeys(self._partitions([topic]), _ASK_END)
+
+            def ask(client: AdminClient, seconds: float) -> "dict[TopicPartition, Future[Any]]":
+                isolation = IsolationLevel.READ_UNCOMMITTED
+                return client.list_offsets(ends, isolation_level=isolation, request_timeout=seconds)
+
+            answers = self._answers([topic], ask)
+            return {topic_partition.partition: end.offset for topic_partition, end in answers.items()}
+
+        return self._patiently([topic], asked)
+
     def topic_id(self, topic: str) -> str:
         """Return the id of a topic, at most 10 s old. It changes if the topic is created again."""
 
