@@ -41,8 +41,8 @@ _CHECKED = 60_000
 """Milliseconds between two checks that the pods of an app which is not well still exist."""
 
 
-class RefusedThing(NamedTuple):
-    """An attempt or a trial of an app that could not be created."""
+class RefusedCreation(NamedTuple):
+    """An attempt or a trial of an app, as the API server refused it."""
 
     uid: str
     generation: int = 0
@@ -50,12 +50,12 @@ class RefusedThing(NamedTuple):
     """When the trial began; empty: it was an attempt. What was refused before may be taken when it is tried again."""
 
 
-_NOTHING = RefusedThing("")
+_NOTHING = RefusedCreation("")
 
 
-def _refused_of(app: AppObject, refused: AppFinding) -> RefusedThing:
+def _refused_of(app: AppObject, refused: AppFinding) -> RefusedCreation:
     trial = app.status.trial if refused.reason is Reason.TRIAL_FAILED else None
-    return RefusedThing(app.uid, app.generation, "" if trial is None else trial.since)
+    return RefusedCreation(app.uid, app.generation, "" if trial is None else trial.since)
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Reconciler:
     """Returns a number from 0 to 1, by which restarts are spread."""
     changed: Callable[[AppKey], None]
     """Requests a look."""
-    _refused: dict[AppKey, tuple[RefusedThing, AppFinding]] = field(default_factory=dict)
+    _refused: dict[AppKey, tuple[RefusedCreation, AppFinding]] = field(default_factory=dict)
     """App -> what of it the API server refused, and why."""
 
     async def reconcile(self, key: AppKey) -> NextLook:
@@ -131,17 +131,17 @@ class Reconciler:
 
     def _refusal(self, key: AppKey, app: AppObject) -> AppFinding | None:
         """Return why the API server refused what was last created for this generation of the app, or for any."""
-        thing, refused = self._refused.get(key, (_NOTHING, None))
+        creation, refused = self._refused.get(key, (_NOTHING, None))
         if refused is not None and refused.reason is Reason.DELETING:
-            return refused if thing.uid == app.uid else None
-        return refused if refused is not None and thing == _refused_of(app, refused) else None
+            return refused if creation.uid == app.uid else None
+        return refused if refused is not None and creation == _refused_of(app, refused) else None
 
     def _tell_neighbours(self, namespace: str, refused: AppFinding) -> None:
         """Look at the other apps of a namespace that is being deleted; one at rest would not hear of it in time."""
         for key, uid in self.world.cache.apps_in(namespace).items():
-            thing, refusal = self._refused.get(key, (_NOTHING, None))
-            if thing.uid != uid or refusal is None or refusal.reason is not Reason.DELETING:
-                self._refused[key] = RefusedThing(uid), refused
+            creation, refusal = self._refused.get(key, (_NOTHING, None))
+            if creation.uid != uid or refusal is None or refusal.reason is not Reason.DELETING:
+                self._refused[key] = RefusedCreation(uid), refused
                 self.changed(key)
 
     async def _act(self, app: AppObject, decision: Decision) -> None:

@@ -62,18 +62,6 @@ def test_rows_from_the_future_are_counted_naming_the_first(
     assert lines == ["5 rows from the future since the last line, for example clicks/0 at offset 7: ts is 2099-01-01"]
 
 
-def test_expired_rows_are_said_with_the_next_line(
-    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
-) -> None:
-    log.listen(progress(1))
-    for batch in (2, 3):
-        log.listen(replace(progress(batch), expired={"totals": 4}))
-    clock[0] += 60_000
-    log.listen(progress(4))
-    lines = [line for line in caplog.messages if "older" in line]
-    assert lines == ["8 rows of totals older than its topic keeps records: Kafka deletes them"]
-
-
 def test_a_clock_that_was_set_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
     log.listen(ClockJumped("the host's clock was put back by 3650 d"))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -92,17 +80,22 @@ def test_begin_and_end_are_said(log: DriverLog, caplog: pytest.LogCaptureFixture
     ]
 
 
-def test_misplaced_records_are_said_with_the_next_line(
-    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("counts", "line"),
+    [
+        ({"misplaced": {"clicks": 7}}, "14 records of clicks misplaced: a producer has not seen it grow"),
+        ({"expired": {"totals": 4}}, "8 rows of totals older than its topic keeps records: Kafka deletes them"),
+    ],
+)
+def test_what_was_counted_is_said_with_the_next_line(
+    counts: dict[str, dict[str, int]], line: str, log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     log.listen(progress(1))
     for batch in (2, 3):
-        log.listen(replace(progress(batch), misplaced={"clicks": 7}))
+        log.listen(replace(progress(batch), **counts))  # type: ignore[arg-type]
     clock[0] += 60_000
     log.listen(progress(4))
-    assert [line for line in caplog.messages if "misplaced" in line] == [
-        "14 records of clicks misplaced: a producer has not seen it grow"
-    ]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [line]
 
 
 def test_failed_rows_are_said_by_step_with_the_next_line(

@@ -67,6 +67,7 @@ SETTINGS: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),  # the default takes 128 MiB of a 512 MiB heap
     "log.retention.hours": "-1",
+    "log.retention.check.interval.ms": "86400000",  # or what tests write as of months ago may go while they read it
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",

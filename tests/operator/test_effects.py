@@ -28,7 +28,7 @@ from holdfast_operator.manifests.trial_pod import pod_digests
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.placement import PlacementRecords
 from holdfast_operator.observe.snapshot import SnapshotSources, StorageClasses
-from holdfast_operator.reconcile import Reconciler, RefusedThing
+from holdfast_operator.reconcile import Reconciler, RefusedCreation
 from tests.operator.apps import LIMITS, POLICY, UID, app, tree
 from tests.operator.test_seating import handed
 
@@ -94,7 +94,7 @@ def test_what_was_refused_to_an_app_is_forgotten_with_it() -> None:
     )
     hands, unused = ActionRunner(cluster, cache, POLICY.release), cast("Any", None)
     key = AppKey("apps", "ads")
-    refused = {key: (RefusedThing(UID, 1), AppFinding(Reason.CREATE_REFUSED, "quota"))}
+    refused = {key: (RefusedCreation(UID, 1), AppFinding(Reason.CREATE_REFUSED, "quota"))}
     reconciler = Reconciler(world, unused, hands, unused, LIMITS, unused, print, int, float, print, refused)
     asyncio.run(reconciler.reconcile(key))
     assert refused == {}

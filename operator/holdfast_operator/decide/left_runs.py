@@ -22,10 +22,9 @@ def with_left_runs(case: Case, decided: Decision) -> Decision:
     left = tuple(run for run in dict.fromkeys(runs) if run != status.run_id)[-MOST_LEFT_RUNS:]
     if not left or (refused is not None and refused.reason is Reason.DELETING):
         return replace(decided, status=status.model_copy(update={"left_runs": left}))
-    soon = LookAgain(case.limits.look)
     return replace(
         decided,
         status=status.model_copy(update={"left_runs": left}),
         actions=(*(GiveUpRunClaims(app_id(case.snapshot.app.name, run)) for run in left), *decided.actions),
-        wake=decided.wake if isinstance(decided.wake, LookAgain) else soon,
+        wake=decided.wake if isinstance(decided.wake, LookAgain) else LookAgain(case.limits.look),
     )
