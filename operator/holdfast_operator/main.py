@@ -94,6 +94,7 @@ async def _operate(
             "signs of life": parts.handlers.signs.run(),
             "examiners": lanes.run(),
             "looks": parts.looks.run(),
+            "leases of namespaces": parts.namespaces.run(),
             "topics": parts.topics.run(options.topics_every),
         }
     )
@@ -139,7 +140,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--pull-secret", action="append", default=[], metavar="NAME", help="of that image (again: more)"
     )
     parser.add_argument("--namespace", action="append", default=[], help="watch only this one (again: more)")
-    parser.add_argument("--lease", metavar="NAMESPACE/NAME", help="act only while holding this lease")
+    parser.add_argument(
+        "--lease",
+        metavar="NAMESPACE/NAME",
+        help="act only while holding this lease, and only in namespaces that no operator with another one looks after",
+    )
     parser.add_argument("--topics-every", type=float, default=30.0, metavar="SECONDS", help="how often to ask brokers")
     parser.add_argument(
         "--kafka-allowed",

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from holdfast.reasons import Reason
 from holdfast.trees import Tree
 from holdfast_operator.act.actions import ActionRunner, EventWriter
+from holdfast_operator.act.namespaces import NamespaceLeases
 from holdfast_operator.decide.decision import (
     Decision,
     HandOver,
@@ -66,6 +67,7 @@ class Reconciler:
     examiner: Examiner
     hands: ActionRunner
     events: EventWriter
+    namespaces: NamespaceLeases
     limits: DecisionLimits
     metrics: Metrics
     at: Callable[[str], None]
@@ -88,7 +90,7 @@ class Reconciler:
         except ExaminationPendingError:
             return LookAgain(_EXAMINED)
         if decided is None:
-            return WaitForChange("the app is created again")
+            return WaitForChange("the app is created again, or this operator looks after its namespace")
         snapshot, decision = decided
         self.at("gathered")
         app = await self.hands.write_status(snapshot.app, decision.status)
@@ -113,6 +115,8 @@ class Reconciler:
         tree = await find_app(self.world, key, live=live)
         if tree is None:
             self._refused.pop(key, None)
+            return None
+        if not self.namespaces.held(key):
             return None
         app, spec = await self._in_force(key, tree)
         snapshot = await gather(self.world, app, spec, self._refusal(key, app), self.clock(), live=live)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from holdfast.errors import code_of
 from holdfast.one_line import one_line
 from holdfast_operator.act.actions import ActionRunner, EventWriter
+from holdfast_operator.act.namespaces import NamespaceLeases
 from holdfast_operator.brokers.addresses import AddressRule
 from holdfast_operator.brokers.partition_counts import read_counts
 from holdfast_operator.brokers.topic_counts import AskBrokers, TopicCounts
@@ -90,6 +91,7 @@ class OperatorParts:
     """Told of all that watches see."""
     looks: LookQueue
     topics: TopicCounts
+    namespaces: NamespaceLeases
 
     def health_checks(self) -> list[HealthCheck]:
         """Return what the health probe asks, on the clock of the running event loop."""
@@ -103,7 +105,6 @@ def wired(
     """Return the parts of an operator, which do nothing yet."""
     limits = DecisionLimits(lost_after=1000 * options.policy.release.lost_after)
     cache = WatchCache(nodes=Nodes(limits.lost_after, options.clock))
-    metrics.watch(cache)
     looks: LookQueue
 
     def changed(key: AppKey) -> None:
@@ -114,12 +115,14 @@ def wired(
     storage = StorageClasses(cluster, options.storage_classes)
     world = SnapshotSources(cluster, cache, topics.counts, PlacementRecords(cluster), storage, examiner.told)
     hands = ActionRunner(cluster, cache, options.policy.release, options.network)
-    tools = world, examiner, hands, events, limits, metrics
+    namespaces = NamespaceLeases(cluster, options.lease, events, cache.has_apps, changed)
+    metrics.watch(cache, namespaces.left_alone)
+    tools = world, examiner, hands, events, namespaces, limits, metrics
     reconciler = Reconciler(*tools, options.at, options.clock, options.jitter, changed)
     looks = LookQueue(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
     signs = WatchSigns(asyncio.get_running_loop().time)
     signs.expect(options.watches())
-    return OperatorParts(cache, WatchHandlers(cache, looks, signs), looks, topics)
+    return OperatorParts(cache, WatchHandlers(cache, looks, signs), looks, topics, namespaces)
 
 
 def _failed(metrics: Metrics, key: AppKey, error: Exception) -> None:

@@ -1,8 +1,15 @@
-"""Two operators, one lease: one acts, however busy it is; when it dies or is cut off the other takes over."""
+"""Two operators: with one lease, one acts, however busy it is; when it dies or is cut off the other takes over.
+
+With a lease each they are two releases whose namespaces overlap: one looks after a namespace, and the other says so.
+"""
 
 import time
+from pathlib import Path
 
-from tests.api.conftest import Site
+from holdfast_operator.act.namespaces import NAME
+from tests.api.admin import CONFIG_MAPS, EVENTS
+from tests.api.conftest import Site, opened
+from tests.api.plane import Plane
 from tests.api.proxy import Proxy
 from tests.waiting import wait_until
 
@@ -96,3 +103,29 @@ def test_a_leader_cut_off_ends_once_another_took_over(site: Site) -> None:
             proxy.mend()
             assert first.wait(30) == 1
     assert "second holds it now, so this operator ends" in site.log.read_text()
+
+
+def looked_after_by(site: Site) -> str:
+    config_map = site.admin.get(f"{CONFIG_MAPS.format(site.namespace)}/{NAME}")
+    return str((config_map.get("data") or {}).get("holderIdentity") or "")
+
+
+def test_of_two_overlapping_releases_one_looks_after_a_namespace(site: Site, plane: Plane, tmp_path: Path) -> None:
+    """Both may act in the namespace of `site`; the second release is at home in that of `green`."""
+    (tmp_path / "green").mkdir()
+    with opened(plane, tmp_path / "green") as green, site.operator(lease=f"{site.namespace}/operator", who="b"):
+        site.apply()
+        site.until("Ready", "True", "Running")
+        assert looked_after_by(site) == f"{site.namespace}/operator"
+        with site.operator(lease=f"{green.namespace}/operator", who="g"):
+            wait_until(lambda: "NamespaceTaken" in green.events(), 30, "the second release says whose it is")
+            notes = [
+                one for one in site.admin.items(EVENTS.format(green.namespace)) if one["reason"] == "NamespaceTaken"
+            ]
+            assert f"release {site.namespace}/operator looks after them" in notes[0]["note"]
+            drivers = site.alive()
+            site.apply(suspend=True)
+            site.until("Ready", "False", "Suspended")
+            site.apply(suspend=False)
+            site.until("Ready", "True", "Running")
+            assert len(drivers) == len(site.alive()) == 1

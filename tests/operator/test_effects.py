@@ -95,7 +95,7 @@ def test_what_was_refused_to_an_app_is_forgotten_with_it() -> None:
     hands, unused = ActionRunner(cluster, cache, POLICY.release), cast("Any", None)
     key = AppKey("apps", "ads")
     refused = {key: (RefusedCreation(UID, 1), AppFinding(Reason.CREATE_REFUSED, "quota"))}
-    reconciler = Reconciler(world, unused, hands, unused, LIMITS, unused, print, int, float, print, refused)
+    reconciler = Reconciler(world, unused, hands, unused, unused, LIMITS, unused, print, int, float, print, refused)
     asyncio.run(reconciler.reconcile(key))
     assert refused == {}
 

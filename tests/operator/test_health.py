@@ -122,7 +122,7 @@ def test_a_probe_names_faults_and_prometheus_gets_figures() -> None:
     (port,) = free_ports(1)
     wrong: list[str] = []
     metrics, cache = Metrics(), WatchCache()
-    metrics.watch(cache)
+    metrics.watch(cache, lambda: 2)
     metrics.called("list", "Pod", 200)
     metrics.looked(0.2, 0.3)
     cache.saw_app(tree(1, conditions=[{"type": "Ready", "status": "True", "reason": "Running"}]))
@@ -144,6 +144,7 @@ def test_a_probe_names_faults_and_prometheus_gets_figures() -> None:
             _, text = await ask("/metrics")
         assert 'holdfast_operator_api_calls_total{code="200",kind="Pod",verb="list"} 1.0' in text
         assert 'holdfast_apps{ready="True",reason="Running"} 1.0' in text
+        assert "holdfast_operator_namespaces_of_others 2.0" in text
         assert "holdfast_tasks 8.0" in text
         assert "holdfast_tasks_placed 6.0" in text
         assert "holdfast_operator_lag_seconds_count 1.0" in text

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.api_answers import ApiConflictError, ApiUnreachableError
-from holdfast_operator.act.lease import CONFIDENCE, DURATION, RETRY, Lease, LeaseCandidate, LeaseTakenError
+from holdfast_operator.act.lease import LEADER, Lease, LeaseCandidate, LeaseTakenError
 from holdfast_operator.cluster import POD, ApiKind, Cluster, NotLeadingError
 
 Tree = dict[str, Any]
@@ -140,13 +140,13 @@ def test_a_leader_cut_off_writes_nothing_until_it_is_back(how: str) -> None:
         server = Server()
         lease, keeping = await leader(server, "first")
         await asyncio.sleep(100)
-        assert lease.left() > CONFIDENCE - RETRY - 0.1
+        assert lease.left() > LEADER.confidence - LEADER.retry - 0.1
         getattr(server, how).add("first")
-        assert await until(lambda: lease.left() <= 0, 60) < CONFIDENCE + 0.2
+        assert await until(lambda: lease.left() <= 0, 60) < LEADER.confidence + 0.2
         await asyncio.sleep(300)
         assert lease.left() <= 0
         getattr(server, how).clear()
-        assert await until(lambda: lease.left() > 0, 60) < CONFIDENCE + 2 * RETRY
+        assert await until(lambda: lease.left() > 0, 60) < LEADER.confidence + 2 * LEADER.retry
         assert not keeping.done()
         assert server.lease is not None
         assert server.lease["spec"]["leaseTransitions"] == 1
@@ -159,9 +159,9 @@ def test_a_hanging_call_leaves_time_for_another() -> None:
     async def story() -> None:
         server = Server()
         lease, keeping = await leader(server, "first")
-        await asyncio.sleep(RETRY + 0.5)
+        await asyncio.sleep(LEADER.retry + 0.5)
         server.hanging.add("first")
-        await asyncio.sleep(RETRY + 0.5)
+        await asyncio.sleep(LEADER.retry + 0.5)
         server.hanging.clear()  # a new connection would work
         while not keeping.done() and asyncio.get_running_loop().time() < 60:
             assert lease.left() > 0
@@ -184,7 +184,11 @@ def test_two_operators_never_write_at_once() -> None:
         while not taking.done():
             assert not (first.left() > 0 and second.left() > 0)
             await asyncio.sleep(0.1)
-        assert DURATION - RETRY < asyncio.get_running_loop().time() - began < DURATION + 2 * RETRY
+        assert (
+            LEADER.duration - LEADER.retry
+            < asyncio.get_running_loop().time() - began
+            < LEADER.duration + 2 * LEADER.retry
+        )
         assert first.left() <= 0 < second.left()
         assert "first held the lease before, and did not renew it for 1" in second.story
         server.cut.clear()
@@ -201,22 +205,22 @@ def test_who_could_not_look_takes_no_lease_from_the_living(how: str, phase: int)
     async def story() -> None:
         server = Server()
         _, keeping = await leader(server, "first")
-        await asyncio.sleep(phase * RETRY / 10)
+        await asyncio.sleep(phase * LEADER.retry / 10)
         second = candidate(server, "second")
         taking = asyncio.create_task(second.take())
         for seconds in range(8, 40, 2):
-            await asyncio.sleep(DURATION + phase * 0.03)
+            await asyncio.sleep(LEADER.duration + phase * 0.03)
             if how == "host":
                 stand_still(seconds)
             else:
                 getattr(server, how).update(("first", "second"))
                 await asyncio.sleep(seconds)
                 getattr(server, how).clear()
-        await asyncio.sleep(DURATION)
+        await asyncio.sleep(LEADER.duration)
         assert not taking.done()
         assert not keeping.done()
         keeping.cancel()
-        assert await until(taking.done, 60) < DURATION + 2 * RETRY
+        assert await until(taking.done, 60) < LEADER.duration + 2 * LEADER.retry
 
     lived(story)
 
@@ -235,8 +239,8 @@ def test_lost_answers_and_edits_do_not_end_the_leader() -> None:
         server = Server()
         lease, keeping = await leader(server, "first")
         server.deaf.add("first")
-        await asyncio.sleep(2 * RETRY + 1)
-        assert lease.left() > CONFIDENCE - 2 * RETRY
+        await asyncio.sleep(2 * LEADER.retry + 1)
+        assert lease.left() > LEADER.confidence - 2 * LEADER.retry
         assert server.lease is not None
         server.write({**server.lease, "metadata": {**server.lease["metadata"], "labels": {"edited": "yes"}}})
         await asyncio.sleep(60)

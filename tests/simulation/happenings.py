@@ -45,6 +45,7 @@ HAPPENINGS: dict[str, Happens] = {
     "a tenant takes the finalizer away": tenants.remove_finalizer,
     "a tenant edits a status": tenants.lose_status,
     "a tenant deletes a ConfigMap": tenants.lose_map,
+    "a tenant spoils the namespace's lease": tenants.spoil_lease,
     "a tenant deletes a pod": tenants.delete_pod,
     "a pod forges a report": tenants.forge_report,
     "a driver ends": faults.end_driver,

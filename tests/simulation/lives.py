@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from tests.simulation.world import NAMESPACE, World
 PEACE = 900.0
 """Seconds without trouble after which all has to be well."""
 _LOOK = 5.0
-_LEASE = f"{NAMESPACE}/operator"
+LEASE, OTHER_LEASE = f"{NAMESPACE}/operator", f"{NAMESPACE}/other"
 _CONTENT = 3
 """So many looks have to find it well, one after the other."""
 
@@ -40,9 +40,8 @@ class LifePlan:
     happenings: tuple[Happening, ...]
     until: float
     """When the last trouble is over."""
-    operators: int = 1
-    lease: str | None = None
-    """None: two operators act side by side all the time."""
+    leases: tuple[str | None, ...] = (None,)
+    """Of each operator. Two without one act side by side all the time; two with their own are two releases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,8 @@ def planned(seed: int) -> LifePlan:
         Happening(round(pick.uniform(1, length), 3), pick.choice(chosen), pick.getrandbits(32))
         for _ in range(pick.randint(5, 30))
     ]
-    operators, lease = pick.choice(((1, None), (1, _LEASE), (2, None), (2, _LEASE)))
-    return LifePlan(
-        seed, tuple(sorted(happenings, key=lambda happening: happening.at)), length + 160.0, operators, lease
-    )
+    leases = pick.choice(((None,), (LEASE,), (None, None), (LEASE, LEASE), (LEASE, OTHER_LEASE)))
+    return LifePlan(seed, tuple(sorted(happenings, key=lambda happening: happening.at)), length + 160.0, leases)
 
 
 def lived(plan: LifePlan, *, traced: bool = False) -> LifeEnd:
@@ -77,7 +74,7 @@ def lived(plan: LifePlan, *, traced: bool = False) -> LifeEnd:
     world = World(pick, trace=[] if traced else None)
 
     async def life() -> None:
-        world.begin(plan.operators, plan.lease)
+        world.begin(plan.leases)
         for name in NAMES[: pick.randint(1, 2)]:
             world.after(pick.uniform(0.1, 5.0), _make, world, name)
         for happening in plan.happenings:
@@ -93,13 +90,15 @@ def lived(plan: LifePlan, *, traced: bool = False) -> LifeEnd:
     return end
 
 
-def history(script: Callable[[World], Awaitable[None]], operators: int = 1) -> tuple[World, LifeEnd]:
+def history(
+    script: Callable[[World], Awaitable[None]], leases: Sequence[str | None] = (None,)
+) -> tuple[World, LifeEnd]:
     """A life that is written down: whatever happens is in the script."""
     pick = random.Random("history")  # noqa: S311 - to be repeated
     world = World(pick, trace=[])
 
     async def life() -> None:
-        world.begin(operators)
+        world.begin(leases)
         await script(world)
 
     return world, _ended(world, life())

@@ -84,6 +84,7 @@ class OperatorProcess:
                 "watches": self.watching.run(),
                 "signs of life": parts.handlers.signs.run(),
                 "looks": parts.looks.run(),
+                "leases of namespaces": parts.namespaces.run(),
                 "topics": parts.topics.run(self.options.topics_every),
             }
         )

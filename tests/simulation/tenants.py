@@ -19,6 +19,7 @@ from holdfast.protocol.names import (
     report_name,
 )
 from holdfast.protocol.report import REPORT_KEY
+from holdfast_operator.act.namespaces import NAME
 from tests.operator.apps import TREE
 from tests.simulation.drivers import CRASHING_IMAGE
 from tests.simulation.machines import MISSING_IMAGE
@@ -121,6 +122,17 @@ def lose_map(world: World, pick: random.Random) -> None:
     which = pick.choice((assignment_name(name, run), attempt_name(name, run, attempt), report_name(name, run)))
     if world.objects.get(MAPS, NAMESPACE, which) is not None:
         world.objects.delete(MAPS, NAMESPACE, which, "tenant")
+
+
+def spoil_lease(world: World, pick: random.Random) -> None:
+    """A tenant may write its namespace's lease: away with it, another's name in it, or what is no lease."""
+    if world.objects.get(MAPS, NAMESPACE, NAME) is None:
+        return
+    if pick.random() < 0.3:
+        world.objects.delete(MAPS, NAMESPACE, NAME, "tenant")
+        return
+    spoiled = pick.choice(({"holderIdentity": "tenants/own"}, {"leaseTransitions": "many"}, {"acquireTime": None}))
+    world.objects.patch(MAPS, NAMESPACE, NAME, {"data": spoiled}, "tenant")
 
 
 def delete_pod(world: World, pick: random.Random) -> None:

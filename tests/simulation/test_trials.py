@@ -63,7 +63,7 @@ def test_a_refused_trial_is_made_when_the_quota_has_room() -> None:
         await well(world, 700)
         assert (reason(world), driver(world).orders.attempt) == ("Running", 2)
 
-    assert history(script, operators=2)[1].broken == ()
+    assert history(script, leases=(None, None))[1].broken == ()
 
 
 def test_a_crashing_image_goes_back_once_for_each_edit() -> None:

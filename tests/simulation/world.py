@@ -7,12 +7,13 @@ happens when.
 import asyncio
 import math
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import WorldChangeError
 from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL, policy_name
+from holdfast_operator.act.namespaces import NAME
 from tests.simulation.controllers import Controllers
 from tests.simulation.drivers import Drivers
 from tests.simulation.machines import Machine, Machines
@@ -21,6 +22,7 @@ from tests.simulation.objects import (
     APPS,
     CLAIMS,
     CLASSES,
+    MAPS,
     PODS,
     POLICIES,
     Change,
@@ -68,6 +70,8 @@ class World:
     abandoned: set[str] = field(default_factory=set)
     """Apps that went without their finalizer: what they left is nobody's."""
     brokers: Brokers = field(default_factory=Brokers)
+    looks_after: tuple[str, float] = ("", 0.0)
+    """The release that the namespace's lease names, and since when; empty: there is no lease."""
     unlimited: dict[str, float] = field(default_factory=dict)
     """Name of a NetworkPolicy that a tenant deleted -> when."""
 
@@ -83,8 +87,8 @@ class World:
         self.controllers = Controllers(self.objects, self.pick)
         self.drivers = Drivers(self.objects, self.machines, self.pick, self.clock)
 
-    def begin(self, operators: int = 1, lease: str | None = None) -> None:
-        """Start all that is not an app."""
+    def begin(self, leases: Sequence[str | None] = (None,)) -> None:
+        """Start all that is not an app, and an operator for each of these leases."""
         for server in self.servers:
             server.start()
         self.objects.listeners.append(self._changed)
@@ -94,7 +98,7 @@ class World:
         self.drivers.taken_up = self._check_fences
         annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
         self.objects.create(CLASSES, None, {"metadata": {"name": "disk", "annotations": annotations}}, "admin")
-        for number in range(operators):
+        for number, lease in enumerate(leases):
             error = self.pick.randint(-2000, 2000)
             clock = lambda error=error: self.clock() + error  # noqa: E731
             pod = OperatorPod(
@@ -148,6 +152,10 @@ class World:
         if operator and change.kind == APPS and change.before is not None:
             self._check_status(change)
             self._check_drain(change)
+        if operator:
+            self._check_release(change)
+        if change.kind == MAPS and change.tree["metadata"]["name"] == NAME:
+            self._note_release(change)
         deleted = change.type == "DELETED" or "deletionTimestamp" in change.tree["metadata"]
         if change.kind == POLICIES and change.type == "DELETED":
             self.unlimited[change.tree["metadata"]["name"]] = asyncio.get_running_loop().time()
@@ -157,6 +165,21 @@ class World:
         if change.kind == PODS and change.type == "ADDED" and operator:
             self._check_drivers(change.tree)
             self._check_limited(change.tree)
+
+    def _note_release(self, change: Change) -> None:
+        holder = "" if change.type == "DELETED" else change.tree["data"]["holderIdentity"]
+        if holder != self.looks_after[0]:
+            self.looks_after = holder, asyncio.get_running_loop().time()
+
+    def _check_release(self, change: Change) -> None:
+        """An operator does nothing in a namespace that another release looks after."""
+        (acting_for,) = {one.lease for one in self.operators if one.name == change.by}
+        release, since = self.looks_after
+        name, late = change.tree["metadata"]["name"], asyncio.get_running_loop().time() - since > _LONGEST_CALL
+        bookkeeping = change.kind in ("events", "leases") or name == NAME
+        if late and acting_for is not None and release not in ("", acting_for) and not bookkeeping:
+            what = f"{change.type} {change.kind} {name}"
+            self.break_rule(f"{change.by} of {acting_for} does {what}, though {release} looks after the namespace")
 
     def _check_status(self, change: Change) -> None:
         """A status never goes back."""

@@ -81,6 +81,10 @@ class WatchCache:
         trees = {key: self.app(key) for key in self._apps if key.namespace == namespace}
         return {key: str(tree["metadata"]["uid"]) for key, tree in trees.items() if tree is not None}
 
+    def has_apps(self, namespace: str) -> bool:
+        """Return whether any app of a namespace is cached."""
+        return any(key.namespace == namespace for key in self._apps)
+
     def readiness(self) -> Iterable[tuple[str, str]]:
         """Return status and reason of each app's condition Ready."""
         return (known.ready for known in self._apps.values())

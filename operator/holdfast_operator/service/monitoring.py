@@ -38,9 +38,9 @@ class Metrics:
         self._moved = self._counter("moved_tasks", "Tasks that were given to an executor at another location.")
         self._calls = self._counter("api_calls", "Calls of the API server.", "verb", "kind", "code")
 
-    def watch(self, cache: WatchCache) -> None:
-        """Also export the numbers of apps and tasks in the cache."""
-        self._all.register(_Apps(cache))
+    def watch(self, cache: WatchCache, left_alone: Callable[[], int]) -> None:
+        """Also export the numbers of apps and tasks in the cache; `left_alone` counts namespaces of other releases."""
+        self._all.register(_Apps(cache, left_alone))
 
     def looked(self, seconds: float, lag: float | None) -> None:
         """Record a look; `lag`: seconds since the change that caused it."""
@@ -84,6 +84,7 @@ class _Apps(Collector):
     """Numbers of apps and tasks, computed from the cache."""
 
     cache: WatchCache
+    left_alone: Callable[[], int]
 
     def collect(self) -> Iterator[Metric]:
         """Yield apps by their condition Ready, and tasks by whether they run where their state is."""
@@ -92,6 +93,8 @@ class _Apps(Collector):
         for (status, reason), number in app_counts.items():
             apps.add_metric((status, reason), number)
         yield apps
+        help_text = "Namespaces whose apps are left alone, as another release looks after them."
+        yield GaugeMetricFamily("holdfast_operator_namespaces_of_others", help_text, self.left_alone())
         reports = list(self.cache.reports.values())
         yield GaugeMetricFamily("holdfast_tasks", "Tasks of all apps.", sum(one.tasks for one in reports))
         help_text = "Tasks that run where their state is: by holdfast_tasks, the locality ratio."
