@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import functools
 import json
 import logging
 import random
@@ -202,7 +203,13 @@ def _as_applied(world: World, app: Tree) -> bool:
     if app["status"].get("rollback") is not None:
         return True
     driver = world.drivers.living[app["status"]["driverUid"]]
-    return read_spec(json.loads(driver.app)).fingerprint == read_spec(app).fingerprint
+    metadata = {"name": app["metadata"]["name"]}
+    return _fingerprint(driver.app) == _fingerprint(json.dumps({**app, "metadata": metadata, "status": None}))
+
+
+@functools.lru_cache(maxsize=512)
+def _fingerprint(app: str) -> str | None:
+    return read_spec(json.loads(app)).fingerprint
 
 
 def _unstartable(world: World, app: Tree) -> bool:
