@@ -289,6 +289,25 @@ def failing(draw: random.Random) -> str:
     return draw.choice(made)
 
 
+def guarded(draw: random.Random) -> str:
+    """A value of which some rows fail on a part, though not those for which another part is chosen."""
+    number, divisor = draw.choice(("v", "w", "10", f"({sums(draw, 1)})")), draw.choice(("w", "v", "(s - 3)"))
+    sign, depth = draw.choice(("/", "div", "%")), draw.choice((0, 1))
+    divided = f"{number} {sign} {divisor}"
+    other = draw.choice(("d", "NULL") if sign == "/" else ("0", "NULL", "t", f"({sums(draw, 1)})"))
+    return draw.choice(
+        (
+            f"CASE WHEN {divisor} <> 0 THEN {divided} ELSE {other} END",
+            f"CASE WHEN {divisor} = 0 THEN {other} WHEN {condition(draw, depth)} THEN {divided} END",
+            f"CASE w WHEN 0 THEN {other} WHEN {draw.choice(NUMBERS)} THEN {divided} ELSE {divided} END",
+            f"if({condition(draw, depth)}, {divided}, {other})",
+            f"if({divisor} <> 0, if({condition(draw, depth)}, {divided}, {other}), {other}) IS NULL",
+            f"1 + CASE WHEN {condition(draw, depth)} THEN {divided} ELSE {divided} END",
+            f"{number} {sign} nullif({divisor}, 0)",
+        )
+    )
+
+
 def condition(draw: random.Random, depth: int) -> str:
     def below() -> str:
         return f"({condition(draw, depth - 1)})"

@@ -12,10 +12,10 @@ from holdfast.planning.sql.plain.expressions import can_fail
 from holdfast.planning.sql.plain.reading import plain_select
 from holdfast_runtime.segments.catalyst import VALUE, Catalyst
 from holdfast_runtime.steps.plain.plain_failures import FailingRows
-from holdfast_runtime.steps.plain.plain_sql import plain_kinds
-from tests.segments.drawn_expressions import failing, given
+from holdfast_runtime.steps.plain.plain_sql import computed_column, plain_kinds
+from tests.segments.drawn_expressions import failing, given, guarded
 
-EXPRESSIONS = 200
+EXPRESSIONS, GUARDED = 200, 60
 
 
 def test_rows_fail_as_in_spark_and_others_have_its_values(spark: SparkSession) -> None:
@@ -24,6 +24,25 @@ def test_rows_fail_as_in_spark_and_others_have_its_values(spark: SparkSession) -
     texts = [text for text in drawn if _may_fail(text, rows)]
     assert len(texts) >= EXPRESSIONS
     check_like_spark(spark, rows, texts)
+
+
+def test_guards_keep_rows_from_failing_as_in_spark(spark: SparkSession) -> None:
+    draw, rows = random.Random(20261128), given()  # noqa: S311
+    texts = [text for text in (guarded(draw) for _ in range(GUARDED * 3)) if _may_fail(text, rows)]
+    assert len(texts) >= GUARDED
+    check_like_spark(spark, rows, texts)
+
+
+def test_a_guarded_division_is_computed_without_a_second_try() -> None:
+    rows = pa.RecordBatch.from_pydict({"v": [6, 6, None], "w": [2, 0, 0]})
+    for text in (
+        "CASE WHEN w <> 0 THEN v div w ELSE 0 END",
+        "if(w = 0, 0, v div w)",
+        "coalesce(v, 0) div nullif(w, 0)",
+    ):
+        (expression,) = plain_select([f"{text} AS c"], plain_kinds(rows.schema)) or ()
+        computed = computed_column(rows, expression, pa.int64())
+        assert computed.to_pylist() == [3, None if "nullif" in text else 0, None if "nullif" in text else 0]
 
 
 def test_moments_fail_at_both_ends_as_in_spark(spark: SparkSession) -> None:

@@ -22,6 +22,8 @@ class FailingRows(PlainRows):
     def __init__(self, rows: pa.RecordBatch) -> None:
         super().__init__(rows)
         self._reasons: dict[Plain, pa.StringArray] = {}
+        self._of_chosen: list[pa.StringArray] = []
+        """Why results of the `case` that is being computed can't be."""
 
     def tried(self, expression: Plain, kind: pa.DataType) -> tuple[pa.Array, pa.StringArray]:
         """Return a column of this type, and why it can't be computed, by row; null where it can."""
@@ -34,6 +36,8 @@ class FailingRows(PlainRows):
         """Return what a call gives; null for rows that it fails on."""
         if not can_fail(call):
             return super().called(call)
+        if call.function == "case":
+            return self._tried_case(call)
         values = [self.computed(argument) for argument in call.arguments]
         reasons = [self._why(argument) for argument in call.arguments]
         if call.function in _NULL_OF_NULL:
@@ -46,6 +50,19 @@ class FailingRows(PlainRows):
         self._reasons[call] = pc.coalesce(*reasons)
         values[0] = pc.if_else(pc.is_null(self._reasons[call]), values[0], pa.scalar(None, values[0].type))
         return FUNCTIONS[call.function](*values)
+
+    def _tried_case(self, call: PlainCall) -> Any:
+        values = self._case(call.arguments)
+        self._reasons[call], self._of_chosen = pc.coalesce(*self._of_chosen), []
+        return values
+
+    def _chosen(self, rows: Any, result: Plain) -> Any:
+        if not can_fail(result):
+            return super()._chosen(rows, result)
+        chosen_rows = FailingRows(self.rows.filter(rows))
+        values, reasons = chosen_rows.computed(result), chosen_rows._why(result)
+        self._of_chosen.append(pc.replace_with_mask(pa.nulls(len(self.rows), pa.string()), rows, reasons))
+        return pc.replace_with_mask(pa.nulls(len(self.rows), values.type), rows, values)
 
     def _where(self, fails: Any, values: list[Any], reason: str) -> pa.StringArray:
         """Return the reason for the rows that a function fails on; it does not fail for null."""

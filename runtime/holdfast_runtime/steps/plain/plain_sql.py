@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.planning.sql.plain.expressions import Plain, PlainCall, PlainColumn, PlainValue, functions_of
+from holdfast.planning.sql.plain.expressions import FAILING, Plain, PlainCall, PlainColumn, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
 from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
 from holdfast_runtime.steps.plain.plain_times import MOMENT, TIME_FUNCTIONS
@@ -127,7 +127,7 @@ class PlainRows:
         return pc.replace_with_mask(first, unsettled, rest)
 
     def _case(self, arguments: Sequence[Plain]) -> Any:
-        """Return a `case`; results that cost much are only computed where they are chosen."""
+        """Return a `case`; results that cost much, or may fail, are only computed where they are chosen."""
         branches, left = list[Any](), pa.repeat(pa.scalar(value=True), len(self.rows))
         for condition, result in zip(arguments[::2], arguments[1::2], strict=False):
             true = pc.fill_null(self.computed(condition), fill_value=False)
@@ -268,7 +268,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **TEXT_FUNCTIONS,
     **TIME_FUNCTIONS,
 }
-_COSTLY = ("extract", "like", "replace", "rlike", "split")
+_COSTLY = (*FAILING, "extract", "like", "replace", "rlike", "split")
+"""Functions that are computed for no more rows than needed: they cost much, or may fail on others."""
 _SHARED = (
     *(
         "*",

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
-from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value
+from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, sure, text_value
 from holdfast.planning.sql.plain.operators import absolute, alike, cast_to_date, chosen, compared, computed, remainder
 from holdfast.planning.sql.plain.patterns import time_parts
 from holdfast.planning.sql.plain.text_functions import TEXT_FUNCTIONS
@@ -99,7 +99,7 @@ def _coalesce(operands: Sequence[Operand]) -> Operand:
     match operands:
         case [_, _, *_]:
             values, kind = alike([operand for operand in operands if operand[1] is not PlainKind.NOTHING])
-            return PlainCall("coalesce", tuple(values)), kind
+            return PlainCall("coalesce", tuple(map(sure, values))), kind
     raise NotPlainError
 
 
@@ -115,7 +115,7 @@ def _extreme(name: str, operands: Sequence[Operand]) -> Operand:
     match operands:
         case [_, _, *_] if all(isinstance(kind, PlainWhole) for _, kind in operands):
             values, kind = alike(operands)
-            return PlainCall(name, tuple(values)), kind
+            return PlainCall(name, tuple(map(sure, values))), kind
     raise NotPlainError
 
 

@@ -209,18 +209,22 @@ def cast_to_moment(operand: Operand) -> Operand:
 
 
 def chosen(conditions: Sequence[Plain], results: Sequence[Operand]) -> Operand:
-    """Return the result of the first condition that is true; the one behind all, or null, if none is."""
+    """Return the result of the first condition that is true; the one behind all, or null, if none is.
+
+    A result may fail, as Spark computes it only where it is chosen. A condition may not: it is left out where all
+    results are the same.
+    """
     values, kind = alike(results)
     pairs = [part for pair in zip(map(sure, conditions), values, strict=False) for part in pair]
     return PlainCall("case", (*pairs, *values[len(conditions) :])), kind
 
 
 def alike(operands: Sequence[Operand]) -> tuple[Sequence[Plain], Kind]:
-    """Return values of one kind, of which some are taken, and that kind: a DOUBLE makes all numbers DOUBLE."""
+    """Return values of one kind, of which one is taken, and that kind: a DOUBLE makes all numbers DOUBLE."""
     if _has_double(*operands):
         operands = [operand if operand[1] is PlainKind.NOTHING else cast_to_double(operand) for operand in operands]
     kind = one_of(kind for _, kind in operands)
-    values = [sure(value) for value, _ in operands]
+    values = [value for value, _ in operands]
     return values, kind if kind is not None and _is_handed_on(kind) else not_plain()
 
 
