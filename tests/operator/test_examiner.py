@@ -1,6 +1,7 @@
 """What is found out about specs is remembered, and nobody waits for what takes long."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -108,6 +109,23 @@ def test_a_look_does_not_wait_but_follows_a_slow_answer() -> None:
                 await asyncio.sleep(0)
         assert (await examiner.spec(KEY, app())).app is not None
         assert lanes.asked == ["spec"]
+
+    examined(work, read_spec(tree()))
+
+
+def test_an_answer_just_after_its_look_is_followed_too() -> None:
+    """On a busy loop a question is asked some time after its look began to wait: it was too quick to be told of."""
+
+    async def work(examiner: Examiner, lanes: Played, changed: list[AppKey]) -> None:
+        lanes.hold.clear()
+        loop = asyncio.get_running_loop()
+        loop.call_soon(time.sleep, 0.4)  # before the question is asked, and longer than a look waits
+        with pytest.raises(ExaminationPendingError):
+            await examiner.spec(KEY, app())
+        lanes.hold.set()
+        async with asyncio.timeout(patience(10)):
+            while not changed:
+                await asyncio.sleep(0)
 
     examined(work, read_spec(tree()))
 

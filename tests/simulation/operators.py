@@ -34,13 +34,20 @@ PROBE_EVERY, PROBE_FAILURES = 10.0, 6
 _RESTART = 2.0
 _LONGEST_RESTART = 300.0
 _MOST_ANSWERS = 5_000
+_SLOW = 0.1
+"""Share of questions about specs that take a while."""
 _ANSWERS: dict[bytes, bytes] = {}
 
 
+@dataclass(frozen=True, slots=True)
 class SpecReaderHere:
-    """Answers questions about specs in this process, each only once."""
+    """Answers questions about specs in this process, each only once; some take longer than a look waits."""
+
+    pick: random.Random
 
     async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:  # noqa: ARG002
+        if self.pick.random() < _SLOW:
+            await asyncio.sleep(self.pick.uniform(0.0, 2.0))
         request = pickle.dumps((question, *arguments))
         answer = _ANSWERS.get(request)
         if answer is None:
@@ -76,7 +83,7 @@ class OperatorProcess:
         metrics = Metrics()
         events = EventWriter(cluster, self.client.who, self.options.clock)
         await wait_for_crd(cluster)
-        parts = wired(self.options, cluster, events, metrics, SpecReaderHere())
+        parts = wired(self.options, cluster, events, metrics, SpecReaderHere(self.pick))
         self.watching = Watching(self.client, parts.handlers, self.pick, self.alive)
         self.parts = parts
         await until_one_ends(

@@ -224,6 +224,8 @@ class Examiner:
     _refused: RecentValues[QuestionKey, str] = field(default_factory=lambda: RecentValues(_MOST_REFUSED))
     """Why a question can't be answered."""
     _asked: dict[QuestionKey, "asyncio.Task[None]"] = field(default_factory=dict)
+    _awaited: set[QuestionKey] = field(default_factory=set)
+    """Those of which a look has ended without the answer."""
 
     async def spec(self, key: AppKey, tree: Mapping[str, Any], of_attempt: str = "") -> ParsedSpec:
         """Return the parsed spec of this object. `of_attempt`: of whose ConfigMap, if it is not the object's own."""
@@ -260,12 +262,11 @@ class Examiner:
             task = self._asked[which]
             await asyncio.wait({task}, timeout=_MOMENT)
             if not task.done():
+                self._awaited.add(which)
                 raise ExaminationPendingError
         return answer
 
     async def _ask(self, key: AppKey, which: QuestionKey, since: object, *arguments: Any) -> None:
-        clock = asyncio.get_running_loop().time
-        began = clock()
         try:
             answer, size = await self.lanes.ask(key.namespace, which[1], *arguments)
             self._learn(key, which, since, answer, size)
@@ -273,7 +274,8 @@ class Examiner:
             _LOG.warning("%s/%s: %s", key.namespace, key.name, error)
         finally:
             del self._asked[which]
-            if clock() - began >= _MOMENT:
+            if which in self._awaited:
+                self._awaited.remove(which)
                 self.changed(key)
 
     def _learn(self, key: AppKey, which: QuestionKey, since: object, answer: Any, size: int) -> None:
