@@ -153,6 +153,15 @@ def _log_start(event: AttemptStarted) -> None:
         _LOG.warning("%s", sentence)
 
 
+_COUNTED: Mapping[str, Callable[[Progress], Mapping[str, int]]] = {
+    "%d records of %s misplaced: a producer has not seen it grow": lambda progress: progress.misplaced,
+    "%d rows on which step %s failed became dead letters": lambda progress: progress.failed,
+    "%d rows too late for step %s": lambda progress: progress.late,
+    "%d rows of %s older than its topic keeps records: Kafka deletes them": lambda progress: progress.expired,
+}
+"""A warning, with a number and the name of a stream or step -> what is counted for it."""
+
+
 class DriverLog:
     """Logs a run's events."""
 
@@ -160,8 +169,7 @@ class DriverLog:
         self._clock = clock
         self._said = 0
         self._rows_in = self._rows_out = self._batches = 0
-        self._misplaced, self._failed, self._late = Counter[str](), Counter[str](), Counter[str]()
-        self._expired = Counter[str]()
+        self._counts = {text: Counter[str]() for text in _COUNTED}
         self._ahead = 0
         self._first_ahead: str | None = None
 
@@ -190,10 +198,8 @@ class DriverLog:
         self._batches += 1
         self._rows_in += event.rows_in
         self._rows_out += event.rows_out
-        self._misplaced.update(event.misplaced)
-        self._failed.update(event.failed)
-        self._late.update(event.late)
-        self._expired.update(event.expired)
+        for text, counted in _COUNTED.items():
+            self._counts[text].update(counted(event))
         self._first_ahead = event.first_ahead if not self._ahead else self._first_ahead
         self._ahead += event.ahead
         for task in event.restored[:_SHOWN]:
@@ -212,21 +218,13 @@ class DriverLog:
                 event.lag,
                 held_back,
             )
-            for stream, records in self._misplaced.items():
-                _LOG.warning("%d records of %s misplaced: a producer has not seen it grow", records, stream)
-            for step, rows in self._failed.items():
-                _LOG.warning("%d rows on which step %s failed became dead letters", rows, step)
-            for step, rows in self._late.items():
-                _LOG.warning("%d rows too late for step %s", rows, step)
-            for stream, rows in self._expired.items():
-                _LOG.warning("%d rows of %s older than its topic keeps records: Kafka deletes them", rows, stream)
+            for text, counts_by_name in self._counts.items():
+                for name, number in counts_by_name.items():
+                    _LOG.warning(text, number, name)
+                counts_by_name.clear()
             if self._ahead:
                 _LOG.warning(
                     "%d rows from the future since the last line, for example %s", self._ahead, self._first_ahead
                 )
-            self._misplaced.clear()
-            self._failed.clear()
-            self._late.clear()
-            self._expired.clear()
             self._ahead = 0
             self._said, self._batches, self._rows_in, self._rows_out = self._clock(), 0, 0, 0
