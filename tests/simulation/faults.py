@@ -69,10 +69,9 @@ def _heal_network(world: World) -> None:
 
 def fill_quota(world: World, pick: random.Random) -> None:
     """Nobody gets another object of a kind from the API servers for a while."""
-    kind = pick.choice((PODS, MAPS, POLICIES))
-    for server in world.servers:
-        server.full.add(kind)
-        world.after(pick.uniform(1, 120), server.full.discard, kind)
+    kind, full = pick.choice((PODS, MAPS, POLICIES)), world.servers[0].full
+    full.add(kind)
+    world.after(pick.uniform(1, 120), full.discard, kind)
 
 
 def lag_server(world: World, pick: random.Random) -> None:

@@ -69,7 +69,7 @@ class ApiServer:
     forbidden: set[str] = field(default_factory=set)
     """Kinds that nobody may read or write for now."""
     full: set[str] = field(default_factory=set)
-    """Kinds whose quota is used up."""
+    """Kinds whose quota is used up, shared by all servers."""
     watches: list[Watch] = field(default_factory=list)
     _begin: int = 0
     """The oldest version that a watch can begin at."""

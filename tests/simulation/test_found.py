@@ -228,9 +228,8 @@ def test_an_edit_while_pods_are_refused_is_what_runs() -> None:
     """The orders of the refused attempt were there already, and a driver with them ran the app as it was."""
 
     async def script(world: World) -> None:
-        for server in world.servers:
-            server.full.add(PODS)
-            world.after(20, server.full.clear)
+        world.servers[0].full.add(PODS)
+        world.after(20, world.servers[0].full.clear)
         make(world, "ads")
         await asyncio.sleep(0.5)
         edit(world, "ads", runtime={"trigger": {"interval": "7s"}})

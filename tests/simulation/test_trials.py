@@ -53,13 +53,11 @@ def test_a_refused_trial_is_made_when_the_quota_has_room() -> None:
     async def script(world: World) -> None:
         make(world, "ads")
         await asyncio.sleep(_STARTED)
-        for server in world.servers:
-            server.full.add(PODS)
+        world.servers[0].full.add(PODS)
         edit(world, "ads", runtime={"image": "registry/other"})
         await asyncio.sleep(60)
         assert reason(world) == "TrialFailed"
-        for server in world.servers:
-            server.full.clear()
+        world.servers[0].full.clear()
         await well(world, 700)
         assert (reason(world), driver(world).orders.attempt) == ("Running", 2)
 

@@ -89,8 +89,7 @@ def test_a_namespace_is_let_go_with_its_last_app() -> None:
 
 def test_where_no_lease_can_be_made_apps_are_looked_after() -> None:
     async def script(world: World) -> None:
-        for server in world.servers:
-            server.full.add(MAPS)
+        world.servers[0].full.add(MAPS)
         make(world, "ads")
         await asyncio.sleep(_STARTED)
         remove(world, "ads")

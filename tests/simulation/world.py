@@ -80,6 +80,7 @@ class World:
         self.servers = [ApiServer(self.objects), ApiServer(self.objects)]
         self.servers[1].served = self.servers[0].served
         self.servers[1].forbidden = self.servers[0].forbidden
+        self.servers[1].full = self.servers[0].full
         self.network = Network(self.servers, self.pick)
         self.machines = Machines(
             self.objects, self.pick, [Machine(name, clock_error=self.pick.randint(-3000, 3000)) for name in "abc"]
