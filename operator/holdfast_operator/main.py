@@ -19,9 +19,9 @@ from kubernetes.aio import client, config
 
 from holdfast.errors import code_of
 from holdfast_operator.act.actions import EventWriter
-from holdfast_operator.act.lease import Lease, LeaseCandidate, lease_held
+from holdfast_operator.act.lease import Lease, LeaseCandidate, lease_held, reference
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
-from holdfast_operator.cluster import LEASE, CallListener, Cluster
+from holdfast_operator.cluster import CallListener, Cluster
 from holdfast_operator.examine.examiner import ExaminerLanes
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import read_app_network
@@ -43,8 +43,7 @@ async def serve(options: OperatorOptions) -> None:
         async with _connected(metrics.called, left) as cluster:
             teller = EventWriter(cluster, _who(), options.clock)
             if lease is not None:
-                namespace, name = lease.candidate.namespace, lease.candidate.name
-                of = {"apiVersion": LEASE.api, "kind": LEASE.name, "namespace": namespace, "name": name}
+                of = reference(lease.candidate.namespace, lease.candidate.name)
                 await teller.tell(of, "LeaseTaken", lease.story, warning=False)
             await _operate(options, cluster, teller, metrics, health)
 

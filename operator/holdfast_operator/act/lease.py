@@ -5,7 +5,7 @@ apps, which one of several releases holds, and all its replicas alike.
 
 An operator that could not renew its lease for some seconds writes nothing, as another may be about to take it. It need
 not end: if it renews the version that it wrote itself, nobody else has held the lease in between, and it goes on. It
-ends only when another one holds the lease. Whether another's lease has expired is found by our own clock, since when
+gives up only when another one holds it. Whether another's lease has expired is found by our own clock, since when
 the lease has not changed; clocks of hosts are never compared. Who could not look at it for some seconds counts anew:
 what kept it from looking (an API server that hung, a host that stood still) may have kept the holder from renewing,
 and a healthy operator would end for it. (The client library's own election can't create a Lease in version 37: it
@@ -61,6 +61,11 @@ class LeaseCandidate:
     namespace: str
     name: str
     who: str
+
+
+def reference(namespace: str, name: str) -> dict[str, str]:
+    """Return what names a release's Lease in an event."""
+    return {"apiVersion": LEASE.api, "kind": LEASE.name, "namespace": namespace, "name": name}
 
 
 class LeaseTakenError(WorldChangeError):

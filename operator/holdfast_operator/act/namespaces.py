@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast_operator.act.actions import EventWriter
-from holdfast_operator.act.lease import LEADER, NAMESPACE, Lease, LeaseCandidate, LeaseTakenError
-from holdfast_operator.cluster import LEASE, Cluster
+from holdfast_operator.act.lease import LEADER, NAMESPACE, Lease, LeaseCandidate, LeaseTakenError, reference
+from holdfast_operator.cluster import Cluster
 from holdfast_operator.decide.facts import AppKey
 
 _LOG = logging.getLogger("holdfast")
@@ -92,14 +92,13 @@ class NamespaceLeases:
         if not other:
             _LOG.info("namespace %s is looked after by this release from now on", namespace)
             return
-        owner, _, name = str(self.release).partition("/")
-        of = {"apiVersion": LEASE.api, "kind": LEASE.name, "namespace": owner, "name": name}
         message = (
             f"the apps in namespace {namespace} are left alone, as release {other} looks after them: ConfigMap {NAME} "
             f"there says so. Let one of the releases not watch {namespace}; if the other is gone for good, this one "
             f"takes over {NAMESPACE.duration:.0f} s after it last renewed that ConfigMap"
         )
-        await self.events.tell(of, "NamespaceTaken", message, warning=True, about=f"{namespace} {other}")
+        of, about = reference(*str(self.release).split("/", 1)), f"{namespace} {other}"
+        await self.events.tell(of, "NamespaceTaken", message, warning=True, about=about)
 
 
 def _now() -> float:
