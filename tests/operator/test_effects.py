@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.api_answers import ApiConflictError, ApiRefusedError
-from holdfast.protocol.names import SPARK_APP_LABEL, SPEC_LABEL, app_id, assignment_name, attempt_name, executor_set
+from holdfast.protocol.names import SPARK_APP_LABEL, app_id, assignment_name, attempt_name, executor_set
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
 from holdfast_operator.act.actions import ActionRunner
@@ -20,7 +20,6 @@ from holdfast_operator.decide.decision import (
     GiveUpClaim,
     GiveUpRunClaims,
     HandOver,
-    StartDriver,
     TryPods,
 )
 from holdfast_operator.decide.facts import AppFinding, AppKey
@@ -112,58 +111,3 @@ def test_a_refused_trial_is_told_apart_from_a_refused_attempt() -> None:
     refused = asyncio.run(hands.act(tries, app()))
     assert refused == AppFinding(Reason.TRIAL_FAILED, "create Pod: exceeded quota")
     assert asyncio.run(hands.act(TryPods(spec, ("another",)), app())) is None
-
-
-class Attempt:
-    """A cluster in which the objects of these kinds are there for attempt 1."""
-
-    def __init__(self, **metadata_of_kind: dict[str, Any]) -> None:
-        self.there = {
-            kind: {"metadata": {"uid": f"uid-of-{kind}", **metadata}} for kind, metadata in metadata_of_kind.items()
-        }
-        self.created: list[tuple[str, str]] = []
-        self.deleted: list[tuple[str, str | None]] = []
-
-    async def get(self, kind: ApiKind, _: str | None, __: str) -> dict[str, Any] | None:
-        return self.there.get(kind.name)
-
-    async def delete(self, kind: ApiKind, _: str, __: str, uid: str | None = None, **___: object) -> None:
-        assert self.there.pop(kind.name)["metadata"]["uid"] == uid
-        self.deleted.append((kind.name, uid))
-
-    async def create(self, kind: ApiKind, _: str, tree: dict[str, Any]) -> None:
-        if kind.name in self.there:
-            message = "it exists"
-            raise ApiConflictError(message)
-        self.created.append((kind.name, tree["metadata"]["labels"][SPEC_LABEL]))
-
-    def start(self) -> AppFinding | None:
-        """Start attempt 1 of a spec, and find what is refused."""
-        start = StartDriver(parse_app(tree()), 1, spec_hash="after")
-        return asyncio.run(ActionRunner(cast("Cluster", self), WatchCache(), POLICY.release).act(start, app()))
-
-
-@pytest.mark.parametrize("labels", [{SPEC_LABEL: "before"}, {}])
-def test_orders_of_the_spec_before_an_edit_are_replaced(labels: dict[str, str]) -> None:
-    attempt = Attempt(ConfigMap={"labels": labels, **OWNED})
-    assert attempt.start() is None
-    assert attempt.deleted == [("ConfigMap", "uid-of-ConfigMap")]
-    assert attempt.created == [("ConfigMap", "after"), ("Pod", "after")]
-
-
-def test_orders_of_the_spec_as_it_is_are_used() -> None:
-    attempt = Attempt(ConfigMap={"labels": {SPEC_LABEL: "after"}, **OWNED})
-    assert attempt.start() is None
-    assert (attempt.deleted, attempt.created) == ([], [("Pod", "after")])
-
-
-def test_orders_stay_where_their_driver_or_owner_is_another() -> None:
-    before = {"labels": {SPEC_LABEL: "before"}}
-    made = Attempt(ConfigMap={**before, **OWNED}, Pod={**before, **OWNED})
-    assert made.start() is None
-    assert (made.deleted, made.created) == ([], [])
-    foreign = Attempt(ConfigMap=before)
-    refused = foreign.start()
-    assert refused is not None
-    assert refused.reason is Reason.CREATE_REFUSED
-    assert (foreign.deleted, foreign.created) == ([], [])

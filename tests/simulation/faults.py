@@ -57,14 +57,14 @@ def slow_network(world: World, pick: random.Random) -> None:
 
 
 def lose_calls(world: World, pick: random.Random) -> None:
-    for trouble in pick.sample(("lost", "unanswered", "refusing"), 2):
+    for trouble in pick.sample(("lost", "unanswered", "refusing", "late"), 2):
         setattr(world.network, trouble, pick.choice((0.05, 0.3)))
     world.after(pick.uniform(1, 60), _heal_network, world)
 
 
 def _heal_network(world: World) -> None:
     network = world.network
-    network.slowness, network.lost, network.unanswered, network.refusing = 0.01, 0.0, 0.0, 0.0
+    network.slowness, network.lost, network.unanswered, network.refusing, network.late = 0.01, 0.0, 0.0, 0.0, 0.0
 
 
 def fill_quota(world: World, pick: random.Random) -> None:

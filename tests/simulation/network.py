@@ -15,6 +15,9 @@ import aiohttp
 from tests.simulation.objects import RefusedCallError
 from tests.simulation.server import BOOKMARKS_EVERY, ApiServer, Watch, WatchEvent
 
+LATE = ", late"
+"""Behind the name of who made a call that arrives late."""
+_LATEST = 40.0
 TICK = 1e-6
 """Seconds between what comes one after the other: timers of the same moment have no order."""
 
@@ -31,6 +34,8 @@ class Network:
     """Seconds that answers take beyond that; what watches tell comes first then."""
     lost: float = 0.0
     """Share of calls that never arrive."""
+    late: float = 0.0
+    """Share of calls that arrive when their client has given them up."""
     unanswered: float = 0.0
     """Share of calls that are done, and whose answer is lost."""
     refusing: float = 0.0
@@ -83,9 +88,13 @@ class Client:
         except asyncio.CancelledError:
             if pick.random() < 0.5 and not self.cut:
                 # The process died, and what it sent arrives all the same.
-                asyncio.get_running_loop().call_later(0.001, self._arrive, method, path, query, body)
+                asyncio.get_running_loop().call_later(0.001, self._arrive, method, path, query, body, self.who)
             raise
         if self.cut or pick.random() < network.lost:
+            await self._silence(_request_timeout)
+        if pick.random() < network.late:
+            later = pick.uniform(0.1, _LATEST)
+            asyncio.get_running_loop().call_later(later, self._arrive, method, path, query, body, self.who + LATE)
             await self._silence(_request_timeout)
         self._server = network.server(self._server)
         if pick.random() < network.refusing:
@@ -114,9 +123,9 @@ class Client:
         for stream in self._streams:
             stream.dead = True
 
-    def _arrive(self, method: str, path: str, query: Any, body: Any) -> None:
+    def _arrive(self, method: str, path: str, query: Any, body: Any, who: str) -> None:
         try:
-            self.network.server(self._server).answer(method, path, query, body, self.who)
+            self.network.server(self._server).answer(method, path, query, body, who)
         except aiohttp.ClientConnectionError:
             return
 

@@ -17,7 +17,7 @@ from holdfast_operator.act.namespaces import NAME
 from tests.simulation.controllers import Controllers
 from tests.simulation.drivers import Drivers
 from tests.simulation.machines import Machine, Machines
-from tests.simulation.network import Network
+from tests.simulation.network import LATE, Network
 from tests.simulation.objects import (
     APPS,
     CLAIMS,
@@ -164,7 +164,8 @@ class World:
             what = "deletes" if deleted else "changes"
             self.break_rule(f"{change.by} {what} {change.kind} {change.tree['metadata']['name']}, which is not ours")
         if change.kind == PODS and change.type == "ADDED" and operator:
-            self._check_drivers(change.tree)
+            if not change.by.endswith(LATE):
+                self._check_drivers(change.tree)
             self._check_limited(change.tree)
 
     def _note_release(self, change: Change) -> None:
@@ -174,7 +175,7 @@ class World:
 
     def _check_release(self, change: Change) -> None:
         """An operator does nothing in a namespace that another release looks after."""
-        (acting_for,) = {one.lease for one in self.operators if one.name == change.by}
+        (acting_for,) = {one.lease for one in self.operators if one.name == change.by.removesuffix(LATE)}
         release, since = self.looks_after
         name, late = change.tree["metadata"]["name"], asyncio.get_running_loop().time() - since > _LONGEST_CALL
         bookkeeping = change.kind in ("events", "leases") or name == NAME
@@ -205,14 +206,17 @@ class World:
             self.break_rule(f"{change.tree['metadata']['name']} is drained for {image}, which can't be pulled")
 
     def _check_drivers(self, pod: Tree) -> None:
-        """A driver is made only when no other of the app is alive."""
+        """A driver is made only when no other of the app is alive; one without orders that has not begun never will."""
         labels, uids = pod["metadata"].get("labels") or {}, {owner["uid"] for owner in owners(pod)}
         if labels.get(ROLE_LABEL) != "driver":
             return
         for other in self.pods_of(labels[APP_LABEL], "driver"):
             same = uids & {owner["uid"] for owner in owners(other)}
+            name = other["metadata"]["name"]
+            if other["status"]["phase"] == "Pending" and self.objects.get(MAPS, NAMESPACE, name) is None:
+                continue
             if same and other["metadata"]["uid"] != pod["metadata"]["uid"]:
-                self.break_rule(f"{pod['metadata']['name']} is made while {other['metadata']['name']} is alive")
+                self.break_rule(f"{pod['metadata']['name']} is made while {name} is alive")
 
     def _check_limited(self, pod: Tree) -> None:
         """A driver is made only when the policy of its app is there, or was until a moment ago."""
@@ -228,13 +232,18 @@ class World:
                 self.break_rule(f"{pod['metadata']['name']} is made without a NetworkPolicy")
 
     def _check_fences(self) -> None:
-        """At most one driver of a run is alive and unfenced."""
-        runs: dict[Any, str] = {}
+        """At most one driver of a run is alive and unfenced; and of an app, unless it was given up with its node."""
+        at_work: dict[Any, str] = {}
         for driver in self.drivers.living.values():
-            if driver.claimed and driver.process.alive:
-                if driver.run in runs:
-                    self.break_rule(f"{driver.process.name} and {runs[driver.run]} are alive and unfenced")
-                runs[driver.run] = driver.process.name
+            process = driver.process
+            if not (driver.claimed and process.alive):
+                continue
+            pod = self.objects.get(PODS, process.namespace, process.name)
+            given_up = pod is None or pod["metadata"]["uid"] != process.uid
+            for what in (driver.run, *([] if given_up else [driver.orders.uid])):
+                if what in at_work:
+                    self.break_rule(f"{process.name} and {at_work[what]} are alive and unfenced")
+                at_work[what] = process.name
 
 
 def _checked(kind: str, tree: Tree) -> str | None:

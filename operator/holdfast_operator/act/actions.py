@@ -14,23 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from holdfast.api_answers import ApiConflictError, ApiRefusedError, NamespaceEndsError
+from holdfast.api_answers import ApiConflictError, NamespaceEndsError
 from holdfast.errors import HoldfastError
-from holdfast.protocol.names import APP_LABEL, FINALIZER, SPARK_APP_LABEL, SPEC_LABEL
+from holdfast.protocol.names import APP_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
 from holdfast.spec.app import API_VERSION, KIND, Status
 from holdfast.trees import Tree
-from holdfast_operator.cluster import (
-    APP,
-    CLAIM,
-    CONFIG_MAP,
-    EVENT,
-    NETWORK_POLICY,
-    POD,
-    STATEFUL_SET,
-    ApiKind,
-    Cluster,
-)
+from holdfast_operator.act.creation import Creation
+from holdfast_operator.cluster import APP, CLAIM, CONFIG_MAP, EVENT, POD, STATEFUL_SET, Cluster
 from holdfast_operator.decide.decision import (
     Action,
     AddFinalizer,
@@ -47,15 +38,8 @@ from holdfast_operator.decide.decision import (
     TryPods,
 )
 from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject
-from holdfast_operator.manifests.driver_pod import (
-    AppOwner,
-    Installation,
-    assignment_config_map,
-    attempt_config_map,
-    driver_pod,
-)
-from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
-from holdfast_operator.manifests.trial_pod import trial_pods
+from holdfast_operator.manifests.driver_pod import Installation
+from holdfast_operator.manifests.network_policy import AppNetwork
 from holdfast_operator.observe.cache import RecentValues, WatchCache
 
 
@@ -95,16 +79,15 @@ class ActionRunner:
             return AppFinding(Reason.DELETING, str(error))
 
     async def _done(self, action: Action, app: AppObject) -> AppFinding | None:
-        owner = AppOwner(app.name, app.namespace, app.uid)
         match action:
             case AddFinalizer() | RemoveFinalizer():
                 await self._finalizer(app, keep=isinstance(action, AddFinalizer))
             case StartDriver():
-                return await self._start(action, app, owner)
+                return await self._creation(app).attempt(action)
             case TryPods():
-                return await self._try(action, app, owner)
+                return await self._creation(app).trial(action)
             case HandOver():
-                await self._hand_over(action, app, owner)
+                await self._creation(app).assignment(action)
             case EndPod() | ForceDeletePod():
                 grace = 0 if isinstance(action, ForceDeletePod) else None
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace)
@@ -118,6 +101,9 @@ class ActionRunner:
                 await self._collect(action, app)
         return None
 
+    def _creation(self, app: AppObject) -> Creation:
+        return Creation(self.cluster, self.cache, self.installed, self.network, app)
+
     async def _finalizer(self, app: AppObject, *, keep: bool) -> None:
         other_finalizers = [name for name in app.tree["metadata"].get("finalizers") or () if name != FINALIZER]
         finalizers = [*other_finalizers, FINALIZER] if keep else other_finalizers
@@ -125,83 +111,6 @@ class ActionRunner:
         written = await self.cluster.patch(APP, app.namespace, app.name, patch)
         if written is not None:
             self.cache.read_app(written)
-
-    async def _start(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
-        config_map = attempt_config_map(start, app.tree, owner, self.installed)
-        pod = driver_pod(start.app, start.attempt, owner, self.installed, start.spec_hash)
-        try:
-            # Policies come first, so that no pod of this attempt ever runs without them.
-            if (refused := await self._limit(start, app, owner)) is not None:
-                return refused
-            await self._clear(config_map, app)
-            for kind, tree in ((CONFIG_MAP, config_map), (POD, pod)):
-                if not await self._made(kind, tree, app):
-                    return _anothers(kind, tree)
-        except ApiRefusedError as error:
-            return AppFinding(Reason.CREATE_REFUSED, str(error))
-        return None
-
-    async def _try(self, action: TryPods, app: AppObject, owner: AppOwner) -> AppFinding | None:
-        for trial in trial_pods(action.app, owner, self.installed):
-            if trial.digest not in action.digests:
-                continue
-            try:
-                if not await self._made(POD, trial.tree, app):
-                    return AppFinding(Reason.TRIAL_FAILED, _anothers(POD, trial.tree).message)
-            except ApiRefusedError as error:
-                return AppFinding(Reason.TRIAL_FAILED, str(error))
-        return None
-
-    async def _limit(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
-        """Write the app's NetworkPolicies."""
-        if self.network is None:
-            return None
-        for tree in network_policies(start.app, owner, self.installed.labels, self.network):
-            existing_policy = await self.cluster.get(NETWORK_POLICY, app.namespace, tree["metadata"]["name"])
-            if existing_policy is not None and not app.owns(existing_policy["metadata"]):
-                return _anothers(NETWORK_POLICY, tree)
-            await self._put(NETWORK_POLICY, app.namespace, tree, existing_policy)
-        return None
-
-    async def _put(self, kind: ApiKind, namespace: str, tree: Tree, existing_object: Tree | None) -> None:
-        """Create the object, or replace the one that is there. After a concurrent write a later look tries again."""
-        if existing_object is None:
-            await self.cluster.create(kind, namespace, tree)
-            return
-        tree["metadata"]["resourceVersion"] = existing_object["metadata"]["resourceVersion"]
-        if await self.cluster.replace(kind, namespace, tree) is None:
-            message = f"{kind.name} {tree['metadata']['name']} was deleted while it was being written"
-            raise ApiConflictError(message)
-
-    async def _made(self, kind: ApiKind, tree: Tree, app: AppObject) -> bool:
-        """Create the object; ours may exist from an earlier try. Return False if another owner's has the name."""
-        try:
-            await self.cluster.create(kind, app.namespace, tree)
-        except ApiConflictError:
-            existing_object = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
-            return existing_object is None or app.owns(existing_object["metadata"])
-        return True
-
-    async def _clear(self, config_map: Tree, app: AppObject) -> None:
-        """Delete orders of this attempt that were made of another spec, before the app was changed, and have no driver.
-
-        They are immutable, and a driver with them would run as the app was.
-        """
-        metadata = config_map["metadata"]
-        orders = await self.cluster.get(CONFIG_MAP, app.namespace, metadata["name"])
-        if orders is None or not app.owns(orders["metadata"]):
-            return
-        changed = (orders["metadata"].get("labels") or {}).get(SPEC_LABEL) != metadata["labels"].get(SPEC_LABEL)
-        if changed and await self.cluster.get(POD, app.namespace, metadata["name"]) is None:
-            await self.cluster.delete(CONFIG_MAP, app.namespace, metadata["name"], orders["metadata"]["uid"])
-
-    async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:
-        tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
-        existing_map = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
-        if existing_map is not None and not app.owns(existing_map["metadata"]):
-            # It may be that of a deleted app of this name, which Kubernetes is about to remove.
-            raise ApiConflictError(_anothers(CONFIG_MAP, tree).message)
-        await self._put(CONFIG_MAP, app.namespace, tree, existing_map)
 
     async def _give_up(self, action: GiveUpRunClaims, app: AppObject) -> None:
         for tree in await self.cluster.find(CLAIM, app.namespace, {SPARK_APP_LABEL: action.app_id}):
@@ -217,12 +126,6 @@ class ActionRunner:
 
 def _status_tree(status: Status) -> Tree:
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _anothers(kind: ApiKind, tree: Tree) -> AppFinding:
-    name = tree["metadata"]["name"]
-    message = f"{kind.name} {name} is there and does not belong to this app; delete it, or rename the app"
-    return AppFinding(Reason.CREATE_REFUSED, message)
 
 
 _LOG = logging.getLogger("holdfast.events")
