@@ -34,7 +34,7 @@ from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.shared import table_copy
 from holdfast_runtime.state.shared.shared_table import SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy
-from holdfast_runtime.state.sorted.layered_rows import PIECE
+from holdfast_runtime.state.sorted.stored_pieces import PIECE
 from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import GONE, KeptTable, TableShape
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all

@@ -8,7 +8,7 @@ from pyarrow import parquet as pq
 
 from holdfast_runtime.state.shared.data_sets import DataSets
 from holdfast_runtime.state.shared.shared_table import SharedTable
-from holdfast_runtime.state.sorted.layered_rows import PIECE
+from holdfast_runtime.state.sorted.stored_pieces import PIECE
 from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.testing import TestDriver
 from tests.engine.fed_tables import priced

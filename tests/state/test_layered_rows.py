@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
-from holdfast_runtime.state.sorted.layered_rows import FAN_IN, MARKED, PIECE_BYTES, PIECE_ROWS, LayeredRows
+from holdfast_runtime.state.sorted.layered_rows import FAN_IN, PIECE_BYTES, PIECE_ROWS, LayeredRows
+from holdfast_runtime.state.sorted.stored_pieces import MARKED
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TINY = (4, 1 << 20)

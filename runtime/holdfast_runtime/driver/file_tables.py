@@ -26,7 +26,7 @@ from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.shared.data_sets import DataSet, DataSets
 from holdfast_runtime.state.shared.shared_table import SharedTable
-from holdfast_runtime.state.sorted.layered_rows import PIECE
+from holdfast_runtime.state.sorted.stored_pieces import PIECE
 from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
 from holdfast_runtime.streams.data_files import DataFile, DataFiles

@@ -26,7 +26,7 @@ from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 from holdfast_runtime.state.shared.data_sets import DataSets
 from holdfast_runtime.state.shared.shared_table import TABLES, SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
-from holdfast_runtime.state.sorted.layered_rows import PIECE
+from holdfast_runtime.state.sorted.stored_pieces import PIECE
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity, boot_id, read_sidecar
 
 _NUMBERS = re.compile(r"(\d+)")

@@ -26,7 +26,7 @@ from holdfast_runtime.state.durable.copy import CrashHook
 from holdfast_runtime.state.shared.data_sets import DataSets
 from holdfast_runtime.state.shared.shared_table import TABLES, SharedTable
 from holdfast_runtime.state.shared.table_copy import TableCopy, table_storage
-from holdfast_runtime.state.sorted.layered_rows import PIECE
+from holdfast_runtime.state.sorted.stored_pieces import PIECE
 from holdfast_runtime.state.store.directory import TaskIdentity, boot_id
 from holdfast_runtime.steps.tables.kept_table import KeptTable, many_at_once
 from holdfast_runtime.steps.tables.kept_versions import KeptVersions

@@ -3,11 +3,14 @@
 Plain values. Must not read or write tables.
 """
 
+import functools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 FORMAT = 1
+_REMEMBERED = 256
+"""A batch reads the same text several times, and the next batch most of them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class BucketLayers:
         return json.dumps(tree, separators=(",", ":")).encode()
 
     @classmethod
+    @functools.lru_cache(_REMEMBERED)
     def read(cls, text: bytes) -> "BucketLayers":
         """Return the layers and merges from the JSON that `text` made."""
         tree = json.loads(text)

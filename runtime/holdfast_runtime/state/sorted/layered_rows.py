@@ -19,8 +19,7 @@ before it, and their pieces must still be there. No number of a layer is used tw
 and filled again would have pieces under keys that are to be deleted. Must not know time, keys or verbs.
 """
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Protocol, Self
@@ -33,6 +32,7 @@ from holdfast_runtime.columns.key_columns import Rows, Words
 from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
 from holdfast_runtime.state.sorted.bucket_layers import BucketLayers, Layer, LayerMerge, LayerPart, LayerPiece
 from holdfast_runtime.state.sorted.schema import LayeredSchema
+from holdfast_runtime.state.sorted.stored_pieces import KEY_LENGTH, SHIFT, StoredPieces, piece_key
 
 FAN_IN = 6
 """How many layers of one level become one of the next."""
@@ -41,19 +41,11 @@ PIECE_BYTES = 4 << 20
 _TIDIED = 4
 """How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
 _LEAST_TIDIED = 64 * 1024
-_HASHES = pa.field("#", pa.uint64(), nullable=False)
-MARKED = pa.field("#marked", pa.bool_())
-"""The column with the marks of rows, behind the columns of the schema."""
 _BUCKET = Struct(">Q")
 _NUMBER = Struct(">Q")
-_NUMBERS = Struct(">QQI")
-_SHIFT = 2**63
-"""Buckets before 1970 are negative, and must come first."""
 ASIDE = 2**62
 """The bucket of rows that belong to no stretch of time, behind all buckets that are one."""
 _NEXT, _TRASH = b"n", b"t"
-PIECE = b"p"
-"""The first byte of the keys of pieces, whose values are the only large ones of the table."""
 
 
 class LayeredTable(Protocol):
@@ -107,10 +99,9 @@ class LayeredRows:
         """
         self._table, self._combine, self._most = table, combine, most
         self._settle: Combine = as_they_are
-        self._declared, self._marked = LayeredSchema(schema, width), marked
+        self._declared = LayeredSchema(schema, width)
         self._declared.check(table)
-        self._stored = pa.schema([_HASHES, *schema])
-        self._schema = pa.schema([*schema, MARKED]) if marked else schema
+        self._pieces = StoredPieces(table, schema, most, marked=marked)
 
     def settling(self, settle: Combine) -> Self:
         """Set a function for the combined rows of merges that take the oldest layer of a bucket; return `self`.
@@ -122,9 +113,9 @@ class LayeredRows:
 
     def buckets(self, before: int | None = None) -> Iterator[int]:
         """Yield the numbers of the buckets that have layers, ascending; `before`: only numbers below this one."""
-        stop = None if before is None else b"d" + _BUCKET.pack(before + _SHIFT)
+        stop = None if before is None else b"d" + _BUCKET.pack(before + SHIFT)
         for key, _ in self._table.scan(b"d", stop=stop):
-            yield _BUCKET.unpack(key[1:])[0] - _SHIFT
+            yield _BUCKET.unpack(key[1:])[0] - SHIFT
 
     def append(self, bucket: int, rows: HashedRows) -> None:
         """Append rows, in the order of their hashes, to a bucket as its newest layer; without rows, do nothing."""
@@ -133,7 +124,7 @@ class LayeredRows:
         self._declared.keep(self._table)
         bucket_layers = self._bucket_layers(bucket)
         number = self._new_number()
-        layer = Layer(number, 0, self._write(bucket, number, 0, rows))
+        layer = Layer(number, 0, self._pieces.write(bucket, number, 0, rows))
         self._keep(bucket, replace(bucket_layers, layers=(*bucket_layers.layers, layer)))
 
     def spread(self, buckets: Rows, rows: HashedRows) -> list[int]:
@@ -161,6 +152,8 @@ class LayeredRows:
     def pieces(self, bucket: int, probes: Words | None = None) -> Iterator["HeldPiece"]:
         """Yield the pieces of a bucket, of older layers first; `probes`: only pieces that may hold such a hash."""
         bucket_layers = self._bucket_layers(bucket)
+        bounds: dict[bytes, int] = {}
+        rows = 0
         for layer in bucket_layers.layers:
             bound = bucket_layers.bound(layer)
             for piece in layer.pieces:
@@ -170,27 +163,29 @@ class LayeredRows:
                     first = int(np.searchsorted(probes, np.uint64(max(piece.low, bound)), side="left"))
                     if first == int(np.searchsorted(probes, np.uint64(piece.high), side="right")):
                         continue
-                key = _piece_key(bucket, layer.number, piece.number)
-                whole_piece = self._read(key)
-                rows = whole_piece.between(bound, END_OF_HASHES)
-                if len(rows.hashes):
-                    yield HeldPiece(rows.hashes, rows.rows, key, len(whole_piece.hashes) - len(rows.hashes))
+                if rows + piece.rows > PIECE_ROWS:
+                    yield from self._held(bounds)
+                    bounds, rows = {}, 0
+                bounds[piece_key(bucket, layer.number, piece.number)] = bound
+                rows += piece.rows
+        yield from self._held(bounds)
+
+    def _held(self, bounds: Mapping[bytes, int]) -> Iterator["HeldPiece"]:
+        """Yield pieces by their keys from these hashes on: many small ones are read together, and one large one."""
+        for (key, bound), whole_piece in zip(bounds.items(), self._pieces.read([*bounds]), strict=True):
+            rows = whole_piece.between(bound, END_OF_HASHES)
+            if len(rows.hashes):
+                yield HeldPiece(rows.hashes, rows.rows, key, len(whole_piece.hashes) - len(rows.hashes))
 
     def piece(self, key: bytes, first: int) -> "HeldPiece":
         """Return again a piece that `pieces` or `find` yielded in this batch, by its `key` and `first`."""
-        whole = self._read(key)
+        (whole,) = self._pieces.read([key])
         rows = whole.part(first, len(whole.hashes))
         return HeldPiece(rows.hashes, rows.rows, key, first)
 
     def mark(self, piece: "HeldPiece", indices: Rows) -> None:
         """Set the marks of the rows at these indices of a piece."""
-        (key,) = _mark_keys([piece.key])
-        (value,) = self._table.get_many([key])
-        assert value is not None  # noqa: S101 - written with the piece
-        bits = np.frombuffer(value, np.uint8).copy()
-        bit_indices = indices + piece.first
-        np.bitwise_or.at(bits, bit_indices >> 3, np.uint8(1) << (bit_indices & 7).astype(np.uint8))
-        self._table.put_many([key], [bits.tobytes()])
+        self._pieces.mark(piece.key, indices + piece.first)
 
     def read(
         self, buckets: Sequence[int], low: int = 0, before: int | None = None, combine: Combine | None = None
@@ -220,7 +215,7 @@ class LayeredRows:
         """Delete the layers of a bucket; their pieces are deleted by the next batch, see `purge`."""
         bucket_layers = self._bucket_layers(bucket)
         self._throw(bucket, ((layer, piece) for layer in bucket_layers.layers for piece in layer.pieces))
-        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [None])
+        self._table.put_many([b"d" + _BUCKET.pack(bucket + SHIFT)], [None])
 
     def tidy(self, bucket: int, budget: int) -> int:
         """Advance merges of a bucket until `budget` rows were read or no merge is left; return how many were read."""
@@ -285,7 +280,7 @@ class LayeredRows:
             rows = self._settle(rows)
         target = bucket_layers.layer(merge.target)
         after = target.pieces[-1].number + 1 if target.pieces else 0
-        pieces = (*target.pieces, *self._write(bucket, target.number, after, rows))
+        pieces = (*target.pieces, *self._pieces.write(bucket, target.number, after, rows))
         done = tuple((layer, piece) for layer in sources for piece in layer.pieces if piece.high < bound)
         self._throw(bucket, done)
         merged_pieces = {(layer.number, piece.number) for layer, piece in done}
@@ -329,53 +324,19 @@ class LayeredRows:
             if first >= least and (rows + piece.rows > most_rows or size >= most_bytes):
                 end = first
                 break
-            read[index] = self._read(_piece_key(part.bucket, part.layer.number, piece.number))
+            (read[index],) = self._pieces.read([piece_key(part.bucket, part.layer.number, piece.number)])
             rows, size = rows + piece.rows, size + read[index].rows.nbytes
         if not read:
-            return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), end
+            return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._pieces.schema)), end
         chunks = [read[index].between(max(low, in_order[index][0].bound), end) for index in sorted(read)]
         return combine(HashedRows.joined(chunks)), end
 
     def _bucket_layers(self, bucket: int) -> BucketLayers:
-        (value,) = self._table.get_many([b"d" + _BUCKET.pack(bucket + _SHIFT)])
+        (value,) = self._table.get_many([b"d" + _BUCKET.pack(bucket + SHIFT)])
         return BucketLayers() if value is None else BucketLayers.read(value)
 
     def _keep(self, bucket: int, bucket_layers: BucketLayers) -> None:
-        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [bucket_layers.text()])
-
-    def _write(self, bucket: int, layer: int, first: int, rows: HashedRows) -> tuple[LayerPiece, ...]:
-        count = len(rows.hashes)
-        most_rows, most_bytes = self._most
-        parts = max(-(-count // most_rows), -(-rows.rows.nbytes // most_bytes)) if count else 0
-        bounds = [count * part // parts for part in range(parts + 1)] if parts else []
-        pieces: list[LayerPiece] = []
-        keys, values = [], []
-        for start, end in itertools.pairwise(bounds):
-            if start == end:
-                continue
-            part = rows.part(start, end)
-            piece = LayerPiece(first + len(pieces), end - start, int(part.hashes[0]), int(part.hashes[-1]))
-            columns = part.rows.columns[: len(self._stored) - 1]
-            stored = pa.RecordBatch.from_arrays([pa.array(part.hashes), *columns], schema=self._stored)
-            pieces.append(piece)
-            keys.append(_piece_key(bucket, layer, piece.number))
-            values.append(stored.serialize().to_pybytes())
-            if self._marked:
-                keys += _mark_keys(keys[-1:])
-                marks = part.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
-                values.append(np.packbits(marks, bitorder="little").tobytes())
-        self._table.put_many(keys, values)
-        return tuple(pieces)
-
-    def _read(self, key: bytes) -> HashedRows:
-        value, *marks = self._table.get_many([key, *(_mark_keys([key]) if self._marked else [])])
-        assert value is not None  # noqa: S101 - a layer names what is there
-        stored = pa.ipc.read_record_batch(pa.py_buffer(value), self._stored)
-        columns = stored.columns[1:]
-        for bits in marks:
-            assert bits is not None  # noqa: S101 - written with the piece
-            columns.append(pa.Array.from_buffers(pa.bool_(), len(stored), [None, pa.py_buffer(bits)]))
-        return HashedRows(stored.column(0).to_numpy(), pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._table.put_many([b"d" + _BUCKET.pack(bucket + SHIFT)], [bucket_layers.text()])
 
     def _new_number(self) -> int:
         number = self.next_number()
@@ -383,20 +344,11 @@ class LayeredRows:
         return number
 
     def _throw(self, bucket: int, pieces: Iterable[tuple[Layer, LayerPiece]]) -> None:
-        keys = [_piece_key(bucket, layer.number, piece.number) for layer, piece in pieces]
-        keys += _mark_keys(keys) if self._marked else []
+        keys = [piece_key(bucket, layer.number, piece.number) for layer, piece in pieces]
         if keys:
-            self._table.put_many([_TRASH], [b"".join([*self._trash(), *keys])])
+            self._table.put_many([_TRASH], [b"".join([*self._trash(), *self._pieces.stored_keys(keys)])])
 
     def _trash(self) -> list[bytes]:
         (value,) = self._table.get_many([_TRASH])
-        size = 1 + _NUMBERS.size
-        return [] if value is None else [value[start : start + size] for start in range(0, len(value), size)]
-
-
-def _piece_key(bucket: int, layer: int, piece: int) -> bytes:
-    return PIECE + _NUMBERS.pack(bucket + _SHIFT, layer, piece)
-
-
-def _mark_keys(pieces: Sequence[bytes]) -> list[bytes]:
-    return [b"m" + key[1:] for key in pieces]
+        starts = range(0, len(value or b""), KEY_LENGTH)
+        return [] if value is None else [value[start : start + KEY_LENGTH] for start in starts]

@@ -6,6 +6,7 @@ others are the key. Must not know verbs.
 """
 
 import base64
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ OWN = "#"
 """The prefix of the names of a step's own columns."""
 _KEY = b"s"
 _MEANING, _TIME = b"holdfast", b"time"
+_REMEMBERED = 256
+"""Each batch asks for the schemas of all tables of its steps."""
 
 
 class SchemaTable(Protocol):
@@ -101,6 +104,7 @@ def _encoded(schema: LayeredSchema) -> bytes:
     return json.dumps({"format": FORMAT, "width": schema.width, "rows": rows}).encode()
 
 
+@functools.lru_cache(_REMEMBERED)
 def _decoded(value: bytes, table: str) -> LayeredSchema:
     with parsing_state(f"the schema of the rows in table {table}"):
         tree: dict[str, Any] = json.loads(value)

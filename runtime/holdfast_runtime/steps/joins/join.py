@@ -37,6 +37,14 @@ class JoinStep:
     def __init__(self, name: str, plan: JoinPlan, kept_as: str) -> None:
         self._plan, self._kept_as = plan, kept_as
         self.schema = plan.schema
+        self._kept = [plan.kept(side) for side in (LEFT, RIGHT)]
+        self._indices = {
+            (side, output.column): plan.index(side, output.column)
+            for side in (LEFT, RIGHT)
+            for output in plan.columns
+            if output.side in {SIDES[side], "both"}
+        }
+        """Side and column -> its index in the schema of the side's waiting rows."""
         self._sides = [f"{name}.{side}" for side in SIDES]
         self._bounds = (plan.before, plan.after), (plan.after, plan.before)
 
@@ -49,13 +57,13 @@ class JoinStep:
             for name, (_, late) in zip(self._sides, parted, strict=True)
         ]
         buffers = [
-            SideBuffer(tables.table(f"{self._kept_as}.{name}"), plan, side, clock.horizon)
+            SideBuffer(tables.table(f"{self._kept_as}.{name}"), plan, side, self._kept[side], clock.horizon)
             for side, name in enumerate(SIDES)
         ]
         chunks: list[TimedRows] = []
         new: list[SideRows] = []
         for side, (rows, _) in enumerate(parted):
-            keyed, unkeyed = _by_key(kept_rows(rows, plan.kept(side)), len(plan.by))
+            keyed, unkeyed = _by_key(kept_rows(rows, self._kept[side]), len(plan.by))
             if plan.outer[side]:
                 chunks += self._alone(side, unkeyed)
             new.append(SideRows.sorted(_together([*buffers[side].take_back(), keyed]), len(plan.by)))
@@ -146,7 +154,7 @@ class JoinStep:
         for start in range(0, rows.num_rows, CHUNK):
             part = rows.slice(start, CHUNK)
             columns = [
-                part.column(plan.index(side, output.column))
+                part.column(self._indices[side, output.column])
                 if output.side in {SIDES[side], "both"}
                 else pa.nulls(part.num_rows, field.type)
                 for output, field in zip(plan.columns, self.schema, strict=True)
@@ -158,7 +166,7 @@ class JoinStep:
         columns = []
         for output in plan.columns:
             side = RIGHT if output.side == "right" else LEFT
-            columns.append((left, right)[side].rows.column(plan.index(side, output.column)).take(indices[side]))
+            columns.append((left, right)[side].rows.column(self._indices[side, output.column]).take(indices[side]))
         times = np.maximum(left.times[lefts], right.times[rights])
         return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(times))
 

@@ -18,8 +18,9 @@ from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.sorted.layered_rows import ASIDE, MARKED, LayeredRows
+from holdfast_runtime.state.sorted.layered_rows import ASIDE, LayeredRows
 from holdfast_runtime.state.sorted.schema import FORMAT, LayeredSchema, check_format
+from holdfast_runtime.state.sorted.stored_pieces import MARKED
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
 from holdfast_runtime.steps.joins.pairing import Bounds, by_time, pairs
@@ -49,9 +50,10 @@ class Nominees:
 class SideBuffer:
     """What waits of one side, during one batch of one task."""
 
-    def __init__(self, table: KeyValueTable, plan: JoinPlan, side: int, horizon: int | None) -> None:
+    def __init__(self, table: KeyValueTable, plan: JoinPlan, side: int, schema: pa.Schema, horizon: int | None) -> None:
+        """`schema`: that of the side's waiting rows, which takes longer to make than a small batch to read."""
         self._table, self._on, self._outer = table, len(plan.by), plan.outer[side]
-        self._schema = plan.kept(side)
+        self._schema = schema
         self._width = max((plan.before + plan.after) // 4, _LEAST_WIDTH)
         before = LayeredSchema.kept_in(table)
         self._layered = LayeredRows(table, self._schema, as_they_are, width=self._width, marked=self._outer)
