@@ -29,6 +29,7 @@ UNITS = (
     *("year", "quarter", "month", "day", "hour", "minute", "second"),
     *("dayofmonth", "dayofweek", "dayofyear", "weekday", "weekofyear"),
 )
+UNITS_OF_DATES = tuple(unit for unit in UNITS if unit not in ("hour", "minute", "second"))
 TIMES = ("yyyy-MM-dd", "HH:mm", "dd/MM/yyyy HH:mm:ss", "yyyyMMdd", "ss", "yyyy, MM", "HH", "(yyyy) MM")
 MOMENTS = (0, -1, 1, 1_700_000_000_000_000, 1_700_000_000_999_999, 951_782_399_999_999, -62_135_596_800_000_000, None)
 DOUBLES = (
@@ -112,12 +113,15 @@ def _within(value: int | None, bits: int) -> int | None:
 
 
 def whole(draw: random.Random, depth: int) -> str:
-    kind = draw.randrange(4 if depth else 2)
+    kind = draw.randrange(6 if depth else 2)
     if kind == 0:
         return draw.choice([*SIZES, "V", "`w`"])
     if kind == 1:
         return draw.choice(NUMBERS)
-    return f"({whole(draw, depth - 1)}) % {draw.choice((1, 2, 7, 123, 2**31, 2**63 - 1))}"
+    left = whole(draw, depth - 1)
+    if kind == 2:
+        return f"({left}) {draw.choice('&|^')} ({whole(draw, depth - 1)})"
+    return f"~({left})" if kind == 3 else f"({left}) % {draw.choice((1, 2, 7, 123, 2**31, 2**63 - 1))}"
 
 
 def text(draw: random.Random) -> str:
@@ -156,7 +160,11 @@ def beside_double(draw: random.Random, depth: int) -> str:
 
 def date(draw: random.Random) -> str:
     written = ("DATE '2024-01-01'", "DATE '1970-01-01'", "CAST('2000-02-29' AS DATE)")
-    return draw.choice(("day", "due", "to_date(at)", "CAST(at AS DATE)", "date(at)", "coalesce(day, due)", *written))
+    column = draw.choice(("day", "due", "at"))
+    moved = f"date_{draw.choice(('add', 'sub'))}({column}, {draw.choice((0, 1, -1, 30, 366, -100_000))})"
+    began = f"trunc({column}, '{draw.choice(('year', 'YY', 'quarter', 'month', 'Mon', 'MM', 'week'))}')"
+    dates = ("day", "due", "to_date(at)", "CAST(at AS DATE)", "date(at)", "coalesce(day, due)", *written)
+    return draw.choice((*dates, moved, began, f"last_day({column})"))
 
 
 def words(draw: random.Random, depth: int) -> str:
@@ -170,6 +178,8 @@ def words(draw: random.Random, depth: int) -> str:
         f"get(split({left}, '{draw.choice(('/', 'a', '//', '&'))}'), {draw.randrange(5)})",
         f"regexp_extract({left}, '{draw.choice(PATTERNS)}', {draw.randrange(3)})",
         f"regexp_extract({left}, '([a-z]+)')",
+        f"regexp_replace({left}, '{draw.choice(PATTERNS)}', '{draw.choice(('', 'x', 'ää', '/'))}')",
+        f"translate({left}, '{draw.choice(('a', 'abc', '/&', 'aa', 'éa', 'ch'))}', '{draw.choice(('', 'x', 'xyz'))}')",
         f"concat({left}, {right}, 'x')",
         f"{left} || {right}",
         f"coalesce({left}, {right})",
@@ -222,6 +232,7 @@ def computed(draw: random.Random) -> str:
         f"{draw.choice(('contains', 'startswith', 'endswith', 'instr'))}({phrase}, {draw.choice(WORDS)})",
         f"{draw.choice(('greatest', 'least'))}({whole(draw, 1)}, {whole(draw, 1)}, {draw.choice(('row.a', 'v'))})",
         f"nullif({number(draw, 1)}, {number(draw, 0)})",
+        f"{draw.choice(UNITS_OF_DATES)}({date(draw)})",
         f"abs({whole(draw, 1)}) + length({phrase})",
         f"lower({phrase}) {draw.choice(('=', '<>'))} 'kelvin'",
         f"{number(draw, 1)} NOT BETWEEN {number(draw, 0)} AND {number(draw, 0)}",
@@ -244,8 +255,14 @@ def sums(draw: random.Random, depth: int) -> str:
     if not depth:
         return draw.choice((*SIZES, *SIZES, draw.choice(NUMBERS), "length(url)", "unix_micros(at)"))
     left, right = sums(draw, depth - 1), sums(draw, draw.randrange(depth))
-    made = [f"({left}) {sign} ({right})" for sign in ("+", "-", "*", "div", "%")]
-    made += [f"-({left})", f"abs({left})", f"pmod({left}, {draw.choice((1, 8, 2**40))})", f"({left}) div 7"]
+    made = [f"({left}) {sign} ({right})" for sign in ("+", "-", "*", "div", "%", "&", "|", "^")]
+    made += [
+        f"-({left})",
+        f"~({left})",
+        f"abs({left})",
+        f"pmod({left}, {draw.choice((1, 8, 2**40))})",
+        f"({left}) div 7",
+    ]
     made.append(f"CAST({left} AS {draw.choice(('TINYINT', 'SMALLINT', 'INT', 'BIGINT'))})")
     return draw.choice(made)
 

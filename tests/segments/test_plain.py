@@ -1,6 +1,7 @@
 """Plain expressions give in Arrow what Spark SQL gives."""
 
 import random
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -10,7 +11,16 @@ from holdfast.planning.sql.plain.reading import plain_filter, plain_select, sure
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, pick, plain_kinds, sift
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
-from tests.segments.drawn_expressions import DOUBLES, ROWS, TIMES, UNITS, computed, condition, given
+from tests.segments.drawn_expressions import (
+    DOUBLES,
+    ROWS,
+    TIMES,
+    UNITS,
+    UNITS_OF_DATES,
+    computed,
+    condition,
+    given,
+)
 
 EXPRESSIONS = 400
 
@@ -40,9 +50,14 @@ def check_like_spark(spark: SparkSession, rows: pa.RecordBatch, texts: list[str]
     assert keeps_kinds(made, from_spark.schema)
     picked = pick(TimedRows(rows, pa.nulls(len(rows), pa.int64())), made, from_spark.schema).rows
     for at, text in enumerate(texts):
-        pairs = zip(picked.column(at).to_pylist(), from_spark.column(at).to_pylist(), strict=True)
+        pairs = zip(values(picked.column(at)), values(from_spark.column(at)), strict=True)
         # As texts, in which NaN is like NaN, and -0.0 is not like 0.0.
         assert [row for row, pair in enumerate(pairs) if repr(pair[0]) != repr(pair[1])] == [], text
+
+
+def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column; of dates the days, as Python has only some years."""
+    return list((column.cast(pa.int32()) if pa.types.is_date32(column.type) else column).to_pylist())
 
 
 SIGNS = ("=", "<>", "<", "<=", ">", ">=")
@@ -83,10 +98,29 @@ DATES_AND_MOMENTS = (
     *(f"at {sign} TIMESTAMP '1970-01-01 00:00:00'" for sign in SIGNS),
     *("day IN (DATE '1970-01-01', DATE '2024-01-01')", "at IN (TIMESTAMP '1970-01-01 00:00:00')", "DATE '0001-01-01'"),
     *("TIMESTAMP '2024-02-29 23:59:59'", "CAST('2024-02-29' AS DATE)", "CAST('2024-02-29 23:59:59' AS TIMESTAMP)"),
+    *(f"{unit}({date})" for unit in UNITS_OF_DATES for date in ("day", "to_date(at)", "last_day(due)")),
+    *(f"date_{way}({date}, {days})" for way in ("add", "sub") for date in ("day", "at") for days in (0, 59, -100_000)),
+    *(f"trunc(day, '{unit}')" for unit in ("year", "YYYY", "yy", "Quarter", "month", "MON", "mm", "week")),
+    *("last_day(day)", "last_day(at)", "trunc(at, 'week')", "datediff(last_day(day), trunc(day, 'month'))"),
     *("to_date(day)", "CAST(day AS DATE)", "struct(day, k)", "nullif(day, due)", "coalesce(day, to_date(at))"),
     *("if(f, day, NULL)", "day BETWEEN due AND DATE '2024-01-01'", "CASE day WHEN due THEN at END", "day IS NULL"),
     *("day > CAST(TIMESTAMP '2024-02-29 23:59:59' AS DATE)", "CASE WHEN day > due THEN DATE '9999-12-31' ELSE due END"),
 )
+
+
+BITS = (
+    *(
+        f"{left} {sign} {right}"
+        for sign in "&|^"
+        for left in "vwst"
+        for right in ("v", "w", "t", "255", "-1", "4294967296")
+    ),
+    *("~v", "~w", "~s", "~t", "~(v % 7)", "v & 3 & w", "w & 7 = 1", "w | (v & 1)", "(w ^ v) & 15"),
+)
+
+
+def test_bits_are_those_of_spark(spark: SparkSession) -> None:
+    check_like_spark(spark, given(), list(BITS))
 
 
 def test_dates_are_those_of_spark(spark: SparkSession) -> None:
@@ -102,6 +136,8 @@ TEXTS_OF_TEXTS = (
     *(f"{name}(url, {width})" for name in ("lpad", "rpad") for width in (0, 3, 40)),
     *(f"{name}(url, 30, '{pad}')" for name in ("lpad", "rpad") for pad in ("x", "ä", "\U0001f600", "1")),
     *(f"{name}(url, '{word}')" for name in ("contains", "startswith", "endswith", "instr") for word in ("a", "ä", "/")),
+    *(f"translate(url, '{old}', '{new}')" for old in ("", "a", "aba", "/&?", "é😀") for new in ("", "x", "xyzw")),
+    *(f"regexp_replace(url, '{find}', '{new}')" for find in ("a", "[a-z]+", "(a|b)/?", "^a*c") for new in ("", "xx")),
     *("instr(url, 'channel')", "instr(url, '%')", "contains(url, '%b_')", "instr(upper(url), 'Σ') - 1"),
     *("nullif(k, 'a')", "nullif(v, 0)", "nullif(d, 0)", "nullif(d, v)", "nullif(v, d)", "nullif(m, 0)", "nullif(f, g)"),
     *("nvl(k, url)", "ifnull(v, w)", "ifnull(d, 0)", "greatest(v, 0)", "least(v, w, 5)", "greatest(length(k), w % 3)"),

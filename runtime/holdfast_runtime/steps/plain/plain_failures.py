@@ -113,7 +113,7 @@ _DIVISIONS = ("checked /", "checked %", "div")
 """Functions of which Spark computes the second number first."""
 _NULL_OF_NULL = (
     *_DIVISIONS,
-    *("+", "-", "*", "checked +", "checked -", "checked *"),
+    *("+", "-", "*", "checked +", "checked -", "checked *", "&", "|", "^"),
     *(prefix + sign for prefix in ("", "double ") for sign in ("=", "<>", "<", "<=", ">", ">=")),
 )
 """Functions of which Spark computes one number or text only where the other is not null."""

@@ -245,6 +245,10 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "*": pc.multiply,
     "/": pc.divide,
     "%": _remainder,
+    "&": pc.bit_wise_and,
+    "|": pc.bit_wise_or,
+    "^": pc.bit_wise_xor,
+    "~": pc.bit_wise_not,
     "checked +": _checked(pc.add_checked),
     "checked -": _checked(pc.subtract_checked),
     "checked *": _checked(pc.multiply_checked),
@@ -268,7 +272,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **TEXT_FUNCTIONS,
     **TIME_FUNCTIONS,
 }
-_COSTLY = (*FAILING, "extract", "like", "replace", "rlike", "split")
+_COSTLY = (*FAILING, "extract", "like", "regexp_replace", "replace", "rlike", "split", "translate")
 """Functions that are computed for no more rows than needed: they cost much, or may fail on others."""
 _SHARED = (
     *(
@@ -280,8 +284,10 @@ _SHARED = (
         "hour",
         "length",
         "lower",
+        "regexp_replace",
         "replace",
         "split",
+        "translate",
         "unix_seconds",
         "upper",
     ),

@@ -38,6 +38,12 @@ def _padded(pad: Callable[..., Any]) -> Callable[[Any, pa.Scalar, pa.Scalar], An
     )
 
 
+def _translated(texts: Any, *pairs: pa.Scalar) -> Any:
+    for old, new in zip(pairs[::2], pairs[1::2], strict=True):
+        texts = pc.replace_substring(texts, old.as_py(), new.as_py())
+    return texts
+
+
 def _with_word(search: Callable[..., Any]) -> Callable[[Any, pa.Scalar], Any]:
     return lambda texts, word: search(texts, word.as_py())
 
@@ -54,6 +60,7 @@ TEXT_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "lower": lower,
     "lpad": _padded(pc.utf8_lpad),
     "ltrim": lambda texts: pc.ascii_ltrim(texts, " "),
+    "regexp_replace": lambda texts, old, new: pc.replace_substring_regex(texts, old.as_py(), new.as_py()),
     "replace": lambda texts, old, new: pc.replace_substring(texts, old.as_py(), new.as_py()),
     "rlike": _with_word(pc.match_substring_regex),
     "rpad": _padded(pc.utf8_rpad),
@@ -62,6 +69,7 @@ TEXT_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "split": _with_word(pc.split_pattern),
     "startswith": _with_word(pc.starts_with),
     "text": lambda whole: pc.cast(whole, pa.string()),
+    "translate": _translated,
     "trim": lambda texts: pc.ascii_trim(texts, " "),
     "upper": upper,
 }

@@ -16,6 +16,7 @@ _FIRST = -(2**63)
 """The first moment of all."""
 
 _DAY = 86_400_000_000
+_MONTH, _LONGEST_MONTH = pa.scalar("month"), pa.scalar(31)
 _CYCLE_YEARS, _CYCLE = 400, 146_097 * _DAY
 
 
@@ -68,6 +69,27 @@ def day(moments: Any) -> Any:
 def date(moments: Any) -> Any:
     """Return the dates in UTC."""
     return since_1970(moments, _DAY).cast(pa.int32()).cast(pa.date32())
+
+
+def midnight(dates: Any) -> Any:
+    """Return the moments at which dates begin; an error if there is one that moments can't reach."""
+    return pc.multiply_checked(dates.cast(pa.int32()).cast(pa.int64()), _DAY).cast(MOMENT)
+
+
+def days_later(dates: Any, days: pa.Scalar) -> Any:
+    """Return dates so many days later."""
+    return pc.add(dates.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
+
+
+def trunc(dates: Any, unit: pa.Scalar) -> Any:
+    """Return the dates on which their units began."""
+    return date(date_trunc(midnight(dates), unit))
+
+
+def last_day(dates: Any) -> Any:
+    """Return the last dates of their months: those before the next ones begin."""
+    in_next = days_later(trunc(dates, _MONTH), _LONGEST_MONTH)
+    return days_later(trunc(in_next, _MONTH), pa.scalar(-1))
 
 
 def date_trunc(moments: Any, unit: pa.Scalar) -> Any:
@@ -150,12 +172,16 @@ TIME_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "dayofmonth": day,
     "dayofweek": day_of_week,
     "dayofyear": day_of_year,
+    "days later": days_later,
     "hour": pc.hour,
+    "last_day": last_day,
+    "midnight": midnight,
     "minute": pc.minute,
     "month": month,
     "quarter": quarter,
     "second": pc.second,
     "shift": shift,
+    "trunc": trunc,
     "unix_seconds": lambda moments: since_1970(moments, 10**6),
     "unix_millis": lambda moments: since_1970(moments, 10**3),
     "unix_micros": lambda moments: moments.cast(pa.int64()),

@@ -6,7 +6,15 @@ from typing import Final, TypeAlias
 
 from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import PlainKind, PlainWhole
-from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, sure, text_value
+from holdfast.planning.sql.plain.operands import (
+    NotPlainError,
+    Operand,
+    not_plain,
+    of_kind,
+    sure,
+    text_value,
+    whole_value,
+)
 from holdfast.planning.sql.plain.operators import absolute, alike, cast_to_date, chosen, compared, computed, remainder
 from holdfast.planning.sql.plain.patterns import time_parts
 from holdfast.planning.sql.plain.text_functions import TEXT_FUNCTIONS
@@ -26,6 +34,13 @@ def _part_of_time(name: str, kind: PlainWhole, operands: Sequence[Operand]) -> O
     raise NotPlainError
 
 
+def _part_of_date(name: str, kind: PlainWhole, operands: Sequence[Operand]) -> Operand:
+    match operands:
+        case [(date, PlainKind.DATE)]:
+            return PlainCall(name, (PlainCall("midnight", (date,)),)), kind
+    return _part_of_time(name, kind, operands)
+
+
 def _to_date(operands: Sequence[Operand]) -> Operand:
     match operands:
         case [(_, PlainKind.MOMENT | PlainKind.DATE) as operand]:
@@ -39,6 +54,31 @@ def _datediff(operands: Sequence[Operand]) -> Operand:
         case [later, earlier]:
             dates = [_to_date([operand])[0] for operand in (later, earlier)]
             return PlainCall("datediff", tuple(dates)), PlainWhole.of(32)
+    raise NotPlainError
+
+
+def _days_later(sign: int, operands: Sequence[Operand]) -> Operand:
+    """Return the date so many days, from the text, after a date or before it; no row can have too late a date then."""
+    match operands:
+        case [date, days] if abs(whole_value(days)) <= _MOST_DAYS:
+            later = PlainValue(sign * whole_value(days))
+            return PlainCall("days later", (_to_date([date])[0], later)), PlainKind.DATE
+    raise NotPlainError
+
+
+def _last_day(operands: Sequence[Operand]) -> Operand:
+    """Return the last date of a month."""
+    match operands:
+        case [date]:
+            return PlainCall("last_day", (_to_date([date])[0],)), PlainKind.DATE
+    raise NotPlainError
+
+
+def _trunc(operands: Sequence[Operand]) -> Operand:
+    """Return the date on which a unit began."""
+    match operands:
+        case [date, unit] if (name := _UNITS_OF_DATES.get(text_value(unit).lower())) is not None:
+            return PlainCall("trunc", (_to_date([date])[0], PlainValue(name))), PlainKind.DATE
     raise NotPlainError
 
 
@@ -120,8 +160,15 @@ def _extreme(name: str, operands: Sequence[Operand]) -> Operand:
 
 
 _UNITS: Final = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_UNITS_OF_DATES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
+    **dict.fromkeys(("month", "mon", "mm"), "month"),
+    "quarter": "quarter",
+    "week": "week",
+}
+_MOST_DAYS: Final = 100_000
 _MICROS: Final = (-(2**63), 2**63 - 1)
-_TIMES: Final = {
+_DATES: Final = {
     "year": PlainWhole.of(32),
     "month": PlainWhole(32, 1, 12),
     "quarter": PlainWhole(32, 1, 4),
@@ -131,6 +178,8 @@ _TIMES: Final = {
     "dayofyear": PlainWhole(32, 1, 366),
     "weekday": PlainWhole(32, 0, 6),
     "weekofyear": PlainWhole(32, 1, 53),
+}
+_TIMES: Final = {
     "hour": PlainWhole(32, 0, 23),
     "minute": PlainWhole(32, 0, 59),
     "second": PlainWhole(32, 0, 59),
@@ -143,18 +192,23 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "abs": _abs,
     "coalesce": _coalesce,
     "date": _to_date,
+    "date_add": partial(_days_later, 1),
     "date_diff": _datediff,
     "datediff": _datediff,
     "date_format": _date_format,
+    "date_sub": partial(_days_later, -1),
     "date_trunc": _date_trunc,
     "greatest": partial(_extreme, "greatest"),
     "if": _if,
     "ifnull": _nvl,
     "isnan": _isnan,
+    "last_day": _last_day,
     "least": partial(_extreme, "least"),
     "nullif": _nullif,
     "nvl": _nvl,
     "pmod": _pmod,
     "to_date": _to_date,
+    "trunc": _trunc,
+    **{name: partial(_part_of_date, name, kind) for name, kind in _DATES.items()},
     **{name: partial(_part_of_time, name, kind) for name, kind in _TIMES.items()},
 }

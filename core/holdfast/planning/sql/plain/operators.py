@@ -141,6 +141,22 @@ def _from_text(divisor: Plain) -> bool:
     return isinstance(divisor, PlainValue)
 
 
+def bitwise(sign: str, left: Operand, right: Operand) -> Operand:
+    """Return a whole number of the bits of two."""
+    match left, right:
+        case (left_value, PlainWhole() as first), (right_value, PlainWhole() as second):
+            return PlainCall(sign, (left_value, right_value)), PlainWhole.of(max(first.bits, second.bits))
+    raise NotPlainError
+
+
+def inverted(operand: Operand) -> Operand:
+    """Return a whole number with each of its bits inverted."""
+    match operand:
+        case value, PlainWhole(bits):
+            return PlainCall("~", (value,)), PlainWhole.of(bits)
+    raise NotPlainError
+
+
 def negative(operand: Operand) -> Operand:
     """Return a number with the other sign."""
     match operand:

@@ -43,6 +43,11 @@ def same_pattern(text: str, group: int) -> str | None:
     return "".join([*made, ")"]) if 0 <= group <= groups else None
 
 
+def matches_nothing(text: str) -> bool:
+    """Whether an expression that means the same may find an empty text: where it does then, differs."""
+    return re.fullmatch(text, "") is not None
+
+
 def plain_separator(text: str) -> bool:
     """Whether a regular expression is one or more characters that stand for themselves."""
     return re.fullmatch(f"(?:{_CHARACTER})+", text) is not None

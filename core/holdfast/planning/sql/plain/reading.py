@@ -15,6 +15,7 @@ from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, Pla
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, sure, text_value
 from holdfast.planning.sql.plain.operators import (
     among,
+    bitwise,
     cast_to_date,
     cast_to_decimal,
     cast_to_double,
@@ -26,6 +27,7 @@ from holdfast.planning.sql.plain.operators import (
     computed,
     divided,
     field_of,
+    inverted,
     negative,
     remainder,
     struct_of,
@@ -39,6 +41,8 @@ from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
 
 _COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+_BITWISE: Final = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
+_QUOTIENTS: Final = {exp.Div: divided, exp.IntDiv: whole_part, exp.Mod: remainder}
 _BITS: Final = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 _SPANS: Final = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6, "DAY": 86_400 * 10**6}
 _PARTS: Final[Mapping[type[exp.Expr], tuple[str, ...]]] = {
@@ -133,6 +137,11 @@ def _vary(operands: Sequence[Operand]) -> bool:
     return any(has_column(value) for value, _ in operands)
 
 
+def _mixed(tree: exp.Binary) -> bool:
+    """Whether different operators of bits stand side by side, which Spark does not take from the left."""
+    return type(tree.left) in _BITWISE and type(tree.left) is not type(tree)
+
+
 class _Reading:
     """Reads one expression."""
 
@@ -183,12 +192,10 @@ class _Reading:
             return compared(_COMPARISONS[type(tree)], left, right), PlainKind.BOOLEAN
         if type(tree) in _SIGNS and _vary([left, right]):
             return computed(_SIGNS[type(tree)], left, right)
-        if isinstance(tree, exp.Div):
-            return divided(left, right)
-        if isinstance(tree, exp.IntDiv):
-            return whole_part(left, right)
-        if isinstance(tree, exp.Mod):
-            return remainder(left, right)
+        if type(tree) in _BITWISE and _vary([left, right]) and not _mixed(tree):
+            return bitwise(_BITWISE[type(tree)], left, right)
+        if type(tree) in _QUOTIENTS:
+            return _QUOTIENTS[type(tree)](left, right)
         return concat([left, right]) if isinstance(tree, exp.DPipe) else not_plain()
 
     def _function(self, tree: exp.Expr | None) -> Operand:
@@ -201,6 +208,8 @@ class _Reading:
                 return called(name, operands) if _vary(operands) else not_plain()
             case exp.Neg():
                 return negative(self.read(tree.this))
+            case exp.BitwiseNot():
+                return inverted(self.read(tree.this))
             case exp.Cast():
                 return _cast(self.read(tree.this), tree.to)
             case exp.Case():

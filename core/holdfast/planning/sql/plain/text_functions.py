@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.planning.sql.plain.expressions import PlainCall, PlainValue, functions_of
 from holdfast.planning.sql.plain.kinds import Kind, PlainKind, PlainWhole
 from holdfast.planning.sql.plain.operands import NotPlainError, Operand, not_plain, of_kind, text_value, whole_value
-from holdfast.planning.sql.plain.patterns import plain_separator, same_pattern
+from holdfast.planning.sql.plain.patterns import matches_nothing, plain_separator, same_pattern
 
 _TEXT: Final = PlainKind.TEXT
 _CHARACTERS: Final = PlainWhole(32, 0, 2**31 - 1)
@@ -50,6 +50,32 @@ def _replace(operands: Sequence[Operand]) -> Operand:
         case [text, old, *new] if len(new) <= 1 and text_value(old):
             texts = (PlainValue(text_value(old)), PlainValue("".join(map(text_value, new))))
             return PlainCall("replace", (of_kind(text, _TEXT), *texts)), _TEXT
+    raise NotPlainError
+
+
+def _translate(operands: Sequence[Operand]) -> Operand:
+    """Return a text with some characters in place of others, or without them.
+
+    One replacement after the other is the same as all at once if none makes what another one replaces.
+    """
+    match operands:
+        case [text, old, new]:
+            old_text, new_text = text_value(old), text_value(new)
+            # A character that is there twice counts as the first one; behind the end of the others is nothing.
+            pairs = {old: new_text[at : at + 1] for at, old in reversed([*enumerate(old_text)])}
+            if pairs.keys().isdisjoint(pairs.values()):
+                parts = [PlainValue(part) for pair in pairs.items() for part in pair]
+                return PlainCall("translate", (of_kind(text, _TEXT), *parts)), _TEXT
+    raise NotPlainError
+
+
+def _regexp_replace(operands: Sequence[Operand]) -> Operand:
+    """Return a text with another one in place of what a pattern finds, which must not be empty."""
+    match operands:
+        case [text, pattern, new] if not set(text_value(new)) & {"$", "\\"}:
+            same = same_pattern(text_value(pattern), 0)
+            if same is not None and not matches_nothing(text_value(pattern)):
+                return PlainCall("regexp_replace", (of_kind(text, _TEXT), PlainValue(same), new[0])), _TEXT
     raise NotPlainError
 
 
@@ -138,11 +164,13 @@ TEXT_FUNCTIONS: Final[Mapping[str, Callable[[Sequence[Operand]], Operand]]] = {
     "regexp_extract": _regexp_extract,
     "regexp": _matched,
     "regexp_like": _matched,
+    "regexp_replace": _regexp_replace,
     "replace": _replace,
     "right": _right,
     "rlike": _matched,
     "split": _split,
     "substring": _substring,
+    "translate": _translate,
     **{name: partial(_of_text, name, _TEXT) for name in ("ltrim", "rtrim", "trim")},
     **{name: partial(_in_case, name) for name in _CASES},
     **{name: partial(_of_part, name) for name in ("contains", "endswith", "instr", "startswith")},
