@@ -4,7 +4,7 @@ A delta holds what the batch did to one task: state changes per table and the by
 are included because they are committed partition by partition: a replay after a crash between two of them must write
 the rows of the first try. Only the last batch is ever replayed, so a restore reads the changes and leaves the outputs
 out. Format: a line `holdfast-delta 2` with length and sha256 of both parts, then two Arrow streams of (key, value or
-null), zstd unless tiny: a record batch per table, as listed in the schema's metadata; and one of all outputs.
+null), compressed unless tiny: a record batch per table, as listed in the schema's metadata; and one of all outputs.
 Names are `delta-<batch, 20 digits>-<epoch, 10 digits>`, `snapshot-` likewise, and `fence-<epoch>`. They sort by batch,
 then epoch, so a listing is enough to know what exists. Must not open files; reading raises only `DeltaDamagedError`,
 whatever the content.
@@ -109,8 +109,9 @@ FORMAT = 2
 _LINE = b"holdfast-delta %d state=%%018d %%s outputs=%%018d %%s\n" % FORMAT
 _HEADER = re.compile(rb"holdfast-delta 2 state=(\d{18}) ([0-9a-f]{64}) outputs=(\d{18}) ([0-9a-f]{64})\n")
 _HEADER_LENGTH = len(_LINE % (0, b"0" * 64, 0, b"0" * 64))
-_WORTH_COMPRESSING = 4096
-"""Bytes. Below this, starting zstd takes longer than everything else here, and saves no disk block."""
+_WORTH_LZ4, _WORTH_ZSTD = 1 << 14, 1 << 18
+"""Bytes. Below the first, starting a codec takes longer than all else here, while a batch waits for it, and so many
+deltas are less than a snapshot is due for. Below the second, lz4 takes half of zstd's time, and leaves little more."""
 _KEY = b"holdfast"
 _FIELDS = [("key", pa.large_binary()), ("value", pa.large_binary())]
 
@@ -204,8 +205,9 @@ def _stream(groups: list[list[Sequence[Any]]], about: dict[str, Any]) -> bytes:
         pa.record_batch([pa.array(column, pa.large_binary()) for column in columns or ((), ())], schema=schema)
         for columns in groups
     ]
-    worth = sum(batch.nbytes for batch in batches) >= _WORTH_COMPRESSING
-    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression="zstd" if worth else None)
+    size = sum(batch.nbytes for batch in batches)
+    compression = None if size < _WORTH_LZ4 else "lz4" if size < _WORTH_ZSTD else "zstd"
+    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(sink, schema, options=options) as stream:
         for batch in batches:
             stream.write_batch(batch)
