@@ -4,17 +4,21 @@ import os
 import re
 import shlex
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.main import main
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.read.fetcher import make_fetcher
 from holdfast_runtime.streams.kafka.read.position_check import PositionCheck
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
@@ -24,7 +28,7 @@ from tests.kafka.counted import Counted
 from tests.kafka.known import settings_of
 from tests.kafka.load import Load, Reader, kept
 from tests.kafka.three_brokers import ThreeBrokers
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 pytestmark = pytest.mark.kafka
 UNCLEAN = {"unclean_leader_election_enable": "true", "min_insync_replicas": "1"}
@@ -96,6 +100,32 @@ def test_an_epoch_that_no_broker_has_had_is_noticed(whole: ThreeBrokers) -> None
     whole.create("older", [[2]])
     whole.write("older", 10)
     assert cut(whole, "older", 5, whole.end("older").epoch + 3) == [0]
+
+
+def test_positions_are_checked_while_all_partitions_are_written_on(whole: ThreeBrokers) -> None:
+    """Partitions with new records kept those waiting that had not answered yet: an attempt began after a minute."""
+    whole.create("busy", [[1]] * 16)
+    over, written = threading.Event(), threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": whole.first.bootstrap, "linger.ms": 0}, logger=QUIET)
+        while not over.is_set():
+            for partition in range(16):
+                producer.produce("busy", b"a record", partition=partition)
+            producer.flush()
+            written.set()
+
+    with ThreadPoolExecutor() as threads:
+        writing = threads.submit(write)
+        try:
+            assert written.wait(patience(30))
+            check = PositionCheck(settings_of(whole.first.bootstrap))
+            positions = {StreamPartition("busy", partition): EpochPosition(1, 0) for partition in range(16)}
+            checking = threads.submit(lambda: [check.cut(positions) for _ in range(10)])
+            assert checking.result(patience(10)) == [{}] * 10
+        finally:
+            over.set()
+            writing.result()
 
 
 def test_an_app_ends_over_changed_records_and_resumes_where_told(whole: ThreeBrokers, tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ _PATIENCE, _NAP = 10.0, 0.1
 """Seconds without any answer after which the check is given up, and of one wait for it."""
 _AT_ONCE = 500
 _UNKNOWN_EPOCH = -1
-_LITTLE: Config = {"max.partition.fetch.bytes": 1, "queued.min.messages": 1, "fetch.wait.max.ms": 10}
-"""A broker sends one batch of records all the same."""
+_LITTLE: Config = {"max.partition.fetch.bytes": 1 << 14, "queued.min.messages": 1, "fetch.wait.max.ms": 10}
+"""A broker sends a larger batch of records all the same, but only of the first partition that has any."""
 _FROM_THE_CUT: Config = {"auto.offset.reset": "earliest"}
 """With this, a consumer goes on where the epoch of its position ends."""
 
@@ -120,6 +120,7 @@ class PositionCheck:
         answers: dict[StreamPartition, FirstAnswer] = {}
         heard = time.monotonic()
         while len(answers) < len(partitions):
+            done: list[TopicPartition] = []
             for message in consumer.consume(_AT_ONCE, 0) or consumer.consume(1, _NAP):
                 partition = StreamPartition(message.topic() or "", message.partition() or 0)
                 if partition not in partitions or partition in answers:
@@ -127,7 +128,10 @@ class PositionCheck:
                 answer = self._answer(message, connection, partition)
                 if answer is not None:
                     answers[partition], heard = answer, time.monotonic()
+                    done.append(TopicPartition(*partition))
                     connection.answered()
+            # What is written on and on would be fetched again and again, before partitions that have not answered.
+            consumer.pause(done)
             connection.check()
             if time.monotonic() - heard > self.patience:
                 left = ", ".join(map(str, sorted(set(partitions) - answers.keys())))
