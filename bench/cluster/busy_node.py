@@ -49,6 +49,7 @@ def main() -> int:
 
 def _day(site: Place, team: Team, until: float) -> bool:
     """Turn after turn until the time is over; return whether anything was restarted."""
+    wait_until(lambda: _Operator.now(site).leads, 60, "the operator that was installed leads")
     began, before = time.monotonic(), _Operator.now(site)
     print(f"| {' | '.join(_COLUMNS)} |\n{'|---' * len(_COLUMNS)}|", flush=True)
     counted = Counted.new(site.broker)
@@ -106,13 +107,15 @@ class _Operator:
     restarts: int
     transitions: int
     """Of its Lease."""
+    leads: bool
 
     @classmethod
     def now(cls, site: Place) -> Self:
         pod = site.cluster.tree("pod", site.installed.operator(), f"--namespace={SYSTEM}")
         lease = site.cluster.tree("lease", RELEASE, f"--namespace={SYSTEM}")["spec"]
         (container,) = pod["status"]["containerStatuses"]
-        return cls(pod["metadata"]["name"], container["restartCount"], lease.get("leaseTransitions", 0))
+        name, holder = pod["metadata"]["name"], lease.get("holderIdentity") or ""
+        return cls(name, container["restartCount"], lease.get("leaseTransitions", 0), holder.startswith(name))
 
     def missed(self, site: Place) -> int:
         """How often its log says that its Lease could not be renewed."""
