@@ -82,13 +82,7 @@ def _visit(site: Place, team: Team) -> tuple[float, float]:
     """Another app comes, and goes as soon as it is well; return how long both took."""
     app = counted_app(site.cluster, team, Counted.new(site.broker), state={"location": "Pod"})
     well, began = _timed(app.apply, app), time.monotonic()
-    app.delete(wait=False)
-
-    def is_gone() -> bool:
-        apps = site.cluster.tree("streamapps", f"--namespace={team.namespace}")["items"]
-        return app.name not in [one["metadata"]["name"] for one in apps]
-
-    wait_until(is_gone, _LIMIT, f"{app.name} is gone")
+    app.delete()
     return well, time.monotonic() - began
 
 

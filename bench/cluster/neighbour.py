@@ -71,8 +71,9 @@ def _there(cluster: Cluster) -> Tree:
 def _pod(cluster: Cluster, node: str, image: str) -> Tree:
     left = _cores(cluster.tree("node", node)["status"]["allocatable"])
     pods = cluster.tree("pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")["items"]
-    for container in (one for pod in pods for one in pod["spec"]["containers"]):
-        left -= _cores(container.get("resources", {}).get("requests", {}))
+    for pod in pods:
+        for pods_container in pod["spec"]["containers"]:
+            left -= _cores(pods_container.get("resources", {}).get("requests", {}))
     resources = {"requests": {"cpu": f"{int(left * 1000)}m"}}
     container = {"name": _NAME, "image": image, "command": ["sleep", "infinity"], "resources": resources}
     spec = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0}
