@@ -70,6 +70,21 @@ def test_an_app_that_went_back_and_runs_is_not_ready() -> None:
     assert decision.status.begun.attempt == 3
 
 
+def test_an_app_that_went_back_and_completed_is_not_ready() -> None:
+    """Whoever waits for the newest spec was told that it had completed."""
+    facts: Any = {"phase": PodPhase.SUCCEEDED, "ended": ContainerEnd(0, "Completed", '{"ended": "completed"}')}
+    over = decided(seen(app(back_and_running().status, generation=2), driver=driver(3, **facts), report=report(3)))
+    completed = decided(seen(app(over.status, generation=2), report=report(3)))
+    assert completed.status.ended == "Completed"
+    assert condition(completed, "DriverRunning") == ("False", "Completed")
+    assert condition(completed, "Ready") == ("False", "RolledBack")
+    assert condition(completed, "Stalled") == ("True", "RolledBack")
+    reverted = decided(seen(app(completed.status, generation=3), report=report(3)))
+    rests = decided(seen(app(reverted.status, generation=3), report=report(3)))
+    assert condition(rests, "Ready") == ("True", "Completed")
+    assert condition(rests, "Stalled")[0] == "False"
+
+
 def test_it_goes_back_only_once() -> None:
     status = decided(seen(app(gone_back(), generation=2), report=report())).status
     failing = decided(seen(app(status, generation=2), driver=driver(3, **CRASHED), report=report()))

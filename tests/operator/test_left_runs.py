@@ -2,10 +2,11 @@
 
 import pytest
 
-from holdfast.protocol.names import app_id
+from holdfast.protocol.names import app_id, executor_set
+from holdfast.protocol.pods import PodController, PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import MOST_LEFT_RUNS, Status
-from holdfast_operator.decide.decision import Decision, GiveUpRunClaims, LookAgain, RemoveFinalizer
+from holdfast_operator.decide.decision import Decision, EndExecutorSet, GiveUpRunClaims, LookAgain, RemoveFinalizer
 from holdfast_operator.decide.facts import AppFinding, AppObject
 from tests.operator.apps import NOW, TREE, after, app, decided, driver, report, seen
 
@@ -51,9 +52,22 @@ def test_a_run_that_is_taken_up_again_keeps_its_claims() -> None:
 
 def test_all_claims_go_before_a_deleted_app() -> None:
     of = AppObject("ads", "apps", "u", 2, TREE, ended("1", "0"), deleting_since=NOW, finalizer=True)
-    decision = decided(seen(of, claimed=frozenset({"0"})))
+    decision = decided(seen(of, claimed=frozenset({"0", "1"})))
     assert given_up(decision) == [app_id("ads", "0"), app_id("ads", "1")]
-    assert decision.actions[-1] == RemoveFinalizer()
+    assert (RemoveFinalizer() in decision.actions, isinstance(decision.wake, LookAgain)) == (False, True)
+    assert decided(seen(of)).actions == (RemoveFinalizer(),)
+
+
+@pytest.mark.parametrize("status", [after(run_id="1", ended="Drained"), ended("2", "1")])
+def test_what_makes_claims_again_goes_before_them(status: Status) -> None:
+    of = AppObject("ads", "apps", "u", 2, TREE, status, deleting_since=NOW, finalizer=True)
+    maker, other = (PodController(executor_set("ads", run), f"uid-{run}") for run in ("1", "3"))
+    pods = tuple(
+        PodState(f"{made_by.name}-0", f"pod-of-{made_by.uid}", PodPhase.FAILED, role="executor", made_by=made_by)
+        for made_by in (maker, other)
+    )
+    decision = decided(seen(of, executors=pods, claimed=frozenset({"1"})))
+    assert decision.actions == (EndExecutorSet(maker.name, maker.uid), GiveUpRunClaims(app_id("ads", "1")))
 
 
 def test_claims_hold_up_no_namespace_that_is_deleted() -> None:

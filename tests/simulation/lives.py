@@ -14,12 +14,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.protocol.names import APP_LABEL, app_id
+from holdfast.protocol.names import APP_LABEL, app_id, attempt_name
 from holdfast_operator.decide.facts import read_spec
+from holdfast_operator.manifests.driver_pod import APP_KEY
 from tests.simulation.drivers import CRASHING_IMAGE
 from tests.simulation.happenings import DEAFENING, HAPPENINGS, Happening
 from tests.simulation.machines import MISSING_IMAGE
-from tests.simulation.objects import POLICIES, SECRETS, Tree
+from tests.simulation.objects import MAPS, POLICIES, SECRETS, Tree
 from tests.simulation.operators import OperatorPod
 from tests.simulation.tenants import NAMES, make
 from tests.simulation.virtual_loop import StuckError, VirtualLoop
@@ -223,16 +224,30 @@ def _without_login(world: World, app: Tree) -> bool:
 
 
 def _completed(world: World, app: Tree) -> bool:
-    """Whether its input has an end, nothing of it runs, and its claims are released if it says so.
-
-    A spec that is not valid says nothing.
-    """
-    name, spec, valid = app["metadata"]["name"], app["spec"], not _invalid(world, app)
-    releases = valid and spec.get("state", {}).get("onCompletion", "Release") == "Release"
+    """Whether its input has an end, nothing of it runs, and its claims are released if it says so."""
+    name, spec = app["metadata"]["name"], _in_force(world, app)
+    if world.pods_of(name, "driver") or world.pods_of(name, "executor"):
+        return False
+    if spec is None:
+        return True
+    releases = spec.get("state", {}).get("onCompletion", "Release") == "Release"
     claims = world.claims_of(app_id(name, app["status"]["runId"])) if releases else []
-    pods = [*world.pods_of(name, "driver"), *world.pods_of(name, "executor")]
-    ends = not valid or any(stream.get("bounded") for stream in spec["streams"])
-    return ends and not pods and not claims
+    return any(stream.get("bounded") for stream in spec["streams"]) and not claims
+
+
+def _went_back(world: World, app: Tree) -> bool:
+    """Whether the spec that ran before runs, or has completed."""
+    return _runs(world, app) or (app["status"].get("ended") == "Completed" and _completed(world, app))
+
+
+def _in_force(world: World, app: Tree) -> Tree | None:
+    """The newest spec, or the one that it went back to; None: it says nothing, as it is not valid or not there."""
+    status = app["status"]
+    if status.get("rollback") is None:
+        return None if _invalid(world, app) else dict(app["spec"])
+    name = attempt_name(app["metadata"]["name"], status["runId"], status["attempt"])
+    orders = world.objects.get(MAPS, NAMESPACE, name)
+    return None if orders is None else dict(json.loads(orders["data"][APP_KEY])["spec"])
 
 
 def _invalid(_: World, app: Tree) -> bool:
@@ -253,7 +268,7 @@ _ENDS: dict[str, Callable[[World, Tree], bool]] = {
     "ImageUnavailable": _broken_image,
     "StartTimeout": _unstartable,
     "TrialFailed": lambda world, app: _broken_image(world, app) and _runs(world, app),
-    "RolledBack": _runs,
+    "RolledBack": _went_back,
     "DriverFailed": _crashing_image,
     "WaitingToRestart": _crashing_image,
     "Starting": _crashing_image,

@@ -277,3 +277,19 @@ def test_apps_of_a_deleted_namespace_go_without_the_operators_rights() -> None:
 
     history(script)
     assert left == []
+
+
+def test_claims_of_a_deleted_app_go_though_its_set_lives() -> None:
+    """Its pods had all failed at once: its claims were deleted, its set made one again, and the app was gone."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        world.objects.delete(APPS, NAMESPACE, "ads", "tenant")
+        for node in world.machines.nodes:
+            world.machines.lose(node, power=True)
+        for node in world.machines.nodes:
+            world.machines.bring_back(node)
+        await well(world)
+
+    assert history(script)[1].broken == ()

@@ -34,8 +34,8 @@ class NamespaceLeases:
     changed: Callable[[AppKey], None]
     """Requests a look."""
     _leases: dict[str, Lease] = field(default_factory=dict)
-    _waiting: dict[str, set[AppKey]] = field(default_factory=dict)
-    """Namespace -> its apps that wait to be looked at."""
+    _waiting: dict[str, dict[AppKey, None]] = field(default_factory=dict)
+    """Namespace -> its apps that wait to be looked at, the first first."""
     _wanted: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue)
 
     def held(self, key: AppKey) -> bool:
@@ -47,7 +47,7 @@ class NamespaceLeases:
             return True
         if lease is None and key.namespace not in self._waiting:
             self._wanted.put_nowait(key.namespace)
-        self._waiting.setdefault(key.namespace, set()).add(key)
+        self._waiting.setdefault(key.namespace, {})[key] = None
         return False
 
     def left_alone(self) -> int:

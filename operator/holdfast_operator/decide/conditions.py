@@ -131,8 +131,8 @@ def newest_beside(case: Case, attempt: str) -> ConditionUpdates:
 def rollback_message(rollback: Rollback) -> str:
     """Return what happened to the newest spec, and what to do."""
     return (
-        f"{rollback.why}; the app runs the spec that ran before. Correct the spec: each change of it is tried anew, "
-        "once; the spec that runs is in the ConfigMap of its attempt"
+        f"{rollback.why}; the app went back to the spec that ran before. Correct the spec: each change of it is tried "
+        "anew, once; that spec is in the ConfigMap of its attempt"
     )
 
 
@@ -230,9 +230,13 @@ def status_with(case: Case, updates: ConditionUpdates, **fields: object) -> Stat
     """Return the status with these fields, and these conditions of the current generation."""
     generation = case.snapshot.app.generation
     rollback = case.rolled_back
-    if rollback is not None and "Stalled" in updates and not updates["Stalled"][0]:
-        # Whatever becomes of the spec that ran, the newest waits for somebody to act.
-        updates = updates | {"Stalled": (True, Reason.ROLLED_BACK, rollback_message(rollback))}
+    if rollback is not None:
+        # Whatever becomes of the spec that ran, also when it completes: the newest waits for somebody to act.
+        waits = Reason.ROLLED_BACK, rollback_message(rollback)
+        if "Stalled" in updates and not updates["Stalled"][0]:
+            updates = updates | {"Stalled": (True, *waits)}
+        if "Ready" in updates and updates["Ready"][0]:
+            updates = updates | {"Ready": (False, *waits)}
     conditions = updated_conditions(case.status.conditions, updates, generation, case.now)
     return case.status.model_copy(update={"observed_generation": generation, "conditions": conditions, **fields})
 

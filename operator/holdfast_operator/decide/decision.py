@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.protocol.assignment import VersionedAssignment
-from holdfast.protocol.names import attempt_in, executor_set_in, is_run_claim
+from holdfast.protocol.names import app_id, attempt_in, executor_set, executor_set_in, is_run_claim
 from holdfast.protocol.pods import PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status, StreamApp
-from holdfast_operator.decide.facts import AppObject, Case
+from holdfast_operator.decide.facts import AppObject, Case, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +216,16 @@ def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
         elif given_up(case, pod, pod.deleting_since + pod.grace):
             actions.append(ForceDeletePod(pod.name, pod.uid))
     return tuple(actions)
+
+
+def actions_to_release(case: Case, run: str) -> tuple[Action, ...]:
+    """Return actions that delete the claims of a run of which no pod is alive.
+
+    Its StatefulSet goes first, if a pod that is over still tells of it: it would make pods again, and their claims.
+    """
+    name = case.snapshot.app.name
+    made = executor_set(name, run)
+    executors = () if isinstance(case.snapshot.executors, Unknown) else case.snapshot.executors
+    makers = dict.fromkeys(pod.made_by for pod in executors if executor_set_in(name, pod.name) == made)
+    sets = (EndExecutorSet(maker.name, maker.uid) for maker in makers if maker is not None and maker.name == made)
+    return (*sets, GiveUpRunClaims(app_id(name, run)))

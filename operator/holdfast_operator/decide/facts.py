@@ -126,7 +126,7 @@ class Snapshot:
     refused: AppFinding | None = None
     """Why the API server refused to create the attempt in the status, or the trial in it, at the last try."""
     claimed: frozenset[str] = frozenset()
-    """Those of the runs that the app has left whose claims nobody has deleted yet."""
+    """Those of the runs that the app has left, or of all if it is deleted, whose claims nobody has deleted yet."""
 
     @property
     def grounds(self) -> Grounds:

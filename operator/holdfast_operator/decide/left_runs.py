@@ -6,10 +6,9 @@ lost, or an operator that died before it, leaves no disk behind. Must not decide
 
 from dataclasses import replace
 
-from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
 from holdfast.spec.app import MOST_LEFT_RUNS
-from holdfast_operator.decide.decision import Decision, GiveUpRunClaims, LookAgain
+from holdfast_operator.decide.decision import Decision, LookAgain, actions_to_release
 from holdfast_operator.decide.facts import Case
 
 
@@ -25,6 +24,6 @@ def with_left_runs(case: Case, decided: Decision) -> Decision:
     return replace(
         decided,
         status=status.model_copy(update={"left_runs": left}),
-        actions=(*(GiveUpRunClaims(app_id(case.snapshot.app.name, run)) for run in left), *decided.actions),
+        actions=(*(action for run in left for action in actions_to_release(case, run)), *decided.actions),
         wake=decided.wake if isinstance(decided.wake, LookAgain) else LookAgain(case.limits.look),
     )

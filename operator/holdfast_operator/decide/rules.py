@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.attempt_number import LAST_ATTEMPT
-from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
 from holdfast.tasks.record import PlacementRecord
 from holdfast.times import moment
@@ -35,7 +34,6 @@ from holdfast_operator.decide.decision import (
     Action,
     AddFinalizer,
     Decision,
-    GiveUpRunClaims,
     LookAgain,
     NextLook,
     OperatorEvent,
@@ -43,6 +41,7 @@ from holdfast_operator.decide.decision import (
     StartDriver,
     WaitForChange,
     actions_to_end,
+    actions_to_release,
 )
 from holdfast_operator.decide.facts import (
     PENDING_REASONS,
@@ -78,7 +77,7 @@ def _goes_with_its_namespace(case: Case) -> Decision | None:
 
 
 def _deleted(case: Case) -> Decision | None:
-    """The app is deleted: drain it, prove that nothing runs any more, delete its claims, remove the finalizer."""
+    """The app is deleted: drain it, delete its claims until none is there, remove the finalizer."""
     app = case.snapshot.app
     if app.deleting_since is None:
         return None
@@ -93,9 +92,12 @@ def _deleted(case: Case) -> Decision | None:
     if alive:
         end_actions = actions_to_end(case, alive)
         return decision(case, conditions, LookAgain(case.limits.soon), end_actions, draining=Reason.DELETING.value)
-    run = case.status.run_id
-    claims = () if run is None else (GiveUpRunClaims(app_id(app.name, run)),)
-    return decision(case, conditions, WaitForChange("the object goes"), (*claims, RemoveFinalizer()))
+    if case.snapshot.claimed:
+        # A StatefulSet outlives its driver for a moment, and may have made them again.
+        run = case.status.run_id
+        claims = actions_to_release(case, run) if run is not None and run in case.snapshot.claimed else ()
+        return decision(case, conditions, LookAgain(case.limits.soon), claims)
+    return decision(case, conditions, WaitForChange("the object goes"), (RemoveFinalizer(),))
 
 
 def _unguarded(case: Case) -> Decision | None:
@@ -172,7 +174,7 @@ def completed(case: Case) -> Decision | None:
     conditions = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
     claims: tuple[Action, ...] = ()
     if app is not None and run is not None and app.spec.state.on_completion == "Release":
-        claims = (GiveUpRunClaims(app_id(app.name, run)),)
+        claims = actions_to_release(case, run)
     return decision(case, conditions | no_driver(Reason.COMPLETED), WaitForChange("the spec changes"), claims)
 
 

@@ -134,7 +134,7 @@ async def gather(
     key, status = AppKey(app.namespace, app.name), app.status
     started = _attempt(app.name, status) if status.had_driver else None
     pods = await _tried(_listed(world, key, started) if live else _watched(world, key, started))
-    claimed = frozenset([run for run in status.left_runs if await _has_claims(world, key, run)])
+    claimed = frozenset([run for run in _runs_over(app) if await _has_claims(world, key, run)])
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, other_drivers=pods, refused=refused, claimed=claimed)
     report = await _tried(_report(world, key, status.run_id, live=live))
@@ -264,6 +264,12 @@ async def _with_node_states(world: SnapshotSources, pods: Mapping[str, PodState]
 def _news(report: Observed[DriverReport]) -> object:
     """Return the parts of a report that change with the record: a driver writes the record before it reports them."""
     return (report.attempt, report.begun, report.assignment) if isinstance(report, DriverReport) else None
+
+
+def _runs_over(app: AppObject) -> tuple[str, ...]:
+    """Return the runs whose claims are to go."""
+    run = None if app.deleting_since is None else app.status.run_id
+    return app.status.left_runs if run is None else (*app.status.left_runs, run)
 
 
 async def _has_claims(world: SnapshotSources, key: AppKey, run: str) -> bool:
