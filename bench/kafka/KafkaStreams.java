@@ -14,13 +14,13 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.ForeachAction;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.StreamJoined;
-import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -29,7 +29,7 @@ import org.apache.kafka.streams.state.WindowStore;
 /**
  * The work of the benchmark in Kafka Streams, of settings given as pairs NAME VALUE:
  * bootstrap, work (stateless, enrich, windowed-count, join), values (json, text), guarantee, in, names, out, rows, warm,
- * lateness (minutes), within (minutes), directory.
+ * lateness (minutes), within (minutes), directory, commit and linger (milliseconds; empty: as Kafka Streams has them).
  * Prints when the record after `warm` was taken and when all were, in seconds since 1970. Without rows it runs on.
  * With `text`, values are put together without being read: the least that could be done. Windows then go by the times of
  * records, else by the `ts` in their values.
@@ -90,10 +90,10 @@ public class KafkaStreams {
     Duration size = Duration.ofMinutes(1);
     return in.groupByKey()
         .windowedBy(TimeWindows.ofSizeAndGrace(size, grace))
+        .emitStrategy(EmitStrategy.onWindowClose())
         .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("counts")
             .withRetention(size.plus(grace))
             .withKeySerde(Serdes.String()))
-        .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
         .toStream()
         .map(KafkaStreams::told);
   }
@@ -167,7 +167,8 @@ public class KafkaStreams {
     settings.put("consumer.isolation.level", "read_committed");
     settings.put("consumer.max.poll.records", "5000");
     settings.put("producer.batch.size", "524288");
-    settings.put("max.task.idle.ms", "500");
+    if (!given.getProperty("commit").isEmpty()) settings.put("commit.interval.ms", given.getProperty("commit"));
+    if (!given.getProperty("linger").isEmpty()) settings.put("producer.linger.ms", given.getProperty("linger"));
     settings.put("statestore.cache.max.bytes", "268435456");
     Serde<String> text = Serdes.String();
     settings.put("default.key.serde", text.getClass());

@@ -2,9 +2,10 @@
 
 Clicks come with the time of their making as `ts`, so many a second in steps of ten milliseconds; a reader of committed
 records takes the time when it gets what was made of them. Engines filter and select as in `stateless`, and no row is
-dropped. All are asked to go on as soon as they can: a trigger of 0 s, and `commit.interval.ms` of Kafka Streams as it
-comes (100 ms with transactions; 30 s without, where it holds nothing back). Pairs are measured alike: half of the rows
-are orders, half their payments, made at the same moment, which is the pair's. Must not know how an engine works.
+dropped. All are asked to go on as soon as they can: a trigger of 0 s; real-time mode where Spark has it; producers of
+Kafka Streams that wait 5 ms, with transactions each 100 ms, as it comes, and each 20 ms. Pairs are measured alike: half
+of the rows are orders, half their payments, made at the same moment, which is the pair's. Must not know how an engine
+works.
 """
 
 import json
@@ -124,10 +125,16 @@ def all_ways(rate: Rate) -> list[partial[Measurement]]:
         partial(measured, rate, f"Holdfast, {words}", partial(_ours, delivery))
         for delivery, words in (("ExactlyOnce", "exactly once"), ("AtLeastOnce", "at least once"))
     ]
-    ways.append(partial(measured, rate, "stock Spark, at least once", _stock))
+    ways.append(partial(measured, rate, "stock Spark, at least once", partial(_stock, "micro-batch")))
+    if rate.work != "join":
+        ways.append(partial(measured, rate, "Spark in real time, at least once", partial(_stock, "real-time")))
     ways += [
-        partial(measured, rate, f"Kafka Streams, {words}", partial(_streams, guarantee))
-        for guarantee, words in ((EOS, "exactly once"), (ALO, "at least once"))
+        partial(measured, rate, f"Kafka Streams, {words}", partial(_streams, guarantee, commit))
+        for guarantee, commit, words in (
+            (EOS, "", "exactly once"),
+            (EOS, "20", "exactly once, each 20 ms"),
+            (ALO, "", "at least once"),
+        )
     ]
     return ways
 
@@ -136,13 +143,14 @@ def _ours(delivery: str, request: Mapping[str, Any], scratch: Path) -> list[str]
     return _child("ours", {**request, "delivery": delivery, "per_batch": 400_000, "rows": 0}, scratch)
 
 
-def _stock(request: Mapping[str, Any], scratch: Path) -> list[str]:
-    more = {"settings": SAME | TUNED, "jars": jars("spark-kafka"), "per_batch": 0}
+def _stock(mode: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
+    more = {"settings": SAME | TUNED, "jars": jars("spark-kafka"), "per_batch": 0, "mode": mode}
     return _child("stock", {**request, **more}, scratch)
 
 
-def _streams(guarantee: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
+def _streams(guarantee: str, commit: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
     more = {"values": "json", "guarantee": guarantee, "rows": 0, "warm": 0, "per_batch": 0}
+    more |= {"commit": commit, "linger": "5"}
     return command({**request, **more, "jars": jars("kafka-streams")}, scratch)
 
 

@@ -87,7 +87,7 @@ def join(broker: Broker, *, quick: bool) -> Benchmark:
 
 def latencies(broker: Broker, *, quick: bool, work: ways.Work = "stateless") -> Benchmark:
     """From a row's making to its being read, or to that of its pair."""
-    seconds = 10 if quick else 40
+    seconds = 10 if quick else 20
     rate = latency.Rate(broker, rows_per_second=2_000, seconds=seconds, warm=5 if quick else 20, work=work)
     what = "row to pair" if work == "join" else "row to row"
     return Benchmark(f"milliseconds from {what} at {rate.rows_per_second:,} rows/s", latency.all_ways(rate), LATENCY)

@@ -2,8 +2,9 @@
 
 Started by `fresh.measure` as `python -m bench.kafka.stock REQUEST SCRATCH`. It gets the settings of
 `bench.engine.peers` (tuned), Spark's own source and sink, and producers that batch as ours do. The sink has no
-transactions: what it writes is there at least once. Names of keys are given to `transformWithState` as its initial
-state, which costs it less than reading them as rows. Must not use anything of Holdfast but to read the results.
+transactions: what it writes is there at least once. In real-time mode one batch lasts five minutes. Names of keys are
+given to `transformWithState` as its initial state, which costs it less than reading them as rows. Must not use anything
+of Holdfast but to read the results.
 """
 
 # ruff: noqa: D102, N802 - names of methods are those of Spark's interfaces
@@ -21,7 +22,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from bench.engine.data import CLICK, KEEP, ORDER, PAYMENT, SELECT, VISIT
 from bench.engine.fresh import answer
 from bench.engine.stock import batches_of, begin_of, end_of, pairs
-from bench.kafka.given import EVENT, results
+from bench.kafka.given import EVENT, PARTITIONS, results
 
 PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": "524288", "kafka.acks": "all"}
 
@@ -82,7 +83,11 @@ def _join(spark: SparkSession, request: dict[str, Any], source: dict[str, str]) 
 
 def started(request: dict[str, Any], scratch: Path) -> Any:
     """The query, running."""
-    builder = SparkSession.builder.master("local[2]").config("spark.local.dir", str(scratch / "local"))
+    real_time = request.get("mode") == "real-time"
+    # Each task of a real-time batch has a slot of its own for as long as the batch lasts.
+    builder = SparkSession.builder.master(f"local[{PARTITIONS if real_time else 2}]").config(
+        "spark.local.dir", str(scratch / "local")
+    )
     for name, value in {**request["settings"], "spark.jars": request["jars"]}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -92,6 +97,8 @@ def started(request: dict[str, Any], scratch: Path) -> Any:
     writer = rows.selectExpr(*columns, "to_json(struct(*)) AS value").writeStream.format("kafka")
     writer = writer.options(**PRODUCER, **{"kafka.bootstrap.servers": request["bootstrap"], "topic": request["out"]})
     trigger: dict[str, Any] = {"availableNow": True} if request["per_batch"] else {"processingTime": "0 seconds"}
+    if real_time:
+        trigger, writer = {"realTime": "5 minutes"}, writer.outputMode("update")
     return writer.option("checkpointLocation", f"{scratch}/checkpoint").trigger(**trigger).start()
 
 
