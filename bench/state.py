@@ -22,6 +22,7 @@ from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.durable.storage import DirectoryStorage
+from holdfast_runtime.state.store.delta import pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 
@@ -106,7 +107,7 @@ def deltas(durable: DurableCopy, store: TaskStore, keys: list[bytes], draw: rand
         chosen = draw.sample(keys, min(UPDATES, len(keys)))
         store.begin(store.head.batch + 1, 1)
         store.table("rows").put_many(chosen, [value(draw) for _ in chosen])
-        times.append(seconds(lambda: durable.write_delta(store.delta())))
+        times.append(seconds(lambda: durable.write_delta(pack_delta(store.delta()))))
         store.commit()
     return statistics.median(times)
 
@@ -173,7 +174,7 @@ def batches(directory: Path, policy: SnapshotPolicy) -> None:
                 table.put_many(chosen, [(one or b"")[::-1] for one in table.get_many(chosen)])
                 return {}
 
-            commit([TaskCommit(store, durable, number)], 1, compute, lambda _: None)
+            commit([TaskCommit(store, durable, number)], 1, compute, lambda _, decided: decided())
             keep_restorable(store, durable, policy, 1)
 
     times = []

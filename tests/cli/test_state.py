@@ -17,6 +17,7 @@ from holdfast.spec.steps import Process
 from holdfast_runtime.checkpoint.directories import DataDir, directory_name
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.storage import DirectoryStorage
+from holdfast_runtime.state.store.delta import pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
 from holdfast_runtime.state.store.task_store import OFFSETS, TaskStore
@@ -88,7 +89,7 @@ class Made:
             )
             store.offsets.put(b"views/0", b"%d" % (store.head.batch + 10))
             store.table("odd").put(b"\xff\x00", b"\x01")
-            store.commit(self.durable.write_delta(store.delta()).state_bytes)
+            store.commit(self.durable.write_delta(pack_delta(store.delta())))
 
 
 def files(directory: str) -> dict[str, tuple[int, bytes]]:

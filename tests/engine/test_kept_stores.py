@@ -34,7 +34,7 @@ def committed(disk: Disk, batch: int, store: TaskStore | None = None, epoch: int
         part.store.table("rows").put(b"%d" % batch, b"x")
         return {part.store.task: {"out/0": b"%d" % batch}}
 
-    commit([part], epoch, compute, lambda _: None)
+    commit([part], epoch, compute, lambda _, decided: decided())
     return part
 
 

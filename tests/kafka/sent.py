@@ -70,7 +70,9 @@ class Worker:
 
     def send(self, batch: int, tasks: str = "a", slot: int = 0, rows: int = 3, at=lambda _: None) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         """The rows of these tasks, each named by task, batch and number."""
-        self.kafka.write(AttemptSlot(self.attempt.who, slot), writes(self.attempt, batch, tasks, rows), at)
+        self.kafka.write(
+            AttemptSlot(self.attempt.who, slot), writes(self.attempt, batch, tasks, rows), at, lambda: None
+        )
 
 
 def writes(attempt: Attempt, batch: int, tasks: str, rows: int) -> Writes:

@@ -42,7 +42,7 @@ make = pickle.dumps(WriterFactory(settings_of(bootstrap), app, True, {}))
 for batch in range(1, 7):
     if os.fork() == 0:
         writer = RemoteWriter(agent.agent(), "events", make)
-        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None, lambda: None)
         os._exit(0)
     os.wait()
 children = [int(one) for one in open(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read().split()]
@@ -50,10 +50,10 @@ print(json.dumps(children), flush=True)
 writer = RemoteWriter(agent.agent(), "events", make)
 for batch, line in enumerate(sys.stdin, 7):
     try:
-        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None, lambda: None)
         print("written", flush=True)
     except KafkaBusyError as error:
-        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None, lambda: None)
         print(error, flush=True)
 """
 

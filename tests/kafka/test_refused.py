@@ -127,6 +127,7 @@ def test_bad_event_times_and_a_narrow_topic_stop_nobody(broker: Broker, *, exact
             AttemptSlot(who, 0),
             {StreamPartition(topic, 0): [(records, Marker(app, "a", 1, 1, "life", "digest"))]},
             lambda _: None,
+            lambda: None,
         )
     finally:
         kafka.close()

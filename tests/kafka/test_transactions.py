@@ -10,16 +10,18 @@ from confluent_kafka.cimpl import NewTopic
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.streams.kafka.admin.topics import TopicUse
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.kafka.write import fencing
 from holdfast_runtime.streams.kafka.write.marker_notes import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.write.producer import TakenOverError, TransactionalProducer
+from holdfast_runtime.streams.markers import AttemptSlot
 from holdfast_runtime.streams.records import NO_TIME, Marker, OffsetRange, written_batch
 from tests.error_codes import has_code
 from tests.kafka.broker import Broker
-from tests.kafka.sent import Attempt, rows_of, seen, settings_of
+from tests.kafka.sent import Attempt, rows_of, seen, settings_of, writes
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -114,6 +116,28 @@ def test_an_earlier_attempt_stopped_before_its_commit_commits_nothing(broker: Br
         ):
             zombie.send(1, at=successor)
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 3))
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_nothing_is_seen_before_it_is_decided(broker: Broker, app: str, exactly_once: bool) -> None:
+    first = attempt(broker, app, 1)
+    if exactly_once:
+        first.begin()
+    kafka = KafkaCluster(settings_of(broker.bootstrap), app, exactly_once)
+    sender, batch = AttemptSlot(first.who, 0), writes(first, 1, "ab", 3)
+
+    def undecided() -> None:
+        assert seen(broker, f"{app}-out") == []
+        raise CheckpointUnavailableError
+
+    try:
+        with pytest.raises(CheckpointUnavailableError):
+            kafka.write(sender, batch, lambda _: None, undecided)
+        assert seen(broker, f"{app}-out") == []
+        kafka.write(sender, batch, lambda _: None, lambda: None)
+    finally:
+        kafka.close()
+    assert seen(broker, f"{app}-out") == rows_of("ab", range(1, 2))
 
 
 def test_an_earlier_attempt_that_returns_nameless_takes_no_name(broker: Broker, app: str) -> None:

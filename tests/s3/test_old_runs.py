@@ -220,6 +220,10 @@ class _Watched:
     """What happens, once each, by when."""
 
     @property
+    def at_once(self) -> int:
+        return self.storage.at_once
+
+    @property
     def directory(self) -> str:
         return self.storage.directory
 

@@ -1,6 +1,7 @@
 """Stores, durable copies and small batches for tests."""
 
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast_runtime.state.commit import TaskCommit, commit
@@ -61,10 +62,9 @@ class Disk:
                 table.delete(b"row-%03d" % (batch - 3))
                 return {store.task: {"out/0": b"%d" % self.computed}}
 
-            def publish(deltas: object) -> None:
-                assert isinstance(deltas, list)
+            def publish(deltas: Sequence[Delta], decided: Callable[[], None]) -> None:
+                decided()
                 for delta in deltas:
-                    assert isinstance(delta, Delta)
                     self.published.setdefault(delta.batch, delta.outputs["out/0"])
 
             commit([TaskCommit(store, self.durable, batch)], epoch, compute, publish)

@@ -21,6 +21,7 @@ from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.state.store.delta import pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.state.places import TASK, Disk
@@ -227,7 +228,7 @@ def test_a_store_that_doubles_meanwhile_makes_the_snapshot_give_up(tmp_path: Pat
             with disk.open(batch).store as store:
                 store.begin(batch, 1)
                 store.table("large").put(b"key", os.urandom(24 << 20))
-                disk.durable.write_delta(store.delta())
+                disk.durable.write_delta(pack_delta(store.delta()))
                 store.commit()
             if not at_work(disk.store_directory):
                 break

@@ -105,7 +105,7 @@ def killed_while_open(disk: Disk, batch: int = LAST + 1, *, committed: bool = Fa
         store = disk.open(batch).store
         if committed:
             store.begin(batch, 1)
-            disk.durable.write_delta(store.delta())
+            disk.durable.write_delta(pack_delta(store.delta()))
             store.commit()
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -19,4 +19,4 @@ def test_deltas_of_any_size_are_read_as_written(rows: int) -> None:
     assert rows < 1000 or len(packed.state) < sum(len(value or b"") for _, value in changes) / 2
     reread = read_delta("delta", BytesIO(b"".join(packed.chunks)).read)
     assert (reread.tables, reread.outputs) == (delta.tables, delta.outputs)
-    assert reread.digest == packed.digest
+    assert reread.digest == packed.delta.digest

@@ -3,6 +3,7 @@
 Nor can a process that still has it open there write anything: there is one delta for each batch of a task.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,8 @@ def test_a_batch_still_running_at_the_old_place_writes_nothing(disks: tuple[Disk
             old.table("rows").put(b"last", b"by nobody")
             return {old.task: {"out/0": b"by nobody"}}
 
-        def publish(_: object) -> None:
+        def publish(_: object, decided: Callable[[], None]) -> None:
+            decided()
             pytest.fail("outputs of a batch that somebody else has written")
 
         with pytest.raises(RetrySoonError, check=has_code("DeltaExistsError")):

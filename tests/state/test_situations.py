@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
-from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.delta import Delta, pack_delta
 from holdfast_runtime.state.store.directory import TaskIdentity
 from holdfast_runtime.state.store.task_store import StoreHead
 from holdfast_runtime.state.store.trust import DistrustReason
@@ -110,7 +111,7 @@ def test_outputs_do_not_count_when_a_snapshot_is_due(disk: Disk) -> None:
             store.table("rows").put(b"key", b"value")
             return {store.task: {"out/0": os.urandom(1 << 20)}}
 
-        commit([TaskCommit(store, disk.durable, 0)], 1, compute, lambda _: None)
+        commit([TaskCommit(store, disk.durable, 0)], 1, compute, lambda _, decided: decided())
         assert store.head.delta_bytes < 2000
 
 
@@ -146,6 +147,11 @@ def test_a_committed_batch_without_its_delta_is_not_computed_again(disk: Disk) -
 def test_of_two_attempts_the_older_is_refused_before_its_outputs(disk: Disk, tmp_path: Path) -> None:
     history(disk, last=3, snapshots=())
     published: list[object] = []
+
+    def publish(deltas: object, decided: Callable[[], None]) -> None:
+        decided()
+        published.append(deltas)
+
     with disk.open(4).store as older:
         older.begin(4, 1)
         older.table("rows").put(b"by", b"older")
@@ -154,9 +160,9 @@ def test_of_two_attempts_the_older_is_refused_before_its_outputs(disk: Disk, tmp
         newer.durable = disk.durable
         newer.run(4, epoch=2)
         with pytest.raises(EpochFencedError, match=r"attempt 1 .* attempt 2 works on it"):
-            disk.durable.write_delta(older.delta())
+            disk.durable.write_delta(pack_delta(older.delta()))
         with pytest.raises(EpochFencedError):
-            commit([TaskCommit(older, disk.durable, 4)], 1, lambda _: {}, published.append)
+            commit([TaskCommit(older, disk.durable, 4)], 1, lambda _: {}, publish)
         assert (older.head.batch, published) == (3, [])
     lose(newer)
     assert newer.rows(4, epoch=2)[b"last"].startswith(b"4 computed")
@@ -167,7 +173,7 @@ def test_a_newer_attempt_takes_over_an_older_ones_written_batch(disk: Disk, tmp_
     with disk.open(4).store as older:
         older.begin(4, 1)
         older.table("rows").put(b"by", b"older")
-        disk.durable.write_delta(older.delta({"out/0": b"older"}))
+        disk.durable.write_delta(pack_delta(older.delta({"out/0": b"older"})))
     (tmp_path / "newer").mkdir()
     newer = Disk(tmp_path / "newer")
     newer.durable = disk.durable
@@ -178,9 +184,9 @@ def test_a_newer_attempt_takes_over_an_older_ones_written_batch(disk: Disk, tmp_
 
 def test_a_batch_written_twice_by_one_attempt_keeps_the_first(disk: Disk) -> None:
     first = Delta(TASK, 0, 1, None, {}, {"out/0": b"first"})
-    disk.durable.write_delta(first)
+    disk.durable.write_delta(pack_delta(first))
     with pytest.raises(RetrySoonError, match="batch 0", check=has_code("DeltaExistsError")):
-        disk.durable.write_delta(Delta(TASK, 0, 1, None, {}, {"out/0": b"second"}))
+        disk.durable.write_delta(pack_delta(Delta(TASK, 0, 1, None, {}, {"out/0": b"second"})))
     assert disk.durable.find_delta(0) == first
 
 

@@ -97,10 +97,11 @@ def compute(batch: int, seed: str) -> Callable[[Sequence[TaskStore]], Mapping[st
     return run
 
 
-def outputs(directory: Path, at: Callable[[str], None]) -> Callable[[Sequence[Delta]], None]:
+def outputs(directory: Path, at: Callable[[str], None]) -> Callable[[Sequence[Delta], Callable[[], None]], None]:
     """Commit each partition by itself; a marker that is there already is left alone."""
 
-    def publish(deltas: Sequence[Delta]) -> None:
+    def publish(deltas: Sequence[Delta], decided: Callable[[], None]) -> None:
+        decided()
         for partition in ("out-0", "out-1"):
             path = directory / "log" / partition
             rows = json.loads(path.read_text()) if path.exists() else []

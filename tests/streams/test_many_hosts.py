@@ -5,6 +5,7 @@ from ruamel.yaml import YAML
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import PlanningFacts, plan
+from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.generator import Pace
@@ -40,9 +41,13 @@ spec:
 """
 
 
+def parsed(text: str) -> StreamApp:
+    return parse_app(YAML(typ="safe").load(text))
+
+
 @pytest.mark.parametrize(("text", "what"), [(IN_LOG, "system here"), (GENERATED, "stream moved, which the app makes")])
 def test_an_app_that_needs_the_embedded_log_is_refused(text: str, what: str) -> None:
-    app = parse_app(YAML(typ="safe").load(text))
+    app = parsed(text)
     with pytest.raises(UserActionError, match=f"{what}.* one host alone has", check=has_code("SystemNotBuiltError")):
         Streams(
             app.name, app.spec, plan(app, PlanningFacts()), StreamsEnvironment(None, {"demo": Pace(10, 0)}), lambda: 0

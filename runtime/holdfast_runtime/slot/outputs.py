@@ -22,7 +22,7 @@ from holdfast_runtime.slot.reading.user_records import payload_of, record_times,
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
-from holdfast_runtime.streams.markers import AttemptSlot
+from holdfast_runtime.streams.markers import AttemptSlot, Decided
 from holdfast_runtime.streams.record_keys import Numbers, key_bytes, place, split
 from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, stacked, written_batch
 
@@ -266,6 +266,7 @@ def write(
     streams: StreamAccess,
     sender: AttemptSlot,
     at: Callable[[str], None],
+    decided: Decided,
 ) -> None:
     """Write the outputs of tasks, by their markers, unless already written. `at` is called with each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
@@ -273,7 +274,7 @@ def write(
         for partition, content in outputs.items():
             writes.setdefault(partition, []).append((_unpacked(content), marker))
     if writes:
-        streams.write(sender, {parse_partition(name): writes[name] for name in sorted(writes)}, at)
+        streams.write(sender, {parse_partition(name): writes[name] for name in sorted(writes)}, at, decided)
 
 
 def _packed(records: pa.RecordBatch) -> bytes:

@@ -48,7 +48,7 @@ from holdfast_runtime.state.store.table import state_view
 from holdfast_runtime.state.store.task_store import CONTROL, TaskStore
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.markers import AttemptSlot, is_written
+from holdfast_runtime.streams.markers import AttemptSlot, Decided, is_written
 from holdfast_runtime.streams.records import Marker
 
 Batches = Iterator[pa.RecordBatch]
@@ -244,7 +244,7 @@ class Slot:
         def computed(stores: Sequence[TaskStore]) -> dict[str, Outputs]:
             return {store.task: self._encoded(store, *compute(store), sizes) for store in stores}
 
-        def written(deltas: Sequence[Delta]) -> None:
+        def written(deltas: Sequence[Delta], decided: Decided) -> None:
             for delta in deltas:
                 check_delta(delta, self._turns[delta.identity.task])
             outputs_by_marker = {self._marker(delta): delta.outputs for delta in deltas}
@@ -252,7 +252,7 @@ class Slot:
             for marker in outputs_by_marker:
                 self._check_sent(marker)
             with self._phases.measured("write"):
-                write(outputs_by_marker, self._shop.streams, self._sender, self._at)
+                write(outputs_by_marker, self._shop.streams, self._sender, self._at, decided)
 
         with ExitStack() as stack, self._phases.measured("commit"):
             parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.generator import Pace
-from holdfast_runtime.streams.markers import AttemptSlot, TaskMarkers, WriteHook, Writes
+from holdfast_runtime.streams.markers import AttemptSlot, Decided, TaskMarkers, WriteHook, Writes
 from holdfast_runtime.streams.records import Marker, OffsetRange, RecordLimit
 
 ANY_TIME = 2**63 - 1
@@ -65,7 +65,7 @@ class StreamAccess(RecordAccess, Protocol):
     def expect(self, ranges: Sequence[OffsetRange]) -> None:
         """Say which ranges are fetched next, where that makes them come sooner."""
 
-    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
+    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
 
     def record_limit(self, stream: str) -> RecordLimit | None:

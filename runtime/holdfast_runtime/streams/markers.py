@@ -128,6 +128,8 @@ class AttemptId:
 Writes = Mapping[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]
 """Partition of a topic -> what tasks write there, in order."""
 WriteHook = Callable[[str], None]
+Decided = Callable[[], None]
+"""Returns once what is written is decided, and would be written again as it is. Called before anybody can read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.markers import (
     AttemptId,
     AttemptSlot,
+    Decided,
     EarlierWrites,
     PlacedMarker,
     WriteHook,
@@ -240,19 +241,20 @@ class Streams:
         backing = self._held[offset_range.partition.stream]
         return backing.system.rows(_in(backing, offset_range)) if isinstance(backing.system, Generator) else None
 
-    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
+    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write a slot's outputs, skipping batches that are already written. `at` is called at each step."""
         of_kafka: dict[KafkaCluster, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
         for partition, parts in writes.items():
             backing = self._written(partition.stream)
             topic_partition = StreamPartition(backing.topic, partition.partition)
             if isinstance(backing.system, EmbeddedLog):
+                decided()
                 backing.system.append_all(topic_partition, parts)
                 at("partition written")
             elif isinstance(backing.system, KafkaCluster):
                 of_kafka.setdefault(backing.system, {})[topic_partition] = parts
         for system, kafka_writes in of_kafka.items():
-            system.write(sender, kafka_writes, at)
+            system.write(sender, kafka_writes, at, decided)
 
     def in_log(self, stream: str) -> bool:
         """Whether the embedded log holds the stream."""

@@ -10,7 +10,6 @@ commit outputs or the local store: `commit` knows the order.
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
@@ -21,10 +20,10 @@ from holdfast_runtime.state.errors import DeltaDamagedError, EpochFencedError
 from holdfast_runtime.state.store.delta import (
     Delta,
     Listing,
+    PackedDelta,
     fence_name,
     listing,
     obsolete,
-    pack_delta,
     read_delta,
     shutting_out,
     snapshot_name,
@@ -35,14 +34,6 @@ from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
 CrashHook = Callable[[str], None]
 SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
 COLLECT_STEPS = ("listed", "removed", "collected")
-
-
-class StoredDelta(NamedTuple):
-    """Size and digest of a stored delta."""
-
-    state_bytes: int
-    """Size of the part that a restore reads."""
-    digest: str
 
 
 def _nothing(_: str) -> None:
@@ -130,22 +121,23 @@ class DurableCopy:
         with self.storage.reading(name) as read:
             return read_delta(self.storage.path(name), read, outputs=outputs)
 
-    def write_delta(self, delta: Delta) -> StoredDelta:
-        """Store this batch's delta. Outputs may be committed only after this returns.
+    def write_delta(self, packed: PackedDelta) -> int:
+        """Store a batch's delta, and return the size of its state. Outputs may be committed only after this returns.
 
         Raises `EpochFencedError` if a newer attempt is at work, `DeltaExistsError` if the batch is already written.
+        Threads may write deltas of several tasks at once.
         """
+        delta = packed.delta
         if delta.identity != self.identity:
             message = f"a delta of {delta.identity} was given to the durable copy of {self.identity}"
             raise HoldfastError(message, code="StoreMisuseError")
-        packed = pack_delta(delta)
         size = self.storage.write(delta.name, packed.chunks)
         # Check after writing: a newer attempt that writes its fence after this check will find the delta.
         self._check_epoch(listing(shutting_out(self.storage.names(), delta.batch)), delta.epoch, delta.batch)
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise RetrySoonError(message, code="DeltaExistsError")
-        return StoredDelta(len(packed.state), packed.digest)
+        return len(packed.state)
 
     def snapshot(self, store: TaskStore) -> int:
         """Write a snapshot of the state after the store's last commit, and return its size in bytes."""

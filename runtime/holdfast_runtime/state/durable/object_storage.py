@@ -21,6 +21,8 @@ from holdfast_runtime.state.durable.storage import Chunk, obsolete_may_stay
 
 _DELETES_AT_ONCE = 16
 """A snapshot may make a hundred objects obsolete, and each delete takes one to three round trips."""
+_AT_ONCE = 32
+"""Each thread waits for its round trips nearly all the time."""
 _READ = 8 << 20
 """Bytes asked for at once."""
 _ANY_REGION = "us-east-1"
@@ -51,6 +53,11 @@ class ObjectStorage:
     bucket: str
     prefix: str = ""
     """Without leading or trailing slash."""
+
+    @property
+    def at_once(self) -> int:
+        """How many threads best use it at once."""
+        return _AT_ONCE
 
     @property
     def directory(self) -> str:
@@ -248,6 +255,7 @@ def _piece(file: pa.NativeFile, offset: int, size: int) -> bytes:
 def _opened(service: S3Service, bucket: str, _: int) -> pafs.S3FileSystem:
     """Open a client. `_` is the process id: a forked child can't use its parent's client."""
     overrides = {} if service.endpoint is None else {"endpoint_override": service.endpoint}
+    pa.set_io_thread_count(max(pa.io_thread_count(), _AT_ONCE))  # it uploads with these
     return pafs.S3FileSystem(
         scheme="https" if service.encrypted else "http",
         region=service.region or _region(service, bucket),

@@ -26,6 +26,11 @@ class Storage(Protocol):
     """The objects in one directory."""
 
     @property
+    def at_once(self) -> int:
+        """How many threads best use it at once."""
+        ...
+
+    @property
     def directory(self) -> str:
         """The location, for people to read."""
         ...
@@ -110,6 +115,11 @@ class DirectoryStorage:
     root: Path
     sync: bool = True
     """Wait for the disk, so that objects survive a power cut; costs some milliseconds each."""
+
+    @property
+    def at_once(self) -> int:
+        """How many threads best use it at once."""
+        return 1
 
     @property
     def directory(self) -> str:

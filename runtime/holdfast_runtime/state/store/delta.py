@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -142,8 +142,10 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class PackedDelta:
-    """The content of a delta's object."""
+    """A delta, and the content of its object."""
 
+    delta: Delta
+    """With its digest."""
     line: bytes
     state: bytes
     outputs: bytes
@@ -153,14 +155,9 @@ class PackedDelta:
         """The content in pieces."""
         return self.line, self.state, self.outputs
 
-    @property
-    def digest(self) -> str:
-        """The digest of all of it: the line holds those of the parts."""
-        return hashlib.sha256(self.line).hexdigest()
-
 
 def pack_delta(delta: Delta) -> PackedDelta:
-    """Return the content of this delta's object."""
+    """Return this delta with the content of its object."""
     identity = delta.identity
     about = {
         "app": identity.app,
@@ -174,7 +171,13 @@ def pack_delta(delta: Delta) -> PackedDelta:
     state = _stream([list(zip(*rows, strict=True)) for rows in delta.tables.values()], about)
     outputs = _stream([[[name.encode() for name in delta.outputs], list(delta.outputs.values())]], {})
     parts = (part for body in (state, outputs) for part in (len(body), hashlib.sha256(body).hexdigest().encode()))
-    return PackedDelta(_LINE % tuple(parts), state, outputs)
+    line = _LINE % tuple(parts)
+    return PackedDelta(replace(delta, digest=_digest(line)), line, state, outputs)
+
+
+def _digest(line: bytes) -> str:
+    """Return the digest of a whole object: its line holds those of the parts."""
+    return hashlib.sha256(line).hexdigest()
 
 
 def read_delta(path: str, read: Callable[[int], bytes], *, outputs: bool = True) -> Delta:
@@ -193,8 +196,7 @@ def read_delta(path: str, read: Callable[[int], bytes], *, outputs: bool = True)
         tables = dict(zip(about["tables"], groups, strict=True))
         sent = {name.decode(): value or b"" for name, value in _groups(bodies[1])[1]} if outputs else {}
         identity = TaskIdentity(about["app"], about["run"], about["task"])
-        digest = hashlib.sha256(line).hexdigest()
-        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, sent, digest)
+        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, sent, _digest(line))
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError) as error:
         _refuse(path, f"its content is not as this release writes it ({error})")
 

@@ -26,7 +26,15 @@ from holdfast_runtime.streams.kafka.write.marker_notes import slot_partition
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES
 from holdfast_runtime.streams.kafka.write.slot_writers import PlainWriter, TransactionalWriter
-from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, TaskMarkers, WriteHook, Writes, marker_topic
+from holdfast_runtime.streams.markers import (
+    AttemptId,
+    AttemptSlot,
+    Decided,
+    TaskMarkers,
+    WriteHook,
+    Writes,
+    marker_topic,
+)
 from holdfast_runtime.streams.records import (
     WRITTEN,
     EpochPosition,
@@ -130,7 +138,7 @@ class KafkaCluster:
         finally:
             markers.close()
 
-    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
+    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what has not been written; everything is written when this returns."""
         if self._writer is None:
             size = request_bytes(self.limits, REQUEST_BYTES)
@@ -142,6 +150,7 @@ class KafkaCluster:
             sender,
             {topic_partition: self._taken(topic_partition, parts) for topic_partition, parts in writes.items()},
             at,
+            decided,
         )
 
     def record_limit(self, topic: str) -> RecordLimit:

@@ -27,7 +27,7 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
-from holdfast_runtime.streams.markers import AttemptSlot, WriteHook, Writes
+from holdfast_runtime.streams.markers import AttemptSlot, Decided, WriteHook, Writes
 from holdfast_runtime.streams.records import WRITTEN, Marker
 
 _LOG = logging.getLogger("holdfast")
@@ -38,7 +38,7 @@ _HERE: "AgentAddress | None" = None
 class Writer(Protocol):
     """Writes the outputs of slots into one Kafka system."""
 
-    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what has not been written; everything is written when this returns."""
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class _Slot:
                 if self.writer is not None:
                     self.writer.close()
                 self.writer, self.made = pickle.loads(make)(), make  # noqa: S301 - from a worker of ours
-            self.writer.send(sender, writes, lambda _: None)
+            self.writer.send(sender, writes, lambda _: None, lambda: None)
 
 
 @dataclass(slots=True)
@@ -170,12 +170,13 @@ class RemoteWriter:
     _connection: Connection | None = None
     _instead: Writer | None = None
 
-    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what has not been written; everything is written when this returns."""
+        decided()
         connection = self._connected() if self._instead is None else None
         if connection is None:
             self._instead = self._instead or pickle.loads(self.make)()  # noqa: S301 - made by this process
-            self._instead.send(sender, writes, at)
+            self._instead.send(sender, writes, at, decided)
             return
         with self._noticed():
             connection.send_bytes(pickle.dumps((self.system, self.make, sender, _packed(writes)), protocol=5))

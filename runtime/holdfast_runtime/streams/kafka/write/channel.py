@@ -96,6 +96,9 @@ class Channel(Protocol):
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
 
+    def hurry(self) -> None:
+        """Send at once; return when brokers have all, or a moment later. What follows tells of failures."""
+
     def flush(self, seconds: float) -> int:
         """Wait until brokers have the given records; return how many are missing, 0 if none. Raises for failed ones."""
 
@@ -149,6 +152,10 @@ class FastChannel:
                 self._library.kafka.flush(self._client, int(_NAP * 1000))
             elif err:
                 raise _refusal(_record_at(timed_records, first, topic, partition, err, self._text(err)))
+
+    def hurry(self) -> None:
+        """Send at once; return when brokers have all, or a moment later."""
+        self._left()
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have the given records; return how many are missing, 0 if none."""
@@ -226,6 +233,10 @@ class PlainChannel:
         column = records.schema.get_field_index("timestamp")
         timed_records = records.set_column(column, records.schema.field(column), kafka_times(records.column(column)))
         self._give(topic, partition, timed_records)
+
+    def hurry(self) -> None:
+        """Send at once; return when brokers have all, or a moment later."""
+        self._client.flush(_NAP)
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have the given records; return how many are missing, 0 if none."""

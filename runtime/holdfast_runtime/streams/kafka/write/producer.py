@@ -56,6 +56,10 @@ class TransactionalProducer:
         """Add records, in order."""
         self._explained(lambda: self._open.give(topic, partition, records), f"can't write to {topic}/{partition}")
 
+    def hurry(self) -> None:
+        """Send at once what was put, instead of waiting for more; return when brokers have it, or a moment later."""
+        self._explained(self._open.hurry, "can't write")
+
     def flush(self) -> None:
         """Wait until brokers have everything that was put; readers may not see it yet."""
         self._explained(lambda: self._open.flush(self.patience), "can't write")

@@ -30,7 +30,7 @@ from holdfast_runtime.streams.kafka.write.producer import (
     TransactionalProducer,
     usual,
 )
-from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, TaskMarkers, WriteHook, Writes, is_written
+from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, Decided, TaskMarkers, WriteHook, Writes, is_written
 from holdfast_runtime.streams.records import Marker, written_batch
 
 _LOG = logging.getLogger("holdfast")
@@ -58,7 +58,7 @@ class TransactionalWriter:
     request_bytes: int = REQUEST_BYTES
     _held: dict[AttemptSlot, _Held] = field(default_factory=dict)
 
-    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what has not been written; everything is written when this returns."""
         deadline = time.monotonic() + _PATIENCE
         while True:
@@ -67,7 +67,7 @@ class TransactionalWriter:
             if not left:
                 return
             try:
-                self._transact(sender, session, left, at)
+                self._transact(sender, session, left, at, decided)
             except TakenOverError as error:
                 self._dropped(sender)
                 if time.monotonic() > deadline:
@@ -122,7 +122,7 @@ class TransactionalWriter:
                 return picked
         return None
 
-    def _transact(self, sender: AttemptSlot, session: _Held, writes: Writes, at: WriteHook) -> None:
+    def _transact(self, sender: AttemptSlot, session: _Held, writes: Writes, at: WriteHook, decided: Decided) -> None:
         producer = session.producer
         turns = {marker.task: marker for parts in writes.values() for _, marker in parts}
         producer.begin()
@@ -133,6 +133,8 @@ class TransactionalWriter:
         key, value = slot_note(sender.who, sender.slot, turns)
         producer.put(self.markers.topic, slot_partition(sender.slot), written_batch([key], [value], now()))
         at("transaction filled")
+        producer.hurry()
+        decided()
         producer.commit()
         at("transaction committed")
         session.turns |= turns
@@ -163,8 +165,15 @@ class PlainWriter:
     request_bytes: int = REQUEST_BYTES
     _channel: Channel | None = None
 
-    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:  # noqa: ARG002 - as with transactions
+    def send(
+        self,
+        sender: AttemptSlot,  # noqa: ARG002 - as with transactions
+        writes: Writes,
+        at: WriteHook,
+        decided: Decided,
+    ) -> None:
         """Write everything before returning."""
+        decided()
         if self._channel is None:
             self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), _IN_ORDER))
         placed = (
