@@ -169,7 +169,8 @@ public class KafkaStreams {
     settings.put("producer.batch.size", "524288");
     if (!given.getProperty("commit").isEmpty()) settings.put("commit.interval.ms", given.getProperty("commit"));
     if (!given.getProperty("linger").isEmpty()) settings.put("producer.linger.ms", given.getProperty("linger"));
-    settings.put("statestore.cache.max.bytes", "268435456");
+    // Otherwise closed windows are told so seldom that in a short run the last ones are missing.
+    settings.put("__emit.interval.ms.kstreams.windowed.aggregation__", "50");
     Serde<String> text = Serdes.String();
     settings.put("default.key.serde", text.getClass());
     settings.put("default.value.serde", text.getClass());
