@@ -125,9 +125,9 @@ def all_ways(rate: Rate) -> list[partial[Measurement]]:
         partial(measured, rate, f"Holdfast, {words}", partial(_ours, delivery))
         for delivery, words in (("ExactlyOnce", "exactly once"), ("AtLeastOnce", "at least once"))
     ]
-    ways.append(partial(measured, rate, "stock Spark, at least once", partial(_stock, "micro-batch")))
+    ways.append(partial(measured, rate, "stock Spark, at least once", partial(_stock, real_time=False)))
     if rate.work != "join":
-        ways.append(partial(measured, rate, "Spark in real time, at least once", partial(_stock, "real-time")))
+        ways.append(partial(measured, rate, "Spark in real time, at least once", partial(_stock, real_time=True)))
     ways += [
         partial(measured, rate, f"Kafka Streams, {words}", partial(_streams, guarantee, commit))
         for guarantee, commit, words in (
@@ -143,8 +143,8 @@ def _ours(delivery: str, request: Mapping[str, Any], scratch: Path) -> list[str]
     return _child("ours", {**request, "delivery": delivery, "per_batch": 400_000, "rows": 0}, scratch)
 
 
-def _stock(mode: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
-    more = {"settings": SAME | TUNED, "jars": jars("spark-kafka"), "per_batch": 0, "mode": mode}
+def _stock(request: Mapping[str, Any], scratch: Path, *, real_time: bool) -> list[str]:
+    more = {"settings": SAME | TUNED, "jars": jars("spark-kafka"), "per_batch": 0, "real_time": real_time}
     return _child("stock", {**request, **more}, scratch)
 
 

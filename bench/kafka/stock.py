@@ -83,7 +83,7 @@ def _join(spark: SparkSession, request: dict[str, Any], source: dict[str, str]) 
 
 def started(request: dict[str, Any], scratch: Path) -> Any:
     """The query, running."""
-    real_time = request.get("mode") == "real-time"
+    real_time = request.get("real_time", False)
     # Each task of a real-time batch has a slot of its own for as long as the batch lasts.
     builder = SparkSession.builder.master(f"local[{PARTITIONS if real_time else 2}]").config(
         "spark.local.dir", str(scratch / "local")

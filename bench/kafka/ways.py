@@ -124,8 +124,8 @@ def stock(workload: Given, *, static: bool = False) -> Measurement:
 def streams(workload: Given, guarantee: str, values: Literal["json", "text"] = "json") -> Measurement:
     """Kafka Streams."""
     way = f"Kafka Streams{', unparsed' if values == 'text' else ''}, {_WORDS[guarantee]}"
-    more = {"guarantee": guarantee, "values": values, "jars": jars("kafka-streams"), "linger": ""}
-    more["commit"] = "1000" if guarantee == EOS else ""
+    more = {"guarantee": guarantee, "values": values, "jars": jars("kafka-streams")}
+    more |= {"commit": "1000" if guarantee == EOS else "", "linger": ""}
     return _measured(way, "streams", workload, more)
 
 

@@ -1,10 +1,11 @@
-"""A TCP proxy before an API server, whose connections die as those of a network do: silently, or not.
+"""A TCP proxy before a server, whose connections are slow, or die, as those of a network do: silently, or not.
 
 Must not look into what it forwards.
 """
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -15,12 +16,12 @@ _SIZE = 1 << 16
 class _Pair:
     """A connection of a client, and the one to the server."""
 
-    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+    def __init__(self, client: socket.socket, server: socket.socket, delay: float) -> None:
         self.ends = client, server
         self.silent, self.passing = False, threading.Event()
         self.passing.set()
-        for source, target in ((client, server), (server, client)):
-            threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
+        for source, target, later in ((client, server, 0.0), (server, client, delay)):
+            threading.Thread(target=self._forward, args=(source, target, later), daemon=True).start()
 
     def close(self) -> None:
         self.passing.set()
@@ -29,9 +30,10 @@ class _Pair:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
-    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, later: float) -> None:
         with suppress(OSError):
             while data := source.recv(_SIZE):
+                time.sleep(later)
                 self.passing.wait()
                 if not self.silent:
                     target.sendall(data)
@@ -43,9 +45,12 @@ class _Pair:
 class Proxy:
     """`with Proxy(port) as proxy: ... proxy.port`."""
 
-    def __init__(self, server: int, source: str = "127.0.0.1") -> None:
-        """`source`: the address by which the server knows who comes through this proxy."""
-        self._server, self._source = server, source
+    def __init__(self, server: int, source: str = "127.0.0.1", delay: float = 0.0) -> None:
+        """`source`: the address by which the server knows who comes through this proxy.
+
+        `delay`: seconds by which what the server says comes later.
+        """
+        self._server, self._source, self._delay = server, source, delay
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._pairs: list[_Pair] = []
@@ -108,7 +113,8 @@ class Proxy:
                     client.close()
 
     def _pair(self, client: socket.socket) -> _Pair:
-        pair = _Pair(client, socket.create_connection(("127.0.0.1", self._server), source_address=(self._source, 0)))
+        server = socket.create_connection(("127.0.0.1", self._server), source_address=(self._source, 0))
+        pair = _Pair(client, server, self._delay)
         if not self._passes:
             pair.passing.clear()
         return pair

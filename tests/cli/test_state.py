@@ -17,7 +17,6 @@ from holdfast.spec.steps import Process
 from holdfast_runtime.checkpoint.directories import DataDir, directory_name
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.storage import DirectoryStorage
-from holdfast_runtime.state.store.delta import pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.environment import claim
 from holdfast_runtime.state.store.task_store import OFFSETS, TaskStore
@@ -25,6 +24,7 @@ from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.process import ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.cli.conftest import Holdfast
+from tests.state.places import commit_alone
 from tests.waiting import patience
 
 APP = """
@@ -89,7 +89,7 @@ class Made:
             )
             store.offsets.put(b"views/0", b"%d" % (store.head.batch + 10))
             store.table("odd").put(b"\xff\x00", b"\x01")
-            store.commit(self.durable.write_delta(pack_delta(store.delta())))
+            commit_alone(store, self.durable)
 
 
 def files(directory: str) -> dict[str, tuple[int, bytes]]:

@@ -12,13 +12,13 @@ import pytest
 from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Deduplicate
-from holdfast_runtime.state.store.delta import pack_delta
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.cli.conftest import Holdfast
 from tests.cli.test_state import Made, files
+from tests.state.places import commit_alone
 
 APP = """
 apiVersion: holdfast.dev/v1alpha1
@@ -65,7 +65,7 @@ def batch(made: Made, views: list[View]) -> None:
             ("pages", Deduplicate(by=("user", "page"))),
         ):
             DeduplicateStep(name, verb, GIVEN, name).run(TimedRows(rows, times), store, StepClock(0, None))
-        store.commit(made.durable.write_delta(pack_delta(store.delta())))
+        commit_alone(store, made.durable)
 
 
 def state(app: Holdfast, action: str, *arguments: str) -> Any:
@@ -141,7 +141,7 @@ def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: 
         store.begin(0, 3)
         step = DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once")
         step.run(TimedRows(rows, pa.array([0, 0])), store, StepClock(0, None))
-        store.commit(made.durable.write_delta(pack_delta(store.delta())))
+        commit_alone(store, made.durable)
     assert len(state(app, "get", "--table", "once")) == 2
     assert len(state(app, "get", "--table", "once", "--key", key)) == 1
 
@@ -169,7 +169,7 @@ def test_only_such_tables_list_rows_runs_and_times(app: Holdfast) -> None:
     with TaskStore.open(made.store_directory) as store:
         store.begin(2, 3)
         store.offsets.put(b"views/0", b"4")
-        store.commit(made.durable.write_delta(pack_delta(store.delta())))
+        commit_alone(store, made.durable)
     (task,) = state(app, "ls")["tasks"]
     tables = {table.pop("name"): table for table in task["tables"]}
     assert all(table.pop("bytes") > 0 for table in tables.values())
@@ -227,7 +227,7 @@ def test_tasks_with_other_columns_are_exported_one_by_one(app: Holdfast) -> None
         store.begin(0, 3)
         rows = TimedRows(pa.RecordBatch.from_pylist([{"user": 1}], schema), pa.array([0]))
         DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once").run(rows, store, StepClock(0, None))
-        store.commit(made.durable.write_delta(pack_delta(store.delta())))
+        commit_alone(store, made.durable)
     ran = app("state", "export", "visits.yaml", "--table", "once", "--to", "once.parquet")
     assert (ran.code, ran.out) == (2, "")
     assert "one by one, with --task" in ran.err
@@ -242,7 +242,7 @@ def test_a_table_for_runs_without_any_has_no_rows(app: Holdfast) -> None:
     with TaskStore.open(made.store_directory) as store:
         store.begin(0, 3)
         store.table("sums").put(b"c", b"{}")
-        store.commit(made.durable.write_delta(pack_delta(store.delta())))
+        commit_alone(store, made.durable)
     assert state(app, "get", "--table", "sums") == []
     ran = app("state", "export", "visits.yaml", "--table", "sums", "--to", "sums.parquet")
     assert ran.out == "0 rows of sums written to sums.parquet\n"

@@ -8,12 +8,19 @@ from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.restore import OpenedStore, open_store
 from holdfast_runtime.state.durable.storage import DirectoryStorage
-from holdfast_runtime.state.store.delta import Delta
+from holdfast_runtime.state.store.delta import Delta, pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.s3.gateway import Bucket
 
 TASK = TaskIdentity("ad-clicks", "1", "partition-0")
+
+
+def commit_alone(store: TaskStore, durable: DurableCopy) -> None:
+    """Commit the batch of a store whose task writes nothing."""
+    packed = pack_delta(store.delta())
+    durable.write_delta(packed)
+    store.commit(len(packed.state))
 
 
 class Disk:

@@ -4,7 +4,7 @@ Every decision has a next look: after a given time, or when the app or its pods 
 not decide.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -205,11 +205,9 @@ def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
     """Return actions that ask each pod once to end, and force-delete it if its node is lost: its attempt is fenced.
 
     StatefulSets that would recreate the pods go first. Otherwise only Spark's normal end or the driver pod's deletion
-    removes them. Anybody who may change a pod can name any StatefulSet in it: only the app's own is ended.
+    removes them.
     """
-    makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
-    sets = {executor_set_in(case.snapshot.app.name, pod.name) for pod in pods}
-    actions: list[Action] = [EndExecutorSet(maker.name, maker.uid) for maker in makers if maker.name in sets]
+    actions: list[Action] = _ends_of_sets(case, (pod for pod in pods if pod.deleting_since is None))
     for pod in pods:
         if pod.deleting_since is None:
             actions.append(EndPod(pod.name, pod.uid))
@@ -224,8 +222,19 @@ def actions_to_release(case: Case, run: str) -> tuple[Action, ...]:
     Its StatefulSet goes first, if a pod that is over still tells of it: it would make pods again, and their claims.
     """
     name = case.snapshot.app.name
-    made = executor_set(name, run)
     executors = () if isinstance(case.snapshot.executors, Unknown) else case.snapshot.executors
-    makers = dict.fromkeys(pod.made_by for pod in executors if executor_set_in(name, pod.name) == made)
-    sets = (EndExecutorSet(maker.name, maker.uid) for maker in makers if maker is not None and maker.name == made)
-    return (*sets, GiveUpRunClaims(app_id(name, run)))
+    of_run = (pod for pod in executors if executor_set_in(name, pod.name) == executor_set(name, run))
+    return (*_ends_of_sets(case, of_run), GiveUpRunClaims(app_id(name, run)))
+
+
+def _ends_of_sets(case: Case, pods: Iterable[PodState]) -> list[Action]:
+    """Return actions that end the StatefulSets that made these pods.
+
+    Anybody who may change a pod can name any StatefulSet in it: only the app's own is ended.
+    """
+    makers = dict.fromkeys(
+        pod.made_by
+        for pod in pods
+        if pod.made_by is not None and pod.made_by.name == executor_set_in(case.snapshot.app.name, pod.name)
+    )
+    return [EndExecutorSet(maker.name, maker.uid) for maker in makers]

@@ -121,8 +121,8 @@ class DurableCopy:
         with self.storage.reading(name) as read:
             return read_delta(self.storage.path(name), read, outputs=outputs)
 
-    def write_delta(self, packed: PackedDelta) -> int:
-        """Store a batch's delta, and return the size of its state. Outputs may be committed only after this returns.
+    def write_delta(self, packed: PackedDelta) -> None:
+        """Store a batch's delta. Outputs may be committed only after this returns.
 
         Raises `EpochFencedError` if a newer attempt is at work, `DeltaExistsError` if the batch is already written.
         Threads may write deltas of several tasks at once.
@@ -137,7 +137,6 @@ class DurableCopy:
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise RetrySoonError(message, code="DeltaExistsError")
-        return len(packed.state)
 
     def snapshot(self, store: TaskStore) -> int:
         """Write a snapshot of the state after the store's last commit, and return its size in bytes."""
