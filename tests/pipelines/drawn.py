@@ -68,6 +68,11 @@ class Draft:
     def source(self, key: str = "") -> Node:
         """Add an input."""
         raw = self.raw(key)
+        if self.draw.random() < 0.3:
+            # Says again what the stream says, but takes it of the rows, a batch later.
+            event_time = {"from": "coalesce(ts, ts)", "lateness": "1h"}
+            name = self.step(raw, select=["k", "v", "n", "ts"], eventTime=event_time)
+            raw = Node(name, raw.key)
         return Node(self.step(raw, select=["k", "v", "n"]), raw.key)
 
     def output(self, node: Node) -> None:

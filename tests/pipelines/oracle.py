@@ -120,7 +120,7 @@ class Oracle:
         if "filter" in step:
             return [row for row in rows if FILTERS[step["filter"]](row)]
         if "select" in step:
-            return [SELECTS[tuple(step["select"])](row) for row in rows]
+            return [SELECTS[tuple(step["select"])](row) for row in rows] if "eventTime" not in step else [*rows]
         if "merge" in step:
             return [row for side in inputs for row in side]
         if "deduplicate" in step:

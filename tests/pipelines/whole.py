@@ -70,7 +70,12 @@ _WRITTEN = (*(name for name in _RESULTS if name != "everywhere"), *_WINDOWS)
 
 
 def _steps() -> list[dict[str, Any]]:
-    rows = [{"name": f"{name}-rows", "from": [name], "select": ["k", "v", "n"]} for name in _INPUTS]
+    rows: list[dict[str, Any]] = [
+        {"name": f"{name}-rows", "from": [name], "select": ["k", "v", "n"]} for name in _INPUTS
+    ]
+    event_time = {"column": "ts", "lateness": "1h"}
+    rows[2]["from"] = ["other-timed"]
+    rows.insert(0, {"name": "other-timed", "from": ["other"], "select": ["k", "v", "n", "ts"], "eventTime": event_time})
     windows = [
         window_step
         for name, step in _WINDOWS.items()

@@ -45,6 +45,7 @@ BASE: dict[str, Any] = {
             {
                 "name": "clicks",
                 "system": "events",
+                "metadata": ["offset", "headers AS trace"],
                 "key": ["ad_id"],
                 "schema": "ad_id STRING, ts TIMESTAMP",
                 "onDecodeError": "Skip",
@@ -53,7 +54,12 @@ BASE: dict[str, Any] = {
             {"name": "attributed", "was": "results", "system": "files", "topic": "results"},
             {"name": "unread", "system": "files"},
             {"name": "owners", "system": "files"},
-            {"name": "ticks", "system": "made", "schema": "ad_id STRING, ts TIMESTAMP"},
+            {
+                "name": "ticks",
+                "system": "made",
+                "schema": "ad_id STRING, seen STRUCT<at: BIGINT>",
+                "eventTime": {"from": "seen.at", "unit": "Milliseconds"},
+            },
         ],
         "tables": [
             {
@@ -85,12 +91,18 @@ BASE: dict[str, Any] = {
                 "onError": "DeadLetter",
                 "deadLetter": "unread",
             },
-            {"name": "short", "from": ["valid"], "select": ["ad_id", "ts"]},
+            {
+                "name": "short",
+                "from": ["valid"],
+                "select": ["ad_id", "ts"],
+                "eventTime": {"column": "ts", "lateness": "10s", "maxAhead": "1h", "idleAfter": "30s"},
+            },
             {"name": "all-clicks", "from": ["valid", "ticks"], "merge": {}},
             {
                 "name": "scored",
                 "from": ["all-clicks"],
-                "apply": {"function": "ads.score:score", "schema": "ad_id STRING, score DOUBLE", "keeps": ["ad_id"]},
+                "apply": {"function": "ads.score:score", "schema": "ad_id STRING, score INT", "keeps": ["ad_id"]},
+                "eventTime": {"from": "score", "unit": "Seconds"},
             },
             {
                 "name": "tracked",

@@ -75,6 +75,20 @@ _SYSTEMS = (
     Row("spec.systems.made.generator.function", "text", _FUNCTION, _NO_FUNCTION, required=True),
     Row("spec.systems.made.generator.rowsPerSecond", "int", (1, 1_000_000_000), (1_000_000_001,)),
 )
+
+
+def _event_time(named: str, computed: str) -> tuple[Row, ...]:
+    """Return the rows of an event time that is a column, and of one that is computed."""
+    return (
+        Row(f"{named}.eventTime.column", "text", ("x", "x" * 255), ("", "x" * 256), required=True),
+        Row(f"{named}.eventTime.lateness", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
+        Row(f"{named}.eventTime.maxAhead", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
+        Row(f"{named}.eventTime.idleAfter", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
+        Row(f"{computed}.eventTime.from", "text", ("x", "x" * 1024), ("", "x" * 1025), required=True),
+        Row(f"{computed}.eventTime.unit", "text", ("Seconds", "Microseconds"), ("", "ms", "Nanoseconds")),
+    )
+
+
 _STREAMS = (
     Row("spec.streams", "list", (), ([5], [{}])),
     Row("spec.streams.clicks", "object"),
@@ -94,10 +108,13 @@ _STREAMS = (
     Row("spec.streams.impressions.format", "text", ("json", "binary"), ("", "arrow")),
     Row("spec.streams.impressions.schema", "text", _DDL, _NO_DDL),
     Row("spec.streams.impressions.eventTime", "object", ({"column": "other"},), ({}, {"column": "ts", "late": "1s"})),
-    Row("spec.streams.impressions.eventTime.column", "text", ("x", "x" * 255), ("", "x" * 256), required=True),
-    Row("spec.streams.impressions.eventTime.lateness", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
-    Row("spec.streams.impressions.eventTime.maxAhead", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
-    Row("spec.streams.impressions.eventTime.idleAfter", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
+    *_event_time("spec.streams.impressions", "spec.streams.ticks"),
+    Row(
+        "spec.streams.clicks.metadata",
+        "list",
+        (["key"], ["key AS a", "keyBytes", "headers", "partition", "offset", "timestamp"]),
+        ([], [""], ["Key"], ["key as a"], ["key AS "], ["key AS a.b"], ["value"], ["key"] * 7, "key"),
+    ),
     Row("spec.streams.impressions.bounded", "bool", (False,)),
     Row("spec.streams.impressions.control", "bool", (False,)),
     Row("spec.streams.clicks.onDecodeError", "text", ("Fail",), ("", "fail", "DeadLetter")),
@@ -129,6 +146,8 @@ _STEPS = (
     Row(
         "spec.steps.all-clicks.from", "list", (["valid"], ["valid"] * 16), (["valid"] * 17, [""], ["?"]), required=True
     ),
+    Row("spec.steps.short.eventTime", "object", ({"column": "other"},), ({}, {"column": "ts", "from": "ts"})),
+    *_event_time("spec.steps.short", "spec.steps.scored"),
     Row("spec.steps.valid.onError", "text", (), ("", "fail", "Skip", "Fail")),
     Row("spec.steps.valid.deadLetter", "text", ("attributed",), (*_NAME_BAD, "nowhere", "valid")),
     Row("spec.steps.first.late", "text", (), ("", "late", "Fail", "Drop")),

@@ -17,6 +17,7 @@ from typing import Any, Literal, NoReturn
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, UserActionError
+from holdfast.planning.types.ddl import column_at
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.log.stream_feed import StreamFeed
 
@@ -68,7 +69,7 @@ class LineFormat:
             try:
                 tree = _object(text)
                 value = self._value(text, tree)
-                row = [kind.check(name, tree.get(name)) for name, kind in self.checks]
+                row = [kind.check(name, _at(tree, name)) for name, kind in self.checks]
             except (ValueError, RecursionError) as error:
                 bad = BadLineError(number, str(error))
                 break
@@ -87,6 +88,15 @@ class LineFormat:
             message = f'a stream of format {self.value} takes objects with a text "value"'
             raise ValueError(message)
         return value.encode() if self.value == "string" else base64.b64decode(value, validate=True)
+
+
+def _at(tree: Mapping[str, Any], name: str) -> Any:
+    """Return a field of an object, or the one inside it to which a name with dots leads."""
+    if name in tree:
+        return tree[name]
+    first, _, rest = name.partition(".")
+    inner = tree.get(first) if rest else None
+    return _at(inner, rest) if isinstance(inner, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +223,7 @@ class Feed:
         if stream is None or planned.role == "intermediate":
             message = f"stream {name} is written by the app itself; feed one of its inputs"
             raise UserActionError(message, code="UsageError")
-        columns = {column: planned.rows.find(column) for column in stream.key or ()}
+        columns = {name: column_at(planned.rows, name) for name in stream.partition_key or ()}
         types = {column: declared.type if declared else None for column, declared in columns.items()}
         value: ValueKind = stream.format
         lines = LineFormat(types, value, b"\0" if local_app.has_type_bytes(name) else b"")

@@ -190,12 +190,12 @@ def event_time_problems(graph: Graph) -> Iterator[Problem]:
         step = graph.steps[name]
         without = frozenset[str]().union(*(timeless.get(source, frozenset()) for source in step.inputs))
         # An aggregate without a window passes event time on; one with a window derives it again from the same rows.
-        timeless[name] = without
+        timeless[name] = without if step.event_time is None else frozenset()
         if without and (why := _needs_event_time(step)):
             streams = ", ".join(sorted(without))
             message = (
                 f"{why} needs event time, but none is declared for {streams}; "
-                f"add eventTime: {{column: ..., lateness: ...}} there"
+                f"add eventTime: {{column: ..., lateness: ...}} there, or to a select, apply or process before {name}"
             )
             yield Problem(Reason.EVENT_TIME_MISSING, message, step=name)
 
@@ -313,17 +313,14 @@ def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
             yield Problem(Reason.TOPIC_SHARED, message, stream=name)
         other = graph.streams[first.setdefault((stream.system, topic), name)]
         if (
-            stream.key is not None
-            and other.key is not None
-            and (stream.key, stream.partitioner)
-            != (
-                other.key,
-                other.partitioner,
-            )
+            stream.partition_key is not None
+            and other.partition_key is not None
+            and (stream.partition_key, stream.partitioner) != (other.partition_key, other.partitioner)
         ):
             message = (
                 f"streams {other.name} and {name} mean one topic, {topic}, but the spec says that it is partitioned by "
-                f"{', '.join(other.key)} ({other.partitioner}) and by {', '.join(stream.key)} ({stream.partitioner})"
+                f"{', '.join(other.partition_key)} ({other.partitioner}) and by {', '.join(stream.partition_key)} "
+                f"({stream.partitioner})"
             )
             yield Problem(Reason.TOPIC_SHARED, message, stream=name)
         counts = {stream.partitions, other.partitions} - {None}

@@ -23,6 +23,7 @@ from holdfast.planning.known_columns import (
 )
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, SqlFinding, listed
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
+from holdfast.planning.stream_columns import event_time_findings, key_findings, stream_rows
 from holdfast.planning.table_keys import spark_computed_keys
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
@@ -42,45 +43,7 @@ from holdfast.spec.steps import (
     To,
     ToTable,
 )
-from holdfast.spec.streams import Stream, Table
-from holdfast.suggest import did_you_mean
-
-_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
-_ONE_VALUE = {"string": RowType((Column("value", "STRING"),)), "binary": RowType((Column("value", "BINARY"),))}
-
-
-def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
-    """Return the rows of a stream; open rows if it declares no schema."""
-    stream = graph.streams[name]
-    rows, one_value = OPEN, _ONE_VALUE.get(stream.format)
-    if stream.schema_ is not None:
-        rows = flow.parsed(stream.schema_, stream=name)
-        if one_value is not None and rows.closed and rows != one_value:
-            value = one_value.columns[0]
-            message = f"a {stream.format} stream has one column, {value.name} {value.type}; its schema says otherwise"
-            flow.at_stream(name, SqlFinding(Reason.SCHEMA_INVALID, message))
-    elif one_value is not None:
-        rows = one_value
-    elif name in graph.readers or name in graph.side_inputs:
-        example = '"id STRING, ts TIMESTAMP"'
-        message = f"stream {name} is read, so its columns must be known: give it a schema, e.g. {example}"
-        flow.at_stream(name, SqlFinding(Reason.SCHEMA_MISSING, message))
-    flow.at_stream(name, *missing_columns(stream.key or (), rows, "key"), *_event_time(stream, rows))
-    return rows
-
-
-def _event_time(stream: Stream, rows: RowType) -> list[SqlFinding]:
-    if stream.event_time is None or not rows.closed:
-        return []
-    column = rows.find(stream.event_time.column)
-    if column is None:
-        advice = did_you_mean(stream.event_time.column, rows.names)
-        message = f"eventTime names {stream.event_time.column}, which is no column{advice}"
-        return [SqlFinding(Reason.EVENT_TIME_INVALID, message)]
-    if column.type not in _TIMESTAMPS:
-        message = f"eventTime names {column.name}, which is {column.type}; it must be a TIMESTAMP"
-        return [SqlFinding(Reason.EVENT_TIME_INVALID, message)]
-    return []
+from holdfast.spec.streams import EventTime, Stream, Table
 
 
 def declared_table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
@@ -298,7 +261,8 @@ def _on_column(derivation: _Derivation, name: str, left: RowType, right: RowType
 
 
 def _write_stream(derivation: _Derivation, rows: RowType, stream: Stream) -> None:
-    derivation.note(missing_columns(stream.key or (), rows, f"the key of stream {stream.name}"))
+    derivation.note(key_findings(stream.partition_key or (), rows, f"the key of stream {stream.name}"))
+    derivation.note(_metadata_findings(stream, rows, derivation.flow.rows[stream.name]))
     if difference := differing(rows, derivation.flow.rows[stream.name]):
         message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"
         derivation.say(Reason.SCHEMA_MISMATCH, message)
@@ -308,6 +272,15 @@ def _write_stream(derivation: _Derivation, rows: RowType, stream: Stream) -> Non
             f"{other} (first) and {derivation.step.name} (second) write different rows to {stream.name}: {difference}"
         )
         derivation.say(Reason.SCHEMA_MISMATCH, message)
+
+
+def _metadata_findings(stream: Stream, rows: RowType, declared: RowType) -> Iterable[SqlFinding]:
+    """A finding for each column that the rows have with another type than metadata is made of."""
+    for name in stream.metadata_columns:
+        before, after = rows.find(name), declared.find(name)
+        if before is not None and after is not None and differ(before.type, after.type):
+            message = f"the metadata of stream {stream.name} needs {name} as {after.type}, and it is {before.type}"
+            yield SqlFinding(Reason.SCHEMA_MISMATCH, message)
 
 
 def _write_table(derivation: _Derivation, rows: RowType, table: Table) -> None:
@@ -322,20 +295,29 @@ def flow_rows(graph: Graph) -> Flow:
     """Derive the columns and types of all streams, tables and steps."""
     flow = Flow()
     for name in sorted(graph.streams):
-        flow.rows[name] = _afforded(flow, stream_rows(graph, name, flow), stream=name)
+        computed_time = _time_expression(graph.streams[name].event_time)
+        affords = _affords(flow, computed_time, stream=name)
+        flow.rows[name] = _afforded(flow, stream_rows(graph, name, flow), stream=name) if affords else OPEN
     for name in sorted(graph.tables):
         if (declared := _table_rows(graph, name, flow)) is not None:
             flow.tables[name] = _afforded(flow, declared, stream=name)
     for name in graph.order:
         step = graph.steps[name]
         inputs = tuple(flow.rows.get(source, OPEN) for source in step.inputs)
-        if len(flow.problems) > MOST_PROBLEMS or not _affords(flow, expressions_of(step), step=name):
+        if len(flow.problems) > MOST_PROBLEMS or not _affords(
+            flow, (*expressions_of(step), *_time_expression(step.event_time)), step=name
+        ):
             flow.rows[name], flow.passes[name] = OPEN, {}
             continue
         rows, flow.passes[name] = step_rows(graph, flow, step, inputs)
         flow.rows[name] = _afforded(flow, rows, step=name)
+        flow.at_step(name, event_time_findings(step.event_time, rows))
         _warn_of_unknown_types(flow, name, inputs)
     return flow
+
+
+def _time_expression(event_time: EventTime | None) -> tuple[str, ...]:
+    return () if event_time is None or event_time.from_ is None else (event_time.from_,)
 
 
 def _table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:

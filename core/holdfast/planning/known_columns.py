@@ -98,7 +98,8 @@ def expressions_of(step: Step) -> tuple[str, ...]:
 
 
 Passes = dict[str, frozenset[tuple[int, str]]]
-"""Output column -> the (input, column) pairs it is an unchanged copy of; a join column is a copy of both sides."""
+"""Output column -> the (input, column) pairs it is an unchanged copy of, where a field inside a column is written
+`column.field`; a join column is a copy of both sides."""
 
 
 @dataclass(slots=True)
@@ -199,7 +200,8 @@ def copies(checked: tuple[CheckedExpression, ...], sides: dict[str, tuple[int, .
     """The columns that these expressions pass through unchanged; `sides` maps a qualifier to inputs."""
     passes: Passes = {}
     for expression in checked:
-        if expression.name is not None and expression.source is not None:
-            side, column = expression.source
+        origin = expression.source or expression.field
+        if expression.name is not None and origin is not None:
+            side, column = origin
             passes[expression.name] = frozenset((i, column) for i in sides[side])
     return passes

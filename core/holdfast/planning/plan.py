@@ -259,7 +259,7 @@ def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, Deci
             graph.role(name),
             stream.topic or name,
             counts.get(name),
-            stream.key,
+            stream.partition_key,
             stream.partitioner,
             flow.rows[name],
         )

@@ -81,10 +81,10 @@ def follow_keys(graph: Graph, flow: Flow) -> dict[str, Spread]:
     """Stream or step -> how its rows are spread."""
     spreads: dict[str, Spread] = {}
     for name, stream in graph.streams.items():
-        if stream.key is None:
+        if stream.partition_key is None:
             spreads[name] = Spread(partitioner=stream.partitioner, undeclared=frozenset({name}))
         else:
-            spreads[name] = partitioned_by(stream.key, stream.partitioner)
+            spreads[name] = partitioned_by(stream.partition_key, stream.partitioner)
     for name in graph.order:
         step = graph.steps[name]
         inputs = tuple(spreads.get(source, Spread()) for source in step.inputs)
@@ -149,12 +149,19 @@ def copied(spread: Spread, passes: Passes, lost: str) -> Spread:
     columns = []
     for names in spread.columns:
         copies = frozenset(
-            name for name, sources in passes.items() if any(names_in(names, [column]) for _, column in sources)
+            name for out, sources in passes.items() for _, column in sources for name in _copies(out, column, names)
         )
         if not copies:
             return replace(spread, columns=None, why=lost.format(min(names)))
         columns.append(copies)
     return replace(spread, columns=tuple(columns))
+
+
+def _copies(out: str, column: str, names: frozenset[str]) -> list[str]:
+    """What holds one of these names in `out`, which is a copy of `column`: it, or a field that is still inside."""
+    folded = column.casefold()
+    inside = [out + name[len(column) :] for name in names if name.casefold().startswith(f"{folded}.")]
+    return [out, *inside] if names_in(names, [column]) else inside
 
 
 def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:

@@ -60,14 +60,14 @@ def keyed_otherwise(graph: Graph, flow: Flow) -> Iterator[Problem]:
     for name, table in sorted(graph.tables.items()):
         passes = flow.stored.get(name)
         for source in () if table.versioned else table.sources or ():
-            declared = {column.casefold() for column in graph.streams[source].key or ()}
+            declared = {column.casefold() for column in graph.streams[source].partition_key or ()}
             if passes is None:
                 named = {column.casefold() for column in table.key}
             else:
                 passed = {out.casefold(): column.casefold() for out, sources in passes.items() for _, column in sources}
                 named = {passed.get(column.casefold(), f"computed {column}") for column in table.key}
             if named != declared:
-                by = ", ".join(graph.streams[source].key or ()) or "nothing that is declared"
+                by = ", ".join(graph.streams[source].partition_key or ()) or "nothing that is declared"
                 message = (
                     f"rows of {name} are named by {', '.join(table.key)}, records of {source} by {by}: a record "
                     f"without a value deletes no row, and a record that names another row leaves the former one "

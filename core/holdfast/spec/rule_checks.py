@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from holdfast.spec.values import is_duration, millis
-from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
+from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, TIME_SETTING_VERBS, VERBS
 from holdfast.suggest import did_you_mean
 
 
@@ -91,6 +91,24 @@ def join_span(join: object) -> Iterator[Broken]:
         yield (sides[0],), f"within is for both directions; leave it out, or {' and '.join(sides)}"
     if "within" not in fields and not sides:
         yield (), "say how far apart the event times of two rows may be, e.g. within: 10m, or after: 1h"
+
+
+def one_time(event_time: object) -> Iterator[Broken]:
+    """Event time is a column, or is computed."""
+    fields = fields_of(event_time)
+    if "column" in fields and "from" in fields:
+        yield ("from",), "column and from exclude each other: column names a TIMESTAMP, from is anything else"
+    if "column" not in fields and "from" not in fields:
+        yield (), "say which TIMESTAMP column has the time, e.g. column: ts, or what else, e.g. from: payload.ts"
+    if "unit" in fields and "from" not in fields:
+        yield ("unit",), "unit is for numbers, and column names a TIMESTAMP; name the number in from"
+
+
+def time_set(step: object) -> Iterator[Broken]:
+    """Only some verbs can give rows another event time."""
+    fields = fields_of(step)
+    if "eventTime" in fields and not any(verb in fields for verb in TIME_SETTING_VERBS):
+        yield ("eventTime",), f"eventTime is for {', '.join(TIME_SETTING_VERBS)}; put a select step behind this one"
 
 
 def windows(aggregate: object) -> Iterator[Broken]:

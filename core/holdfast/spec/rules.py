@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from holdfast.spec import rule_checks
 from holdfast.spec.cel import Offenders, exactly_one, former_names, known_names, names_of, one_of, with_names
 from holdfast.spec.rule_checks import Broken, FieldPath
-from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
+from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, TIME_SETTING_VERBS, VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,15 @@ RULES: tuple[Rule, ...] = (
         " && (!has(self.deadLetter) || self.deadLetter != self.name)",
         broken=rule_checks.dead_letter,
     ),
+    *(
+        Rule(
+            at=(items, "*", "eventTime"),
+            message="eventTime has column or from, and unit only with from",
+            cel="has(self.column) != has(self.from) && (!has(self.unit) || has(self.from))",
+            broken=rule_checks.one_time,
+        )
+        for items in ("streams", "steps")
+    ),
     Rule(
         at=("tables", "*"),
         message="without sources or files a table can't be Broadcast or versioned and has no select; with sources it "
@@ -87,6 +96,12 @@ RULES: tuple[Rule, ...] = (
         " || (has(self.late) && self.late == 'DeadLetter'))"
         f" && (!has(self.onError) || {one_of(FAILING_VERBS)}) && (!has(self.late) || {one_of(LATE_VERBS)})",
         broken=rule_checks.step_dead_letter,
+    ),
+    Rule(
+        at=("steps", "*"),
+        message="eventTime is for select, apply and process",
+        cel=f"!has(self.eventTime) || {one_of(TIME_SETTING_VERBS)}",
+        broken=rule_checks.time_set,
     ),
     Rule(
         at=("steps", "*", "join"),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, assert_never
 from pydantic import Field
 
 from holdfast.spec.fields import ChangeCost, SpecModel
+from holdfast.spec.streams import EventTime
 from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration, millis
 from holdfast.spec.verbs import VERBS, Verb
 
@@ -210,6 +211,8 @@ class Step(SpecModel):
     """Write rows to a stream, and pass them on."""
     to_table: Annotated[Name | None, ChangeCost.NEW_RUN] = None
     """Write rows to a table, and pass them on."""
+    event_time: Annotated[EventTime | None, ChangeCost.NEW_RUN] = None
+    """When the rows of a select, apply or process happened, from here on. Default: when those it read did."""
     on_error: Annotated[Literal["Fail", "DeadLetter"], ChangeCost.RESTART] = "Fail"
     """What to do with a row on which the expression or function of a filter, select, apply, process or aggregate fails,
     or with a result of an aggregate that its type can't hold: stop the app, or leave it out and write it to

@@ -3,7 +3,7 @@
 Must not know steps, nor how any system is read: rules over these are in `rule_checks`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from holdfast.spec.values import (
     Duration,
     Expression,
     FunctionPath,
+    MetadataItem,
     Name,
     ObjectName,
     PartitionCount,
@@ -21,13 +22,17 @@ from holdfast.spec.values import (
     ReplicaCount,
     Retention,
     Settings,
+    ShortExpression,
     Text,
+    millis,
 )
 
 MAX_AHEAD = "24h"
 """How far ahead of the clock event time is believed where nobody says."""
 
 Partitioner = Literal["murmur2", "crc32", "none"]
+MetadataField = Literal["key", "keyBytes", "headers", "partition", "offset", "timestamp"]
+TimeUnit = Literal["Seconds", "Milliseconds", "Microseconds"]
 
 
 class KafkaSystem(SpecModel):
@@ -80,10 +85,15 @@ class System(SpecModel):
 
 
 class EventTime(SpecModel):
-    """Which column says when a record happened, and how late it may come."""
+    """When rows happened, and how late one may come."""
 
-    column: Annotated[ColumnName, ChangeCost.NEW_RUN]
-    """A TIMESTAMP column of the stream."""
+    column: Annotated[ColumnName | None, ChangeCost.NEW_RUN] = None
+    """The TIMESTAMP column that says so. Needed, unless `from` is there."""
+    from_: Annotated[ShortExpression | None, ChangeCost.NEW_RUN, Field(alias="from")] = None
+    """In place of `column`: a field inside a column, as `payload.ts`, or another expression of Spark SQL that fails on
+    no row and that Holdfast computes without Spark."""
+    unit: Annotated[TimeUnit | None, ChangeCost.NEW_RUN] = None
+    """What a number of `from` counts since 1970. Needed where it is a number."""
     lateness: Annotated[Duration, ChangeCost.RESTART] = "0s"
     """How far behind the newest record one may arrive and still count. Default: 0s."""
     max_ahead: Annotated[Duration, ChangeCost.RESTART] = MAX_AHEAD
@@ -91,6 +101,16 @@ class EventTime(SpecModel):
     where `onDecodeError` says so. Default: 24h."""
     idle_after: Annotated[PositiveDuration | None, ChangeCost.RESTART] = None
     """A partition silent this long no longer holds the watermark back. Default: it does for ever."""
+
+    @property
+    def idle_millis(self) -> int | None:
+        """`idleAfter` in milliseconds."""
+        return None if self.idle_after is None else millis(self.idle_after)
+
+    @property
+    def text(self) -> str:
+        """What is taken for the time, as it was written."""
+        return str(self.column or self.from_)
 
 
 class Stream(SpecModel):
@@ -110,8 +130,12 @@ class Stream(SpecModel):
     retention: Annotated[Retention | None, ChangeCost.RESTART] = None
     """How long a topic keeps records if Holdfast makes it, and must if it is there: a duration, or Forever.
     Default: the brokers'."""
+    metadata: Annotated[tuple[MetadataItem, ...] | None, ChangeCost.RESTART, Field(min_length=1, max_length=6)] = None
+    """What records have beside their values, as columns of these names, or of others with AS: key (as text), keyBytes,
+    headers, partition, offset, timestamp. A stream that steps write can have key or keyBytes."""
     key: Annotated[tuple[ColumnName, ...] | None, ChangeCost.NEW_RUN, Field(min_length=1, max_length=16)] = None
-    """The columns its records are partitioned by, in this order."""
+    """The columns its records are partitioned by, in this order, or fields inside columns, as `payload.id`. Default:
+    the record's key, where `metadata` has it."""
     partitioner: Annotated[Partitioner, ChangeCost.NEW_RUN] = "murmur2"
     """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
     (unknown). Default: murmur2."""
@@ -133,6 +157,18 @@ class Stream(SpecModel):
     is decided, or write it to `deadLetter`. Default: Fail."""
     dead_letter: Annotated[Name | None, ChangeCost.RESTART] = None
     """The stream that takes records that can't be decoded or written, with reason, stream, partition and offset."""
+
+    @property
+    def metadata_columns(self) -> dict[str, MetadataField]:
+        """Column -> what of the record it holds."""
+        pairs = (item.split(" AS ") for item in self.metadata or ())
+        return {column: cast("MetadataField", field) for field, column in ((pair[0], pair[-1]) for pair in pairs)}
+
+    @property
+    def partition_key(self) -> tuple[str, ...] | None:
+        """The columns its records are partitioned by, if that is known."""
+        record_key = (column for column, field in self.metadata_columns.items() if field in ("key", "keyBytes"))
+        return self.key or tuple(record_key)[:1] or None
 
 
 class TableFiles(SpecModel):

@@ -26,6 +26,7 @@ _RUN_ID = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 _MODULE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _ARITHMETIC = r"^([0-9]+|partition|previous|current|[-+*/%() ])+$"
 _DIRECTORY = r"^[a-z][a-z0-9+.-]*:/+[^/].*$"
+_METADATA = r"^(key|keyBytes|headers|partition|offset|timestamp)( AS [A-Za-z_][A-Za-z0-9_]*)?$"
 _LOCATION = r"^(Claim|Node|Pod|[^{}]*(\{[^{}]+\}[^{}]*)+)$"
 IN_WORDS = {
     _LABEL: "must be letters, digits and inner dashes",
@@ -41,6 +42,7 @@ IN_WORDS = {
     _DIRECTORY: "must be the address of a folder, e.g. s3a://bucket/path or file:///shared/path",
     _LOCATION: "must be Claim, Node, Pod or a template, e.g. {node.labels.rack}/{node.name}",
     _FUNCTION: "must be a Python function, e.g. package.module:function",
+    _METADATA: "must be key, keyBytes, headers, partition, offset or timestamp, or e.g. key AS user",
 }
 """What a pattern asks for, for people."""
 
@@ -110,8 +112,14 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 """The name of a column of some rows."""
 
+MetadataItem = Annotated[str, StringConstraints(pattern=_METADATA, max_length=255), Field(examples=["key AS user"])]
+"""What a record has beside its value, as a column."""
+
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=8192)]
 """One Spark SQL expression."""
+
+ShortExpression = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+"""A Spark SQL expression that the API server may compare at each edit, in each of a thousand steps."""
 
 Ddl = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
 """Columns as Spark DDL, e.g. `ad_id STRING, ts TIMESTAMP`."""

@@ -42,14 +42,24 @@ class VerbTraits:
     """A `repartition` behind it does the same before it, by columns that it passes on."""
     row_by_row: bool = False
     """Each of its rows is made of one row, in their order."""
+    may_set_time: bool = False
+    """Its rows may have another event time than those it read, so that it has an `eventTime`."""
 
 
 VERBS: Mapping[Verb, VerbTraits] = {
     "filter": VerbTraits("SparkSql", may_fail=True, may_follow_repartition=True, row_by_row=True),
-    "select": VerbTraits("SparkSql", may_fail=True, may_follow_repartition=True, row_by_row=True),
+    "select": VerbTraits("SparkSql", may_fail=True, may_follow_repartition=True, row_by_row=True, may_set_time=True),
     "merge": VerbTraits("Union", may_follow_repartition=True),
-    "apply": VerbTraits("Python", may_fail=True, row_by_row=True),
-    "process": VerbTraits("Python", "State", may_fail=True, asks_the_time=True, holds_rows_back=True, runs_unread=True),
+    "apply": VerbTraits("Python", may_fail=True, row_by_row=True, may_set_time=True),
+    "process": VerbTraits(
+        "Python",
+        "State",
+        may_fail=True,
+        asks_the_time=True,
+        holds_rows_back=True,
+        runs_unread=True,
+        may_set_time=True,
+    ),
     "deduplicate": VerbTraits(
         "Python", "State", may_be_late=True, asks_the_time=True, may_follow_repartition=True, row_by_row=True
     ),
@@ -79,5 +89,6 @@ STATEFUL_VERBS = verbs_that(lambda verb: verb.keeps != "Nothing")
 SQL_VERBS = verbs_that(lambda verb: verb.runs == "SparkSql")
 SINK_VERBS = verbs_that(lambda verb: verb.runs == "Sink")
 STREAM_VERBS = verbs_that(lambda verb: verb.makes_stream)
+TIME_SETTING_VERBS = verbs_that(lambda verb: verb.may_set_time)
 TIMED_VERBS = verbs_that(lambda verb: verb.asks_the_time)
 WAITING_VERBS = verbs_that(lambda verb: verb.holds_rows_back)

@@ -50,6 +50,7 @@ from holdfast_runtime.segments.graph import (
     PICK,
     SIFT,
     SOURCE,
+    TIMES,
     CompiledGraph,
     FedTable,
     GraphNode,
@@ -206,6 +207,11 @@ class _Flow:
                 node = self._add(step, inputs)
             case never:
                 assert_never(never)
+        if step.event_time is not None:
+            node = GraphNode(
+                len(self.nodes), step.name, TIMES, (node.index,), earliest_level(TIMES, [node]), node.schema, step
+            )
+            self.nodes.append(node)
         self.read_as[step.name] = inputs[0] if step.to is not None else node.index
         if (source := self.waiting.pop(step.name, None)) is not None:
             # The planner's columns may lack types that only Spark knows.

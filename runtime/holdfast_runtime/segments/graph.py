@@ -52,7 +52,9 @@ PICK, SIFT = "pick", "sift"
 """A `select` and a `filter` of plain expressions whose rows are in Python already: they take no trip to the JVM."""
 PARTIAL = "partial"
 """The part of an `aggregate` that runs before its rows travel."""
-_PYTHON_VERBS = (*verbs_that(lambda verb: verb.runs == "Python"), PARTIAL)
+TIMES = "times"
+"""The part of a step with `eventTime` that gives its rows their times, behind what it does itself."""
+_PYTHON_VERBS = (*verbs_that(lambda verb: verb.runs == "Python"), PARTIAL, TIMES)
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
 FAILURES = "failures"

@@ -23,6 +23,7 @@ from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
 from holdfast_runtime.streams.markers import AttemptSlot, Decided
+from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.record_keys import Numbers, key_bytes, place, split
 from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, stacked, written_batch
 
@@ -165,6 +166,8 @@ class OutputStream:
     """The stream for rows whose records are too large; None: they stop the app."""
     nulls_together: bool = False
     """Whether rows with a null key go to one partition: who groups by it, or wants the last one, finds them there."""
+    columns: MetadataColumns | None = None
+    """Which columns of its rows are not in values; None: all are."""
 
 
 class Outbox:
@@ -188,7 +191,7 @@ class Outbox:
         """Add rows, each to the partition of its key."""
         if not rows.count:
             return
-        values = target.codec.encode(rows.rows)
+        values = target.codec.encode(rows.rows if target.columns is None else target.columns.value_rows(rows.rows))
         if target.typed:
             values = with_heads(values, rows.times)
         keys = key_bytes(rows.rows, target.key)

@@ -33,10 +33,12 @@ from holdfast_runtime.segments.graph import (
     PICK,
     SIFT,
     SOURCE,
+    TIMES,
     GraphNode,
 )
 from holdfast_runtime.slot.clock.task_clock import held, waits
 from holdfast_runtime.slot.program import ClockPlan, Program, kept_event_time
+from holdfast_runtime.slot.reading.inputs import far_ahead, note_ahead
 from holdfast_runtime.slot.report import TurnNote
 from holdfast_runtime.slot.shared_tables import SharedTables
 from holdfast_runtime.steps.context import StepClock, TaskTables
@@ -47,6 +49,7 @@ from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.late_rows import late_letters
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.plain.apply import UserFunction, apply_apart, apply_or_name
+from holdfast_runtime.steps.plain.event_time import TimedBy
 from holdfast_runtime.steps.plain.plain_step import PlainStep
 from holdfast_runtime.steps.tables.lookup import LookupStep
 from holdfast_runtime.steps.tables.to_table import DatasetInputs, ToTableStep
@@ -91,9 +94,8 @@ class PreparedSteps:
     def _prepared(self, node: GraphNode) -> StepRun:
         step = node.step
         assert step is not None  # noqa: S101 - sources are not prepared
-        if node.verb in (PICK, SIFT):
-            plain = PlainStep(step, node.plain, node.schema)
-            return lambda rows, _, __: plain.run(rows[0])
+        if node.verb in (TIMES, PICK, SIFT):
+            return _of_rows_alone(step, node)
         match step.operation:
             case Merge():
                 return lambda rows, _, __: StepOutcome(merge(rows, node.schema))
@@ -187,6 +189,25 @@ class PreparedSteps:
             return clock
         mark = held(plan, step.name, clock.watermark, clock.before, note.unfired)
         return replace(clock, watermark=mark, ended=False)
+
+
+def _of_rows_alone(step: Step, node: GraphNode) -> StepRun:
+    """Return how plain expressions are computed, or how rows of a step get their event times."""
+    declared = step.event_time
+    if node.verb != TIMES or declared is None:
+        plain = PlainStep(step, node.plain, node.schema)
+        return lambda rows, _, __: plain.run(rows[0])
+    timed_by = TimedBy.of(declared, node.schema)
+
+    def run(rows: list[TimedRows], note: TurnNote, _: TaskTables) -> StepOutcome:
+        times, _outside = timed_by.times(rows[0].rows)
+        ahead = far_ahead(times, declared, note.now)
+        note_ahead(ahead, lambda row: f"row {row} of step {step.name}", note.report)
+        if ahead.latest is not None:
+            note.latest[step.name] = ahead.latest
+        return StepOutcome(TimedRows(rows[0].rows, times, rows[0].origins))
+
+    return run
 
 
 def _note_outcome(outcome: StepOutcome, step: Step, note: TurnNote) -> None:

@@ -15,12 +15,12 @@ from holdfast.control.runs import run_name
 from holdfast.control.sending import relays
 from holdfast.planning.plan import Plan, typed_streams
 from holdfast.spec.app import AppSpec
-from holdfast.spec.streams import MAX_AHEAD, Stream
+from holdfast.spec.streams import MAX_AHEAD, EventTime, Stream
 from holdfast.spec.values import millis
 from holdfast.spec.verbs import SINK_VERBS, TIMED_VERBS, WAITING_VERBS, verbs_that
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import directory_name
-from holdfast_runtime.segments.graph import PICK, SIFT, SOURCE, CompiledGraph, GraphNode
+from holdfast_runtime.segments.graph import PICK, SIFT, SOURCE, TIMES, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.store.directory import DEFAULT_QUOTA, StoreDirectory, TaskIdentity
@@ -136,6 +136,8 @@ class ClockPlan:
     told: Mapping[str, ClockTarget]
     behind: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Step, or target stream -> the steps with timers whose rows reach it in this task."""
+    set_times: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Step with an `eventTime` -> the streams and such steps whose rows reach it. Behind it, it is the source."""
     max_ahead: int | None = None
     """The largest `maxAhead` of all streams of the app."""
     delays: Mapping[str, Delays] = field(default_factory=dict)
@@ -147,9 +149,10 @@ class ClockPlan:
 
     @property
     def inputs(self) -> ControlInputs:
-        """The inputs as the bookkeeping of control messages takes them."""
+        """The inputs as the bookkeeping of control messages takes them; a step with an `eventTime` is one of them."""
         producers = {name: source.producers for name, source in self.sources.items() if source.producers is not None}
-        return ControlInputs(self.partitions, producers)
+        partitions = (*self.partitions, *(StreamPartition(step, 0) for step in self.set_times))
+        return ControlInputs(partitions, producers, frozenset(self.set_times))
 
 
 def clock_plan(program: Program, task: str) -> ClockPlan:
@@ -157,16 +160,18 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     spec, plan, compiled = program.spec, program.plan, program.compiled
     declared = {stream.name: stream for stream in spec.streams}
     typed = typed_streams(spec, plan)
-    reach, timers = compiled.reach(), _timers_of(compiled)
-    times = [stream.event_time for stream in spec.streams if stream.event_time is not None]
-    farthest = max((millis(event_time.max_ahead) for event_time in times), default=millis(MAX_AHEAD))
+    reach, timers = _clocks_of(compiled), _timers_of(compiled)
+    times = (*(stream.event_time for stream in spec.streams), *(step.event_time for step in spec.steps))
+    farthest = max(
+        (millis(event_time.max_ahead) for event_time in times if event_time is not None), default=millis(MAX_AHEAD)
+    )
     sources = {}
     for node in compiled.sources:
         if node.name in compiled.side_inputs:
             continue  # tables have no event time, and no end
         stream = declared.get(node.name)
         event_time = None if stream is None else stream.event_time
-        idle = None if event_time is None or event_time.idle_after is None else millis(event_time.idle_after)
+        idle = None if event_time is None else event_time.idle_millis
         ahead = farthest if event_time is None else millis(event_time.max_ahead)
         if node.name in typed:
             writers = plan.producers.get(node.name, ())
@@ -175,6 +180,10 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
         else:
             lateness = None if event_time is None else millis(event_time.lateness)
             sources[node.name] = ClockSource(lateness, idle, max_ahead=ahead)
+    set_times = {node.name: reach[node.inputs[0]] for node in compiled.nodes if node.verb == TIMES}
+    sources |= {
+        step.name: _of_step(step.event_time) for step in spec.steps if step.event_time and step.name in set_times
+    }
     targets: dict[str, ClockTarget] = {}
     behind = {node.name: timers[node.index] - {node.name} for node in compiled.nodes if node.verb in TIMED_VERBS}
     for node in compiled.sinks:
@@ -193,7 +202,13 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     direct = {node.name: _read_directly(compiled, node) for node in compiled.nodes if node.verb == "process"}
     of_one = [stream for stream, count in Counter(partition.stream for partition in inputs).items() if count == 1]
     marked = {step: stream for step, stream in direct.items() if stream in of_one}
-    return ClockPlan(task, inputs, sources, asking, targets, behind, farthest, _delays(compiled), run, marked)
+    return ClockPlan(
+        task, inputs, sources, asking, targets, behind, set_times, farthest, _delays(compiled), run, marked
+    )
+
+
+def _of_step(event_time: EventTime) -> ClockSource:
+    return ClockSource(millis(event_time.lateness), event_time.idle_millis, max_ahead=millis(event_time.max_ahead))
 
 
 _ROW_BY_ROW = (*verbs_that(lambda verb: verb.row_by_row), PICK, SIFT)
@@ -209,8 +224,9 @@ def _read_directly(compiled: CompiledGraph, node: GraphNode) -> str | None:
 
 def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:
     """Return the column that still holds the original event time of a step's rows; None if there is none."""
-    if node.step is None and (stream := declared.get(node.name)) is not None:
-        return None if stream.event_time is None else stream.event_time.column
+    if node.verb == TIMES or (node.step is None and node.name in declared):
+        event_time = declared[node.name].event_time if node.step is None else node.step.event_time
+        return None if event_time is None else event_time.column
     if node.step is None:
         # Rows that a repartition step wrote are read from the stream of its name.
         return kept_event_time(compiled, next(sink for sink in compiled.sinks if sink.name == node.name), declared)
@@ -228,6 +244,15 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
     return column
 
 
+def _clocks_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
+    """Return for each node what its rows have their event times from: streams, and steps with an `eventTime`."""
+    clocks: list[frozenset[str]] = []
+    for node in compiled.nodes:
+        new = node.step is None or node.verb == TIMES
+        clocks.append(frozenset({node.name}) if new else frozenset().union(*(clocks[index] for index in node.inputs)))
+    return clocks
+
+
 def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
     """Return for each node the steps of `WAITING_VERBS` whose rows reach it in the same task, itself included."""
     reach: list[frozenset[str]] = []
@@ -242,8 +267,8 @@ def _delays(compiled: CompiledGraph) -> Mapping[str, Delays]:
     after: list[dict[str, int | None]] = []
     delays_by_name: dict[str, dict[str, int | None]] = {}
     for node in compiled.nodes:
-        delays: dict[str, int | None] = {node.name: 0} if node.step is None else {}
-        for index in node.inputs:
+        delays: dict[str, int | None] = {node.name: 0} if node.step is None or node.verb == TIMES else {}
+        for index in () if node.verb == TIMES else node.inputs:
             _raise(delays, after[index])
         after.append({stream: _later(delay, node) for stream, delay in delays.items()})
         if node.verb in TIMED_VERBS:

@@ -263,6 +263,10 @@ class TurnNote:
     """Partition of a side input -> the ends of data sets in it."""
     quiet: bool = False
     """Whether only tables are fed from side inputs, and no other step runs."""
+    now: int = 0
+    """The batch clock."""
+    latest: dict[str, int] = field(default_factory=dict)
+    """Step that gave rows their event times -> the latest that is believed, in milliseconds, rounded down."""
 
     def add_letters(self, stream: str, letters: pa.RecordBatch) -> None:
         """Add dead letters of this turn to those of a stream."""

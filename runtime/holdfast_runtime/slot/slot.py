@@ -30,6 +30,7 @@ from holdfast_runtime.slot.clock.task_clock import (
     ClockInput,
     StoredClock,
     advance_clock,
+    clock_after,
     outgoing_messages,
     stopped_clock,
 )
@@ -163,7 +164,7 @@ class Slot:
     def _read(self, store: TaskStore, report: TaskReport) -> tuple[TurnNote, Rows]:
         """Read the ranges of a task's turn, and advance its event time."""
         turn, plan = self._turns[store.task], self._plan
-        note = TurnNote(report, generations=plan.tables, quiet=plan.quiet)
+        note = TurnNote(report, generations=plan.tables, quiet=plan.quiet, now=plan.now)
         with self._trusting(store.task):
             check_offsets(store, turn)
         with self._phases.measured("fetch"):
@@ -204,6 +205,8 @@ class Slot:
     def _finished(self, note: TurnNote, rows: Rows, store: TaskStore) -> tuple[TurnNote, Rows]:
         """Run the last steps of a task, and make the messages that follow its rows."""
         step_rows = self._stepped(self._shop.program.compiled.last, note, rows, store)
+        if note.latest:
+            self._set_times(note, store)
         if note.pending_messages is not None:
             plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
             after = outgoing_messages(plan, marks, note.pending_messages, note.unfired)
@@ -212,6 +215,16 @@ class Slot:
             report.held_back, report.held_by = after.held_back, after.held_by
             _put(store, MARKS, after.marks)
         return note, step_rows
+
+    def _set_times(self, note: TurnNote, store: TaskStore) -> None:
+        """Move the watermarks of steps that gave rows their event times, for the next batch."""
+        clock_plan, turn = self._shop.clock_plan(store.task), self._turns[store.task].number
+        with self._trusting(store.task):
+            stored = dict(store.control.scan())
+            control, moved = clock_after(clock_plan, stored, note.latest, turn, self._plan.now)
+        _put(store, CONTROL, control)
+        if moved:
+            note.report.wake = self._plan.now
 
     def _stepped(self, level: int, note: TurnNote, rows: Rows, tables: TaskTables) -> Rows:
         with self._phases.measured("tables"):

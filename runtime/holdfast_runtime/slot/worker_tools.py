@@ -33,6 +33,7 @@ from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
+from holdfast_runtime.streams.record_columns import MetadataColumns
 
 
 @dataclass(slots=True)
@@ -163,12 +164,13 @@ class WorkerTools:
         stream = step.to or step.name
         declared = self._declared.get(stream)
         planned = self.program.plan.stream(stream)
+        columns = MetadataColumns.of(declared, node.schema)
         return OutputStream(
             stream,
             count_of(self.program.plan, stream),
             planned.key,
             "murmur2" if declared is None else declared.partitioner,
-            codec_for("json" if declared is None else declared.format, node.schema),
+            codec_for("json" if declared is None else declared.format, columns.in_value),
             stream in self._typed,
             step.name,
             self.streams.record_limit(stream),
@@ -178,6 +180,7 @@ class WorkerTools:
             else self._letter_targets[str(declared.dead_letter)],
             # Of updates the last one holds, which only one partition can say.
             node.verb == "repartition" or step.name in self._updating,
+            columns,
         )
 
     def _letter_target(self, stream: str) -> OutputStream:

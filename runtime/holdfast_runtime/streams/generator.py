@@ -112,7 +112,9 @@ class Generator:
             raise self._error(offset_range, f"gave a {type(rows).__name__}; it must give a pyarrow.RecordBatch")
         if rows.num_rows != end - start:
             raise self._error(offset_range, f"gave {rows.num_rows} rows where {end - start} were asked for")
-        if missing := [name for name in self._streams[partition.stream].key or () if name not in rows.schema.names]:
+        names = {name.casefold() for name in rows.schema.names}
+        key = self._streams[partition.stream].key or ()
+        if missing := [name for name in key if names.isdisjoint((name.casefold(), name.partition(".")[0].casefold()))]:
             raise self._error(
                 offset_range, f"gave no column {missing[0]}, which is the key of stream {partition.stream}"
             )

@@ -32,10 +32,31 @@ def key_bytes(rows: pa.RecordBatch, columns: Sequence[str] | None) -> pa.Array:
     if not columns:
         return pa.nulls(rows.num_rows, pa.binary())
     if len(columns) == 1:
-        return _single(rows.column(columns[0]))
-    texts = [pc.fill_null(_json(rows.column(name)), "null") for name in columns]
+        return _single(column_at(rows, columns[0]))
+    texts = [pc.fill_null(_json(column_at(rows, name)), "null") for name in columns]
     inner = pc.binary_join_element_wise(*texts, ",")
     return pc.binary_join_element_wise("[", inner, "]", "").cast(pa.binary())
+
+
+def column_at(rows: pa.RecordBatch, name: str) -> pa.Array:
+    """Return a column, or the field inside one to which a name with dots leads; names as Spark resolves them."""
+    if name in rows.schema.names:
+        return rows.column(name)
+    first, *inside = key_path(name, rows.schema.names)
+    column = rows.column(_spelled(first, rows.schema.names))
+    for part in inside:
+        column = pc.struct_field(column, _spelled(part, [inner.name for inner in column.type]))
+    return column
+
+
+def key_path(name: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return a part of a key as the names that lead to it: a column, and fields inside it."""
+    return (name,) if name.casefold() in map(str.casefold, columns) else tuple(name.split("."))
+
+
+def _spelled(name: str, names: Sequence[str]) -> str:
+    """Return the name among these that is meant, where not even its case need be the same."""
+    return name if name in names else next(known for known in names if known.casefold() == name.casefold())
 
 
 def _single(column: pa.Array) -> pa.Array:

@@ -32,6 +32,7 @@ from holdfast_runtime.streams.markers import (
     WriteHook,
     Writes,
 )
+from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.records import EpochPosition, LogCut, Marker, OffsetBounds, OffsetRange, RecordLimit
 from holdfast_runtime.streams.user_functions import load_function
 
@@ -92,7 +93,7 @@ def _generator(
     for stream in spec.streams:
         if stream.system == system.name:
             planned = plan.stream(stream.name)
-            codec = codec_for(stream.format, arrow_schema(planned.rows))
+            codec = codec_for(stream.format, MetadataColumns.of(stream, arrow_schema(planned.rows)).in_value)
             count = 1 if planned.count is None else planned.count.actual
             streams.append(GeneratedStream(planned.topic, count, stream.key, codec.encode))
     path = system.generator.function

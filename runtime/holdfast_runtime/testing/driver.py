@@ -272,12 +272,16 @@ class TestDriver:
         return self._kept().tables(self._task(task))
 
     def watermark(self, name: str) -> datetime | None:
-        """Return the watermark of a stream, or the one that a task last reported; None if it is not known yet."""
+        """Return the watermark of a stream or of a step with `eventTime`, or the one that a task last reported.
+
+        None if it is not known yet.
+        """
         if name in self._program.tasks:
             mark = self._marks.get(name)
         else:
             stream = self._kept_name(name)
-            self._records.planned(stream)
+            if all(step.name != name or step.event_time is None for step in self._app.spec.steps):
+                self._records.planned(stream)
             mark = self._kept().stream_watermark(stream, self._clock.wall)
         return None if mark is None else moment_of(mark)
 

@@ -18,10 +18,12 @@ from holdfast_runtime.inspection.streams import StoredStream
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.reading.user_records import USER_KINDS, payload_of, record_times
 from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, row_dicts
-from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_times
+from holdfast_runtime.steps.plain.event_time import TimedBy
+from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.stream_feed import StreamFeed
+from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.records import written_batch
 from holdfast_runtime.testing.failures import FeedError, TestMisuseError
 
@@ -61,18 +63,20 @@ class AppStreams:
 
     def feed(self, name: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch, now: int) -> int:
         """Write rows in the stream's format, each to the partition of its key; return how many."""
-        stream, schema = self._fed(name), arrow_schema(self.planned(name).rows)
+        stream = self._fed(name)
+        columns = MetadataColumns.of(stream, arrow_schema(self.planned(name).rows))
+        schema = columns.fed
         batch = rows if isinstance(rows, pa.RecordBatch) else _batch(name, rows, schema)
         if not batch.schema.equals(schema):
             message = f"rows for {name} have the columns ({listed(batch.schema)}), the stream has ({listed(schema)})"
             raise FeedError(message)
-        values = codec_for(stream.format, schema).encode(batch).to_pylist()
+        values = codec_for(stream.format, columns.in_value).encode(columns.value_rows(batch)).to_pylist()
         if name in self._typed:
             values = [_USER + value for value in values]
         times: Any = now
         if stream.event_time is not None:
-            times = record_times(event_times(batch, stream.event_time.column), now)
-        self._feed(name).write(batch, stream.key, values, times)
+            times = record_times(TimedBy.of(stream.event_time, batch.schema).times(batch)[0], now)
+        self._feed(name).write(batch, stream.partition_key, values, times)
         return int(batch.num_rows)
 
     def feed_bytes(self, name: str, values: Sequence[bytes | None], key: bytes | None, now: int) -> None:
@@ -102,7 +106,8 @@ class AppStreams:
         if name in self._typed:
             values = [payload_of(value) for value in values if value and value[0] in USER_KINDS]
         declared = self._declared.get(name)
-        codec = codec_for("json" if declared is None else declared.format, self._schema(name))
+        schema = MetadataColumns.of(declared, self._schema(name)).in_value
+        codec = codec_for("json" if declared is None else declared.format, schema)
         decoded = codec.decode(pa.array(values, pa.binary()))
         if decoded.bad:
             first = decoded.bad[0]

@@ -73,11 +73,12 @@ class TaskStates:
     def stream_watermark(self, stream: str, now: int) -> int | None:
         """Return the lowest watermark of a stream over the tasks that read it; None while one is unknown."""
         marks = []
-        for task, inputs in self._program.tasks.items():
-            if task in self._done.turns and any(partition.stream == stream for partition in inputs):
+        for task in filter(self._done.turns.__contains__, self._program.tasks):
+            inputs = clock_plan(self._program, task).inputs
+            if any(partition.stream == stream for partition in inputs.partitions):
                 with self._store(task) as store:
                     entries = dict(store.rows(CONTROL))
-                book = Bookkeeping.restored(entries, clock_plan(self._program, task).inputs, now)
+                book = Bookkeeping.restored(entries, inputs, now)
                 marks.append(book.watermarks.streams().get(stream))
         known_marks = [mark for mark in marks if mark is not None]
         return min(known_marks) if known_marks and len(known_marks) == len(marks) else None

@@ -55,6 +55,8 @@ class CheckedExpression:
     findings: tuple[SqlFinding, ...]
     makes_rows: bool = False
     """Whether it is an `explode`."""
+    field: ColumnSource | None = None
+    """The side and path of a field of structs, if the expression only passes that through."""
 
     @property
     def is_rest(self) -> bool:
@@ -64,26 +66,29 @@ class CheckedExpression:
 
 def check_filter(text: str, scope: Scope) -> CheckedExpression:
     """Check the condition of a `filter`."""
+    checked = check_value(text, scope, "a filter")
+    if checked.findings or checked.type in ("BOOLEAN", UNKNOWN):
+        return checked
+    message = f"{excerpt(text)} gives {excerpt(checked.type)}; a filter needs true or false, as a comparison gives"
+    return replace(checked, findings=(SqlFinding(Reason.FILTER_NOT_BOOLEAN, message),))
+
+
+def check_value(text: str, scope: Scope, what: str) -> CheckedExpression:
+    """Check an expression that gives one value for each row and has no name; `what` it is, for messages."""
     try:
         tree = parse(text, scope.names)
     except ExpressionError as error:
         return _failed(error)
     reading = ExpressionWalk(scope)
     if isinstance(tree, exp.Alias | exp.Aliases):
-        reading.find(Reason.INVALID_EXPRESSION, f"a filter has no name; write {excerpt(text)} without AS")
+        reading.find(Reason.INVALID_EXPRESSION, f"{what} has no name; write {excerpt(text)} without AS")
         tree = tree.this
     reading.walk(tree)
-    _refuse_aggregates(reading, "a filter judges each row alone")
+    _refuse_aggregates(reading, f"{what} judges each row alone")
     if reading.generators:
         name = reading.generators[0].name.lower()
-        reading.find(
-            Reason.INVALID_EXPRESSION, f"{name} makes rows and can't stand in a filter; use it in a select step"
-        )
-    kind = reading.type_of(tree)
-    if not reading.findings and kind not in ("BOOLEAN", UNKNOWN):
-        message = f"{excerpt(text)} gives {excerpt(kind)}; a filter needs true or false, as a comparison gives"
-        reading.find(Reason.FILTER_NOT_BOOLEAN, message)
-    return CheckedExpression(None, kind, reading.source(tree), tuple(reading.findings))
+        reading.find(Reason.INVALID_EXPRESSION, f"{name} makes rows and can't stand in {what}; use it in a select step")
+    return CheckedExpression(None, reading.type_of(tree), reading.source(tree), tuple(reading.findings))
 
 
 def check_select(texts: Iterable[str], scope: Scope) -> tuple[CheckedExpression, ...]:
@@ -166,7 +171,14 @@ def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> Chec
         kind = _generated(value, reading, generated)
     if name is None and not reading.findings:
         reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
-    return CheckedExpression(name, kind, reading.source(value), tuple(reading.findings), bool(reading.generators))
+    return CheckedExpression(
+        name,
+        kind,
+        reading.source(value),
+        tuple(reading.findings),
+        bool(reading.generators),
+        reading.struct_field(value),
+    )
 
 
 def _generated(value: exp.Expr, reading: ExpressionWalk, generated: list[str]) -> str:

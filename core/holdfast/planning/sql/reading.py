@@ -53,6 +53,7 @@ class ExpressionWalk:
 
     _kinds: dict[int, SparkType | None] = field(default_factory=dict)
     _sources: dict[int, ColumnSource] = field(default_factory=dict)
+    _fields: dict[int, ColumnSource] = field(default_factory=dict)
     _variables: list[dict[str, SparkType | None]] = field(default_factory=list)
     _inside: list[str] = field(default_factory=list)
 
@@ -68,6 +69,10 @@ class ExpressionWalk:
     def source(self, node: exp.Expr) -> ColumnSource | None:
         """The source of a node that is only a column; otherwise None."""
         return self._sources.get(id(node))
+
+    def struct_field(self, node: exp.Expr) -> ColumnSource | None:
+        """The side and path of a node that is only a field of structs; otherwise None."""
+        return self._fields.get(id(node))
 
     def walk(self, root: exp.Expr) -> None:
         """Visit the whole tree: a node is entered before its children and left after them."""
@@ -197,6 +202,8 @@ class ExpressionWalk:
         self._kinds[id(node)] = parse_type(resolved.type)
         if resolved.source is not None:
             self._sources[id(node)] = resolved.source
+        if resolved.field is not None:
+            self._fields[id(node)] = resolved.field
         if not self._inside:
             self.loose.append(path)
 

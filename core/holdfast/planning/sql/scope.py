@@ -26,6 +26,8 @@ class ResolvedName:
 
     type: str
     source: ColumnSource | None
+    field: ColumnSource | None = None
+    """Of a field of structs: the side, and the path of names from the column on, `payload.id`."""
 
 
 @dataclass(frozen=True)
@@ -137,15 +139,18 @@ def _unknown(name: str, names: tuple[str, ...], side: str) -> SqlFinding:
 
 
 def _inside(resolved: ResolvedName, path: str, fields: tuple[str, ...]) -> ResolvedName | SqlFinding:
-    kind = parse_type(resolved.type)
+    kind, structs_only = parse_type(resolved.type), resolved.source is not None
     for name in fields:
         if kind is None:
-            break
-        inner = field_of(kind, name)
+            return ResolvedName(UNKNOWN, None)
+        inner, structs_only = field_of(kind, name), structs_only and kind.word == "STRUCT"
         if inner is None:
             return no_field(path, kind, name)
         kind, path = inner, f"{path}.{name}"
-    return ResolvedName(UNKNOWN if kind is None else str(kind), None)
+    if resolved.source is None or not structs_only:
+        return ResolvedName(str(kind), None)
+    side, column = resolved.source
+    return ResolvedName(str(kind), None, (side, ".".join((column, *fields))))
 
 
 def no_field(path: str, kind: SparkType, name: str) -> SqlFinding:

@@ -72,6 +72,19 @@ def parse_type(text: str) -> SparkType | None:
     return _short_type(text) if len(text) <= SHORT else _long_type(text)
 
 
+def column_at(rows: RowType, name: str) -> Column | None:
+    """Return a column of these rows, or the field inside one to which a name with dots leads; None if it is unknown."""
+    column = rows.find(name)
+    if column is not None or "." not in name:
+        return column
+    first, *path = name.split(".")
+    outer = rows.find(first)
+    kind = None if outer is None else parse_type(outer.type)
+    for part in path:
+        kind = None if kind is None else kind.field(part)
+    return None if kind is None else Column(name, str(kind))
+
+
 def _type(text: str) -> SparkType | None:
     try:
         reader = _Reader(text)

@@ -215,7 +215,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, clock_input: ClockInput)
     believed, disbelieved = _believed(plan, clock_input)
     book_before = _known(plan, stored, clock_input)
     book = book_before.batch([*believed, *_own(plan, clock_input, book_before.watermarks)], now)
-    ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
+    ends = _ends(plan, book)
     idle = _idle(plan, book, now)
     with parsing_state(f"the watermarks of task {plan.task}"):
         before = read_marks(stored.marks).believed(horizon)
@@ -269,6 +269,30 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, clock_input: ClockInput)
     )
 
 
+def _ends(plan: ClockPlan, book: Bookkeeping) -> dict[StreamPartition, bool]:
+    """Return which partitions have ended; a step that sets times has, where all that reaches it has."""
+    ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
+    for step, reaching in plan.set_times.items():
+        inputs = [ended for partition, ended in ends.items() if partition.stream in reaching]
+        ends[StreamPartition(step, 0)] = bool(inputs) and all(inputs)
+    return ends
+
+
+def clock_after(
+    plan: ClockPlan, stored: Mapping[bytes, bytes], latest: Mapping[str, int], turn: int, now: int
+) -> tuple[dict[bytes, bytes | None], bool]:
+    """Return what to store behind a batch whose steps gave rows these latest times, and whether a watermark moved.
+
+    It holds from the next batch on: what reads such rows has run already. `stored`: as the batch leaves it.
+    """
+    with parsing_state(f"the bookkeeping of control messages of task {plan.task}"):
+        before = Bookkeeping.restored(stored, plan.inputs, now)
+    partitions = {StreamPartition(step, 0): time for step, time in latest.items()}
+    after = before.batch(_watermarks(plan, partitions, turn, before.watermarks), now)
+    moved = any(after.watermarks.of(partition) != before.watermarks.of(partition) for partition in partitions)
+    return _changed(stored, after), moved
+
+
 def stopped_clock(plan: ClockPlan, stored: StoredClock, clock_input: ClockInput) -> dict[bytes, bytes | None]:
     """Return what to store of a batch in which event time stands still: silence is counted from its end on."""
     return _changed(stored.control, _known(plan, stored, clock_input).resumed(clock_input.now))
@@ -319,18 +343,25 @@ def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, by
 
 
 def _own(plan: ClockPlan, clock_input: ClockInput, watermarks: Watermarks) -> Iterable[Delivery]:
-    """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams.
+    """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams."""
+    yield from _watermarks(plan, clock_input.latest, clock_input.turn, watermarks)
+    for partition in clock_input.ended:
+        yield Delivery(partition, EndOfStreamMessage(partition.stream, MessageNumber(clock_input.turn, 1)))
+
+
+def _watermarks(
+    plan: ClockPlan, latest: Mapping[StreamPartition, int], turn: int, watermarks: Watermarks
+) -> Iterable[Delivery]:
+    """Yield the watermarks that follow from these latest event times.
 
     A partition whose rows are older than others before them says its watermark again: it is not silent.
     """
-    for partition, latest in clock_input.latest.items():
+    for partition, time in latest.items():
         lateness = plan.sources[partition.stream].lateness
         if lateness is not None:
             before = watermarks.of(partition)
-            time = max(latest - lateness, EARLIEST if before is None else before)
-            yield Delivery(partition, WatermarkMessage(time, MessageNumber(clock_input.turn, 0)))
-    for partition in clock_input.ended:
-        yield Delivery(partition, EndOfStreamMessage(partition.stream, MessageNumber(clock_input.turn, 1)))
+            reached = max(time - lateness, EARLIEST if before is None else before)
+            yield Delivery(partition, WatermarkMessage(reached, MessageNumber(turn, 0)))
 
 
 def _upstream(

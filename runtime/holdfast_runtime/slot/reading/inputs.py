@@ -21,11 +21,13 @@ from holdfast.times import Micros, floor_millis, micros, row_moment, time_span
 from holdfast_runtime.slot.batch_plan import SettledPartition
 from holdfast_runtime.slot.reading.user_records import split_records
 from holdfast_runtime.slot.report import TaskReport
+from holdfast_runtime.steps.plain.event_time import TimedBy
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
-from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_times, on_bad
+from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import Indices
+from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.record_keys import misplaced
 from holdfast_runtime.streams.records import OffsetRange
 
@@ -53,11 +55,19 @@ def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> Far
     def reason(row: int) -> str:
         time = Micros(times[row].as_py())
         return (
-            f"{declared.column} is {row_moment(time)}, {time_span(floor_millis(time) - now)} ahead of the clock, and "
+            f"{declared.text} is {row_moment(time)}, {time_span(floor_millis(time) - now)} ahead of the clock, and "
             f"eventTime.maxAhead is {declared.max_ahead}"
         )
 
     return FarAheadRows(rows, _latest(believed), reason)
+
+
+def note_ahead(ahead: FarAheadRows, where: Callable[[int], str], report: TaskReport) -> None:
+    """Count rows that are too far ahead, and keep the first of them for people; `where` a row is."""
+    if len(ahead.rows):
+        first = int(ahead.rows[0])
+        report.note_ahead([f"{where(first)}: {ahead.reason(first)}"])
+        report.ahead += len(ahead.rows) - 1
 
 
 def _latest(times: pa.Int64Array) -> int | None:
@@ -96,10 +106,11 @@ class InputReader:
         """
         self._ends = ends
         self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
-        self._codec: Codec = codec_for(declared.format if declared is not None else "json", schema)
+        self._columns = MetadataColumns.of(declared, schema)
+        self._codec: Codec = codec_for(declared.format if declared is not None else "json", self._columns.in_value)
         self._mode = declared.on_decode_error if declared is not None else "Fail"
         self._event_time = declared.event_time if declared is not None else None
-        self._column = None if self._event_time is None else self._event_time.column
+        self._timed_by = None if self._event_time is None else TimedBy.of(self._event_time, schema)
 
     def read(
         self,
@@ -113,15 +124,12 @@ class InputReader:
 
         If the partition is `settled`, count the records whose key belongs to another partition.
         """
-        generated = streams.rows(offset_range)
+        generated = None if self._columns.fields else streams.rows(offset_range)
         if generated is not None:
-            rows = self._timed(
-                self._fitted(generated),
-                offset_range.partition,
-                pa.array(np.arange(offset_range.start, offset_range.end)),
-            )
+            rows = self._made_up(generated, offset_range)
             ahead = far_ahead(rows.times, self._event_time, now)
-            _say_ahead(ahead, offset_range.partition, lambda row: offset_range.start + row, report)
+            partition = offset_range.partition
+            note_ahead(ahead, lambda row: f"{partition} at offset {offset_range.start + row}", report)
             range_input = RangeInput(rows, latest=ahead.latest)
         else:
             range_input = self._fetched(offset_range, streams, now, report, settled)
@@ -149,18 +157,24 @@ class InputReader:
         if parted is not None:
             records, deliveries, delivered_at = parted.users, parted.deliveries, parted.delivered_at
         decoded = self._codec.decode(records.column("value"))
+        decoded = self._columns.added(decoded, records, offset_range.partition)
         nulls = records.take(pa.array(decoded.nulls)) if len(decoded.nulls) else None
         offsets = records.column("offset").take(pa.array(decoded.good))
-        if self._column is None and parted is not None:
+        if self._timed_by is None and parted is not None:
             letters = self._bad(offset_range.partition, records, decoded.bad, report)
             origins = (RowOrigin(offset_range.partition, offsets),)
             rows = TimedRows(decoded.rows, parted.times(decoded.good), origins)
             return RangeInput(rows, deliveries, delivered_at, ends, letters=letters, nulls=nulls)
-        timed, bad = self._timed(decoded.rows, offset_range.partition, offsets), decoded.bad
+        timed, outside = self._timed(decoded.rows, offset_range.partition, offsets)
+        bad, good = decoded.bad, decoded.good
+        if len(outside):
+            bad = (*bad, *(BadRecord(int(good[row]), self._no_year()) for row in outside.tolist()))
+            in_years = np.isin(np.arange(timed.count), outside, invert=True)
+            timed, good, offsets = timed.where(in_years), good[in_years], offsets.filter(pa.array(in_years))
         ahead = far_ahead(timed.times, self._event_time, now)
-        _say_ahead(ahead, offset_range.partition, lambda row: offsets[row].as_py(), report)
+        note_ahead(ahead, lambda row: f"{offset_range.partition} at offset {offsets[row].as_py()}", report)
         if len(ahead.rows) and self._mode == "DeadLetter":
-            bad = (*bad, *(BadRecord(int(decoded.good[row]), ahead.reason(row)) for row in ahead.rows.tolist()))
+            bad = (*bad, *(BadRecord(int(good[row]), ahead.reason(row)) for row in ahead.rows.tolist()))
             timed = timed.where(np.isin(np.arange(timed.count), ahead.rows, invert=True))
             report.undecoded -= len(ahead.rows)
         letters = self._bad(offset_range.partition, records, sorted(bad, key=lambda record: record.index), report)
@@ -169,7 +183,7 @@ class InputReader:
     def _count_misplaced(
         self, partition: StreamPartition, records: pa.RecordBatch, settled: SettledPartition, report: TaskReport
     ) -> None:
-        if self._declared is None or self._declared.key is None or self._declared.partitioner == "none":
+        if self._declared is None or self._declared.partition_key is None or self._declared.partitioner == "none":
             return
         keys = records.filter(pc.greater_equal(records.column("offset"), settled.since)).column("key")
         count = misplaced(keys, partition.partition, settled.partitions, self._declared.partitioner)
@@ -195,11 +209,31 @@ class InputReader:
         report.undecoded += handled.count
         return handled.letters if handled.letters.num_rows else None
 
-    def _timed(self, rows: pa.RecordBatch, partition: StreamPartition, offsets: pa.Int64Array) -> TimedRows:
+    def _timed(
+        self, rows: pa.RecordBatch, partition: StreamPartition, offsets: pa.Int64Array
+    ) -> tuple[TimedRows, Indices]:
+        """Return rows with their event times, and those whose time is in no year that rows can have."""
         origins = (RowOrigin(partition, offsets),)
-        if self._column is None:
-            return TimedRows(rows, pa.nulls(rows.num_rows, pa.int64()), origins)
-        return TimedRows(rows, event_times(rows, self._column), origins)
+        if self._timed_by is None:
+            return TimedRows(rows, pa.nulls(rows.num_rows, pa.int64()), origins), np.empty(0, np.int64)
+        times, outside = self._timed_by.times(rows)
+        return TimedRows(rows, times, origins), outside
+
+    def _no_year(self) -> str:
+        assert self._event_time is not None  # noqa: S101 - it is what gave the time
+        return (
+            f"event time {self._event_time.text} is outside of the years 1 to 9999; look at the unit of what counts it"
+        )
+
+    def _made_up(self, rows: pa.RecordBatch, offset_range: OffsetRange) -> TimedRows:
+        """Return a generator's rows as those of records that hold them."""
+        offsets = pa.array(np.arange(offset_range.start, offset_range.end))
+        rows = self._fitted(rows)
+        timed, outside = self._timed(rows, offset_range.partition, offsets)
+        if len(outside):
+            message = f"the generator of stream {self._name} gave a row of which {self._no_year()}"
+            raise UserActionError(message, code="GeneratorFunctionError")
+        return timed
 
     def _fitted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return a generator's rows with the columns that the stream's schema declares."""
@@ -225,15 +259,6 @@ class InputReader:
                 message = f"the generator of stream {self._name} gave a time outside of the years 1 to 9999 as {path}"
                 raise UserActionError(message, code="GeneratorFunctionError")
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-
-def _say_ahead(
-    ahead: FarAheadRows, partition: StreamPartition, offset: Callable[[int], int], report: TaskReport
-) -> None:
-    if len(ahead.rows):
-        first = int(ahead.rows[0])
-        report.note_ahead([f"{partition} at offset {offset(first)}: {ahead.reason(first)}"])
-        report.ahead += len(ahead.rows) - 1
 
 
 DATASET_END = ("holdfast-dataset", b"end")

@@ -6,6 +6,7 @@ read, or has none, is counted and skipped. Event times mean nothing here. Must n
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from holdfast_runtime.slot.reading.inputs import InputReader, RangeInput
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.tables.kept_table import GONE, SET
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, with_sets
-from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows, find_column
+from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.codecs import codec_for
-from holdfast_runtime.streams.records import OffsetRange
+from holdfast_runtime.streams.record_keys import column_at, key_path
+from holdfast_runtime.streams.records import OffsetRange, no_rows
 
 
 class SideInputReader:
@@ -33,8 +35,8 @@ class SideInputReader:
         self._columns = pa.schema([field for field in schema if field.name not in (GONE.name, SET.name)])
         timeless = declared.model_copy(update={"event_time": None})
         self._reader = InputReader(declared.name, timeless, self._columns, typed=typed, ends=self._versioned)
-        indices = [find_column(self._columns, name) for name in declared.key or ()]
-        self._key = pa.schema([self._columns.field(index) for index in indices if index is not None])
+        none = no_rows(self._columns)
+        self._key = pa.schema([(name, column_at(none, name).type) for name in declared.partition_key or ()])
         self._keys = codec_for("json", self._key)
 
     def read(
@@ -67,14 +69,23 @@ class SideInputReader:
         return range_input
 
     def _deleted(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, "np.typing.NDArray[np.int64]"]:
-        """Return the keys that records delete, and their offsets."""
+        """Return rows of the keys that records delete, and their offsets."""
         texts = pa.array([self._as_row(key) for key in records.column("key").to_pylist()], pa.binary())
         decoded = self._keys.decode(texts)
         whole = np.ones(decoded.rows.num_rows, bool)
         for column in decoded.rows.columns:
             whole &= column.is_valid().to_numpy(zero_copy_only=False)
         offsets = records.column("offset").to_numpy()[decoded.good]
-        return decoded.rows.filter(pa.array(whole)), offsets[whole]
+        keys = decoded.rows.filter(pa.array(whole))
+        parts = [
+            (key_path(name, self._columns.names), values)
+            for name, values in zip(self._key.names, keys.columns, strict=True)
+        ]
+        columns = [
+            _holding(field, [(path[1:], values) for path, values in parts if _same(path[0], field.name)], keys.num_rows)
+            for field in self._columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._columns), offsets[whole]
 
     def _as_row(self, key: bytes | None) -> bytes | None:
         """Return the key of a record as a JSON object; None if it can't be one."""
@@ -98,6 +109,23 @@ def dataset_ends(range_input: RangeInput) -> list[DatasetEnd]:
         if isinstance(delivery.message, EndOfStreamMessage)
     ]
     return sorted([*ended, *map(DatasetEnd, range_input.ends)], key=lambda end: end.offset)
+
+
+def _holding(field: pa.Field, parts: Sequence[tuple[tuple[str, ...], pa.Array]], count: int) -> pa.Array:
+    """Return a column with these values at these paths inside it, or in place of it, and nothing else."""
+    if not parts:
+        return pa.nulls(count, field.type)
+    if not parts[0][0]:
+        return parts[0][1]
+    inner_columns = [
+        _holding(inner, [(path[1:], values) for path, values in parts if _same(path[0], inner.name)], count)
+        for inner in field.type
+    ]
+    return pa.StructArray.from_arrays(inner_columns, fields=list(field.type))
+
+
+def _same(name: str, other: str) -> bool:
+    return name.casefold() == other.casefold()
 
 
 def _single(key: bytes, kind: pa.DataType) -> Any:
