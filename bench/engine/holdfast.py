@@ -127,7 +127,7 @@ def deduplicate(events: Events, parts: int = CORES) -> Measurement:
     """The first of each id within an hour."""
     steps = [{"name": "once", "from": ["given"], "deduplicate": {"by": ["id"], "within": "1h"}}]
     app = stream_app(EVENT, steps, parts, events.rows // parts)
-    app["spec"]["streams"][0] |= {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1h"}}
+    app["spec"]["streams"][0] |= {"key": ["id"], "partitioner": "none", "eventTime": {"column": "ts", "lateness": "1h"}}
     arguments = {"files": str(events.directory()), "warm": WARM, "parts": parts}
     return _holdfast(f"Holdfast{_of(parts)}", "deduplicate", app, arguments)
 
@@ -175,7 +175,8 @@ def _fill_join(orders: Orders, parts: int, folder: Path) -> None:
 def _paid(orders: Orders, kind: str, parts: int) -> dict[str, Any]:
     step = {"name": "paid", "from": ["orders", "payments"], "join": joined(orders.within) | {"type": kind}}
     app = stream_app(ORDER, [step], parts, orders.rows // 2 // parts)
-    stream = app["spec"]["streams"][0] | {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1m"}}
+    timed = {"key": ["id"], "partitioner": "none", "eventTime": {"column": "ts", "lateness": "1m"}}
+    stream = app["spec"]["streams"][0] | timed
     sides = [stream | {"name": "orders"}, stream | {"name": "payments", "schema": PAYMENT}]
     app["spec"]["streams"] = [*sides, *app["spec"]["streams"][1:]]
     return app
@@ -198,7 +199,11 @@ def windows_by_function(visits: Visits, parts: int = CORES) -> Measurement:
 def windows_app(visits: Visits, step: Mapping[str, Any], parts: int = CORES) -> dict[str, Any]:
     """Visits through one step."""
     app = stream_app(VISIT, [step], parts, visits.rows // parts)
-    app["spec"]["streams"][0] |= {"key": ["key"], "eventTime": {"column": "ts", "lateness": f"{visits.lateness}m"}}
+    app["spec"]["streams"][0] |= {
+        "key": ["key"],
+        "partitioner": "none",
+        "eventTime": {"column": "ts", "lateness": f"{visits.lateness}m"},
+    }
     return app
 
 

@@ -25,6 +25,7 @@ from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.prepared_steps import PreparedSteps
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of
 from holdfast_runtime.slot.reading.inputs import InputReader
+from holdfast_runtime.slot.reading.key_check import FIRST_TURNS, KeyCheck, streams_by_key
 from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.report import TaskReport, TurnNote
 from holdfast_runtime.slot.shared_tables import SharedTables
@@ -70,6 +71,7 @@ class WorkerTools:
         self._typed = typed_streams(spec, plan)
         self._side_inputs = compiled.side_inputs
         self._readers = {node.name: self._reader(node) for node in compiled.sources}
+        self._key_checks = self._checked_keys()
         self.shared_tables = SharedTables(program, streams, self._shared_reader)
         self._updating = {step.name for step in plan.steps if step.updates is not None}
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
@@ -88,6 +90,8 @@ class WorkerTools:
             range_input = self._readers[stream].read(
                 offset_range, self.streams, now, report, turn.settled.get(offset_range.partition)
             )
+            if turn.number <= FIRST_TURNS and (check := self._key_checks.get(stream)) is not None:
+                check.look(offset_range.partition, range_input.rows.rows)
             parts.setdefault(stream, []).append(range_input.rows)
             if stream in self._side_inputs:
                 fetched.dataset_ends[offset_range.partition] = dataset_ends(range_input)
@@ -140,6 +144,25 @@ class WorkerTools:
         for stream, partitions, message in note.control_messages:
             outbox.say(stream, partitions, message)
         return outbox
+
+    def _checked_keys(self) -> dict[str, KeyCheck]:
+        """Return the streams of which it is checked that records lie where their key puts them.
+
+        Where a stream has grown in the run, older records lie where fewer partitions put them.
+        """
+        program = self.program
+        made_up = {system.name for system in program.spec.systems if system.generator is not None}
+        counts = {stream.name: stream.count for stream in program.plan.streams}
+        grown = {name for name, count in counts.items() if count is not None and count.actual != count.partitions}
+        read = streams_by_key(program.compiled) - program.plan.producers.keys()
+        return {
+            name: KeyCheck(stream, count_of(program.plan, name))
+            for name, stream in self._declared.items()
+            if name in read - grown
+            and stream.partition_key
+            and stream.partitioner != "none"
+            and stream.system not in made_up
+        }
 
     def _reader(self, node: GraphNode) -> InputReader | SideInputReader:
         typed, declared = node.name in self._typed, self._declared.get(node.name)
