@@ -66,6 +66,7 @@ class Reason(StrEnum):
     TYPE_UNKNOWN = "TypeUnknown"
     EVENT_TIME_MISSING = "EventTimeMissing"
     EVENT_TIME_INVALID = "EventTimeInvalid"
+    EVENT_TIME_MERGED = "EventTimeMerged"
     METADATA_INVALID = "MetadataInvalid"
     NEVER_FINAL = "NeverFinal"
     UPDATE_ROWS_NOT_ALLOWED = "UpdateRowsNotAllowed"

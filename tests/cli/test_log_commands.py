@@ -35,6 +35,8 @@ spec:
   - {name: blobs, system: here, partitions: 1, format: binary, schema: "value BINARY"}
   - {name: typed, system: here, partitions: 3, key: [num, s], schema: "num BIGINT, s STRING, t TIMESTAMP"}
   - {name: keyless, system: here, partitions: 3, schema: "a STRING"}
+  - {name: nested, system: here, partitions: 3, key: [a.id], schema: "a STRUCT<id: BIGINT>"}
+  - {name: keyed, system: here, partitions: 3, metadata: ["key AS user"], format: string}
   - {name: marked, system: here, partitions: 1, control: true, key: [a], schema: "a STRING"}
   - {name: rows, system: made, partitions: 2, schema: "a STRING"}
   - {name: uncounted, system: here, schema: "a STRING"}
@@ -182,6 +184,17 @@ def test_keys_of_several_columns_and_records_without_key(holdfast: Holdfast) -> 
     assert [(r["partition"], r["key"], r["value"]["a"]) for r in keyless] == [
         (0, None, "1"), (0, None, "4"), (1, None, "2"), (2, None, "3"),
     ]  # fmt: skip
+
+
+def test_keys_inside_columns_and_keys_of_records_are_fed(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "nested", fed("in", '{"a": {"id": 5}}\n{"a": null}\n'))
+    holdfast("feed", "kinds.yaml", "keyed", fed("in", '{"user": "ann", "value": "hello"}\n'))
+    nested = tailed(holdfast, "kinds.yaml", "nested", "--max", "2")
+    assert sorted((str(r["key"]), str(r["value"]["a"])) for r in nested) == [("5", "{'id': 5}"), ("None", "None")]
+    assert nested[0]["partition"] == partition_of(b"5", 3) or nested[1]["partition"] == partition_of(b"5", 3)
+    (keyed,) = tailed(holdfast, "kinds.yaml", "keyed", "--max", "1")
+    assert (keyed["key"], keyed["value"], keyed["partition"]) == ("ann", "hello", partition_of(b"ann", 3))
 
 
 def test_control_messages_are_told_from_records(holdfast: Holdfast) -> None:

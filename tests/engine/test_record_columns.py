@@ -109,3 +109,37 @@ def test_a_number_that_is_no_time_is_a_bad_record(tmp_path: Path) -> None:
         assert driver.watermark("in") == START
     message = "event time at.ms is outside of the years 1 to 9999; look at the unit of what counts it"
     assert reasons == {1: message, 2: message}
+
+
+def test_made_up_records_have_keys_inside_columns_and_places(tmp_path: Path) -> None:
+    code = """
+import pyarrow as pa
+
+def make(partition, offset, count):
+    ids, at = [f"u{(offset + n) % 5}" for n in range(count)], [1767225600 + offset + n for n in range(count)]
+    payload = pa.StructArray.from_arrays([pa.array(ids), pa.array(at)], ["id", "at"])
+    return pa.record_batch({"payload": payload})
+"""
+    made = {
+        "name": "in",
+        "system": "made",
+        "partitions": 2,
+        "key": ["payload.id"],
+        "metadata": ["offset", "key AS k"],
+        "schema": "payload STRUCT<id: STRING, at: BIGINT>",
+        "eventTime": {"from": "payload.at", "unit": "Seconds"},
+    }
+    picked = {"name": "picked", "from": ["in"], "select": ["payload.id AS id", "offset", "k"]}
+    tree = app_on_log(
+        "records", [made, {"name": "out"}], [picked, {"name": "w", "from": ["picked"], "to": "out"}], code
+    )
+    tree["spec"]["systems"].append({"name": "made", "generator": {"function": "f:make", "rowsPerSecond": 10}})
+    tree["spec"]["streams"][1]["key"] = ["id"]
+    with TestDriver(tree, tmp_path, now=START) as driver:
+        driver.run_until_idle()
+        driver.advance(timedelta(seconds=2))
+        driver.run_until_idle()
+        rows = driver.rows("out")
+        assert driver.watermark("in") == START + timedelta(seconds=max(row["offset"] for row in rows))
+    assert {row["k"] for row in rows} == {f"u{number}" for number in range(5)}
+    assert all(row["id"] == row["k"] == f"u{row['offset'] % 5}" for row in rows)

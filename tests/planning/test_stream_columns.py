@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.planning.plan import Plan
 from holdfast.reasons import Reason
-from tests.planning.apps import only, plan_of, step, stream
+from tests.planning.apps import only, plan_of, step, stream, warned
 
 NESTED = "payload STRUCT<id: STRING, at: BIGINT, ts: TIMESTAMP, tags: ARRAY<STRUCT<id: STRING>>>, text STRING"
 COUNT = {"by": ["id"], "window": "1m", "compute": ["count(*) AS n"]}
@@ -59,6 +59,20 @@ def test_a_time_that_a_step_sets_is_one_for_windows() -> None:
     assert "or to a select, apply or process before n" in missing.message
     steps[0]["eventTime"] = {"column": "ts"}
     assert planned({}, *steps).valid
+
+
+def test_a_time_set_behind_a_merge_is_warned_of() -> None:
+    time, picked = {"column": "ts"}, ["payload.id AS id", "payload.ts AS ts"]
+    sides = [step("one", "in", select=picked), step("two", "in", select=picked)]
+    merged = step("both", "one", "two", merge={})
+    behind = step("rows", "both", select=["*"], eventTime=time)
+    (warning,) = (one for one in planned({}, *sides, merged, behind).warnings if one.step == "rows")
+    assert warning.reason is Reason.EVENT_TIME_MERGED
+    assert "rows that both has merged" in warning.message
+    before = [one | {"eventTime": time} for one in sides]
+    assert Reason.EVENT_TIME_MERGED not in warned(planned({}, *before, merged))
+    moved = step("moved", "both", repartition={"by": ["id"]})
+    assert Reason.EVENT_TIME_MERGED not in warned(planned({}, *sides, merged, moved, behind | {"from": ["moved"]}))
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
 """Checks of a plan's graph, keys, counts and topics; each problem has numbers, paths and a repair.
 
-They find: cycles; invalid locations; partition counts that are unknown or disagree; steps that need event time but
-get rows without it; rows that are unused, never fed or repeated once per task; two names for one topic; client
-settings that are not allowed. Must not derive anything or ask brokers: it only compares what the other modules found
-with the spec. `derived_columns` checks whether a declared event time fits its columns.
+They find: cycles; invalid locations; partition counts that are unknown or disagree; rows that are unused, never fed or
+repeated once per task; two names for one topic; client settings that are not allowed. Must not derive anything or ask
+brokers: it only compares what the other modules found with the spec.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import assert_never
 
 from holdfast.placement.location import LocationInvalidError, check_location
 from holdfast.placement.state_disk import DiskSharing, StateDisk, names_several_disks, state_disk
@@ -23,22 +21,6 @@ from holdfast.protocol.pods import STATE_DIRECTORY
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kafka_settings import unacceptable_name
-from holdfast.spec.steps import (
-    Aggregate,
-    Apply,
-    Broadcast,
-    Deduplicate,
-    Filter,
-    Join,
-    Lookup,
-    Merge,
-    Process,
-    Repartition,
-    Select,
-    Step,
-    To,
-    ToTable,
-)
 from holdfast.spec.streams import System
 
 MENDABLE = frozenset({Reason.PARTITION_COUNT_MISMATCH, Reason.KEY_MISMATCH, Reason.PARTITIONER_MISMATCH})
@@ -179,50 +161,6 @@ def with_repairs(
     for problem in problems:
         repair = repairs.get(problem.step or "") if problem.reason in MENDABLE else None
         yield problem if repair is None else replace(problem, repair=repair)
-
-
-def event_time_problems(graph: Graph) -> Iterator[Problem]:
-    """A problem for each step that needs event time but gets rows from a stream without it."""
-    timeless: dict[str, frozenset[str]] = {
-        name: frozenset() if stream.event_time else frozenset({name}) for name, stream in graph.streams.items()
-    }
-    for name in graph.order:
-        step = graph.steps[name]
-        without = frozenset[str]().union(*(timeless.get(source, frozenset()) for source in step.inputs))
-        # An aggregate without a window passes event time on; one with a window derives it again from the same rows.
-        timeless[name] = without if step.event_time is None else frozenset()
-        if without and (why := _needs_event_time(step)):
-            streams = ", ".join(sorted(without))
-            message = (
-                f"{why} needs event time, but none is declared for {streams}; "
-                f"add eventTime: {{column: ..., lateness: ...}} there, or to a select, apply or process before {name}"
-            )
-            yield Problem(Reason.EVENT_TIME_MISSING, message, step=name)
-
-
-def _needs_event_time(step: Step) -> str | None:
-    match step.operation:
-        case Join(span=span):
-            return f"join {span}"
-        case Aggregate(window=window) as verb:
-            return ("a window" if window else "a session") if verb.windowed else None
-        case Deduplicate(within=within):
-            return f"deduplicate within {within}" if within else None
-        case (
-            Filter()
-            | Select()
-            | Merge()
-            | Apply()
-            | Process()
-            | Lookup()
-            | Repartition()
-            | Broadcast()
-            | To()
-            | ToTable()
-        ):
-            return None
-        case never:
-            assert_never(never)
 
 
 def unused_rows(graph: Graph) -> Iterator[Problem]:

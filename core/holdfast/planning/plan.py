@@ -14,7 +14,6 @@ from holdfast.planning.checks import (
     circle_problems,
     count_problems,
     empty_tables,
-    event_time_problems,
     letters_of_tables,
     location_problems,
     location_warnings,
@@ -28,6 +27,7 @@ from holdfast.planning.checks import (
     with_repairs,
 )
 from holdfast.planning.derived_columns import flow_rows
+from holdfast.planning.event_times import event_time_problems, merged_times
 from holdfast.planning.graph import Graph, build_graph
 from holdfast.planning.held_keys import held_keys
 from holdfast.planning.held_types import held_types
@@ -200,6 +200,7 @@ def plan(app: StreamApp, facts: PlanningFacts | None = None, *, mend_only: Menda
     warnings = [
         *flow.warnings,
         *(warning for need in key_needs for warning in key_warnings(need)),
+        *merged_times(graph),
         *unused_rows(graph),
         *repeated_rows(graph, spreads),
         *topic_warnings(graph, reaching),
