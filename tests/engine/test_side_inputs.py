@@ -14,8 +14,7 @@ from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_e
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.tables.kept_table import GONE, SET
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
-from holdfast_runtime.streams.kafka.read.range_read import HEADERS
-from holdfast_runtime.streams.records import FETCHED, OffsetRange
+from holdfast_runtime.streams.records import FETCHED, HEADERS, OffsetRange
 
 COLUMNS = [pa.field("sku", pa.string()), pa.field("price", pa.int64())]
 PLAIN, VERSIONED = pa.schema([*COLUMNS, GONE]), pa.schema([*COLUMNS, GONE, SET])

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
+from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.outputs import Outbox, OutputStream, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
+from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.records import WRITTEN, OffsetRange, RecordLimit
 from tests.error_codes import has_code
 
@@ -135,3 +137,24 @@ def test_any_dead_letter_fits_or_the_limit_is_said(most: int, value: bytes, key:
     assert len(records.column("value")[0].as_py()) <= most
     (dead_letter,) = codec.decode(records.column("value")).rows.to_pylist()
     assert value.startswith(dead_letter["value"])
+
+
+def test_headers_count_and_stay_with_their_record() -> None:
+    kind = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    schema = pa.schema([("k", pa.string()), ("trace", kind)])
+    columns = MetadataColumns.of(Stream(name="out", system="here", metadata=("headers AS trace",)), schema)
+    codec = codec_for("json", columns.in_value)
+    target = OutputStream(
+        "out", 1, ("k",), "murmur2", codec, False, "said", LIMIT, letters=letters_to(), columns=columns
+    )
+    small, large = [{"key": "t", "value": b"1"}, {"key": "u", "value": None}], [{"key": "t", "value": b"x" * 1_000}]
+    rows = [{"k": "a", "trace": small}, {"k": "b", "trace": large}, {"k": "c", "trace": None}, {"k": "d", "trace": []}]
+    outbox = Outbox(1, 7, READ)
+    outbox.add(target, TimedRows(pa.RecordBatch.from_pylist(rows, schema), pa.nulls(4, pa.int64())))
+    outbox.say("out", [0], b"told")
+    with pa.ipc.open_stream(pa.py_buffer(outbox.packed()["out/0"])) as read:
+        (records,) = read
+    assert records.column("value").to_pylist() == [b'{"k":"a"}', b'{"k":"c"}', b'{"k":"d"}', b"told"]
+    assert records.column("headers").to_pylist() == [small, None, [], None]
+    (letter,) = sent(outbox, "broken")
+    assert (letter["reason"][:25], letter["headers"]) == ("its record has 1021 bytes", large)

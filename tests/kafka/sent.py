@@ -1,10 +1,11 @@
 """What tests send in transactions, and what others then see of it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, TopicPartition
+import pyarrow as pa
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
@@ -12,8 +13,8 @@ from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, Writes
-from holdfast_runtime.streams.records import Marker, written_batch
-from tests.kafka.broker import Reached
+from holdfast_runtime.streams.records import HEADERS, Marker, written_batch
+from tests.kafka.broker import ANSWER_TIMEOUT, Reached
 
 
 def settings_of(bootstrap: str, **config: str) -> KafkaSettings:
@@ -76,14 +77,16 @@ class Worker:
 
 
 def writes(attempt: Attempt, batch: int, tasks: str, rows: int) -> Writes:
-    """Each task's rows, half of them to each partition."""
+    """Each task's rows, half of them to each partition; those to the second have themselves as a header."""
     by_partition: dict[StreamPartition, list[tuple[object, Marker]]] = {}
     for task in tasks:
         marker = Marker(attempt.who.owner, task, batch, attempt.number, attempt.life, f"{attempt.content}-{batch}")
         for partition in (0, 1):
             values = [b"%s-%d-%d" % (task.encode(), batch, row) for row in range(partition, rows, 2)]
             if values:
-                records = written_batch([task.encode()] * len(values), values, 1_000)
+                headers = pa.array([[{"key": "row", "value": value}] for value in values], HEADERS.type)
+                keys = [task.encode()] * len(values)
+                records = written_batch(keys, values, 1_000, headers if partition else None)
                 by_partition.setdefault(StreamPartition(f"{attempt.app}-out", partition), []).append((records, marker))
     return by_partition
 
@@ -91,6 +94,13 @@ def writes(attempt: Attempt, batch: int, tasks: str, rows: int) -> Writes:
 def rows_of(tasks: str, batches: range, rows: int = 3) -> list[str]:
     """What is to be seen when these batches are written."""
     return sorted(f"{task}-{batch}-{row}" for task in tasks for batch in batches for row in range(rows))
+
+
+def consumed(broker: Reached, topic: str, partition: int, count: int) -> list[Message]:
+    """The first records of a partition that a reader of committed records sees."""
+    with closing(Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "consumed"})) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        return consumer.consume(count, ANSWER_TIMEOUT)
 
 
 def seen(broker: Reached, topic: str) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast_runtime.streams.kafka.system import WriterFactory
 from tests.kafka.broker import Broker
-from tests.kafka.sent import Attempt, rows_of, seen, settings_of
+from tests.kafka.sent import Attempt, consumed, rows_of, seen, settings_of
 
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
@@ -89,6 +89,8 @@ def test_a_slot_among_changing_workers_is_written_by_one_process(
     assert parent.stdout is not None
     (agent,) = json.loads(parent.stdout.readline())
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 7))
+    for record in consumed(broker, f"{app}-out", 1, 6):
+        assert record.headers() == [("row", record.value())]
     end = os.pidfd_open(agent)
     os.kill(parent.pid, signal.SIGKILL)
     assert select.select([end], [], [], 30)[0], "the agent outlives its parent"

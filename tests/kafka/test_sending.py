@@ -10,13 +10,14 @@ import pytest
 from confluent_kafka import KafkaError
 
 from holdfast_runtime.streams.kafka.client.librdkafka import Library, destroy_client, library, new_client
-from holdfast_runtime.streams.kafka.write.channel import SendResult, send
-from holdfast_runtime.streams.records import written_batch
+from holdfast_runtime.streams.kafka.write.channel import SendResult, open_channel, send
+from holdfast_runtime.streams.records import HEADERS, written_batch
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.known import create, reader, settings_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
+with_and_without_headers = pytest.mark.parametrize("headers", [False, True])
 
 
 @contextlib.contextmanager
@@ -42,39 +43,59 @@ def flush(loaded: Library, client: int) -> None:
     wait_until(empty, ANSWER_TIMEOUT, "all records are written")
 
 
-def rows(count: int) -> pa.RecordBatch:
+def rows(count: int, *, headers: bool = False) -> pa.RecordBatch:
     chance = random.Random(5)  # noqa: S311 - no secret
 
     def some() -> bytes | None:
         return chance.choice((None, b"", b"short", chance.randbytes(chance.randrange(300))))
 
-    return written_batch([some() for _ in range(count)], [some() for _ in range(count)], list(range(1, count + 1)))
+    def pairs() -> list[dict[str, Any]] | None:
+        pairs = [{"key": f"h\u00e4{n}", "value": some()} for n in range(chance.randrange(4))]
+        return pairs or None
+
+    keys, values, times = [some() for _ in range(count)], [some() for _ in range(count)], list(range(1, count + 1))
+    return written_batch(
+        keys, values, times, pa.array([pairs() for _ in range(count)], HEADERS.type) if headers else None
+    )
 
 
 def seen(broker: Broker, topic: str, count: int) -> Any:
     fetcher = reader("plain", settings_of(broker.bootstrap))
     records = fetcher.fetch(topic, 0, 0, count)
     fetcher.close()
-    return records.select(["key", "value", "timestamp"])
+    return records.select([name for name in records.schema.names if name != "offset"])
 
 
-def test_what_is_sent_is_there(broker: Broker) -> None:
-    create(broker, "sent")
-    batch = rows(500)
-    with producing(broker.bootstrap, "sent") as (loaded, client, topic):
+@with_and_without_headers
+def test_what_is_sent_is_there(broker: Broker, headers: bool) -> None:
+    create(broker, f"sent-{headers}")
+    batch = rows(500, headers=headers)
+    with producing(broker.bootstrap, f"sent-{headers}") as (loaded, client, topic):
         assert send(loaded, client, topic, 0, batch) == SendResult(500, 0)
         flush(loaded, client)
-    assert seen(broker, "sent", 500).equals(batch)
+    assert seen(broker, f"sent-{headers}", 500).equals(batch)
 
 
-def test_slices_send_their_rows_alone(broker: Broker) -> None:
-    create(broker, "slices")
-    batch = rows(100)
-    with producing(broker.bootstrap, "slices") as (loaded, client, topic):
+@with_and_without_headers
+def test_slices_send_their_rows_alone(broker: Broker, headers: bool) -> None:
+    create(broker, f"slices-{headers}")
+    batch = rows(100, headers=headers)
+    with producing(broker.bootstrap, f"slices-{headers}") as (loaded, client, topic):
         for start, count in ((0, 3), (3, 0), (3, 50), (53, 47)):
             assert send(loaded, client, topic, 0, batch.slice(start, count)) == SendResult(count, 0)
         flush(loaded, client)
-    assert seen(broker, "slices", 100).equals(batch)
+    assert seen(broker, f"slices-{headers}", 100).equals(batch)
+
+
+@with_and_without_headers
+def test_the_client_without_loops_sends_the_same(broker: Broker, headers: bool) -> None:
+    create(broker, f"plain-{headers}")
+    batch, settings = rows(100, headers=headers), settings_of(broker.bootstrap)
+    channel = open_channel(settings, settings.client({}, {}), fast=False)
+    channel.give(f"plain-{headers}", 0, batch)
+    assert channel.flush(ANSWER_TIMEOUT) == 0
+    channel.close()
+    assert seen(broker, f"plain-{headers}", 100).equals(batch)
 
 
 def test_a_full_queue_takes_the_rest_later(broker: Broker) -> None:

@@ -275,7 +275,9 @@ def _write_stream(derivation: _Derivation, rows: RowType, stream: Stream) -> Non
 
 
 def _metadata_findings(stream: Stream, rows: RowType, declared: RowType) -> Iterable[SqlFinding]:
-    """A finding for each column that the rows have with another type than metadata is made of."""
+    """A finding for each column that the rows lack, or have with another type, of those that metadata is made of."""
+    beside_key = [name for name in stream.metadata_columns if name not in (stream.partition_key or ())]
+    yield from missing_columns(beside_key, rows, f"the metadata of stream {stream.name}")
     for name in stream.metadata_columns:
         before, after = rows.find(name), declared.find(name)
         if before is not None and after is not None and differ(before.type, after.type):

@@ -29,7 +29,6 @@ _METADATA: Final[Mapping[MetadataField, str]] = {
     "timestamp": "TIMESTAMP",
 }
 _ONLY_READ: Final[Mapping[MetadataField, str]] = {
-    "headers": "can't be written yet",
     "partition": "follows from the key",
     "offset": "is given by whoever holds the stream",
     "timestamp": "is the event time of the row",

@@ -132,7 +132,7 @@ class Stream(SpecModel):
     Default: the brokers'."""
     metadata: Annotated[tuple[MetadataItem, ...] | None, ChangeCost.RESTART, Field(min_length=1, max_length=6)] = None
     """What records have beside their values, as columns of these names, or of others with AS: key (as text), keyBytes,
-    headers, partition, offset, timestamp. A stream that steps write can have key or keyBytes."""
+    headers, partition, offset, timestamp. A stream that steps write can have key or keyBytes, and headers."""
     key: Annotated[tuple[ColumnName, ...] | None, ChangeCost.NEW_RUN, Field(min_length=1, max_length=16)] = None
     """The columns its records are partitioned by, in this order, or fields inside columns, as `payload.id`. Default:
     the record's key, where `metadata` has it."""

@@ -25,7 +25,16 @@ from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
 from holdfast_runtime.streams.markers import AttemptSlot, Decided
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.record_keys import Numbers, key_bytes, place, split
-from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, stacked, written_batch
+from holdfast_runtime.streams.records import (
+    NO_TIME,
+    WRITTEN,
+    Marker,
+    OffsetRange,
+    RecordLimit,
+    alike,
+    stacked,
+    written_batch,
+)
 
 Encode = Callable[[pa.RecordBatch], pa.Array]
 """Encodes rows as the values of their records."""
@@ -33,6 +42,8 @@ _SHOWN = 80
 _BASE64_SLACK = 16
 """Bytes that base64 may add beyond four for every three."""
 _LONGEST_REASON = 200
+_HEADER_FRAME = 10
+"""More than a header takes beside its name and content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +58,12 @@ class EncodedRows:
     values: pa.Array
     partitions: Numbers
     """The partition of each row."""
+    headers: pa.ListArray | None = None
+    """The headers of each record; None if they have none."""
 
     def too_large(self, limit: RecordLimit | None) -> Numbers:
         """Return the indices of records above the limit."""
-        return too_large(self.keys, self.values, limit)
+        return too_large(self.keys, self.values, limit, self.headers)
 
     def refused(self, row: int, limit: RecordLimit, read: Sequence[OffsetRange]) -> UserActionError:
         """Return the error for one record; `read`: the ranges that the task's rows came from."""
@@ -80,7 +93,7 @@ class EncodedRows:
             "key": self.keys.take(indices),
             "value": pa.array([payload_of(value) for value in values.to_pylist()], pa.binary()) if typed else values,
             "timestamp": self.rows.times.take(indices).cast(pa.timestamp("us", tz="UTC")),
-            "headers": none,
+            "headers": none if self.headers is None else self.headers.take(indices),
             "step": [self.step] * len(bad),
             "column": none,
         }
@@ -95,20 +108,37 @@ class EncodedRows:
         remaining = np.delete(np.arange(len(self.values)), bad)
         indices = pa.array(remaining)
         rows = TimedRows(self.rows.rows.take(indices), self.rows.times.take(indices))
-        return EncodedRows(
-            self.stream, self.step, rows, self.keys.take(indices), self.values.take(indices), self.partitions[remaining]
-        )
+        headers = None if self.headers is None else self.headers.take(indices)
+        keys, values = self.keys.take(indices), self.values.take(indices)
+        return EncodedRows(self.stream, self.step, rows, keys, values, self.partitions[remaining], headers)
 
     def _size(self, row: int) -> int:
-        return len(self.keys[row].as_py() or b"") + len(self.values[row].as_py() or b"")
+        headers = None if self.headers is None else self.headers.slice(row, 1)
+        return int(_sizes(self.keys.slice(row, 1), self.values.slice(row, 1), headers)[0])
 
 
-def too_large(keys: pa.Array, values: pa.Array, limit: RecordLimit | None) -> Numbers:
+def too_large(
+    keys: pa.Array, values: pa.Array, limit: RecordLimit | None, headers: pa.ListArray | None = None
+) -> Numbers:
     """Return the indices of records above the limit."""
     if limit is None:
         return np.array([], np.int64)
-    sizes = pc.add(*(pc.fill_null(pc.binary_length(column), 0).cast(pa.int64()) for column in (keys, values)))
-    return np.flatnonzero(sizes.to_numpy(zero_copy_only=False) > limit.most)
+    return np.flatnonzero(_sizes(keys, values, headers) > limit.most)
+
+
+def _sizes(keys: pa.Array, values: pa.Array, headers: pa.ListArray | None) -> Numbers:
+    sizes: Numbers = _lengths(keys) + _lengths(values)
+    if headers is None:
+        return sizes
+    indices, pairs = pc.list_parent_indices(headers).to_numpy(), headers.flatten()
+    of_pairs = _lengths(pairs.field("key")) + _lengths(pairs.field("value")) + _HEADER_FRAME
+    of_records: Numbers = np.bincount(indices, of_pairs, len(sizes)).astype(np.int64)
+    return sizes + of_records
+
+
+def _lengths(column: pa.Array) -> Numbers:
+    lengths: Numbers = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+    return lengths
 
 
 def fitting(letters: pa.RecordBatch, encode: Encode, limit: RecordLimit | None) -> pa.RecordBatch:
@@ -195,13 +225,15 @@ class Outbox:
         if target.typed:
             values = with_heads(values, rows.times)
         keys = key_bytes(rows.rows, target.key)
+        headers = None if target.columns is None else target.columns.headers(rows.rows)
         if target.partitions == 1:
             partitions = np.zeros(rows.count, np.int64)
         else:
             position = None if target.nulls_together else self._turn
             partitions = place(keys, target.partitions, target.partitioner, position=position)
         self._put_all(
-            target, self._writable(target, EncodedRows(target.stream, target.step, rows, keys, values, partitions))
+            target,
+            self._writable(target, EncodedRows(target.stream, target.step, rows, keys, values, partitions, headers)),
         )
 
     def add_letters(self, target: OutputStream, letters: pa.RecordBatch) -> None:
@@ -229,7 +261,7 @@ class Outbox:
         times = record_times(encoded.rows.times, NO_TIME if target.typed else self._now)
         if expired := _expired(target, times, self._now):
             self.expired[target.stream] = self.expired.get(target.stream, 0) + expired
-        records = written_batch(encoded.keys, encoded.values, times)
+        records = written_batch(encoded.keys, encoded.values, times, encoded.headers)
         self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
         if target.partitions == 1 and records.num_rows:
             self._put(StreamPartition(target.stream, 0), records)
@@ -246,7 +278,7 @@ class Outbox:
     def packed(self) -> dict[str, bytes]:
         """Return partition -> its records as bytes."""
         return {
-            str(partition): _packed(stacked(parts, WRITTEN, f"the records for {partition} from one task"))
+            str(partition): _packed(stacked(alike(parts), WRITTEN, f"the records for {partition} from one task"))
             for partition, parts in sorted(self._parts.items())
         }
 
@@ -282,7 +314,7 @@ def write(
 
 def _packed(records: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, WRITTEN) as writer:
+    with pa.ipc.new_stream(sink, records.schema) as writer:
         writer.write_batch(records)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 

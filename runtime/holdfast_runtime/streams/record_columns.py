@@ -1,7 +1,7 @@
 """The columns of a stream's rows that are not in the values of its records: their keys, headers and places.
 
 Read, they are added behind what was decoded. Written, they leave the rows before those are encoded, and become the
-record's own key. Must not know formats.
+record's own key and headers. Must not know formats.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,8 @@ from holdfast.spec.streams import MetadataField, Stream
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.streams.codecs.arrow_types import FIRST_MICROS, LAST_MICROS
-from holdfast_runtime.streams.codecs.codec import HEADERS, BadRecord, DecodedBatch
+from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch
+from holdfast_runtime.streams.records import HEADERS
 
 _NO_TEXT = "its key is no text in UTF-8, and metadata has key; take keyBytes, and decode it in a step"
 
@@ -73,6 +74,11 @@ class MetadataColumns:
         names = [name for name in rows.schema.names if name not in self.fields]
         return rows.select(names) if self.fields else rows
 
+    def headers(self, rows: pa.RecordBatch) -> pa.ListArray | None:
+        """Return the headers of the records of rows; None if such records are given none."""
+        column = next((name for name, kind in self.fields.items() if kind == "headers"), None)
+        return None if column is None else rows.column(column).cast(HEADERS.type)
+
 
 def _of_records(kind: MetadataField, records: pa.RecordBatch, partition: StreamPartition) -> pa.Array:
     match kind:
@@ -80,7 +86,7 @@ def _of_records(kind: MetadataField, records: pa.RecordBatch, partition: StreamP
             return records.column("key")
         case "headers":
             has_headers = "headers" in records.schema.names
-            headers = records.column("headers") if has_headers else pa.nulls(records.num_rows, HEADERS)
+            headers = records.column("headers") if has_headers else pa.nulls(records.num_rows, HEADERS.type)
             return headers.cast(_HEADER_ELEMENTS)
         case "partition":
             return pa.array(np.full(records.num_rows, partition.partition, np.int32))
@@ -91,7 +97,7 @@ def _of_records(kind: MetadataField, records: pa.RecordBatch, partition: StreamP
     assert_never(kind)
 
 
-_HEADER_ELEMENTS = pa.list_(pa.field("element", HEADERS.value_type))
+_HEADER_ELEMENTS = pa.list_(pa.field("element", HEADERS.type.value_type))
 """As rows have it."""
 
 

@@ -60,6 +60,8 @@ WRITTEN = pa.schema(
 """Records as they are written: a null value is a tombstone, a null key is no key; milliseconds since 1970."""
 FETCHED = pa.schema([pa.field("offset", pa.int64(), nullable=False), *WRITTEN])
 """Records as they are fetched."""
+HEADERS = pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+"""One more column, the last, of batches in which records have headers; null for a record without."""
 NO_TIME = -(2**63)
 """The timestamp of a record of an intermediate stream whose row has no event time."""
 
@@ -137,12 +139,27 @@ class OffsetNotWrittenError(UserActionError):
 
 
 def written_batch(
-    keys: "Sequence[bytes | None] | pa.Array", values: "Sequence[bytes | None] | pa.Array", timestamps: object
+    keys: "Sequence[bytes | None] | pa.Array",
+    values: "Sequence[bytes | None] | pa.Array",
+    timestamps: object,
+    headers: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Return records to write; `timestamps` is one for all, or one for each."""
     keys, values = (x if isinstance(x, pa.Array) else pa.array(x, pa.binary()) for x in (keys, values))
     times = np.full(len(keys), timestamps) if isinstance(timestamps, int) else timestamps
-    return pa.RecordBatch.from_arrays([keys, values, pa.array(times, pa.int64())], schema=WRITTEN)
+    records = pa.RecordBatch.from_arrays([keys, values, pa.array(times, pa.int64())], schema=WRITTEN)
+    return records if headers is None else records.append_column(HEADERS, headers)
+
+
+def alike(parts: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """Return the same parts with equal columns: if records of one have headers, all get that column."""
+    with_headers = [HEADERS.name in part.schema.names for part in parts]
+    if all(with_headers) or not any(with_headers):
+        return parts
+    return [
+        part if has_headers else part.append_column(HEADERS, pa.nulls(part.num_rows, HEADERS.type))
+        for part, has_headers in zip(parts, with_headers, strict=True)
+    ]
 
 
 def with_offsets(records: pa.RecordBatch, first: int) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
+from holdfast_runtime.streams.records import HEADERS
 
 Indices = npt.NDArray[np.int64]
 
@@ -84,7 +85,6 @@ def listed(schema: pa.Schema) -> str:
 
 Mode = Literal["Fail", "Skip", "DeadLetter"]
 FIRST_BYTES = 80
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 DEAD_LETTER_SCHEMA = pa.schema(
     [
         ("reason", pa.string()),
@@ -94,7 +94,7 @@ DEAD_LETTER_SCHEMA = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("headers", HEADERS),
+        HEADERS,
         ("step", pa.string()),
         ("column", pa.string()),
     ]
@@ -170,7 +170,7 @@ def _letters(batch: BadBatch, bad: Sequence[BadRecord]) -> pa.RecordBatch:
         batch.keys.take(indices),
         batch.values.take(indices),
         batch.timestamps.take(indices).cast(pa.timestamp("us", tz="UTC")),
-        pa.nulls(len(bad), HEADERS) if batch.headers is None else batch.headers.take(indices),
+        pa.nulls(len(bad), HEADERS.type) if batch.headers is None else batch.headers.take(indices),
         pa.nulls(len(bad), pa.string()),
         pa.nulls(len(bad), pa.string()),
     ]

@@ -109,10 +109,11 @@ class LogPartition:
         return joined(parts, offset_range)
 
     def append_all(self, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]) -> list[bool]:
-        """Write records and markers of several tasks in one transaction."""
+        """Write records, but for their headers, and markers of several tasks in one transaction."""
         with self._writing() as txn:
             done = [marker is None or put_marker(txn, marker, self.partition) for _, marker in writes]
-            batches = [records for (records, _), new in zip(writes, done, strict=True) if new and records.num_rows]
+            fresh = [records for (records, _), new in zip(writes, done, strict=True) if new and records.num_rows]
+            batches = [records.select(WRITTEN.names) for records in fresh]
             if batches:
                 self._add(txn, batches)
             return done

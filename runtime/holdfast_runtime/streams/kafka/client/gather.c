@@ -4,7 +4,7 @@
  * Built by hatch_build.py, called by gathering.py and sending.py. Needs no headers of librdkafka: the addresses of its
  * functions are passed in, and the public part of its message, which its ABI keeps, stands below.
  *
- * Must not allocate, wait or check: sizes are measured first, buffers are the caller's.
+ * Must not wait or check, nor allocate but by the client: sizes are measured first, buffers are the caller's.
  */
 
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of librdkafka.py with it. */
-#define LOOPS_VERSION 2
+#define LOOPS_VERSION 3
 
 struct message {
     int32_t err;
@@ -33,6 +33,9 @@ struct functions {
     size_t (*header_count)(const void *headers);
     int32_t (*header)(const void *headers, size_t at, const char **name, const void **value, size_t *size);
     int32_t (*produce)(void *client, ...);
+    void *(*headers_new)(size_t count);
+    int32_t (*header_add)(void *headers, const char *name, ptrdiff_t name_size, const void *value, ptrdiff_t size);
+    void (*headers_destroy)(void *headers);
 };
 
 struct sizes {
@@ -71,6 +74,8 @@ struct readable {
 struct records {
     struct readable keys, values;
     const int64_t *timestamps;
+    struct readable headers; /* a list column: which of the names and contents belong to a row; no ends: none do */
+    struct readable names, contents;
 };
 
 int32_t holdfast_loops_version(void) { return LOOPS_VERSION; }
@@ -169,7 +174,7 @@ void holdfast_destroy(const struct functions *client, struct message *const *mes
 }
 
 /* The numbers by which librdkafka tells what follows in a call of rd_kafka_producev. */
-enum { END = 0, TOPIC = 2, PARTITION = 3, VALUE = 4, KEY = 5, FLAGS = 7, TIMESTAMP = 8 };
+enum { END = 0, TOPIC = 2, PARTITION = 3, VALUE = 4, KEY = 5, FLAGS = 7, TIMESTAMP = 8, HEADERS = 10 };
 enum { COPY = 2 };
 
 static inline const void *cell(const struct readable *column, int64_t row, size_t *size) {
@@ -182,6 +187,28 @@ static inline const void *cell(const struct readable *column, int64_t row, size_
     return *size > 0 ? column->bytes + column->ends[row] : nothing; /* librdkafka takes a null pointer for null */
 }
 
+/* The headers of a row as the client takes them over with the record; NULL: it has none, or `err` says why not. */
+static void *headers_of(const struct functions *client, const struct records *records, int64_t row, int32_t *err) {
+    const struct readable *lists = &records->headers;
+    row += lists->first;
+    if (lists->ends == NULL || (lists->valid != NULL && !(lists->valid[row >> 3] >> (row & 7) & 1)))
+        return NULL;
+    int64_t until = lists->ends[row + 1], at = lists->ends[row];
+    if (at == until)
+        return NULL;
+    void *headers = client->headers_new((size_t)(until - at));
+    for (; at < until && *err == 0; at++) {
+        size_t name_size, size;
+        const void *name = cell(&records->names, at, &name_size);
+        const void *value = cell(&records->contents, at, &size);
+        *err = client->header_add(headers, name == NULL ? "" : name, (ptrdiff_t)name_size, value, (ptrdiff_t)size);
+    }
+    if (*err == 0)
+        return headers;
+    client->headers_destroy(headers);
+    return NULL;
+}
+
 /* Gives rows [from, until) to the client, which copies them; returns how many it took. `err` says why not all. */
 int64_t holdfast_send(const struct functions *client, void *producer, void *topic, int32_t partition,
                       const struct records *records, int64_t from, int64_t until, int32_t *err) {
@@ -190,10 +217,17 @@ int64_t holdfast_send(const struct functions *client, void *producer, void *topi
         size_t key_size, value_size;
         const void *key = cell(&records->keys, row, &key_size);
         const void *value = cell(&records->values, row, &value_size);
-        *err = client->produce(producer, TOPIC, topic, PARTITION, partition, FLAGS, COPY, KEY, key, key_size, VALUE,
-                               value, value_size, TIMESTAMP, records->timestamps[row], END);
+        void *headers = headers_of(client, records, row, err);
         if (*err != 0)
             return row - from;
+        *err = client->produce(producer, TOPIC, topic, PARTITION, partition, FLAGS, COPY, KEY, key, key_size, VALUE,
+                               value, value_size, TIMESTAMP, records->timestamps[row], headers == NULL ? END : HEADERS,
+                               headers, END);
+        if (*err != 0) {
+            if (headers != NULL)
+                client->headers_destroy(headers);
+            return row - from;
+        }
     }
     return until - from;
 }

@@ -17,7 +17,7 @@ import confluent_kafka
 from holdfast_runtime.streams.kafka.client.errors import FailedRecord
 from holdfast_runtime.streams.kafka.client.settings import Config, KafkaSettings
 
-LOOPS_VERSION = 2
+LOOPS_VERSION = 3
 """The version of the structs and functions of gather.c: a library of another build is not used."""
 LOOPS = Path(__file__).with_name("gather.so")
 
@@ -66,6 +66,9 @@ class Functions(Structure):
         ("header_count", c_void_p),
         ("header", c_void_p),
         ("produce", c_void_p),
+        ("headers_new", c_void_p),
+        ("header_add", c_void_p),
+        ("headers_destroy", c_void_p),
     )
 
 
@@ -119,7 +122,14 @@ class BinarySource(Structure):
 class RecordColumns(Structure):
     """Input buffers of records to write."""
 
-    _fields_ = (("keys", BinarySource), ("values", BinarySource), ("timestamps", c_void_p))
+    _fields_ = (
+        ("keys", BinarySource),
+        ("values", BinarySource),
+        ("timestamps", c_void_p),
+        ("headers", BinarySource),
+        ("names", BinarySource),
+        ("contents", BinarySource),
+    )
 
 
 _P, _S = c_void_p, c_char_p
@@ -186,6 +196,9 @@ _CALLED_BY_LOOPS = {
     "header_count": "header_cnt",
     "header": "header_get_all",
     "produce": "producev",
+    "headers_new": "headers_new",
+    "header_add": "header_add",
+    "headers_destroy": "headers_destroy",
 }
 
 

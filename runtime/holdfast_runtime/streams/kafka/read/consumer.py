@@ -32,8 +32,8 @@ from holdfast_runtime.streams.kafka.client.librdkafka import (
     troubles,
 )
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.range_read import HEADERS, WITH_HEADERS
-from holdfast_runtime.streams.records import FETCHED, MOST_BYTES, BatchTooLargeError, OffsetBounds
+from holdfast_runtime.streams.kafka.read.range_read import WITH_HEADERS
+from holdfast_runtime.streams.records import FETCHED, HEADERS, MOST_BYTES, BatchTooLargeError, OffsetBounds
 
 Pointers = np.ndarray[Any, np.dtype[np.int64]]
 """Addresses of messages."""

@@ -19,8 +19,8 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.connection import QUIET, ConnectionState, keep_for_ever, unanswered
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, KafkaBusyError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.range_read import HEADERS, WITH_HEADERS, FetchPatience, RangeRead
-from holdfast_runtime.streams.records import FETCHED, OffsetBounds, OffsetRange, check_order, joined
+from holdfast_runtime.streams.kafka.read.range_read import WITH_HEADERS, FetchPatience, RangeRead
+from holdfast_runtime.streams.records import FETCHED, HEADERS, OffsetBounds, OffsetRange, check_order, joined
 
 _MOST = 2_000
 """Messages taken at once: more are slower, because of the garbage collector and the core's cache."""

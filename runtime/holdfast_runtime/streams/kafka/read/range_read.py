@@ -22,31 +22,19 @@ from holdfast_runtime.streams.kafka.client.errors import (
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import (
     FETCHED,
+    HEADERS,
     MOST_BYTES,
     BatchTooLargeError,
     OffsetBounds,
     OffsetNotWrittenError,
     OffsetRange,
     StreamMissingError,
+    alike,
     check_range,
     joined,
 )
 
-HEADERS = pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
-"""The last column of a batch in which at least one record has headers; null for records without."""
 WITH_HEADERS = FETCHED.append(HEADERS)
-
-
-def alike(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return the parts of a range with equal columns: if one has headers, all get that column."""
-    if all(part.num_columns == len(FETCHED) for part in parts):
-        return parts
-    return [
-        part
-        if part.num_columns > len(FETCHED)
-        else pa.RecordBatch.from_arrays([*part.columns, pa.nulls(part.num_rows, HEADERS.type)], schema=WITH_HEADERS)
-        for part in parts
-    ]
 
 
 _LOOKS = 0.25

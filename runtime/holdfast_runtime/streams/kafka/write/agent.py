@@ -28,7 +28,7 @@ from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.markers import AttemptSlot, Decided, WriteHook, Writes
-from holdfast_runtime.streams.records import WRITTEN, Marker
+from holdfast_runtime.streams.records import HEADERS, WRITTEN, Marker
 
 _LOG = logging.getLogger("holdfast")
 _DIE_WITH_PARENT = 1
@@ -217,26 +217,29 @@ class RemoteWriter:
             raise KafkaBusyError(message) from error
 
 
-_Packed = list[tuple[StreamPartition, list[tuple[bytes, Marker]]]]
+_Packed = list[tuple[StreamPartition, list[tuple[bytes, bool, Marker]]]]
+"""Partition -> records, whether they have a column of headers, and the marker."""
 
 
 def _packed(writes: Writes) -> _Packed:
     return [
-        (topic_partition, [(_bytes(records), marker) for records, marker in parts])
+        (topic_partition, [(*_bytes(records), marker) for records, marker in parts])
         for topic_partition, parts in writes.items()
     ]
 
 
 def _unpacked(parts: _Packed) -> Writes:
     return {
-        topic_partition: [(_records(content), marker) for content, marker in packed_parts]
+        topic_partition: [
+            (_records(content, with_headers=with_headers), marker) for content, with_headers, marker in packed_parts
+        ]
         for topic_partition, packed_parts in parts
     }
 
 
-def _bytes(records: pa.RecordBatch) -> bytes:
-    return bytes(records.serialize())
+def _bytes(records: pa.RecordBatch) -> tuple[bytes, bool]:
+    return bytes(records.serialize()), HEADERS.name in records.schema.names
 
 
-def _records(content: bytes) -> pa.RecordBatch:
-    return pa.ipc.read_record_batch(pa.py_buffer(content), WRITTEN)
+def _records(content: bytes, *, with_headers: bool) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(content), WRITTEN.append(HEADERS) if with_headers else WRITTEN)

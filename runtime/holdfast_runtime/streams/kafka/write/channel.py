@@ -28,6 +28,7 @@ from holdfast_runtime.streams.kafka.client.librdkafka import (
 )
 from holdfast_runtime.streams.kafka.client.settings import Config, KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import kafka_times
+from holdfast_runtime.streams.records import HEADERS
 
 
 class SendResult(NamedTuple):
@@ -42,18 +43,35 @@ class SendResult(NamedTuple):
 def send(
     library: Library, producer: Handle, topic: Handle, partition: int, records: pa.RecordBatch, first: int = 0
 ) -> SendResult:
-    """Give the rows of a `WRITTEN` batch from `first` on to a producer, which copies them."""
+    """Give the rows of a `WRITTEN` batch, which may have headers, from `first` on to a producer, which copies them."""
     err = c_int32(0)
     times = records.column("timestamp")
+    headers = records.column(HEADERS.name) if HEADERS.name in records.schema.names else None
+    pairs = None if headers is None else headers.values
     addresses = RecordColumns(
         _readable(records.column("key")),
         _readable(records.column("value")),
         times.buffers()[1].address + times.offset * 8 if len(times) else None,
+        _NOTHING if headers is None else _lists(headers),
+        *((_NOTHING, _NOTHING) if pairs is None else (_readable(pairs.field("key")), _readable(pairs.field("value")))),
     )
     rows = library.loops.send(
         byref(library.functions), producer, topic, partition, byref(addresses), first, len(times), byref(err)
     )
     return SendResult(rows, err.value)
+
+
+_NOTHING = BinarySource(None, None, None, 0)
+
+
+def _lists(column: pa.ListArray) -> BinarySource:
+    valid, ends, *_ = column.buffers()
+    return BinarySource(
+        None if ends is None else ends.address,
+        None,
+        None if valid is None or column.null_count == 0 else valid.address,
+        column.offset,
+    )
 
 
 def _readable(column: pa.Array) -> BinarySource:
@@ -250,10 +268,10 @@ class PlainChannel:
         self._client.poll(0)
 
     def _give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
-        for row, (key, value, timestamp) in enumerate(_rows(records)):
+        for row, (key, value, timestamp, headers) in enumerate(_rows(records)):
             while True:
                 try:
-                    self._client.produce(topic, value, key, partition, timestamp=timestamp)
+                    self._client.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
                     break
                 except BufferError:
                     self._client.poll(_NAP)
@@ -324,8 +342,16 @@ def _record_at(records: pa.RecordBatch, row: int, topic: str, partition: int, co
     return FailedRecord(code, topic, partition, key, len(value or b""), text)
 
 
-def _rows(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
-    return zip(*(records.column(name).to_pylist() for name in ("key", "value", "timestamp")), strict=True)
+_Headers = list[tuple[str, str | bytes | None]] | None
+
+
+def _rows(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int, _Headers]]:
+    columns = [records.column(name).to_pylist() for name in ("key", "value", "timestamp")]
+    headers: list[_Headers] = [None] * records.num_rows
+    if HEADERS.name in records.schema.names:
+        of_rows = records.column(HEADERS.name).to_pylist()
+        headers = [pairs and [(pair["key"] or "", pair["value"]) for pair in pairs] for pairs in of_rows]
+    return zip(*columns, headers, strict=True)
 
 
 def _bytes(key: str | bytes | None) -> bytes | None:
