@@ -66,11 +66,12 @@ class KeyCheck:
         partitioners: tuple[Partitioner, ...] = ("murmur2", "crc32")
         fitting = [known for known in partitioners if not len(self._misplaced(keys, partition, known))]
         cure = (
-            f"{fitting[0]} fits all of them: write partitioner: {fitting[0]}"
+            f"{fitting[0]} fits all of them: write partitioner: {fitting[0]}, and a new spec.runId"
             if fitting
             else "no partitioner that Holdfast knows fits them: their producer places records by something else, has "
             "keys in another form or none, or the topic has grown since. Leave key out, and repartition by it before "
-            "steps that need it; or write partitioner: none if the producer does place equal keys together"
+            "steps that need it; or write partitioner: none if the producer does place equal keys together. Either "
+            "asks for a new spec.runId"
         )
         return UserActionError(
             f"of {len(keys)} different keys in {partition}, {len(misplaced)} belong into other partitions by the key "
