@@ -16,7 +16,10 @@ A0, B0, A1, B1, C0 = (
 INPUTS = {"t-0": (A0, B0), "t-1": (A1, B1)}
 JOIN = JoinedSides(
     "pairs",
-    (JoinedSide(frozenset("a"), frozenset("a")), JoinedSide(frozenset("b"), frozenset("bc"))),
+    (
+        JoinedSide(frozenset("a"), frozenset("a"), frozenset("a")),
+        JoinedSide(frozenset("b"), frozenset("bc"), frozenset("b")),
+    ),
     100,
     frozenset("ab"),
 )
@@ -65,13 +68,13 @@ def test_a_task_with_rows_put_aside_reads_no_more_yet() -> None:
 
 
 def test_a_stream_joined_with_itself_is_never_ahead() -> None:
-    self_join = replace(JOIN, sides=(JoinedSide(frozenset(), frozenset("a")),) * 2, reads=frozenset("a"))
+    self_join = replace(JOIN, sides=(JoinedSide(frozenset(), frozenset("a"), frozenset()),) * 2, reads=frozenset("a"))
     assert held_partitions([self_join], INPUTS, JoinedTasks({"t-0": {"a": 10**9}}), {A0}) == {}
 
 
 def test_a_side_does_not_wait_for_what_derives_from_it() -> None:
     """`b` is `a` by another key: on the way to it `a` itself is unread, in this task alone, or others that are read."""
-    join = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("b"), frozenset("abc"))))
+    join = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("b"), frozenset("abc"), frozenset("b"))))
     far = JoinedTasks({"t-0": {"a": 301, "b": 200}})
     assert held_partitions([join], INPUTS, far, {A0}) == {}
     for other in (A1, C0):
@@ -82,12 +85,20 @@ def test_sides_do_not_wait_for_each_other_but_chains_do() -> None:
     """`d` is `b` after long windows, and `e` is `a`; both are far behind, and nothing is on its way."""
     inputs = {"t": tuple(StreamPartition(stream, 0) for stream in "abcde")}
     (a, b, c, _, _) = inputs["t"]
-    first = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("d"), frozenset("bd"))))
+    first = replace(JOIN, sides=(JOIN.sides[0], JoinedSide(frozenset("d"), frozenset("bd"), frozenset("d"))))
     second = replace(
-        JOIN, sides=(JoinedSide(frozenset("b"), frozenset("b")), JoinedSide(frozenset("e"), frozenset("ae")))
+        JOIN,
+        sides=(
+            JoinedSide(frozenset("b"), frozenset("b"), frozenset("b")),
+            JoinedSide(frozenset("e"), frozenset("ae"), frozenset("e")),
+        ),
     )
     third = replace(
-        JOIN, sides=(JoinedSide(frozenset("b"), frozenset("b")), JoinedSide(frozenset("c"), frozenset("c")))
+        JOIN,
+        sides=(
+            JoinedSide(frozenset("b"), frozenset("b"), frozenset("b")),
+            JoinedSide(frozenset("c"), frozenset("c"), frozenset("c")),
+        ),
     )
     marks = JoinedTasks({"t": {"a": 900, "b": 900, "c": 100, "d": 100, "e": 100}})
     assert held_partitions([first, second], inputs, marks, {a, b}) == {}

@@ -154,3 +154,28 @@ def test_the_end_of_streams_is_the_end_behind_steps_too(tmp_path: Path, chain: l
         driver.end("in")
         driver.run_until_idle()
         assert (sums(driver), driver.completed) == ([(0, 1), (1, 2)], True)
+
+
+def test_joined_sides_wait_by_the_time_of_steps(tmp_path: Path) -> None:
+    """The stream of the side has a time of its own, of years later: that must not make it wait for the other."""
+    read: dict[str, Any] = {"name": "in", "key": None, "metadata": ["key AS k", "timestamp"], "format": "binary"}
+    other = {"name": "other", "schema": "k STRING, ts TIMESTAMP", "eventTime": {"column": "ts"}}
+    steps: list[dict[str, Any]] = [
+        {"name": "decoded", "from": ["in"], "apply": DECODE, "eventTime": TIMED},
+        {"name": "pairs", "from": ["decoded", "other"], "join": {"by": ["k"], "within": "1m", "select": ["k", "n"]}},
+        {"name": "written", "from": ["pairs"], "to": "out"},
+    ]
+    streams = [read | {"eventTime": {"column": "timestamp"}}, other, {"name": "out"}]
+    app = app_on_log("sides", streams, steps, CODE)
+    app["spec"]["runtime"]["trigger"] = {"maxRecordsPerPartition": 1}
+    with TestDriver(app, tmp_path, now=START + timedelta(days=365)) as driver:
+        feed(driver, *((n, 20 * n) for n in range(6)))
+        driver.feed("other", [{"k": "a", "ts": START + timedelta(seconds=20 * n)} for n in range(40)])
+        driver.run(12)
+        assert {row["n"] for row in driver.rows("out")} == set(range(6))
+        driver.run_until_idle()
+    with TestDriver(app, tmp_path / "far", now=START + timedelta(days=365)) as driver:
+        feed(driver, *((n, 3_600 * n) for n in range(1, 6)))
+        driver.feed("other", [{"k": "a", "ts": START + timedelta(seconds=n)} for n in range(40)])
+        driver.run(12)
+        assert driver.watermark("decoded") == START + timedelta(seconds=7_190), "it waits, a batch later"

@@ -28,6 +28,8 @@ class JoinedSide:
     """The streams whose rows reach it in one task, and not the other side."""
     sources: frozenset[str]
     """These, and all whose rows come into them through intermediate streams."""
+    clocks: frozenset[str]
+    """What its rows have their event times from: the streams, or steps behind them with an `eventTime`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,16 @@ class JoinedTasks:
 
 def joined_sides(compiled: CompiledGraph) -> tuple[JoinedSides, ...]:
     """Return the joins of an app."""
-    reach, joins = compiled.reach(), []
+    reach, clocks, joins = compiled.reach(), compiled.clocks(), []
     for node in compiled.nodes:
         if node.join is None:
             continue
         left, right = (reach[index] for index in node.inputs)
-        sides = JoinedSide(left - right, _sources(compiled, left)), JoinedSide(right - left, _sources(compiled, right))
+        left_clocks, right_clocks = (clocks[index] for index in node.inputs)
+        sides = (
+            JoinedSide(left - right, _sources(compiled, left), left_clocks - right_clocks),
+            JoinedSide(right - left, _sources(compiled, right), right_clocks - left_clocks),
+        )
         most = floor_millis(Micros(node.join.before + node.join.after)) + _SLACK
         joins.append(JoinedSides(node.name, sides, most, left | right))
     return tuple(joins)
@@ -151,7 +157,7 @@ def _ending(waits: Sequence[_Wait], unread: Set[StreamPartition]) -> list[_Wait]
 
 def _ahead(marks: Mapping[str, int | None], side: JoinedSide, other: JoinedSide) -> int | None:
     """Return how far a side is ahead; None if that is not known."""
-    side_marks, other_marks = ([marks.get(stream) for stream in joined_side.streams] for joined_side in (side, other))
+    side_marks, other_marks = ([marks.get(clock) for clock in joined_side.clocks] for joined_side in (side, other))
     side_known, other_known = (
         [mark for mark in marks_of if mark is not None] for marks_of in (side_marks, other_marks)
     )

@@ -197,6 +197,14 @@ class CompiledGraph:
             streams_of.append(streams.union(*(streams_of[source] for source in node.inputs)))
         return tuple(streams_of)
 
+    def clocks(self) -> tuple[frozenset[str], ...]:
+        """Return for each node what its rows have their event times from: streams, and steps with an `eventTime`."""
+        clocks_of: list[frozenset[str]] = []
+        for node in self.nodes:
+            upstream = frozenset[str]().union(*(clocks_of[source] for source in node.inputs))
+            clocks_of.append(frozenset({node.name}) if node.step is None or node.verb == TIMES else upstream)
+        return tuple(clocks_of)
+
     def at(self, level: int) -> tuple[GraphNode, ...]:
         """Return the steps of this level, in order of flow."""
         return tuple(node for node in self.nodes if node.level == level and node.verb != SOURCE)

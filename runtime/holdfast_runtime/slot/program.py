@@ -160,7 +160,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     spec, plan, compiled = program.spec, program.plan, program.compiled
     declared = {stream.name: stream for stream in spec.streams}
     typed = typed_streams(spec, plan)
-    reach, timers = _clocks_of(compiled), _timers_of(compiled)
+    reach, timers = compiled.clocks(), _timers_of(compiled)
     times = (*(stream.event_time for stream in spec.streams), *(step.event_time for step in spec.steps))
     farthest = max(
         (millis(event_time.max_ahead) for event_time in times if event_time is not None), default=millis(MAX_AHEAD)
@@ -242,15 +242,6 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
     if items is not None and not passed_on & {text.strip() for text in items}:
         return None
     return column
-
-
-def _clocks_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
-    """Return for each node what its rows have their event times from: streams, and steps with an `eventTime`."""
-    clocks: list[frozenset[str]] = []
-    for node in compiled.nodes:
-        new = node.step is None or node.verb == TIMES
-        clocks.append(frozenset({node.name}) if new else frozenset().union(*(clocks[index] for index in node.inputs)))
-    return clocks
 
 
 def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
