@@ -60,10 +60,9 @@ def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
 
 def _metadata_findings(stream: Stream, rows: RowType, *, written: bool) -> Iterable[SqlFinding]:
     names = {name.casefold() for name in rows.names}
-    for item in stream.metadata or ():
-        column = item.split(" AS ")[-1]
+    for field, column in stream.metadata_pairs:
         if column.casefold() in names:
-            other_name = f"{item.split()[0]} AS record_{column}"
+            other_name = f"{field} AS record_{column}"
             message = f"metadata gives a second column {column}; give it another name, e.g. {other_name}"
             yield SqlFinding(Reason.DUPLICATE_COLUMN, message)
         names.add(column.casefold())

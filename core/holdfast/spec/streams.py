@@ -159,10 +159,15 @@ class Stream(SpecModel):
     """The stream that takes records that can't be decoded or written, with reason, stream, partition and offset."""
 
     @property
+    def metadata_pairs(self) -> tuple[tuple[MetadataField, str], ...]:
+        """What of the record, and the column that holds it, as often as they were written."""
+        items = (item.split(" AS ") for item in self.metadata or ())
+        return tuple((cast("MetadataField", item[0]), item[-1]) for item in items)
+
+    @property
     def metadata_columns(self) -> dict[str, MetadataField]:
         """Column -> what of the record it holds."""
-        pairs = (item.split(" AS ") for item in self.metadata or ())
-        return {column: cast("MetadataField", field) for field, column in ((pair[0], pair[-1]) for pair in pairs)}
+        return {column: field for field, column in self.metadata_pairs}
 
     @property
     def partition_key(self) -> tuple[str, ...] | None:

@@ -71,8 +71,9 @@ class MetadataColumns:
 
     def value_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows without the columns that are not in values."""
-        names = [name for name in rows.schema.names if name not in self.fields]
-        return rows.select(names) if self.fields else rows
+        if not self.fields:
+            return rows
+        return rows.select([name for name in rows.schema.names if name not in self.fields])
 
     def headers(self, rows: pa.RecordBatch) -> pa.ListArray | None:
         """Return the headers of the records of rows; None if such records are given none."""

@@ -175,12 +175,17 @@ def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, p
 
 
 def misplaced(keys: pa.Array, partition: int, count: int, partitioner: Partitioner) -> int:
-    """Return how many keys in a partition belong to another one. A null key may be in any."""
+    """Return how many keys in a partition belong to another one."""
+    return len(misplaced_keys(keys, partition, count, partitioner))
+
+
+def misplaced_keys(keys: pa.Array, partition: int, count: int, partitioner: Partitioner) -> pa.Array:
+    """Return the keys in a partition that belong to another one. A null key may be in any."""
     present_keys = keys.drop_null()
     if partitioner == "crc32":
         # librdkafka's default partitioner treats an empty key as no key.
         present_keys = present_keys.filter(pc.greater(pc.binary_length(present_keys), 0))
-    return int(np.count_nonzero(place(present_keys, count, partitioner) != partition))
+    return present_keys.filter(pa.array(place(present_keys, count, partitioner) != partition))
 
 
 def split(records: pa.RecordBatch, partitions: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -6,14 +6,13 @@ fits. A few strays are let pass, since they can't be taken back. Must not look a
 """
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
 from holdfast.spec.streams import Partitioner, Stream
 from holdfast.spec.verbs import KEYED_VERBS
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.segments.graph import CompiledGraph, GraphNode
-from holdfast_runtime.streams.record_keys import key_bytes, place
+from holdfast_runtime.streams.record_keys import key_bytes, misplaced_keys, place
 
 FIRST_TURNS = 20
 """So many turns of a task are looked at; later it would be too late to stop."""
@@ -32,7 +31,7 @@ def streams_by_key(compiled: CompiledGraph) -> frozenset[str]:
 def _needs_keys(node: GraphNode) -> bool:
     if node.verb == "lookup":
         return node.lookup is not None and not node.lookup.shared
-    return node.verb in (*KEYED_VERBS, "toTable") and node.step is not None and not node.step.repartition
+    return node.verb in (*KEYED_VERBS, "toTable")
 
 
 class KeyCheck:
@@ -50,19 +49,16 @@ class KeyCheck:
         fresh = key_bytes(rows.slice(0, _MOST_KEYS), self._declared.partition_key).unique().drop_null()
         keys.update(fresh.to_pylist())
         known = pa.array(sorted(keys), pa.binary())
-        misplaced = self._misplaced(known, partition, self._declared.partitioner)
-        if len(misplaced) >= _FEWEST and len(misplaced) * _SHARE > len(known):
-            raise self._error(partition, known, misplaced)
+        elsewhere = self._misplaced(known, partition, self._declared.partitioner)
+        if len(elsewhere) >= _FEWEST and len(elsewhere) * _SHARE > len(known):
+            raise self._error(partition, known, elsewhere)
 
     def _misplaced(self, keys: pa.Array, partition: StreamPartition, partitioner: Partitioner) -> pa.Array:
-        if partitioner == "crc32":
-            # librdkafka's default partitioner treats an empty key as no key.
-            keys = keys.filter(pc.greater(pc.binary_length(keys), 0))
-        return keys.filter(pa.array(place(keys, self._partitions, partitioner) != partition.partition))
+        return misplaced_keys(keys, partition.partition, self._partitions, partitioner)
 
-    def _error(self, partition: StreamPartition, keys: pa.Array, misplaced: pa.Array) -> UserActionError:
-        declared, first = self._declared, misplaced[0].as_py()
-        (belongs,) = place(misplaced[:1], self._partitions, declared.partitioner).tolist()
+    def _error(self, partition: StreamPartition, keys: pa.Array, elsewhere: pa.Array) -> UserActionError:
+        declared, first = self._declared, elsewhere[0].as_py()
+        (belongs,) = place(elsewhere[:1], self._partitions, declared.partitioner).tolist()
         partitioners: tuple[Partitioner, ...] = ("murmur2", "crc32")
         fitting = [known for known in partitioners if not len(self._misplaced(keys, partition, known))]
         cure = (
@@ -74,7 +70,7 @@ class KeyCheck:
             "asks for a new spec.runId"
         )
         return UserActionError(
-            f"of {len(keys)} different keys in {partition}, {len(misplaced)} belong into other partitions by the key "
+            f"of {len(keys)} different keys in {partition}, {len(elsewhere)} belong into other partitions by the key "
             f"({', '.join(declared.partition_key or ())}) and partitioner ({declared.partitioner}) that stream "
             f"{declared.name} declares: {first[:_SHOWN]!r} would be in {declared.name}/{belongs}. Steps that need "
             f"equal keys in one task would give wrong results. {cure}",
