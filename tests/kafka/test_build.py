@@ -15,6 +15,8 @@ TEXTS = {"holdfast/reasons.md", "holdfast/planning/sql/spark_functions.txt"}
 LOOPS = {
     "holdfast_runtime/streams/kafka/client/gather.so",
     "holdfast_runtime/columns/row_loops.so",
+    "holdfast_runtime/streams/codecs/avro/avro_records.so",
+    "holdfast_runtime/streams/codecs/avro/avro_values.so",
     "holdfast_runtime/streams/codecs/json_objects.so",
     "holdfast_runtime/streams/codecs/json_records.so",
 }

@@ -13,12 +13,12 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.plan import Plan
 from holdfast.planning.sql.expressions import check_select
 from holdfast.planning.sql.scope import Scope
-from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, SparkType, decimal, struct
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, SparkType
 from holdfast.spec.app import AppSpec
 from holdfast_runtime.segments.compiling import compile_graph
 from holdfast_runtime.segments.spark_expressions import SparkExpression
 from holdfast_runtime.streams.codecs import arrow_schema
-from holdfast_runtime.streams.codecs.arrow_types import PLAIN, SchemaUnsupportedError
+from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, spark_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,11 @@ def foreseen_columns(schema: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
 
 def _type(kind: pa.DataType) -> SparkType | None:
     """Return the type of which plain expressions may take parts; None for all others."""
-    if pa.types.is_decimal128(kind):
-        return decimal(kind.precision, kind.scale)
-    if pa.types.is_struct(kind):
-        inner = [(field.name, _type(field.type)) for field in kind]
-        fields = [(name, field_type) for name, field_type in inner if field_type is not None]
-        return struct(fields) if len(fields) == len(inner) else None
-    return _SIMPLE.get(kind)
+    return None if _has_lists(kind) else spark_type(kind)
 
 
-_SIMPLE = {kind: SparkType(word) for word, kind in reversed(PLAIN.items())}
-"""Where several types are one in Arrow, the first: STRING, not VARCHAR."""
+def _has_lists(kind: pa.DataType) -> bool:
+    """Whether a type is, or contains, lists or maps."""
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        return True
+    return any(_has_lists(kind.field(index).type) for index in range(kind.num_fields))

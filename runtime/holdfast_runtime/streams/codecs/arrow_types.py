@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.spark_types import RowType, SparkType
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, SparkType
 from holdfast_runtime.streams.codecs.codec import Indices
 
 PLAIN: dict[str, pa.DataType] = {
@@ -78,6 +78,35 @@ def _arrow(kind: SparkType, column: str) -> pa.DataType:  # noqa: PLR0911 - one 
         )
         raise SchemaUnsupportedError(message)
     return PLAIN[kind.word]
+
+
+def row_type(schema: pa.Schema) -> RowType:
+    """Return the columns of rows as Spark has them; where several types are one in Arrow, the first: STRING."""
+    return RowType(tuple(Column(field.name, str(spark_type(field.type) or UNKNOWN)) for field in schema))
+
+
+def spark_type(kind: pa.DataType) -> SparkType | None:
+    """Return the type in Spark SQL; None if there is none."""
+    if pa.types.is_decimal128(kind):
+        return SparkType("DECIMAL", digits=(kind.precision, kind.scale))
+    if not (pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind)):
+        return _SIMPLE.get(kind)
+    parts = [kind.key_type, kind.item_type] if pa.types.is_map(kind) else [part.type for part in _fields(kind)]
+    inner = tuple(part for part in map(spark_type, parts) if part is not None)
+    if len(inner) < len(parts):
+        return None
+    if pa.types.is_struct(kind):
+        return SparkType("STRUCT", inner, tuple(part.name for part in kind))
+    return SparkType("MAP" if pa.types.is_map(kind) else "ARRAY", inner)
+
+
+def _fields(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(index) for index in range(kind.num_fields)]
+
+
+_SIMPLE = {kind: SparkType(word) for word, kind in reversed(PLAIN.items())} | {
+    pa.time64("ns"): SparkType("TIME", digits=(6,))
+}
 
 
 FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999

@@ -9,6 +9,7 @@
  */
 
 #include "json_scalars.h"
+#include "utf8.h"
 
 /* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of flat_reader.py with it. */
 #define LOOPS_VERSION 1
@@ -42,18 +43,6 @@ static inline const uint8_t *past_blanks(const uint8_t *at, const uint8_t *end) 
 
 static inline const uint8_t *past_word(const uint8_t *at, const uint8_t *end, const char *word, int64_t size) {
     return end - at >= size && memcmp(at, word, (size_t)size) == 0 ? at + size : NULL;
-}
-
-/* The size of a character that is not ASCII, 0 if it is not UTF-8. */
-static inline int64_t character_size(const uint8_t *at, const uint8_t *end) {
-    uint8_t lead = *at;
-    int64_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || end - at < size) return 0;
-    if (at[1] < (lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80)) return 0;
-    if (at[1] > (lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF)) return 0;
-    for (int64_t i = 2; i < size; i++)
-        if ((at[i] & 0xC0) != 0x80) return 0;
-    return size;
 }
 
 /* The number behind `\u`, -1 if there is none. */

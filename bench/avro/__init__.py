@@ -1,0 +1,1 @@
+"""Records of Avro, read and written: `python -m bench.avro`."""

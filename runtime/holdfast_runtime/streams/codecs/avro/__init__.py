@@ -1,0 +1,9 @@
+"""Avro records, as producers with or without a schema registry write them, into columns and back.
+
+The planner has made a program of what a schema's records mean for the columns: here it is followed, by loops in C, or
+by the judge and the plain writer, which are the law and give the reasons.
+"""
+
+from holdfast_runtime.streams.codecs.avro.avro_codec import AvroCodec, OneSchema, WriterSchemas, WrittenAvro
+
+__all__ = ["AvroCodec", "OneSchema", "WriterSchemas", "WrittenAvro"]

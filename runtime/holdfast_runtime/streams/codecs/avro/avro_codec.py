@@ -1,0 +1,141 @@
+"""The codec of `format: avro`: records of the schemas that their producers wrote them with, into one set of columns.
+
+Each record says which schema that is, or all have the same. A schema is made into a program once, and what its columns
+can't take makes its records bad. A batch of several schemas is read by schema, and its rows stand in the order of the
+records. Must not ask a registry itself: `WriterSchemas` does.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.planning.problems import ExpressionError
+from holdfast.planning.types.avro.reading import reading
+from holdfast.planning.types.avro.schema import AvroSchema
+from holdfast.planning.types.avro.writing import writing
+from holdfast.planning.types.spark_types import RowType
+from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
+from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, RecordReader, in_order
+from holdfast_runtime.streams.codecs.avro.record_writer import RecordWriter
+from holdfast_runtime.streams.codecs.avro.schema_ids import FRAME_BYTES, NO_ID, no_frame, schema_ids
+from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, EncodeError, Indices, present, require_schema
+from holdfast_runtime.streams.records import no_rows
+
+MOST_SCHEMAS = 256
+"""How many schemas' programs are kept; a topic with more has them made again."""
+
+
+class WriterSchemas(Protocol):
+    """Where the schemas of records come from."""
+
+    @property
+    def framed(self) -> bool:
+        """Whether each record says which schema it has."""
+
+    def schema(self, number: int, /) -> AvroSchema | str:
+        """Return the schema of this id, 0 if records say none; or why there is none, as a sentence."""
+
+
+class OneSchema:
+    """The schema of all records of a stream, which say none."""
+
+    framed = False
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+
+    def schema(self, number: int, /) -> AvroSchema:  # noqa: ARG002 - there is one
+        """Return it."""
+        return self._schema
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAvro:
+    """How records are written: by this schema, behind this frame."""
+
+    schema: AvroSchema
+    frame: bytes = b""
+
+
+class AvroCodec:
+    """`format: avro`. Remembers the programs of schemas, which affects speed but never rows."""
+
+    def __init__(self, rows: RowType, schemas: WriterSchemas, written: WrittenAvro | None) -> None:
+        self.schema = arrow_schema(rows)
+        self._columns, self._schemas = rows, schemas
+        self._readers: dict[int, RecordReader | str] = {}
+        self._writer = None if written is None else _writer(written, rows)
+
+    def decode(self, values: pa.BinaryArray) -> DecodedBatch:
+        """Return one row for each record whose values the columns can take."""
+        present_values, indices, nulls = present(values)
+        if not self._schemas.framed:
+            records = self._of_schema(0, present_values)
+        else:
+            records = self._by_schema(present_values, schema_ids(present_values))
+        bad = tuple(BadRecord(int(indices[index]), reason) for index, reason in records.bad)
+        return DecodedBatch(records.rows, indices[records.good], bad, nulls)
+
+    def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """Return one record per row."""
+        require_schema(rows, self.schema)
+        if self._writer is None:
+            message = "the stream has no Avro schema to write its records with"
+            raise EncodeError(message)
+        return self._writer.write(rows)
+
+    def _by_schema(self, values: pa.BinaryArray, ids: Indices) -> ReadRecords:
+        if not len(ids):
+            return self._unread([])
+        if (ids == ids[0]).all():
+            return self._of_schema(int(ids[0]), values)
+        order = np.argsort(ids, kind="stable")
+        starts = np.flatnonzero(np.diff(ids[order], prepend=NO_ID - 1))
+        parts = [
+            self._of_schema(int(ids[indices[0]]), values.take(pa.array(indices))).among(indices)
+            for indices in np.split(order, starts[1:])
+        ]
+        return in_order(parts, self.schema)
+
+    def _of_schema(self, number: int, values: pa.BinaryArray) -> ReadRecords:
+        if number == NO_ID:
+            return self._unread([no_frame(raw) for raw in values.to_pylist()])
+        reader = self._reader(number)
+        if isinstance(reader, str):
+            return self._unread([reader] * len(values))
+        return reader.read(values, FRAME_BYTES if self._schemas.framed else 0)
+
+    def _unread(self, reasons: list[str]) -> ReadRecords:
+        return ReadRecords(no_rows(self.schema), np.arange(0), list(enumerate(reasons)))
+
+    def _reader(self, number: int) -> RecordReader | str:
+        """Return the reader of a schema's records, or why none of them can be read."""
+        if number in self._readers:
+            return self._readers[number]
+        schema = self._schemas.schema(number)
+        if isinstance(schema, str):
+            return schema  # it may be there later
+        if len(self._readers) == MOST_SCHEMAS:
+            del self._readers[next(iter(self._readers))]
+        which = f"its schema (id {number})" if self._schemas.framed else "the schema"
+        self._readers[number] = self._made(schema, which)
+        return self._readers[number]
+
+    def _made(self, schema: AvroSchema, which: str) -> RecordReader | str:
+        try:
+            meaning = reading(schema, self._columns)
+        except ExpressionError as error:
+            return f"{which} can't be used: {error}"
+        if meaning.misfits:
+            return f"{which} does not fit the columns: {'; '.join(meaning.misfits)}"
+        return RecordReader(meaning.program, self.schema)
+
+
+def _writer(written: WrittenAvro, rows: RowType) -> RecordWriter:
+    meaning = writing(written.schema, rows)
+    if meaning.misfits:
+        message = f"rows can't be written with their Avro schema: {'; '.join(meaning.misfits)}"
+        raise SchemaUnsupportedError(message)
+    return RecordWriter(meaning.program, written.frame)

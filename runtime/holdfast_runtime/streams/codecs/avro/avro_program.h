@@ -1,0 +1,108 @@
+/* The program that an Avro schema's records are read or written by, for avro_records.c and avro_values.c: a tree of
+ * nodes that refer to each other by number, which holdfast.planning.types.avro makes, and compiled_program.py lays out.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whoever changes a struct here, or a function of either file, counts this up, and LOOPS_VERSION of
+ * compiled_program.py with it. */
+#define LOOPS_VERSION 2
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "Avro and Arrow have the lowest byte first");
+_Static_assert(sizeof(__int128) == 16, "a decimal has 16 bytes");
+
+/* What the bytes at hand are; the numbers are those of program.py. */
+enum op {
+    OP_NULL,
+    OP_BOOLEAN,
+    OP_INT,
+    OP_LONG,
+    OP_FLOAT,
+    OP_DOUBLE,
+    OP_BYTES,
+    OP_FIXED,
+    OP_ENUM,
+    OP_RECORD,
+    OP_ARRAY,
+    OP_MAP,
+    OP_UNION,
+    OP_MISFIT,
+    OP_CONSTANT,
+};
+
+/* What a cell holds, which is a column or a part of one; the numbers are those of compiled_program.py. */
+enum kind { NOTHING, BOOLEAN, WHOLE, FLOAT, DOUBLE, DECIMAL, TEXT, BINARY, STRUCT, LIST, MAP };
+
+struct text {
+    const uint8_t *start;
+    int64_t size;
+};
+
+struct node {
+    int64_t op;
+    int64_t cell; /* -1 if no column has its values */
+    const int32_t *inner;
+    int64_t inner_count;
+    const int32_t *absent; /* cells inside of its cell that get nulls */
+    int64_t absent_count;
+    const struct text *symbols;
+    int64_t symbol_count;
+    struct text constant;
+    int64_t factor;
+    int64_t size;
+    int64_t branch;
+    int64_t null_branch;
+};
+
+static inline unsigned __int128 power_of_ten(int64_t exponent) {
+    static const uint64_t powers[] = {
+        1ULL,
+        10ULL,
+        100ULL,
+        1000ULL,
+        10000ULL,
+        100000ULL,
+        1000000ULL,
+        10000000ULL,
+        100000000ULL,
+        1000000000ULL,
+        10000000000ULL,
+        100000000000ULL,
+        1000000000000ULL,
+        10000000000000ULL,
+        100000000000000ULL,
+        1000000000000000ULL,
+        10000000000000000ULL,
+        100000000000000000ULL,
+        1000000000000000000ULL,
+        10000000000000000000ULL,
+    };
+    return exponent < 20 ? powers[exponent] : (unsigned __int128)powers[19] * powers[exponent - 19];
+}
+
+static inline int64_t floor_quotient(int64_t value, int64_t divisor) {
+    int64_t quotient = value / divisor;
+    return quotient - (value % divisor < 0);
+}
+
+/* Times another unit: a factor below 0 divides. */
+static inline bool scaled(int64_t value, int64_t factor, int64_t *result) {
+    if (factor > 0) return !__builtin_mul_overflow(value, factor, result);
+    *result = floor_quotient(value, -factor);
+    return true;
+}
+
+static inline void set_bit(uint8_t *bits, int64_t at, bool on) {
+    uint8_t bit = (uint8_t)(1u << (at & 7));
+    bits[at >> 3] = (uint8_t)(on ? bits[at >> 3] | bit : bits[at >> 3] & ~bit);
+}
+
+static inline bool bit_of(const uint8_t *bits, int64_t at) { return bits[at >> 3] >> (at & 7) & 1; }
+
+int32_t holdfast_loops_version(void) { return LOOPS_VERSION; }
+
+void holdfast_free_memory(void *memory) { free(memory); }
