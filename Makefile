@@ -54,7 +54,8 @@ images: $(STAMP)  ## build the container images (needs Docker, or root on Debian
 	$(BIN)/python -m images.build
 
 .PHONY: prepare
-prepare: $(STAMP)  ## compile and build what a kind cluster needs, without making it
+prepare: $(STAMP)  ## fetch, compile and build what tests and a kind cluster need, without making one
+	$(BIN)/python -m tests.registry.server
 	$(BIN)/python -m tests.cluster prepare
 
 .PHONY: cluster
@@ -96,6 +97,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/control.py
 	$(BIN)/python bench/log.py
 	$(BIN)/python bench/codecs.py
+	$(BIN)/python -m bench.avro
 	$(BIN)/python bench/state.py
 	$(BIN)/python bench/kafka_fetch.py
 	$(BIN)/python bench/kafka

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.errors import UserActionError
 from holdfast.spec.kafka_settings import login_keys, unacceptable, without_values
 from holdfast.spec.streams import System
+from holdfast_runtime.streams.logins import LoginPlace
 
 Config = dict[str, str | int | float | bool]
 """Settings in the form the clients take."""
@@ -104,36 +105,6 @@ def kafka_settings(system: System, secrets: Path | None, environment: Mapping[st
 
     `HOLDFAST_KAFKA__EVENTS__SASL_PASSWORD` is `sasl.password` of the system `events`.
     """
-    variables = _from_environment(system.name, os.environ if environment is None else environment)
-    name = None if system.kafka is None else system.kafka.secret_name
-    return KafkaSettings.of(system, {**_from_files(system.name, name, secrets, variables), **variables})
-
-
-def _from_files(system: str, secret: str | None, secrets: Path | None, variables: Mapping[str, str]) -> dict[str, str]:
-    if secret is None:
-        return {}
-    directory = None if secrets is None else secrets / secret
-    if directory is None or not directory.is_dir():
-        if variables:
-            return {}
-        message = (
-            f"Kafka system {system}: secretName is {secret}, but there is no folder {directory or secret} with its "
-            f"entries; put them there, one file each, or set variables like {_prefix(system)}SASL_PASSWORD"
-        )
-        raise WorldChangeError(message, code="SecretMissingError")
-    # Kubernetes uses names that begin with a dot to change all files at once.
-    files = (path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith("."))
-    return {path.name: path.read_text(encoding="utf-8").rstrip("\n") for path in files}
-
-
-def _from_environment(system: str, environment: Mapping[str, str]) -> dict[str, str]:
-    prefix = _prefix(system)
-    return {
-        name.removeprefix(prefix).lower().replace("_", "."): value
-        for name, value in environment.items()
-        if name.startswith(prefix)
-    }
-
-
-def _prefix(system: str) -> str:
-    return f"HOLDFAST_KAFKA__{system.upper().replace('-', '_')}__"
+    secret = None if system.kafka is None else system.kafka.secret_name
+    place = LoginPlace(f"Kafka system {system.name}", "KAFKA", system.name, secret, "SASL_PASSWORD")
+    return KafkaSettings.of(system, place.entries(secrets, os.environ if environment is None else environment))
