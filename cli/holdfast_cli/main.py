@@ -16,7 +16,7 @@ from importlib.metadata import version
 
 from holdfast.errors import HoldfastError, PlanningFailedError, code_of
 from holdfast_cli.cluster import drain_command, logs_command, status_command
-from holdfast_cli.local import offsets_command, stream_commands
+from holdfast_cli.local import letters_command, offsets_command, stream_commands
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.plan import builtin_commands, diff_command, plan_command
 from holdfast_cli.run import run_command
@@ -27,6 +27,7 @@ _COMMANDS = (
     diff_command,
     run_command,
     stream_commands,
+    letters_command,
     state_command,
     offsets_command,
     status_command,

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.output.screen import TextTable, print_json, screen
+from holdfast_cli.output.screen import TextTable, confirmed, print_json, screen
 from holdfast_runtime.driver.jumps import PositionSetting, SettingRefusedError, decide_jump, parse_setting
 from holdfast_runtime.driver.local_changes import AppRunningError, app_stopped, leave_jump, planned_rollback
 from holdfast_runtime.driver.replanning import ReplanRefusedError, TurnState
@@ -60,7 +60,7 @@ def change_offsets(local_app: LocalApp, options: argparse.Namespace) -> int:
             change = _new_positions(local_app, settings) if settings else _batch_replan(local_app)
             if options.output == "text":
                 change.print(screen(options.color))
-            agreed = options.yes or (options.output == "text" and _confirmed(change.question))
+            agreed = options.yes or (options.output == "text" and confirmed(change.question))
             if agreed:
                 change.make()
     except (AppRunningError, SettingRefusedError, ReplanRefusedError) as error:
@@ -81,16 +81,6 @@ def _settings(texts: Sequence[str]) -> list[PositionSetting]:
     except ValueError as error:
         message = f"--set {error}"
         raise UserActionError(message, code="UsageError") from error
-
-
-def _confirmed(question: str) -> bool:
-    """Ask the user at the terminal; False without a terminal."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    try:
-        return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
-    except (EOFError, KeyboardInterrupt):
-        return False
 
 
 def _refused(output: str, error: HoldfastError) -> int:

@@ -1,5 +1,7 @@
 """Output of commands: the options `-o` and `--color`, consoles, tables and colours for people, JSON for programs.
 
+And the question that a change asks at a terminal.
+
 Text is aligned, and coloured on a terminal. Without a terminal lines are never wrapped, as a script or a log reads
 them.
 """
@@ -32,6 +34,16 @@ def add_output_format(parser: argparse.ArgumentParser) -> None:
 def print_json(tree: Mapping[str, Any]) -> None:
     """Print all output of a command as one JSON object."""
     sys.stdout.write(json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def confirmed(question: str) -> bool:
+    """Ask the user at the terminal; False without a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
 
 
 class OutputConsole(Console):

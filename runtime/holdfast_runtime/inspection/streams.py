@@ -14,6 +14,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.put_back import times_put_back
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
 
@@ -56,6 +57,11 @@ class StoredStream:
     def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
         """Return the present offsets of each partition."""
         return self.log.bounds(self.topic) if self.log.has(self.topic) else {}
+
+    def times_put_back(self) -> Mapping[int, Mapping[int, int]]:
+        """Return how often records were put back: number of a partition -> offset -> times."""
+        times = times_put_back(self.log, self.topic) if self.log.has(self.topic) else {}
+        return {partition.partition: by_offset for partition, by_offset in times.items()}
 
     def content(self) -> StreamContent | None:
         """Return what the stream holds; None if it does not exist."""
