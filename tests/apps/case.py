@@ -20,10 +20,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdfast.planning.types.avro.columns import columns_of
+from holdfast.planning.types.avro.schema import parse_avro
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
-from holdfast_runtime.streams.codecs import arrow_schema, codec_for
+from holdfast_runtime.streams.codecs import JsonCodec, arrow_schema
+from holdfast_runtime.streams.stream_codecs import stream_codec
 from holdfast_runtime.testing import Record, TestDriver
 from holdfast_runtime.testing.stand_ins import app_of
 
@@ -79,7 +82,15 @@ class Case:
 
     def result(self, driver: TestDriver) -> Mapping[str, Rows]:
         """What has come out of the streams of which the case says something."""
-        return {stream: self._by_key(stream, map(_line, driver.records(stream))) for stream in self.expected}
+        return {stream: self._by_key(stream, self._lines_of(driver, stream)) for stream in self.expected}
+
+    def _lines_of(self, driver: TestDriver, stream: str) -> Iterable[Any]:
+        declared, records = self.declared[stream], driver.records(stream)
+        if declared.format != "avro":
+            return map(_line, records)
+        decoded = stream_codec(declared, columns(declared)).decode(pa.array([record.value for record in records]))
+        assert not decoded.bad
+        return [json.loads(line) for line in JsonCodec(decoded.rows.schema).encode(decoded.rows).to_pylist()]
 
     def _by_key(self, stream: str, lines: Iterable[Any]) -> Rows:
         """Rows of streams without key have no order."""
@@ -105,10 +116,16 @@ class Arrival:
                 stored = None if value is None else str(value).encode()
                 driver.feed_bytes(self.stream.name, [stored], None if key is None else str(key).encode())
             return
-        codec = codec_for("json", arrow_schema(parse_schema(str(self.stream.schema_))))
+        codec = JsonCodec(columns(self.stream))
         decoded = codec.decode(pa.array([json.dumps(line).encode() for line in self.lines], pa.binary()))
         assert not decoded.bad, f"{self.stream.name} gets {self.lines[decoded.bad[0].index]}: {decoded.bad[0].reason}"
         driver.feed(self.stream.name, decoded.rows)
+
+
+def columns(stream: Stream) -> pa.Schema:
+    """The columns that a stream declares."""
+    schema = None if stream.avro is None else stream.avro.schema_
+    return arrow_schema(parse_schema(stream.schema_) if stream.schema_ else columns_of(parse_avro(str(schema))))
 
 
 def cases() -> list[Case]:

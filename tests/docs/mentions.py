@@ -149,6 +149,7 @@ OF_OTHERS = frozenset(
     {
         *("AbortIncompleteMultipartUpload", "EvictionByEvictionAPI", "HDFSBackedStateStoreProvider"),
         *("fbs", "fromDDL", "getrusage", "host_id", "HOLDFAST_KAFKA__EVENTS__SASL_PASSWORD", "X"),
+        "HOLDFAST_REGISTRY__EVENTS__PASSWORD",
     }
 )
 """What texts mention of Kubernetes, Spark, Arrow, S3 and Python, and names that stand for one of many."""

@@ -8,12 +8,20 @@ from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from tests.kafka.broker import Broker
 from tests.kafka.known import LIMITS, READERS, reader, settings_of
+from tests.registry.server import Apicurio
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """A running broker, shared: give topics names of your own, and don't stop it. Tests that do start their own."""
     with Broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def apicurio() -> Iterator[Apicurio]:
+    """A running schema registry, shared: give subjects names of your own."""
+    with Apicurio() as running:
         yield running
 
 

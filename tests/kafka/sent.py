@@ -110,6 +110,13 @@ def seen(broker: Reached, topic: str) -> list[str]:
 
 def seen_by_partition(broker: Reached, topic: str) -> dict[int, list[str]]:
     """Partition -> the values a reader of committed records sees, in order."""
+    return {
+        number: [value.decode() for value in values] for number, values in bytes_by_partition(broker, topic).items()
+    }
+
+
+def bytes_by_partition(broker: Reached, topic: str) -> dict[int, list[bytes]]:
+    """The same for values that are no text."""
     settings = {
         "group.id": "seen",
         "enable.auto.commit": False,
@@ -120,14 +127,14 @@ def seen_by_partition(broker: Reached, topic: str) -> dict[int, list[str]]:
     try:
         known = consumer.list_topics(topic, timeout=30).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in known])
-        values_of: dict[int, list[str]] = {number: [] for number in known}
+        values_of: dict[int, list[bytes]] = {number: [] for number in known}
         open_ = set(known)
         while open_:
             message = consumer.poll(30)
             assert message is not None, "the broker is silent"
             error, number = message.error(), message.partition() or 0
             if error is None:
-                values_of[number].append((message.value() or b"").decode())
+                values_of[number].append(message.value() or b"")
             else:
                 assert error.code() == END_OF_PARTITION, error
                 open_.discard(number)

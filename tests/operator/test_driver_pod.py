@@ -117,12 +117,14 @@ def test_an_attempts_config_map_is_complete_and_without_status() -> None:
 
 
 def test_secrets_are_mounted_and_never_copied() -> None:
-    kafka = {"bootstrapServers": "kafka:9092", "secretName": "login"}
+    registry = {"url": "https://registry", "secretName": "schemas"}
+    kafka = {"bootstrapServers": "kafka:9092", "secretName": "login", "registry": registry}
     secret = app(systems=[{"name": "events", "kafka": kafka}])
     pod = driver_pod(secret, 1, OWNER, RELEASE)
     template = executor_template(StartDriver(secret, 1), OWNER, RELEASE)
     for pod_tree in (pod, template):
-        assert {"name": "secret-0", "secret": {"secretName": "login"}} in pod_tree["spec"]["volumes"]
+        for number, name in enumerate(("login", "schemas")):
+            assert {"name": f"secret-{number}", "secret": {"secretName": name}} in pod_tree["spec"]["volumes"]
 
 
 def test_a_template_shapes_the_pod_and_keeps_what_is_ours() -> None:

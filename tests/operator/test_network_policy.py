@@ -148,6 +148,13 @@ def test_a_login_that_gives_tokens_is_reached(url: str, port: int) -> None:
     assert reached(stays, OUTSIDE, 80, 443, 8443) == [port]
 
 
+def test_the_registry_of_a_system_is_reached() -> None:
+    kafka = {"bootstrapServers": "kafka:9092", "registry": {"url": "https://registry:8081/v7"}}
+    asks = app(systems=[{"name": "events", "kafka": kafka}])
+    stays = asks.model_copy(update={"spec": asks.spec.model_copy(update={"runtime": disk().spec.runtime})})
+    assert reached(stays, OUTSIDE, 80, 443, 8081) == [8081]
+
+
 def disk() -> StreamApp:
     return with_store("file:///checkpoints")
 

@@ -8,10 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from holdfast.planning.types.avro.columns import avro_of
+from holdfast.planning.types.ddl import parse_schema
 from tests.pipelines.oracle import COMPUTES, FILTERS, SELECTS, join_select
 
 Tree = dict[str, Any]
 SCHEMA = "k STRING, v STRING, n BIGINT, ts TIMESTAMP"
+AVRO = avro_of(parse_schema(SCHEMA), "row")
 DEAD = "dead"
 """A stream for dead letters, which every app has."""
 LENGTHS = ("10s", "30s", "1m", "90s")
@@ -62,7 +65,8 @@ class Draft:
     def raw(self, key: str = "") -> Node:
         """Add an input, with the time of its rows as a column."""
         name, key = f"in-{len(self.streams)}", key or self.draw.choice("kv")
-        self.stream(name, key=[key], schema=SCHEMA, eventTime={"column": "ts"}, bounded=True)
+        avro = {"format": "avro", "avro": {"schema": AVRO}} if self.draw.random() < 0.25 else {}
+        self.stream(name, key=[key], schema=SCHEMA, eventTime={"column": "ts"}, bounded=True, **avro)
         return Node(name, key)
 
     def source(self, key: str = "") -> Node:

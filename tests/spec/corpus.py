@@ -150,6 +150,7 @@ def _of_rules() -> Iterator[Case]:
         "a source names a step": put("spec.tables.campaign-info.sources", ["valid"]),
         "dead letters go to a step": put("spec.streams.impressions.deadLetter", "valid"),
         "dead letters go to the stream itself": put("spec.streams.impressions.deadLetter", "impressions"),
+        "a schema of Avro without its format": put("spec.streams.impressions.avro", {"register": True}),
         "dead letters without DeadLetter": put("spec.streams.clicks.deadLetter", "unread"),
         "what can't be written goes nowhere": put("spec.streams.attributed.onUnwritable", "DeadLetter"),
         "dead letters with Skip": put("spec.streams.impressions.onDecodeError", "Skip"),

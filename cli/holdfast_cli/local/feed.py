@@ -12,16 +12,17 @@ import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.planning.types.ddl import column_at
+from holdfast.spec.streams import ValueFormat
+from holdfast_runtime.inspection.avro_values import AvroValues
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.log.stream_feed import StreamFeed
 
-ValueKind = Literal["json", "string", "binary"]
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
@@ -48,9 +49,11 @@ class LineFormat:
 
     key: Mapping[str, str | None]
     """Key columns and their Spark types; None: not declared, so values must be strings."""
-    value: ValueKind
+    value: ValueFormat
     prefix: bytes = b""
     """Start of every value: the type byte, if the stream carries control messages."""
+    avro: AvroValues | None = None
+    """What makes records of Avro of rows, if the stream has these."""
     checks: list[tuple[str, "KeyColumnKind"]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,7 @@ class LineFormat:
     def parse(self, lines: Sequence[bytes], first: int) -> ParsedLines:
         """Return the records of these lines, numbered from `first`; blank lines are skipped."""
         values: list[bytes] = []
+        numbers: list[int] = []
         keys: dict[str, list[Any]] = {name: [] for name in self.key}
         bad = None
         for number, line in enumerate(lines, start=first):
@@ -73,15 +77,22 @@ class LineFormat:
             except (ValueError, RecursionError) as error:
                 bad = BadLineError(number, str(error))
                 break
-            values.append(self.prefix + value)
+            values.append(value)
+            numbers.append(number)
             for name, cell in zip(keys, row, strict=True):
                 keys[name].append(cell)
+        if self.avro is not None:
+            values, reason = self.avro.values(values)
+            if reason is not None:
+                bad = BadLineError(numbers[len(values)], reason)
+                keys = {name: cells[: len(values)] for name, cells in keys.items()}
+        values = [self.prefix + value for value in values]
         columns = [pa.array(keys[name], kind.arrow) for name, kind in self.checks]
         batch = pa.RecordBatch.from_arrays(columns, names=list(keys)) if columns else _no_columns(len(values))
         return ParsedLines(values, batch, bad)
 
     def _value(self, text: bytes, tree: Mapping[str, Any]) -> bytes:
-        if self.value == "json":
+        if self.value in ("json", "avro"):
             return text
         value = tree.get("value")
         if not isinstance(value, str):
@@ -225,8 +236,8 @@ class Feed:
             raise UserActionError(message, code="UsageError")
         columns = {name: column_at(planned.rows, name) for name in stream.partition_key or ()}
         types = {column: declared.type if declared else None for column, declared in columns.items()}
-        value: ValueKind = stream.format
-        lines = LineFormat(types, value, b"\0" if local_app.has_type_bytes(name) else b"")
+        prefix = b"\0" if local_app.has_type_bytes(name) else b""
+        lines = LineFormat(types, stream.format, prefix, AvroValues.of(local_app, name))
         count = None if planned.count is None else planned.count.actual
         to = StreamFeed.into(local_app.directory, planned.topic, stream.partitioner, count, now)
         if to is None:

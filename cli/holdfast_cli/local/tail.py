@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.inspection.avro_values import AvroValues
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.streams import StoredStream
 
@@ -28,6 +29,8 @@ class Tail:
     stored: StoredStream
     stream: str
     typed: bool
+    avro: AvroValues | None = None
+    """What reads its values, if they are Avro and their columns are known."""
     positions: dict[StreamPartition, int] = field(default_factory=dict)
     """The next offset of each partition; partitions not listed start at their oldest record."""
     ends: Mapping[StreamPartition, int] | None = None
@@ -37,7 +40,7 @@ class Tail:
     def of(local_app: LocalApp, name: str, *, from_beginning: bool, until_end: bool) -> "Tail":
         """Return a tail that starts at the beginning of a stream, or at its end."""
         stored = StoredStream.of(local_app, local_app.stream(name).name)
-        tail = Tail(stored, name, local_app.has_type_bytes(name))
+        tail = Tail(stored, name, local_app.has_type_bytes(name), AvroValues.of(local_app, name))
         ends = {partition: bounds.end for partition, bounds in stored.bounds().items()}
         if not from_beginning:
             tail.positions = dict(ends)
@@ -87,21 +90,25 @@ class Tail:
         """Return the kind of control message, if it is one, and the value as JSON."""
         value: bytes | None = record["value"]
         if not self.typed or not value:
-            return None, _value(value)
+            return None, self._user_value(value)
         try:
             message = decode(value)
         except ControlRecordError:
-            return None, _value(value)
+            return None, value_as_json(value)
         if isinstance(message, UserRecord):
-            return None, _value(message.payload)
-        return "watermark" if isinstance(message, WatermarkMessage) else "endOfStream", _value(value[1:])
+            return None, self._user_value(message.payload)
+        return "watermark" if isinstance(message, WatermarkMessage) else "endOfStream", value_as_json(value[1:])
+
+    def _user_value(self, value: bytes | None) -> str:
+        return value_as_json(value if self.avro is None or value is None else self.avro.shown(value) or value)
 
 
 def _key(key: bytes | None) -> str | None:
     return None if key is None else key.decode(errors="backslashreplace")
 
 
-def _value(value: bytes | None) -> str:
+def value_as_json(value: bytes | None) -> str:
+    """Return a record's value as it is if it is JSON, else its text as JSON; on one line."""
     if value is None:
         return "null"
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
+from holdfast.planning.avro_streams import writing_findings
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import (
     Flow,
@@ -23,7 +24,7 @@ from holdfast.planning.known_columns import (
 )
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, SqlFinding, listed
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
-from holdfast.planning.stream_columns import event_time_findings, key_findings, stream_rows
+from holdfast.planning.stream_columns import event_time_findings, key_findings, stream_rows, without_metadata
 from holdfast.planning.table_keys import spark_computed_keys
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
@@ -263,7 +264,9 @@ def _on_column(derivation: _Derivation, name: str, left: RowType, right: RowType
 def _write_stream(derivation: _Derivation, rows: RowType, stream: Stream) -> None:
     derivation.note(key_findings(stream.partition_key or (), rows, f"the key of stream {stream.name}"))
     derivation.note(_metadata_findings(stream, rows, derivation.flow.rows[stream.name]))
-    if difference := differing(rows, derivation.flow.rows[stream.name]):
+    derivation.note(writing_findings(stream, without_metadata(stream, rows)))
+    by_avro = stream.schema_ is None and stream.format == "avro"
+    if not by_avro and (difference := differing(rows, derivation.flow.rows[stream.name])):
         message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"
         derivation.say(Reason.SCHEMA_MISMATCH, message)
     other, written = derivation.flow.written.setdefault(stream.name, (derivation.step.name, rows))

@@ -6,6 +6,7 @@ Must not know steps: `derived_columns` follows the rows from here.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from holdfast.planning.avro_streams import avro_rows, reading_findings, written_schema
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import Flow, missing_columns
 from holdfast.planning.problems import SqlFinding
@@ -38,16 +39,21 @@ _ONLY_READ: Final[Mapping[MetadataField, str]] = {
 def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
     """Return the rows of a stream; open rows if it declares no schema."""
     stream = graph.streams[name]
-    rows, one_value = OPEN, _ONE_VALUE.get(stream.format)
+    rows, one_value, text = OPEN, _ONE_VALUE.get(stream.format), written_schema(stream)
+    is_read = name in graph.readers or name in graph.side_inputs
     if stream.schema_ is not None:
         rows = flow.parsed(stream.schema_, stream=name)
+        flow.at_stream(name, *(() if text is None else reading_findings(text, rows, needed=is_read)))
         if one_value is not None and rows.closed and rows != one_value:
             value = one_value.columns[0]
             message = f"a {stream.format} stream has one column, {value.name} {value.type}; its schema says otherwise"
             flow.at_stream(name, SqlFinding(Reason.SCHEMA_INVALID, message))
     elif one_value is not None:
         rows = one_value
-    elif name in graph.readers or name in graph.side_inputs:
+    elif text is not None:
+        rows, findings = avro_rows(text, needed=is_read)
+        flow.at_stream(name, *findings)
+    elif is_read:
         example = '"id STRING, ts TIMESTAMP"'
         message = f"stream {name} is read, so its columns must be known: give it a schema, e.g. {example}"
         flow.at_stream(name, SqlFinding(Reason.SCHEMA_MISSING, message))
@@ -56,6 +62,12 @@ def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
     rows = RowType((*rows.columns, *metadata), closed=rows.closed)
     flow.at_stream(name, *key_findings(stream.key or (), rows, "key"), *event_time_findings(stream.event_time, rows))
     return rows
+
+
+def without_metadata(stream: Stream, rows: RowType) -> RowType:
+    """Return the columns of rows that are in the values of a stream's records."""
+    beside = stream.metadata_columns
+    return RowType(tuple(column for column in rows.columns if column.name not in beside), closed=rows.closed)
 
 
 def _metadata_findings(stream: Stream, rows: RowType, *, written: bool) -> Iterable[SqlFinding]:

@@ -174,6 +174,13 @@ def table_files(table: object) -> Iterator[Broken]:
         yield ("persistent",), "a data set of files is kept until the next one is whole; leave persistent out"
 
 
+def avro_format(stream: object) -> Iterator[Broken]:
+    """Only records of Avro have a schema of Avro."""
+    fields = fields_of(stream)
+    if "avro" in fields and fields.get("format") != "avro":
+        yield ("avro",), "avro says which schema records have with format: avro; set that, or leave avro out"
+
+
 def dead_letter(stream: object) -> Iterator[Broken]:
     """A dead letter stream is named where, and only where, it is used."""
     fields = fields_of(stream)

@@ -55,6 +55,12 @@ RULES: tuple[Rule, ...] = (
         " && (!has(self.deadLetter) || self.deadLetter != self.name)",
         broken=rule_checks.dead_letter,
     ),
+    Rule(
+        at=("streams", "*"),
+        message="avro goes with format: avro",
+        cel="!has(self.avro) || (has(self.format) && self.format == 'avro')",
+        broken=rule_checks.avro_format,
+    ),
     *(
         Rule(
             at=(items, "*", "eventTime"),

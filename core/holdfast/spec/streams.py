@@ -19,8 +19,10 @@ from holdfast.spec.values import (
     ObjectName,
     PartitionCount,
     PositiveDuration,
+    RegistryUrl,
     ReplicaCount,
     Retention,
+    SchemaText,
     Settings,
     ShortExpression,
     Text,
@@ -31,8 +33,18 @@ MAX_AHEAD = "24h"
 """How far ahead of the clock event time is believed where nobody says."""
 
 Partitioner = Literal["murmur2", "crc32", "none"]
+ValueFormat = Literal["json", "avro", "string", "binary"]
 MetadataField = Literal["key", "keyBytes", "headers", "partition", "offset", "timestamp"]
 TimeUnit = Literal["Seconds", "Milliseconds", "Microseconds"]
+
+
+class KafkaRegistry(SpecModel):
+    """A schema registry that speaks Confluent's API."""
+
+    url: Annotated[RegistryUrl, ChangeCost.RESTART]
+    """Its address, e.g. https://registry:8081."""
+    secret_name: Annotated[ObjectName | None, ChangeCost.RESTART] = None
+    """A Secret of the app's namespace with entries username and password, ca.crt, or tls.crt and tls.key."""
 
 
 class KafkaSystem(SpecModel):
@@ -51,6 +63,8 @@ class KafkaSystem(SpecModel):
     replication: Annotated[ReplicaCount | None, ChangeCost.RESTART] = None
     """How many brokers hold each record of topics that Holdfast makes, and must of those it writes that are there.
     Default: the brokers'."""
+    registry: Annotated[KafkaRegistry | None, ChangeCost.RESTART] = None
+    """Where schemas of `format: avro` are: records begin with the id of theirs. Without it they begin with none."""
 
 
 class LogSystem(SpecModel):
@@ -113,6 +127,18 @@ class EventTime(SpecModel):
         return str(self.column or self.from_)
 
 
+class AvroFormat(SpecModel):
+    """Which schema records of `format: avro` have."""
+
+    schema_: Annotated[SchemaText | None, ChangeCost.RESTART, Field(alias="schema")] = None
+    """An Avro schema as JSON: of all records where the system has no registry, else of those that are written.
+    Default: the latest of the subject, or one that is made of the columns."""
+    subject: Annotated[Text | None, ChangeCost.RESTART] = None
+    """What the registry calls the topic's schemas. Default: the topic with `-value`."""
+    register_: Annotated[bool, ChangeCost.RESTART, Field(alias="register")] = False
+    """True: the schema that is written is registered, if the registry does not have it. Default: false."""
+
+
 class Stream(SpecModel):
     """A partitioned sequence of records in a system."""
 
@@ -139,10 +165,13 @@ class Stream(SpecModel):
     partitioner: Annotated[Partitioner, ChangeCost.NEW_RUN] = "murmur2"
     """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
     (unknown). Default: murmur2."""
-    format: Annotated[Literal["json", "string", "binary"], ChangeCost.RESTART] = "json"
-    """How a record's value is encoded. Default: json."""
+    format: Annotated[ValueFormat, ChangeCost.RESTART] = "json"
+    """How a record's value is encoded: json, avro, string or binary. Default: json."""
+    avro: Annotated[AvroFormat | None, ChangeCost.RESTART] = None
+    """Which schema its records have, with `format: avro`."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
-    """Its columns as Spark DDL. Needed where the stream is read; string and binary streams have `value` alone."""
+    """Its columns as Spark DDL. Needed where the stream is read, unless `avro.schema` says them; string and binary
+    streams have `value` alone."""
     event_time: Annotated[EventTime | None, ChangeCost.RESTART] = None
     """When records happened; needed by joins and windows."""
     bounded: Annotated[bool, ChangeCost.RESTART] = False

@@ -27,6 +27,7 @@ _MODULE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _ARITHMETIC = r"^([0-9]+|partition|previous|current|[-+*/%() ])+$"
 _DIRECTORY = r"^[a-z][a-z0-9+.-]*:/+[^/].*$"
 _METADATA = r"^(key|keyBytes|headers|partition|offset|timestamp)( AS [A-Za-z_][A-Za-z0-9_]*)?$"
+_URL = r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$"
 _LOCATION = r"^(Claim|Node|Pod|[^{}]*(\{[^{}]+\}[^{}]*)+)$"
 IN_WORDS = {
     _LABEL: "must be letters, digits and inner dashes",
@@ -40,6 +41,7 @@ IN_WORDS = {
     _MODULE: "must be the name of a Python module without dots, e.g. scoring",
     _ARITHMETIC: "must be arithmetic over partition, previous and current, e.g. partition % previous",
     _DIRECTORY: "must be the address of a folder, e.g. s3a://bucket/path or file:///shared/path",
+    _URL: "must be an address without a login, e.g. https://registry:8081",
     _LOCATION: "must be Claim, Node, Pod or a template, e.g. {node.labels.rack}/{node.name}",
     _FUNCTION: "must be a Python function, e.g. package.module:function",
     _METADATA: "must be key, keyBytes, headers, partition, offset or timestamp, or e.g. key AS user",
@@ -123,6 +125,14 @@ ShortExpression = Annotated[str, StringConstraints(min_length=1, max_length=1024
 
 Ddl = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
 """Columns as Spark DDL, e.g. `ad_id STRING, ts TIMESTAMP`."""
+
+SchemaText = Annotated[str, StringConstraints(min_length=1, max_length=65_536)]
+"""A schema of records in the notation of their format."""
+
+RegistryUrl = Annotated[
+    str, StringConstraints(pattern=_URL, max_length=1024), Field(examples=["https://registry:8081"])
+]
+"""Where a server is, without a login."""
 
 FunctionPath = Annotated[
     str,

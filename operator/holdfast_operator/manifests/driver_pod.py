@@ -260,8 +260,10 @@ def drain_seconds(app: StreamApp) -> int:
 
 def secrets_needed(app: StreamApp) -> tuple[str, ...]:
     """Return the names of the Secrets that the app's pods mount."""
-    names = [one.kafka.secret_name for one in app.spec.systems if one.kafka is not None]
-    return tuple(sorted({name for name in names if name is not None}))
+    kafka = [one.kafka for one in app.spec.systems if one.kafka is not None]
+    registries = [one.registry for one in kafka if one.registry is not None]
+    names = {*(one.secret_name for one in kafka), *(one.secret_name for one in registries)}
+    return tuple(sorted(name for name in names if name is not None))
 
 
 def _labels(app: StreamApp, attempt: int) -> dict[str, str]:

@@ -40,7 +40,7 @@ class AppNetwork:
     kafka_ports: tuple[int, ...] = ()
     """Ports of brokers besides those that a spec names: listeners that brokers advertise may have others."""
     brokers: tuple[Tree, ...] = ()
-    """Where brokers and their logins are; empty: anywhere."""
+    """Where brokers, their logins and registries are; empty: anywhere."""
     stores: tuple[Tree, ...] = ()
     """Where object stores are; empty: anywhere."""
     open: bool = False
@@ -123,14 +123,15 @@ def _executors_have_token(app: StreamApp) -> bool:
 
 
 def _broker_ports(system: KafkaSystem) -> Iterator[int]:
-    """Yield the ports of the bootstrap brokers and of the token endpoint for their login."""
+    """Yield the ports of the bootstrap brokers, of the token endpoint for their login, and of the registry."""
     for broker in system.bootstrap_servers.split(","):
         # As in the Kafka client, a scheme is ignored and the default port is 9092.
         yield from _port(broker.strip().rpartition("://")[2], _KAFKA)
-    login = system.config.get(_TOKEN_ENDPOINT)
-    if login is not None:
-        scheme, _, address = login.rpartition("://")
-        yield from _port(address, _HTTP if scheme == "http" else _HTTPS)
+    registry = None if system.registry is None else system.registry.url
+    for url in (system.config.get(_TOKEN_ENDPOINT), registry):
+        if url is not None:
+            scheme, _, address = url.rpartition("://")
+            yield from _port(address, _HTTP if scheme == "http" else _HTTPS)
 
 
 def store_port(app: StreamApp) -> int | None:

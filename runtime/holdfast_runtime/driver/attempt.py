@@ -37,6 +37,7 @@ from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
 from holdfast_runtime.driver.file_tables import FileTable
+from holdfast_runtime.driver.registered_streams import registered_streams
 from holdfast_runtime.loop.joined_sides import joined_sides
 from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.ranges import BatchLimits
@@ -112,7 +113,9 @@ class Attempt:
             plan=self.plan,
             compiled=compiled,
             tasks=self.tasks,
-            environment=self._environment,
+            environment=replace(
+                self._environment, avro=registered_streams(self.app.spec, compiled, self._paths.secrets)
+            ),
             state=StatePaths(
                 self._paths.state,
                 self._paths.durable,

@@ -17,7 +17,7 @@ from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.app_streams import StreamsEnvironment, TopicLimits
-from holdfast_runtime.streams.codecs import arrow_schema, codec_for
+from holdfast_runtime.streams.codecs import arrow_schema
 from holdfast_runtime.streams.generator import GeneratedStream, Generator
 from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse
 from holdfast_runtime.streams.kafka.client.settings import kafka_settings
@@ -34,6 +34,7 @@ from holdfast_runtime.streams.markers import (
 )
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.records import EpochPosition, LogCut, Marker, OffsetBounds, OffsetRange, RecordLimit
+from holdfast_runtime.streams.stream_codecs import stream_codec
 from holdfast_runtime.streams.user_functions import load_function
 
 StreamSystem = EmbeddedLog | Generator | KafkaCluster
@@ -93,7 +94,7 @@ def _generator(
     for stream in spec.streams:
         if stream.system == system.name:
             planned = plan.stream(stream.name)
-            codec = codec_for(stream.format, MetadataColumns.of(stream, arrow_schema(planned.rows)).in_value)
+            codec = stream_codec(stream, MetadataColumns.of(stream, arrow_schema(planned.rows)).in_value)
             count = 1 if planned.count is None else planned.count.actual
             streams.append(GeneratedStream(planned.topic, count, stream.key, codec.encode))
     path = system.generator.function

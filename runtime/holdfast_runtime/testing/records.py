@@ -19,12 +19,13 @@ from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.reading.user_records import USER_KINDS, payload_of, record_times
 from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, row_dicts
 from holdfast_runtime.steps.plain.event_time import TimedBy
-from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for
+from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.stream_feed import StreamFeed
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.records import written_batch
+from holdfast_runtime.streams.stream_codecs import stream_codec
 from holdfast_runtime.testing.failures import FeedError, TestMisuseError
 
 _USER = b"\0"
@@ -70,7 +71,7 @@ class AppStreams:
         if not batch.schema.equals(schema):
             message = f"rows for {name} have the columns ({listed(batch.schema)}), the stream has ({listed(schema)})"
             raise FeedError(message)
-        values = codec_for(stream.format, columns.in_value).encode(columns.value_rows(batch)).to_pylist()
+        values = stream_codec(stream, columns.in_value).encode(columns.value_rows(batch)).to_pylist()
         if name in self._typed:
             values = [_USER + value for value in values]
         times: Any = now
@@ -107,8 +108,7 @@ class AppStreams:
             values = [payload_of(value) for value in values if value and value[0] in USER_KINDS]
         declared = self._declared.get(name)
         schema = MetadataColumns.of(declared, self._schema(name)).in_value
-        codec = codec_for("json" if declared is None else declared.format, schema)
-        decoded = codec.decode(pa.array(values, pa.binary()))
+        decoded = stream_codec(declared, schema).decode(pa.array(values, pa.binary()))
         if decoded.bad:
             first = decoded.bad[0]
             message = f"a record of {name} can't be decoded: {first.reason} ({values[first.index]!r})"

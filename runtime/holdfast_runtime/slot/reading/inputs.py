@@ -24,12 +24,13 @@ from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.plain.event_time import TimedBy
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
-from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, on_bad
+from holdfast_runtime.streams.codecs import BadBatch, BadRecord, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.record_keys import misplaced
 from holdfast_runtime.streams.records import OffsetRange
+from holdfast_runtime.streams.stream_codecs import AvroRecords, stream_codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +99,23 @@ class InputReader:
     """Reads and decodes one stream."""
 
     def __init__(
-        self, name: str, declared: Stream | None, schema: pa.Schema, *, typed: bool, ends: bool = False
+        self,
+        name: str,
+        declared: Stream | None,
+        schema: pa.Schema,
+        records: AvroRecords | None = None,
+        *,
+        typed: bool,
+        ends: bool = False,
     ) -> None:
         """`typed`: records start with a type byte, because the stream carries control messages.
 
-        `ends`: records with the header `DATASET_END` are not rows.
+        `records`: what a registry says of them. `ends`: records with the header `DATASET_END` are not rows.
         """
         self._ends = ends
         self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
         self._columns = MetadataColumns.of(declared, schema)
-        self._codec: Codec = codec_for(declared.format if declared is not None else "json", self._columns.in_value)
+        self._codec = stream_codec(declared, self._columns.in_value, records)
         self._mode = declared.on_decode_error if declared is not None else "Fail"
         self._event_time = declared.event_time if declared is not None else None
         self._timed_by = None if self._event_time is None else TimedBy.of(self._event_time, schema)

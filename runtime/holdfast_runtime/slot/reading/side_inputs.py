@@ -24,17 +24,18 @@ from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.codecs import codec_for
 from holdfast_runtime.streams.record_keys import column_at, key_path
 from holdfast_runtime.streams.records import OffsetRange, no_rows
+from holdfast_runtime.streams.stream_codecs import AvroRecords
 
 
 class SideInputReader:
     """Reads one side input."""
 
-    def __init__(self, declared: Stream, schema: pa.Schema, *, typed: bool) -> None:
+    def __init__(self, declared: Stream, schema: pa.Schema, records: AvroRecords | None = None, *, typed: bool) -> None:
         """`schema`: its columns, `GONE` behind them, and `SET` if the data set is replaced as a whole."""
         self._schema, self._versioned = schema, SET.name in schema.names
         self._columns = pa.schema([field for field in schema if field.name not in (GONE.name, SET.name)])
         timeless = declared.model_copy(update={"event_time": None})
-        self._reader = InputReader(declared.name, timeless, self._columns, typed=typed, ends=self._versioned)
+        self._reader = InputReader(declared.name, timeless, self._columns, records, typed=typed, ends=self._versioned)
         none = no_rows(self._columns)
         self._key = pa.schema([(name, column_at(none, name).type) for name in declared.partition_key or ()])
         self._keys = codec_for("json", self._key)

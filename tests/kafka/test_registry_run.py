@@ -1,0 +1,132 @@
+"""Whole runs on topics of Avro, with a real broker and a real registry: what is read, written, and refused."""
+
+import io
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from confluent_kafka import Producer
+
+from holdfast_runtime.streams.kafka.client.connection import QUIET
+from holdfast_runtime.streams.registry.client import SchemaRegistry
+from holdfast_runtime.streams.registry.settings import RegistrySettings
+from tests.engine.runs import Run
+from tests.kafka.broker import Broker
+from tests.kafka.sent import bytes_by_partition
+from tests.registry.server import Apicurio
+
+pytestmark = pytest.mark.kafka
+AMOUNT = {"name": "amount", "type": "double"}
+SHOP = {"name": "shop", "type": ["null", "string"], "default": None}
+
+APP = """
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: NAME}
+spec:
+  systems:
+  - {name: here, kafka: {bootstrapServers: "BROKER", registry: {url: "REGISTRY"}}}
+  streams:
+  - {name: orders, topic: NAME-orders, system: here, partitions: 1, partitioner: none, format: avro,
+     schema: "id BIGINT, shop STRING, amount DOUBLE", onDecodeError: DeadLetter, deadLetter: unread}
+  - {name: large, topic: NAME-large, system: here, partitions: 1, format: avro, avro: {register: true}}
+  - {name: unread, topic: NAME-unread, system: here, partitions: 1}
+  steps:
+  - {name: chosen, from: [orders], filter: "amount > 10"}
+  - {name: out, from: [chosen], to: large}
+"""
+
+
+def order(*fields: dict[str, Any]) -> dict[str, Any]:
+    """The schema of orders with these fields behind their id."""
+    return {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, *fields]}
+
+
+@dataclass
+class Shop:
+    """An app whose topics and subjects are its own."""
+
+    broker: Broker
+    apicurio: Apicurio
+    name: str = field(default_factory=lambda: f"shop-{uuid.uuid4().hex[:6]}")
+
+    def __post_init__(self) -> None:
+        self.broker.create_topic(f"{self.name}-orders", 1)
+        self.registry = SchemaRegistry(RegistrySettings(self.apicurio.url, "here", {}))
+
+    def file(self, folder: Path) -> Path:
+        """Its file."""
+        values = {"NAME": self.name, "BROKER": self.broker.bootstrap, "REGISTRY": self.apicurio.url}
+        text = APP
+        for word, value in values.items():
+            text = text.replace(word, value)
+        path = folder / "app.yaml"
+        path.write_text(text)
+        return path
+
+    def registered(self, schema: object) -> int:
+        """The id of a schema of what it reads."""
+        return self.registry.register(f"{self.name}-orders-value", "AVRO", json.dumps(schema))
+
+    def send(self, *values: bytes) -> None:
+        """Records of the topic that it reads."""
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap}, logger=QUIET)
+        for value in values:
+            producer.produce(f"{self.name}-orders", value)
+        assert producer.flush(60) == 0
+
+    def seen(self, topic: str) -> list[bytes]:
+        """What is in a topic that it writes."""
+        return [value for part in bytes_by_partition(self.broker, f"{self.name}-{topic}").values() for value in part]
+
+    def read(self, values: Iterable[bytes]) -> list[Any]:
+        """What other readers make of records."""
+        rows = []
+        for value in values:
+            schema = self.registry.by_id(int.from_bytes(value[1:5]))
+            assert schema is not None
+            rows.append(fastavro.schemaless_reader(io.BytesIO(value[5:]), json.loads(schema.text), None))
+        return rows
+
+
+def framed(number: int, schema: dict[str, Any], row: dict[str, Any]) -> bytes:
+    """A record as producers with a registry write it."""
+    datum = io.BytesIO()
+    fastavro.schemaless_writer(datum, schema, row)
+    return b"\0" + number.to_bytes(4) + datum.getvalue()
+
+
+@pytest.fixture
+def shop(broker: Broker, apicurio: Apicurio) -> Iterator[Shop]:
+    made = Shop(broker, apicurio)
+    with closing(made.registry):
+        yield made
+
+
+def test_records_of_two_schemas_are_read_and_written(shop: Shop, tmp_path: Path) -> None:
+    first, second = order(AMOUNT), order(SHOP, AMOUNT)
+    old, new = shop.registered(first), shop.registered(second)
+    shop.send(
+        framed(old, first, {"id": 1, "amount": 20.0}),
+        framed(new, second, {"id": 2, "amount": 30.0, "shop": "north"}),
+        framed(old, first, {"id": 3, "amount": 5.0}),
+        b'{"id": 4}',
+        framed(new, second, {"id": 6, "amount": 60.0, "shop": None})[:-1],
+        framed(new, second, {"id": 7, "amount": 70.0, "shop": "south"}),
+    )
+    with Run(shop.file(tmp_path), tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    assert shop.read(shop.seen("large")) == [
+        {"id": 1, "shop": None, "amount": 20.0},
+        {"id": 2, "shop": "north", "amount": 30.0},
+        {"id": 7, "shop": "south", "amount": 70.0},
+    ]
+    reasons = [json.loads(value)["reason"] for value in shop.seen("unread")]
+    assert "it begins with 0x7b ('{')" in reasons[0]
+    assert len(reasons) == 2

@@ -1,0 +1,133 @@
+"""What a real registry says of the streams of an app: accepted, or refused before anything runs."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from holdfast.errors import UserActionError
+from holdfast.planning.types.avro.schema import AvroSchema
+from holdfast.spec.app import AppSpec
+from holdfast_runtime.streams.registered import RegisteredSchemas, registered_records
+from holdfast_runtime.streams.registry.client import SchemaRegistry
+from holdfast_runtime.streams.registry.settings import RegistrySettings
+from holdfast_runtime.streams.stream_codecs import AvroRecords, stream_codec
+from tests.registry.server import Apicurio
+
+LONG = {"name": "id", "type": "long"}
+AMOUNT = {"name": "amount", "type": "double"}
+SOURCE = {"name": "source", "type": "string", "default": "web"}
+OBJECT = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
+COLUMNS = pa.schema([("id", pa.int64()), ("amount", pa.float64())])
+
+
+def order(*fields: dict[str, Any]) -> str:
+    return json.dumps({"type": "record", "name": "Order", "fields": fields})
+
+
+class Subject:
+    """A topic whose subject is its own, and the app that reads or writes it."""
+
+    def __init__(self, apicurio: Apicurio) -> None:
+        self.url, self.topic = apicurio.url, f"orders-{uuid.uuid4().hex[:6]}"
+        self.registry = SchemaRegistry(RegistrySettings(self.url, "here", {}))
+
+    def registered(self, text: str, kind: str = "AVRO") -> int:
+        return self.registry.register(f"{self.topic}-value", kind, text)
+
+    def read(self, schema: pa.Schema = COLUMNS) -> AvroRecords:
+        return registered_records(self.spec(), {"orders": schema}, {}, None)["orders"]
+
+    def written(self, columns: pa.Schema = COLUMNS, **avro: Any) -> AvroRecords:
+        return registered_records(self.spec(avro=avro), {}, {"orders": columns}, None)["orders"]
+
+    def spec(self, **fields: Any) -> AppSpec:
+        kafka = {"bootstrapServers": "nowhere:9092", "registry": {"url": self.url}}
+        stream = {"name": "orders", "topic": self.topic, "system": "here", "format": "avro", **fields}
+        step = {"name": "all", "from": ["orders"], "filter": "true"}
+        return AppSpec.model_validate(
+            {"systems": [{"name": "here", "kafka": kafka}], "streams": [stream], "steps": [step]}
+        )
+
+
+@pytest.fixture
+def subject(apicurio: Apicurio) -> Iterator[Subject]:
+    made = Subject(apicurio)
+    with closing(made.registry):
+        yield made
+
+
+def frame_of(records: AvroRecords) -> int:
+    assert records.written is not None
+    return int.from_bytes(records.written.frame)
+
+
+def test_columns_that_the_latest_schema_fills_are_read(subject: Subject) -> None:
+    assert subject.read().written is None
+    number = subject.registered(order(SOURCE, AMOUNT, LONG))
+    records = subject.read()
+    schema = records.schemas.schema(number)
+    assert isinstance(schema, AvroSchema)
+    assert [known.name for known in schema.root.fields] == ["source", "amount", "id"]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "why"),
+    [
+        ("id", pa.string(), "id is long, and column id is STRING; declare it as BIGINT"),
+        ("amunt", pa.float64(), "it has no amunt; did you mean amount?"),
+    ],
+)
+def test_columns_that_it_does_not_fill_are_refused(subject: Subject, column: str, kind: pa.DataType, why: str) -> None:
+    number = subject.registered(order(LONG, AMOUNT))
+    with pytest.raises(UserActionError) as refused:
+        subject.read(pa.schema([(column, kind)]))
+    assert why in str(refused.value)
+    assert f"stream orders: the latest schema of subject {subject.topic}-value (id {number})" in str(refused.value)
+
+
+def test_a_schema_of_another_kind_is_refused(subject: Subject) -> None:
+    number = subject.registered(OBJECT, "JSON")
+    with pytest.raises(UserActionError, match="has a schema of JSON, and the stream is of format avro"):
+        subject.read()
+    why = RegisteredSchemas("here", subject.url, None, None).schema(number)
+    assert why == f"its schema id {number} is of JSON, and the stream's format is avro"
+
+
+def test_records_of_an_unknown_id_say_so(subject: Subject) -> None:
+    codec = stream_codec(subject.spec().streams[0], COLUMNS, subject.read())
+    values = pa.array([b"\0" + number.to_bytes(4) + b"\2" for number in (900_001, 900_002)])
+    reasons = [record.reason for record in codec.decode(values).bad]
+    for number, reason in zip((900_001, 900_002), reasons, strict=True):
+        assert reason == f"its schema id {number} is not in the registry at {subject.url}"
+
+
+def test_rows_are_written_with_the_latest_schema(subject: Subject) -> None:
+    subject.registered(order(LONG, AMOUNT))
+    number = subject.registered(order(LONG, SOURCE, AMOUNT))
+    assert frame_of(subject.written()) == number
+
+
+def test_a_declared_schema_has_the_id_of_its_text(subject: Subject) -> None:
+    number = subject.registered(order(LONG, AMOUNT))
+    latest = subject.registered(order(LONG, SOURCE, AMOUNT))
+    assert frame_of(subject.written(schema=order(LONG, AMOUNT))) == number
+    spaced = json.dumps(json.loads(order(LONG, SOURCE, AMOUNT)), indent=2)
+    assert frame_of(subject.written(schema=spaced)) == latest
+
+
+def test_schemas_are_registered_where_that_is_allowed(subject: Subject) -> None:
+    with pytest.raises(UserActionError, match="no such schema under subject") as refused:
+        subject.written()
+    assert "set avro.register of the stream to true" in str(refused.value)
+    assert refused.value.code == "SchemaNotRegisteredError"
+    number = frame_of(subject.written(register=True))
+    assert frame_of(subject.written()) == number
+    wider = COLUMNS.append(pa.field("shop", pa.string()))
+    with pytest.raises(UserActionError, match="column shop is no field of"):
+        subject.written(wider)
+    assert frame_of(subject.written(wider, register=True)) != number
