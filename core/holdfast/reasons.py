@@ -68,6 +68,7 @@ class Reason(StrEnum):
     EVENT_TIME_INVALID = "EventTimeInvalid"
     EVENT_TIME_MERGED = "EventTimeMerged"
     METADATA_INVALID = "MetadataInvalid"
+    START_INVALID = "StartInvalid"
     NEVER_FINAL = "NeverFinal"
     UPDATE_ROWS_NOT_ALLOWED = "UpdateRowsNotAllowed"
     MANY_PANES = "ManyPanes"

@@ -155,3 +155,12 @@ def test_records_can_be_given_a_key_of_their_own(
         assert plan.valid
     else:
         assert refusal in plan.problems[0].message
+
+
+def test_only_inputs_of_steps_say_where_a_run_begins() -> None:
+    assert planned({"start": "latest"}).valid
+    written = stream("out", 4, key=None, schema=None, eventTime=None, start="latest")
+    source = stream("in", 4, key=None, schema=NESTED, eventTime=None)
+    problem = only(plan_of([source, written], [step("written", "in", to="out")]))
+    assert (problem.reason, problem.stream) == (Reason.START_INVALID, "out")
+    assert problem.message == "stream out has start: latest, and is no input of steps; leave it out"

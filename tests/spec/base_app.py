@@ -62,6 +62,7 @@ BASE: dict[str, Any] = {
                 "system": "made",
                 "schema": "ad_id STRING, seen STRUCT<at: BIGINT>",
                 "eventTime": {"from": "seen.at", "unit": "Milliseconds"},
+                "start": "latest",
             },
         ],
         "tables": [

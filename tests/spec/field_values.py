@@ -54,6 +54,13 @@ _DDL, _NO_DDL = ("a INT", "x" * 16384), ("", "x" * 16385)
 _COUNTS, _NO_COUNTS = (1, 7, 100_000), (100_001,)
 _POD: tuple[dict[str, Any], ...] = ({}, {"spec": {"containers": [{"name": "x", "env": None}], "anything": 5}})
 _CORES = (1, 1024)
+_NO_MOMENTS = (
+    "2026-11-28T06:00:00+01:00",
+    "2026-02-29T00:00:00Z",
+    "2026-13-01T00:00:00Z",
+    "2026-01-01T24:00:00Z",
+    "0000-01-01T00:00:00Z",
+)
 
 _SYSTEMS = (
     Row("spec.systems", "list", (), ([5], [{}])),
@@ -124,6 +131,12 @@ _STREAMS = (
     Row("spec.streams.impressions.key", "list", _COLUMNS, _NO_COLUMNS),
     Row("spec.streams.impressions.partitioner", "text", ("murmur2", "none"), ("", "Murmur2")),
     Row("spec.streams.impressions.format", "text", ("json", "avro", "binary"), ("", "arrow")),
+    Row(
+        "spec.streams.ticks.start",
+        "text",
+        ("oldest", "latest", "2026-11-28T06:00:00Z", "0001-01-01T00:00:00.5Z", "2024-02-29T23:59:59.999Z"),
+        ("", "Latest", "latest\n", "2026-11-28", "2026-11-28T06:00:00", *_NO_MOMENTS),
+    ),
     Row("spec.streams.clicks.avro", "object", ({},), ({"schemas": "x"},)),
     Row("spec.streams.clicks.avro.schema", "text", ("x", "x" * 65_536), ("", "x" * 65_537)),
     Row("spec.streams.clicks.avro.subject", "text", ("x", "x" * 4096), ("", "x" * 4097)),

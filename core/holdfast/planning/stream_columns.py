@@ -57,6 +57,9 @@ def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
         example = '"id STRING, ts TIMESTAMP"'
         message = f"stream {name} is read, so its columns must be known: give it a schema, e.g. {example}"
         flow.at_stream(name, SqlFinding(Reason.SCHEMA_MISSING, message))
+    if stream.start is not None and (name not in graph.readers or name in graph.stream_writers):
+        message = f"stream {name} has start: {stream.start}, and is no input of steps; leave it out"
+        flow.at_stream(name, SqlFinding(Reason.START_INVALID, message))
     flow.at_stream(name, *_metadata_findings(stream, rows, written=name in graph.stream_writers))
     metadata = (Column(column, _METADATA[field]) for column, field in stream.metadata_columns.items())
     rows = RowType((*rows.columns, *metadata), closed=rows.closed)

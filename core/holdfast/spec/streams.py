@@ -25,6 +25,7 @@ from holdfast.spec.values import (
     SchemaText,
     Settings,
     ShortExpression,
+    Start,
     Text,
     millis,
 )
@@ -174,6 +175,9 @@ class Stream(SpecModel):
     streams have `value` alone."""
     event_time: Annotated[EventTime | None, ChangeCost.RESTART] = None
     """When records happened; needed by joins and windows."""
+    start: Annotated[Start | None, ChangeCost.RESTART] = None
+    """Where a run begins that has not read it yet: oldest, latest, or a moment as 2026-11-28T06:00:00Z, with the first
+    record that its producer or broker stamped then or later. For inputs of steps. Default: oldest."""
     bounded: Annotated[bool, ChangeCost.RESTART] = False
     """True: it ends where it ends when the app starts, and the app can complete. Default: false."""
     control: Annotated[bool, ChangeCost.NEW_RUN] = False

@@ -5,6 +5,7 @@ used.
 """
 
 import re
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -28,6 +29,10 @@ _ARITHMETIC = r"^([0-9]+|partition|previous|current|[-+*/%() ])+$"
 _DIRECTORY = r"^[a-z][a-z0-9+.-]*:/+[^/].*$"
 _METADATA = r"^(key|keyBytes|headers|partition|offset|timestamp)( AS [A-Za-z_][A-Za-z0-9_]*)?$"
 _URL = r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$"
+_START = (
+    r"^(oldest|latest|[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,3})?Z)$"
+)
 _LOCATION = r"^(Claim|Node|Pod|[^{}]*(\{[^{}]+\}[^{}]*)+)$"
 IN_WORDS = {
     _LABEL: "must be letters, digits and inner dashes",
@@ -41,6 +46,7 @@ IN_WORDS = {
     _MODULE: "must be the name of a Python module without dots, e.g. scoring",
     _ARITHMETIC: "must be arithmetic over partition, previous and current, e.g. partition % previous",
     _DIRECTORY: "must be the address of a folder, e.g. s3a://bucket/path or file:///shared/path",
+    _START: "must be oldest, latest or a moment, e.g. 2026-11-28T06:00:00Z",
     _URL: "must be an address without a login, e.g. https://registry:8081",
     _LOCATION: "must be Claim, Node, Pod or a template, e.g. {node.labels.rack}/{node.name}",
     _FUNCTION: "must be a Python function, e.g. package.module:function",
@@ -79,6 +85,17 @@ def _not_all_zero(quantity: str) -> str:
         message = "must be more than nothing, e.g. 10Gi"
         raise PydanticCustomError(kind, message)
     return quantity
+
+
+def _of_a_day(start: str) -> str:
+    if start not in ("oldest", "latest"):
+        try:
+            datetime.fromisoformat(start)
+        except ValueError:
+            kind = "no_such_day"
+            message = "must be a day that there is, e.g. 2026-11-28T06:00:00Z"
+            raise PydanticCustomError(kind, message) from None
+    return start
 
 
 def without_nulls(settings: object) -> object:
@@ -173,6 +190,20 @@ PositiveDuration = Annotated[
 
 Retention = Annotated[str, StringConstraints(pattern=_RETENTION, min_length=2, max_length=40), Field(examples=["168h"])]
 """How long something is kept: a duration, or `Forever`."""
+
+Start = Annotated[
+    str,
+    StringConstraints(pattern=_START, max_length=24),
+    AfterValidator(_of_a_day),
+    Field(
+        examples=["latest"],
+        json_schema_extra=_cel(
+            "self == 'oldest' || self == 'latest' || timestamp(self).getFullYear() > 0",
+            "must be a day that there is, e.g. 2026-11-28T06:00:00Z",
+        ),
+    ),
+]
+"""Where a run begins with an input."""
 
 Quantity = Annotated[
     str,

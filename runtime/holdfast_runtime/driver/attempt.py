@@ -174,7 +174,14 @@ class Attempt:
             joined_sides(compiled),
             compiled.tables,
             self._shared,
+            self._starts(),
         )
+
+    def _starts(self) -> Mapping[StreamPartition, int]:
+        """Return where inputs begin of which the run has no position, if their streams say so."""
+        known = {partition.stream for partition in self._last.positions}
+        starts = {stream.name: stream.start for stream in self.app.spec.streams if stream.name not in known}
+        return self._streams.starts({name: start for name, start in starts.items() if start and name in self._read})
 
     def file_tables(self, compiled: CompiledGraph) -> list[FileTable]:
         """Return the tables of files, and where their data sets are kept."""

@@ -78,6 +78,8 @@ class AttemptInputs:
     tables: tuple[FedTable, ...] = ()
     shared: frozenset[StreamPartition] = frozenset()
     """Side inputs that each location reads for itself."""
+    starts: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Partition of an input that the run has not read yet -> where it begins, if not with the oldest record."""
 
     @property
     def partitions(self) -> frozenset[StreamPartition]:
@@ -227,6 +229,8 @@ def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, 
     run's own records: a batch that an earlier attempt had planned is replayed before the next one is decided.
     """
     bounds = snapshot.bounds[partition]
+    if partition in reading.starts:
+        return max(reading.starts[partition], bounds.oldest)
     return bounds.end if not before.batch and partition.stream in reading.intermediate else bounds.oldest
 
 

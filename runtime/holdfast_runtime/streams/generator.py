@@ -5,6 +5,7 @@ replay and every restart get the same. Such streams can't be written. `Pace` mus
 depend on one; only the end of a partition does, by the clock that is passed in.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,6 +91,20 @@ class Generator:
         check_partition(StreamPartition(stream, 0), self._counts)
         count, now = self._counts[stream], self._clock()
         return {StreamPartition(stream, i): OffsetBounds(0, self._pace.end(i, count, now)) for i in range(count)}
+
+    def since(self, stream: str, moment: int) -> dict[int, int]:
+        """Return the first offsets with a timestamp at this moment or later, of partitions that have one."""
+        first_offsets = {}
+        for partition, bounds in self.bounds(stream).items():
+            number, count = partition.partition, self._counts[stream]
+            first = bisect_left(
+                range(bounds.end),
+                moment,
+                key=lambda offset: int(self._pace.due(np.array([offset * count + number]))[0]),
+            )
+            if first < bounds.end:
+                first_offsets[number] = first
+        return first_offsets
 
     def fetch(self, offset_range: OffsetRange) -> pa.RecordBatch:
         """Return exactly the records of a range. The clock is not checked: a replay must not depend on it."""

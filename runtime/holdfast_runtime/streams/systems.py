@@ -16,6 +16,7 @@ from holdfast.planning.plan import Plan, PlannedStream
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.times import moment
 from holdfast_runtime.streams.app_streams import StreamsEnvironment, TopicLimits
 from holdfast_runtime.streams.codecs import arrow_schema
 from holdfast_runtime.streams.generator import GeneratedStream, Generator
@@ -170,6 +171,21 @@ class Streams:
                     StreamPartition(stream, number): bounds for number, bounds in topic_bounds[topic].items()
                 }
         return bounds_by_partition
+
+    def starts(self, declared: Mapping[str, str]) -> dict[StreamPartition, int]:
+        """Return the offsets at which partitions of these streams begin; `declared`: stream -> its `start`."""
+        starts: dict[StreamPartition, int] = {}
+        for stream, start in declared.items():
+            bounds = self.bounds([stream])
+            if start == "oldest":
+                starts |= {partition: partition_bounds.oldest for partition, partition_bounds in bounds.items()}
+                continue
+            starts |= {partition: partition_bounds.end for partition, partition_bounds in bounds.items()}
+            if start != "latest":
+                backing = self._held[stream]
+                since = backing.system.since(backing.topic, max(0, moment(start) or 0))
+                starts |= {StreamPartition(stream, number): offset for number, offset in since.items()}
+        return starts
 
     def written_ends(self, streams: Collection[str]) -> dict[StreamPartition, int]:
         """Return the ends of partitions of these streams where what is written may not be readable yet."""

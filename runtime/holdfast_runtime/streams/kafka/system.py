@@ -19,6 +19,7 @@ from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse, w
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import event_times, record_limit, request_bytes
 from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher, make_fetcher
+from holdfast_runtime.streams.kafka.read.moments import offsets_since
 from holdfast_runtime.streams.kafka.read.position_check import PositionCheck
 from holdfast_runtime.streams.kafka.write.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.write.fencing import begin_attempt, claim_name
@@ -95,6 +96,10 @@ class KafkaCluster:
     def written_ends(self, topic: str) -> dict[int, int]:
         """Return the ends of a topic's partitions, with records of transactions that are not over."""
         return self._asked().written_ends(topic)
+
+    def since(self, topic: str, moment: int) -> dict[int, int]:
+        """Return the first offsets with a timestamp at this moment or later, of partitions that have one."""
+        return offsets_since(self.settings, topic, self.bounds([topic])[topic], moment)
 
     def topic_id(self, topic: str) -> str:
         """Return the id of a topic. It changes if the topic is created again."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
@@ -34,6 +35,8 @@ MAP_SIZE = 16 << 30
 _FORMAT = 2
 _META, _LOCK = "stream.json", ".lock"
 _LONGEST_NAME = 255
+_AT_ONCE = 10_000
+"""Records that are looked through at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,20 @@ class EmbeddedLog:
     def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
         """Return the current offsets of each partition of a stream."""
         return {partition.partition: partition.bounds() for partition in self._all(stream)}
+
+    def since(self, stream: str, moment: int) -> dict[int, int]:
+        """Return the first offsets with a timestamp at this moment or later, of partitions that have one."""
+        first_offsets = {}
+        for partition, bounds in self.bounds(stream).items():
+            for start in range(bounds.oldest, bounds.end, _AT_ONCE):
+                stamps = self.fetch(OffsetRange(partition, start, min(bounds.end, start + _AT_ONCE))).column(
+                    "timestamp"
+                )
+                later = np.flatnonzero(stamps.to_numpy() >= moment)
+                if len(later):
+                    first_offsets[partition.partition] = start + int(later[0])
+                    break
+        return first_offsets
 
     def record_bytes(self, stream: str) -> float:
         """Return the average size of a record on disk."""
