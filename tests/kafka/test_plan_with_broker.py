@@ -13,14 +13,14 @@ from tests.kafka.test_partition_counts import allow_describe
 pytestmark = pytest.mark.kafka
 
 
-def write_app(bootstrap: str, folder: Path, **login: Any) -> str:
+def write_app(bootstrap: str, folder: Path, *, views: str = "plan.views", **login: Any) -> str:
     stream = {"system": "events", "key": ["k"], "schema": "k STRING, ts TIMESTAMP", "eventTime": {"column": "ts"}}
     join = {"by": ["k"], "within": "10m", "select": ["k", "left.ts"]}
     spec = {
         "systems": [{"name": "events", "kafka": {"bootstrapServers": bootstrap, **login}}],
         "streams": [
             {"name": "clicks", "topic": "plan.clicks", **stream},
-            {"name": "views", "topic": "plan.views", **stream},
+            {"name": "views", "topic": views, **stream},
         ],
         "steps": [{"name": "j", "from": ["clicks", "views"], "join": join}],
     }
@@ -41,6 +41,21 @@ def test_counts_come_from_the_topics(broker: Broker, tmp_path: Path, capsys: pyt
     assert "PartitionCountMismatch at j" in out
     assert "its topic plan.clicks has them" in out
     assert main(["plan", app, "--partitions", "views=6"]) == 0
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_mistyped_input_is_named_with_the_nearest_topics(
+    broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    for topic in (f"near.{command}.clicks", f"near.{command}.views", f"near.{command}.views-2"):
+        broker.create_topic(topic, 1)
+    app = write_app(broker.bootstrap, tmp_path, views=f"near.{command}.veiws")
+    folder = [] if command == "plan" else ["--data", str(tmp_path / "data")]
+    assert main([command, app, "-o", "json", *folder]) == 1
+    out = capsys.readouterr().out
+    assert f"does not exist in system events; did you mean near.{command}.views or near.{command}.views-2" in out
+    with broker.admin() as admin:
+        assert f"near.{command}.veiws" not in admin.list_topics(timeout=30).topics
 
 
 def test_an_unreachable_broker_is_named_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,14 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # it exports them unsaid
 
 from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.planning.plan import plan
+from holdfast.spec.parse import parse_app
+from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.kafka.admin.topics import INTERMEDIATE, KafkaTopics, TopicSpec, TopicUse, wanted
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.system import KafkaCluster
+from holdfast_runtime.streams.records import StreamMissingError
+from holdfast_runtime.streams.systems import Streams
 from tests.error_codes import has_code
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
@@ -44,6 +49,35 @@ def test_a_missing_topic_is_made_with_what_it_needs(broker: Broker, topics: Kafk
     assert topics.ensure(name, so(3, TopicUse.INTERMEDIATE)) == 3
     assert topics.count(name) == 3
     assert config_of(broker, name).items() >= INTERMEDIATE.items()
+
+
+def test_an_input_is_made_only_if_the_spec_says(
+    broker: Broker, topics: KafkaTopics, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast_runtime.streams.kafka.admin.topics._PATIENCE", 0.5)
+    stream = {"system": "events", "partitions": 2, "schema": "k STRING"}
+    spec = {
+        "systems": [{"name": "events", "kafka": {"bootstrapServers": broker.bootstrap}}],
+        "streams": [
+            {"name": "asked", "topic": f"{name}-asked", "create": True, **stream},
+            {"name": "left", "topic": f"{name}-left", **stream},
+            {"name": "out", "topic": f"{name}-out", "system": "events", "partitions": 2},
+        ],
+        "steps": [
+            {"name": "all", "from": ["asked", "left"], "merge": {}},
+            {"name": "written", "from": ["all"], "to": "out"},
+        ],
+    }
+    tree = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": name}, "spec": spec}
+    app = parse_app(tree)
+    streams = Streams(name, app.spec, plan(app), StreamsEnvironment(None, {}), lambda: 0)
+    for made in ("asked", "out"):
+        streams.ensure(made, 2, 0)
+    with pytest.raises(StreamMissingError, match=f"topic {name}-left .*Create the topic"):
+        streams.ensure("left", 2, 0)
+    assert {topic for topic in topics.names() if topic.startswith(name)} == {f"{name}-asked", f"{name}-out"}
+    broker.create_topic(f"{name}-left", 2)
+    streams.ensure("left", 2, 0)
 
 
 def test_an_existing_topic_is_taken_unless_its_partition_count_differs(topics: KafkaTopics, name: str) -> None:

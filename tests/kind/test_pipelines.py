@@ -33,7 +33,7 @@ def _second(app: App, between: Tree, output: Tree) -> Tree:
         {"name": "windows", "from": ["again"], "aggregate": {"by": ["k"], "window": "10m", "compute": compute}},
         {"name": "out", "from": ["windows"], "to": "windowed"},
     ]
-    spec = {**app.tree["spec"], "streams": [{**between, **_TIMED}, output], "steps": steps}
+    spec = {**app.tree["spec"], "streams": [{**between, "create": True, **_TIMED}, output], "steps": steps}
     return {**spec, "planning": {"intermediatePartitions": _PARTS}}
 
 

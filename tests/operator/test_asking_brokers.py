@@ -4,6 +4,7 @@ import functools
 import http.server
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
@@ -16,7 +17,7 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_operator.brokers.addresses import AddressPattern, AddressRule
-from holdfast_operator.brokers.partition_counts import BrokerUnreachableError, read_counts
+from holdfast_operator.brokers.partition_counts import BrokerUnreachableError, read_counts, read_topic_names
 from tests.error_codes import has_code
 from tests.operator.peers import NO_BROKERS, FakeBroker, Peer, listening, silent
 
@@ -127,6 +128,23 @@ def test_addresses_in_an_answer_get_no_connection_and_no_thread() -> None:
 def test_an_answer_that_no_broker_would_give_is_none(broker: FakeBroker) -> None:
     with listening(broker) as listener, pytest.raises(BrokerUnreachableError):
         read_counts("events", listener.address, {}, ["clicks"], timeout=5)
+
+
+def test_names_are_those_a_topic_can_have() -> None:
+    topics = {"clicks": (0, 4), "a.b_c-d": (0, 0), "\x1b[2J": (0, 1), "x" * 250: (0, 1), "hidden": (29, 0)}
+    with listening(FakeBroker([("127.0.0.1", 9)] * 100, topics)) as listener:
+        assert read_topic_names("events", listener.address, {}, timeout=20) == {"clicks", "a.b_c-d"}
+
+
+@pytest.mark.parametrize("length", [9 << 20, 65 << 20])
+def test_an_answer_with_all_names_has_its_limit(length: int) -> None:
+    def announcing(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(struct.pack(">i", length))
+
+    with listening(announcing) as listener, pytest.raises(BrokerUnreachableError) as raised:
+        read_topic_names("events", listener.address, {}, timeout=20)
+    assert (f"an answer of {length} bytes" in raised.value.tried) == (length > 64 << 20)
 
 
 def test_an_address_outside_the_values_is_refused_without_a_connection() -> None:

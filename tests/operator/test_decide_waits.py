@@ -58,6 +58,26 @@ def test_what_may_recover_stalls_only_after_too_long(facts: dict[str, Any], reas
     assert condition(decided(seen(app(late.status)), last + LIMITS.look), "Stalled")[0] == "False"
 
 
+@pytest.mark.parametrize("partitions", [None, 4])
+def test_an_input_that_comes_later_starts_its_app(partitions: int | None) -> None:
+    clicks = {key: value for key, value in TREE["spec"]["streams"][0].items() if key != "partitions"}
+    clicks |= {} if partitions is None else {"partitions": partitions}
+    streams = [clicks, *TREE["spec"]["streams"][1:]]
+    waiting = decided(seen(app(streams=streams), counts={"clicks": None, "out": 4}))
+    assert condition(waiting, "PlanValid") == ("False", Reason.TOPIC_MISSING)
+    assert waiting.actions == ()
+    starting = decided(seen(app(waiting.status, streams=streams), counts={"clicks": 4, "out": 4}), NOW + 60)
+    assert [type(action) for action in starting.actions] == [StartDriver]
+
+
+def test_an_input_to_create_is_no_reason_to_wait() -> None:
+    clicks = {**TREE["spec"]["streams"][0], "partitions": 4, "create": True}
+    counts = {"clicks": None, "out": 4}
+    (start,) = decided(seen(app(streams=[clicks, *TREE["spec"]["streams"][1:]]), counts=counts)).actions
+    assert isinstance(start, StartDriver)
+    assert start.topics == counts
+
+
 def test_time_in_suspension_does_not_count_as_start_time() -> None:
     status = decided(seen(app(suspend=True))).status
     later = decided(seen(app(status, generation=2), missing=("Secret kafka-auth",)), NOW + 10 * LIMITS.start)

@@ -31,6 +31,7 @@ BASE: dict[str, Any] = {
                 "system": "events",
                 "topic": "ads.impressions",
                 "partitions": 8,
+                "create": True,
                 "retention": "168h",
                 "key": ["ad_id"],
                 "partitioner": "crc32",

@@ -122,6 +122,7 @@ _STREAMS = (
     Row("spec.streams.clicks.system", "text", ("files", "made"), (*_NAME_BAD, "nowhere"), required=True),
     Row("spec.streams.impressions.topic", "text", ("x", "x" * 4096), ("", "x" * 4097)),
     Row("spec.streams.impressions.partitions", "int", _COUNTS, _NO_COUNTS),
+    Row("spec.streams.impressions.create", "bool", (False,)),
     Row(
         "spec.streams.impressions.retention",
         "text",

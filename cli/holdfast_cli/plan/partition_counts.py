@@ -4,14 +4,16 @@ Settings of the Kafka client come from the spec and from a file that the user na
 never read. Must not plan.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
+from holdfast.planning.input_topics import near_inputs
 from holdfast.spec.app import StreamApp
-from holdfast.spec.streams import Stream
+from holdfast.spec.streams import KafkaSystem, Stream, System
 from holdfast_cli.plan.app_file import read_text
-from holdfast_operator.brokers.partition_counts import UnansweredError, read_counts
+from holdfast_operator.brokers.partition_counts import UnansweredError, read_counts, read_topic_names
 
 _MOST_PARTITIONS = 100_000
 _MOST_DIGITS = len(str(_MOST_PARTITIONS))
@@ -37,20 +39,43 @@ def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
     return counts
 
 
-def topic_counts(
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What brokers say about the topics of an app."""
+
+    counts: Mapping[str, int | None]
+    """Stream -> partitions; None: there is no such topic."""
+    near: Mapping[str, tuple[str, ...]]
+    """Stream -> topics that may be meant."""
+
+
+def topic_facts(
     app: StreamApp, option_counts: Mapping[str, int], config_file: str | None, timeout: float
-) -> dict[str, int | None]:
-    """Return the counts of Kafka topics that were not given, with one question per system; None: no such topic."""
+) -> TopicFacts:
+    """Ask for the counts of Kafka topics that were not given, with one question per system, and one more for names."""
     counts: dict[str, int | None] = {}
     config = _properties(config_file) if config_file else {}
+
+    def settings(kafka: KafkaSystem) -> dict[str, str]:
+        return _with_texts({**kafka.config, **config}, config)
+
     for system in app.spec.systems:
         streams = [s for s in app.spec.streams if s.system == system.name and s.name not in option_counts]
         if system.kafka is None or not streams:
             continue
-        system_config = _with_texts({**system.kafka.config, **config}, config)
-        answers = _ask(system.name, system.kafka.bootstrap_servers, system_config, streams, timeout)
+        answers = _ask(system.name, system.kafka.bootstrap_servers, settings(system.kafka), streams, timeout)
         counts |= {stream.name: answers[stream.topic or stream.name] for stream in streams}
-    return counts
+
+    def names_in(system: System) -> Collection[str]:
+        if system.kafka is None:
+            return ()
+        kafka = system.kafka
+        try:
+            return read_topic_names(system.name, kafka.bootstrap_servers, settings(kafka), timeout=timeout)
+        except HoldfastError:  # the plan has a problem without them, too
+            return ()
+
+    return TopicFacts(counts, near_inputs(app.spec, counts, names_in))
 
 
 def _ask(

@@ -21,7 +21,7 @@ from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_rec
 from holdfast_cli.output.screen import print_json
 from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app, read_text
 from holdfast_cli.plan.fix import fix
-from holdfast_cli.plan.partition_counts import given_counts, topic_counts
+from holdfast_cli.plan.partition_counts import given_counts, topic_facts
 from holdfast_cli.plan.plan_text import print_plan, print_spec_errors
 
 if TYPE_CHECKING:
@@ -111,9 +111,8 @@ def _known(app: StreamApp, options: argparse.Namespace) -> PlanningFacts:
     option_counts = given_counts(app, options.partitions)
     record = None if options.record is None else _record(options.record).called(StreamNames.of(app.spec))
     processors = {} if options.processors is None else _processors(options.processors)
-    return PlanningFacts(
-        option_counts, topic_counts(app, option_counts, options.kafka_config, options.timeout), record, processors
-    )
+    topics = topic_facts(app, option_counts, options.kafka_config, options.timeout)
+    return PlanningFacts(option_counts, topics.counts, topics.near, record, processors)
 
 
 def _record(path: str) -> PlacementRecord:

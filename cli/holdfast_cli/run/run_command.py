@@ -108,7 +108,7 @@ def _run(options: argparse.Namespace) -> int:
         return report_invalid([file], options.output, options.color, event=True)
     app, data = file.app, data_of(options, file.app.name)
     need_runtime("holdfast run", _NEEDED)
-    planned = safely(lambda: plan(app, PlanningFacts(topics=_topic_counts(app, data))))
+    planned = safely(lambda: plan(app, _topic_facts(app, data)))
     if not planned.valid:
         if options.output == "text":
             print_plan(file, planned, PlanningFacts(), None, color=options.color, wide=False)
@@ -120,18 +120,19 @@ def _run(options: argparse.Namespace) -> int:
     return _watched(app, data, options)
 
 
-def _topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
-    """Return the counts of topics, asked for as the run itself asks: with its login and its settings."""
+def _topic_facts(app: StreamApp, data: Path) -> PlanningFacts:
+    """Return what brokers say of topics, asked for as the run itself asks: with its login and its settings."""
     brokers = [system.kafka.bootstrap_servers for system in app.spec.systems if system.kafka is not None]
     if not brokers:
-        return {}
-    from holdfast_runtime.inspection.streams import topic_counts  # noqa: PLC0415 - needs the extra `runtime`
+        return PlanningFacts()
+    from holdfast_runtime.inspection.streams import near_topics, topic_counts  # noqa: PLC0415 - needs the extra `runtime`
 
     try:
-        return topic_counts(app, data)
+        counts = topic_counts(app, data)
     except AwayError as error:
         message = f"{error} Nothing was started: check that brokers run at {', '.join(brokers)}, then run it again."
         raise WorldChangeError(message, code="CountsUnknownError") from error
+    return PlanningFacts(topics=counts, near=near_topics(app, data, counts))
 
 
 def _watched(app: StreamApp, data: Path, options: argparse.Namespace) -> int:

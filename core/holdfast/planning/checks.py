@@ -1,6 +1,6 @@
 """Checks of a plan's graph, keys, counts and topics; each problem has numbers, paths and a repair.
 
-They find: cycles; invalid locations; partition counts that are unknown or disagree; rows that are unused, never fed or
+They find: cycles; invalid locations; partition counts that disagree; rows that are unused, never fed or
 repeated once per task; two names for one topic; client settings that are not allowed. Must not derive anything or ask
 brokers: it only compares what the other modules found with the spec.
 """
@@ -82,26 +82,6 @@ def _split_location(location: str, disk: StateDisk) -> Problem:
     return Problem(Reason.LOCATION_SPLIT, message)
 
 
-def unknown_counts(
-    graph: Graph, counts: Mapping[str, DecidedCount], missing_topics: frozenset[str]
-) -> Iterator[Problem]:
-    """A problem for each input and side input whose partition count is unknown."""
-    for name in sorted(graph.streams):
-        if graph.role(name) not in ("input", "sideInput") or name in counts:
-            continue
-        stream = graph.streams[name]
-        if name in missing_topics:
-            topic = stream.topic or name
-            message = f"topic {topic} of stream {name} does not exist in system {stream.system}; create it first"
-            yield Problem(Reason.TOPIC_MISSING, message, stream=name)
-        else:
-            message = (
-                f"nothing says how many partitions {name} has: set partitions: N on the stream, "
-                f"or give --partitions {name}=N"
-            )
-            yield Problem(Reason.PARTITION_COUNT_UNKNOWN, message, stream=name)
-
-
 def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount]) -> Iterator[Problem]:
     """A problem for each join set whose streams have different partition counts."""
     disagreeing = [one for one in sets if len(_counts(one.streams, counts)) > 1]
@@ -170,11 +150,9 @@ def unused_rows(graph: Graph) -> Iterator[Problem]:
         if name not in graph.readers and step.to is None and step.to_table is None:
             message = f"nobody reads the rows of {name}; write them with to, or remove the step"
             yield Problem(Reason.ROWS_UNUSED, message, step=name)
-    dead_letters = {stream.dead_letter for stream in graph.streams.values()}
-    dead_letters |= {step.dead_letter for step in graph.steps.values()}
     for name in sorted(graph.streams):
         used = name in graph.readers or name in graph.stream_writers or name in graph.side_inputs
-        if not used and name not in dead_letters:
+        if not used and name not in graph.dead_letters:
             yield Problem(Reason.ROWS_UNUSED, f"no step or table uses stream {name}", stream=name)
     for name in sorted(graph.tables):
         if name not in graph.lookups:

@@ -36,6 +36,8 @@ class Graph:
     """Table -> its `lookup` steps."""
     side_inputs: frozenset[str]
     """Streams that feed tables."""
+    dead_letters: frozenset[str]
+    """Streams that take dead letters."""
 
     def role(self, stream: str) -> str:
         """Return `input`, `output`, `intermediate` or `sideInput`; an unused stream counts as an output."""
@@ -45,6 +47,11 @@ class Graph:
         if read:
             return "intermediate" if written else "input"
         return "sideInput" if stream in self.side_inputs and not written else "output"
+
+    def is_made(self, stream: str) -> bool:
+        """Whether the app makes the topic of this stream of the spec where there is none."""
+        made_by_others = self.role(stream) in ("input", "sideInput") and stream not in self.dead_letters
+        return not made_by_others or self.streams[stream].create
 
     def used(self, stream: str) -> bool:
         """Whether a step reads or writes this stream."""
@@ -88,6 +95,7 @@ def build_graph(spec: AppSpec) -> Graph:
         table_writers=_sorted(table_writers),
         lookups=_sorted(lookups),
         side_inputs=frozenset(source for table in spec.tables for source in table.sources or ()),
+        dead_letters=spec.dead_letters,
     )
 
 

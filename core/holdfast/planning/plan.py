@@ -22,7 +22,6 @@ from holdfast.planning.checks import (
     setting_problems,
     topic_problems,
     topic_warnings,
-    unknown_counts,
     unused_rows,
     with_repairs,
 )
@@ -31,6 +30,7 @@ from holdfast.planning.event_times import event_time_problems, merged_times
 from holdfast.planning.graph import Graph, build_graph
 from holdfast.planning.held_keys import held_keys
 from holdfast.planning.held_types import held_types
+from holdfast.planning.input_topics import missing_topics, unknown_counts
 from holdfast.planning.key_needs import key_problems, key_warnings, needs
 from holdfast.planning.known_columns import Flow
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, KnownCounts, Reaching, decide_counts, join_sets
@@ -60,6 +60,8 @@ class PlanningFacts:
     """Partition counts from the command line, by stream."""
     topics: Mapping[str, int | None] = field(default_factory=dict)
     """Partition counts from brokers, by stream; None: the topic does not exist."""
+    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Topics that are there and may be meant, by stream whose topic is not."""
     record: PlacementRecord | None = None
     """The placement record of the last run."""
     processors: Mapping[str, str] = field(default_factory=dict)
@@ -78,6 +80,8 @@ class PlannedStream:
     key: tuple[str, ...] | None
     partitioner: str
     rows: RowType
+    is_made: bool = True
+    """Whether the app makes its topic where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,8 @@ def plan(app: StreamApp, facts: PlanningFacts | None = None, *, mend_only: Menda
         *location_problems(spec),
         *(problem for need in key_needs for problem in key_problems(need)),
         *repeated_inside(graph, spreads),
-        *unknown_counts(graph, counts, _missing(facts)),
+        *missing_topics(graph, counts, facts.topics, facts.near),
+        *unknown_counts(graph, counts, facts.topics),
         *count_problems(graph, sets, counts),
     ]
     rules = task_rules(spec, graph, reaching, stateful=stateful)
@@ -249,10 +254,6 @@ def _facts(facts: PlanningFacts, record: PlacementRecord | None, *, keeps_tasks:
     return KnownCounts(facts.given, topics, built_for, record.side_counts, record.counts())
 
 
-def _missing(facts: PlanningFacts) -> frozenset[str]:
-    return frozenset(name for name, count in facts.topics.items() if count is None)
-
-
 def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, DecidedCount]) -> tuple[PlannedStream, ...]:
     declared = [
         PlannedStream(
@@ -263,6 +264,7 @@ def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, Deci
             stream.partition_key,
             stream.partitioner,
             flow.rows[name],
+            graph.is_made(name),
         )
         for name, stream in sorted(graph.streams.items())
     ]

@@ -154,6 +154,9 @@ class Stream(SpecModel):
     """Its name inside the system. Default: the stream's name."""
     partitions: Annotated[PartitionCount | None, ChangeCost.RESTART] = None
     """How many partitions a log or generator stream has, or a topic gets if Holdfast creates it."""
+    create: Annotated[bool, ChangeCost.RESTART] = False
+    """True: its topic is made if it is not there, though no step of the app writes it. Topics that steps or dead
+    letters write are made anyway. Default: false."""
     retention: Annotated[Retention | None, ChangeCost.RESTART] = None
     """How long a topic keeps records if Holdfast makes it, and must if it is there: a duration, or Forever.
     Default: the brokers'."""

@@ -1,4 +1,4 @@
-"""One connection to a Kafka broker: TLS, login by PLAIN or SCRAM, and the question for topics' partitions.
+"""One connection to a Kafka broker: TLS, login by PLAIN or SCRAM, and the questions for topics and their partitions.
 
 The Kafka client is not used: it connects to any address in an answer, starts a thread for each broker in it (3 000 were
 measured), accepts answers of 100 MB, and has settings that load libraries. Three requests of the protocol are enough,
@@ -21,11 +21,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 
 from holdfast.spec.kafka_settings import logs_in
 
 MOST_BYTES = 8 * 1024 * 1024
 """Maximum size of an answer: about 200 000 partitions with three replicas each."""
+_MOST_BYTES_OF_ALL = 64 * 1024 * 1024
+"""Maximum size of an answer about all topics: some 100 000 with ten partitions of three replicas each."""
 MOST_PARTITIONS = 100_000
 """Maximum per topic."""
 
@@ -83,14 +86,22 @@ class BrokerConnection:
         request = struct.pack(">i", len(names)) + b"".join(map(_string, names)) + b"\0"
         return _topics(self._asked(_METADATA, request), frozenset(names))
 
-    def _asked(self, what: tuple[int, int], body: bytes) -> "_Answer":
+    def topic_names(self) -> frozenset[str]:
+        """Ask for the names of all topics that the login may see.
+
+        The answer has every partition of the cluster, so this is for a process that asks for one user, not for all.
+        """
+        entries = _entries(self._asked(_METADATA, struct.pack(">i", -1) + b"\0", _MOST_BYTES_OF_ALL))
+        return frozenset(name for error, name, _ in entries if not error)
+
+    def _asked(self, what: tuple[int, int], body: bytes, most_bytes: int = MOST_BYTES) -> "_Answer":
         # Random: a service that echoes its input or always sends the same is not taken for a broker.
         number = secrets.randbits(31)
         sent = struct.pack(">hhi", *what, number) + _string(self.client_id) + body
         self._waiting()
         self.socket.sendall(struct.pack(">i", len(sent)) + sent)
         length = _Answer(self._received(4)).int32()
-        if not 4 <= length <= MOST_BYTES:  # noqa: PLR2004 - its number
+        if not 4 <= length <= most_bytes:  # noqa: PLR2004 - its number
             message = f"an answer of {length} bytes, which is none of a Kafka broker's"
             raise NoAnswerError(message)
         answer = _Answer(self._received(length))
@@ -156,7 +167,8 @@ def _string(text: str) -> bytes:
     return struct.pack(">h", len(content)) + content
 
 
-def _topics(answer: _Answer, names: frozenset[str]) -> TopicAnswers:
+def _entries(answer: _Answer) -> Iterator[tuple[int, str, int]]:
+    """Yield error, name and partition count of each topic in an answer."""
     answer.taken(4)  # throttle time
     for _ in range(answer.count(12)):
         answer.taken(4)  # broker id
@@ -165,8 +177,7 @@ def _topics(answer: _Answer, names: frozenset[str]) -> TopicAnswers:
         answer.text()  # broker rack
     answer.text()  # cluster id
     answer.taken(4)  # controller id
-    answers = TopicAnswers()
-    for _ in range(min(answer.count(9), len(names) + 1)):
+    for _ in range(answer.count(9)):
         error, name = answer.int16(), answer.text() or ""
         answer.taken(1)  # whether it is an internal topic
         number = answer.count(18)
@@ -174,6 +185,12 @@ def _topics(answer: _Answer, names: frozenset[str]) -> TopicAnswers:
             answer.taken(10)  # error, number, leader
             answer.taken(4 * answer.count(4))  # replicas
             answer.taken(4 * answer.count(4))  # in-sync replicas
+        yield error, name, number
+
+
+def _topics(answer: _Answer, names: frozenset[str]) -> TopicAnswers:
+    answers = TopicAnswers()
+    for error, name, number in islice(_entries(answer), len(names) + 1):
         if error in _MISSING:
             answers.counts[name] = None
         elif error == _FORBIDDEN:

@@ -7,13 +7,14 @@ password) into a message. What a count means is the planner's business.
 """
 
 import queue
+import re
 import socket
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.one_line import one_line
@@ -25,14 +26,18 @@ from holdfast_operator.brokers.connection import (
     LoginInvalidError,
     LoginRefusedError,
     NoAnswerError,
-    TopicAnswers,
 )
 
 _LOOKING_UP = 0.3
 """Maximum share of the time for resolving names."""
 _MOST_SERVERS, _MOST_ADDRESSES = 10, 10
 _LONGEST_TOPIC = 249
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""Names that topics can have; others would come from something else than a broker, and go to a terminal."""
 _SETTINGS = "the system's config or secret"
+_Answer = TypeVar("_Answer")
+_Ask = Callable[[BrokerConnection], _Answer]
+"""Asks over a connection that is logged in."""
 _FAMILIES = {"V4": socket.AF_INET, "V6": socket.AF_INET6}
 
 
@@ -71,16 +76,25 @@ def read_counts(
     names = [name for name in counts if 0 < len(name) <= _LONGEST_TOPIC]
     if not names:
         return counts
-    question = _question(system, bootstrap, config, names, rule)
-    answers = question.asked(deadline)
+    question = _question(system, bootstrap, config, rule)
+    answers = question.asked(deadline, lambda connection: connection.topics(names))
     if answers.forbidden:
         raise _forbidden(system, bootstrap, answers.forbidden)
     return counts | answers.counts
 
 
-def _question(
-    system: str, bootstrap: str, config: Mapping[str, str], names: Sequence[str], rule: AddressRule | None
-) -> "_Question":
+def read_topic_names(system: str, bootstrap: str, config: Mapping[str, str], *, timeout: float) -> frozenset[str]:
+    """Return the names of all topics that the login may see; takes at most `timeout` seconds.
+
+    Only in the user's own shell. For the operator the answer is too long: it has all partitions of a cluster, would be
+    asked for as long as a topic is missing, and what one login sees could be read in the status of an app.
+    """
+    question = _question(system, bootstrap, config, None)
+    names = question.asked(time.monotonic() + timeout, BrokerConnection.topic_names)
+    return frozenset(name for name in names if _TOPIC.fullmatch(name))
+
+
+def _question(system: str, bootstrap: str, config: Mapping[str, str], rule: AddressRule | None) -> "_Question":
     fault, login, named = unacceptable_when_asking(config), Login(), list[Server]()
     if fault is None:
         try:
@@ -98,7 +112,7 @@ def _question(
             "Correct bootstrapServers, or have kafka.allowed of the operator's values admit them."
         )
         raise UserActionError(message, code="BrokerNotAdmittedError")
-    return _Question(system, bootstrap, config, names, login, admitted, rule)
+    return _Question(system, bootstrap, config, login, admitted, rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +132,11 @@ class _Question:
     system: str
     bootstrap: str
     config: Mapping[str, str] = field(repr=False)  # it may hold passwords
-    names: Sequence[str]
     login: Login
     servers: Sequence[Server]
     rule: AddressRule | None
 
-    def asked(self, deadline: float) -> TopicAnswers:
+    def asked(self, deadline: float, ask: "_Ask[_Answer]") -> _Answer:
         """Return the first answer. Each address gets a share of the time; under a rule, it always takes all of it.
 
         Otherwise the time of the connection to the second address would reveal how the first one failed.
@@ -135,7 +148,7 @@ class _Question:
         for number, server_address in enumerate(addresses, start=1):
             until = deadline - share * (len(addresses) - number)
             try:
-                return self._answer(server_address, until)
+                return self._answer(server_address, until, ask)
             except LoginRefusedError as error:
                 raise self._login_refused(str(error)) from None
             except TimeoutError:
@@ -162,7 +175,7 @@ class _Question:
             addresses[server] = its or addresses[server]
         return [address for its in addresses.values() for address in its][:_MOST_ADDRESSES]
 
-    def _answer(self, server_address: _ServerAddress, until: float) -> TopicAnswers:
+    def _answer(self, server_address: _ServerAddress, until: float, ask: "_Ask[_Answer]") -> _Answer:
         if server_address.address is None:
             message = "there is no such name"
             raise NoAnswerError(message)
@@ -173,17 +186,17 @@ class _Question:
             plain.settimeout(max(0.001, until - time.monotonic()))
             plain.connect(server_address.address)
             if self.login.encryption is None:
-                return self._told(plain, until)
+                return ask(self._logged_in(plain, until))
             plain.settimeout(max(0.001, until - time.monotonic()))
             with self.login.encryption.wrap_socket(
                 plain, server_hostname=server_address.server.host.removesuffix(".")
             ) as sealed:
-                return self._told(sealed, until)
+                return ask(self._logged_in(sealed, until))
 
-    def _told(self, opened: socket.socket, until: float) -> TopicAnswers:
+    def _logged_in(self, opened: socket.socket, until: float) -> BrokerConnection:
         connection = BrokerConnection(opened, until, self.config.get("client.id", "holdfast")[:255])
         self.login.make(connection)
-        return connection.topics(self.names)
+        return connection
 
     def _login_refused(self, explanation: str) -> BrokerLoginRefusedError:
         return BrokerLoginRefusedError(

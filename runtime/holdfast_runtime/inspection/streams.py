@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from holdfast.planning.input_topics import near_inputs
 from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import DataDir
@@ -102,3 +103,11 @@ def topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
     from holdfast_runtime.streams.systems import kafka_counts  # noqa: PLC0415
 
     return kafka_counts(app.spec, DataDir(data).secrets)
+
+
+def near_topics(app: StreamApp, data: Path, counts: Mapping[str, int | None]) -> dict[str, tuple[str, ...]]:
+    """Return stream -> topics that may be meant, for inputs in Kafka without a topic: their names are asked for."""
+    from holdfast_runtime.streams.systems import kafka_topic_names  # noqa: PLC0415
+
+    secrets = DataDir(data).secrets
+    return near_inputs(app.spec, counts, lambda system: kafka_topic_names(system, secrets))

@@ -55,6 +55,11 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
     return counts
 
 
+def kafka_topic_names(system: System, secrets: Path | None) -> frozenset[str]:
+    """Return the names of all topics that the app's login may see; none if the system is not Kafka or says nothing."""
+    return frozenset() if system.kafka is None else KafkaTopics(kafka_settings(system, secrets)).names()
+
+
 def make_kafka(system: System, app: str, environment: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
     """Return the Kafka cluster of a system, without contacting it."""
     kafka = system.kafka
@@ -117,6 +122,8 @@ class _Held:
     use: TopicUse
     retention: str | None = None
     """How long its records are kept."""
+    is_made: bool = True
+    """Whether a missing topic of Kafka is made."""
 
 
 class Streams:
@@ -139,7 +146,8 @@ class Streams:
         # Streams that the app makes for itself go to Kafka, which hosts can share, if there is such a system.
         shared = next((system for system in systems.values() if isinstance(system, KafkaCluster)), None)
 
-        def held(name: str, topic: str) -> _Held:
+        def held(planned: PlannedStream) -> _Held:
+            name, topic = planned.name, planned.topic
             stream = declared.get(name)
             if stream is None:
                 system = shared or make_embedded_log(environment, f"stream {name}, which {_OWN},")
@@ -147,9 +155,9 @@ class Streams:
             use = TopicUse.TIMED if topic in timed else TopicUse.WRITTEN
             if name not in written:
                 use = TopicUse.TIMED_READ if stream.control else TopicUse.READ
-            return _Held(topic, systems[stream.system], use, stream.retention)
+            return _Held(topic, systems[stream.system], use, stream.retention, planned.is_made)
 
-        self._held = {stream.name: held(stream.name, stream.topic) for stream in plan.streams}
+        self._held = {stream.name: held(stream) for stream in plan.streams}
 
     def bounds(self, streams: Collection[str]) -> dict[StreamPartition, OffsetBounds]:
         """Return the current offsets of each partition of these streams."""
@@ -287,10 +295,13 @@ class Streams:
         return backing.system.written(StreamPartition(backing.topic, partition.partition), owner, task)
 
     def ensure(self, stream: str, partitions: int, now: int) -> None:
-        """Create a stream with this many partitions if it is missing; a smaller one in the log grows."""
+        """Create a stream with this many partitions if it is missing; a smaller one in the log grows.
+
+        Raise `StreamMissingError` for a missing topic of Kafka that the app does not make.
+        """
         backing = self._held[stream]
         if isinstance(backing.system, KafkaCluster):
-            backing.system.ensure(backing.topic, partitions, backing.use, backing.retention)
+            backing.system.ensure(backing.topic, partitions, backing.use, backing.retention, is_made=backing.is_made)
         if not isinstance(backing.system, EmbeddedLog):
             return
         if backing.system.has(backing.topic) and backing.system.meta(backing.topic).partitions < partitions:

@@ -121,9 +121,11 @@ class KafkaCluster:
         if len(ranges) > 1:
             self._reader().begin(ranges)
 
-    def ensure(self, topic: str, partitions: int, use: TopicUse, retention: str | None = None) -> None:
-        """Create the topic as the spec says if it does not exist; refuse it if it differs."""
-        self._made().ensure(topic, wanted(use, partitions, self.replication, retention))
+    def ensure(
+        self, topic: str, partitions: int, use: TopicUse, retention: str | None = None, *, is_made: bool = True
+    ) -> None:
+        """Create the topic as the spec says if it does not exist and `is_made`; refuse it if it differs."""
+        self._made().ensure(topic, wanted(use, partitions, self.replication, retention), is_made=is_made)
         self._asked().made(topic)
 
     def limits_of(self, topics: Iterable[str]) -> dict[str, TopicLimits]:

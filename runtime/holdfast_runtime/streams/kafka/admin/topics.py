@@ -1,4 +1,4 @@
-"""The topics an app writes: created as planned, and accepted as they are only if they fit what the spec asks for.
+"""The topics of an app: created as planned, and accepted as they are only if they fit what the spec asks for.
 
 What a topic needs for its use and what the spec asks for are defined in one place; where the spec says nothing, brokers
 decide and nothing is checked. A topic appears at one broker before another, so its creator waits until it can be used.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeVar
 
-from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
     AdminClient,
     ConfigResource,
@@ -24,6 +24,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.values import millis
 from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
 from holdfast_runtime.streams.kafka.client.questions import NEW_TOPIC, BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
@@ -120,15 +121,27 @@ class KafkaTopics:
             replicas = self._found(topic)
         return None if replicas is None else len(replicas)
 
-    def ensure(self, topic: str, spec: TopicSpec, *, ours: bool = False) -> int:
+    def names(self) -> frozenset[str]:
+        """Return the names of all topics that the login may see; none if brokers do not say."""
+        try:
+            with AdminClient(self.settings.asking(), logger=QUIET) as client:
+                # Named, a topic would be made on a broker with auto.create.topics.enable.
+                return frozenset(client.list_topics(timeout=_PATIENCE).topics)
+        except KafkaException:
+            return frozenset()
+
+    def ensure(self, topic: str, spec: TopicSpec, *, ours: bool = False, is_made: bool = True) -> int:
         """Create the topic if it does not exist, check it, and return its number of partitions.
 
-        `ours` says that nobody else uses it: more partitions are fine, and missing ones are added.
+        `ours` says that nobody else uses it: more partitions are fine, and missing ones are added. Unless `is_made`,
+        raise `StreamMissingError` in place of creating it.
         """
         with self._explained(topic):
-            replicas = self._found(topic)
+            # One that others have made may be there for one broker before another.
+            replicas = self._found(topic, () if is_made else NEW_TOPIC)
             if not replicas:
-                self._make(topic, spec)
+                if is_made:
+                    self._make(topic, spec)
                 replicas = self._awaited(topic)
             # Check a new one too: somebody else may have created it first.
             self._check(topic, spec, replicas)
@@ -244,12 +257,14 @@ class KafkaTopics:
         message = f"{self._full_name(topic)} was made, but no broker shows it within {_PATIENCE:.0f} s"
         raise KafkaBusyError(message)
 
-    def _found(self, topic: str) -> list[int] | None:
+    def _found(self, topic: str, patient_with: Collection[int] = ()) -> list[int] | None:
         """Return the replicas of each partition; empty while the topic is being created, None if it does not exist."""
         named = TopicCollection([topic])
         try:
             description = self._answer(
-                topic, lambda client, seconds: client.describe_topics(named, request_timeout=seconds)[topic]
+                topic,
+                lambda client, seconds: client.describe_topics(named, request_timeout=seconds)[topic],
+                patient_with,
             )
         except QuestionRefusedError as refusal:
             if refusal.code == KafkaError.UNKNOWN_TOPIC_OR_PART:
