@@ -301,6 +301,115 @@ def test_a_tail_from_the_end_until_the_end_is_refused(holdfast: Holdfast) -> Non
     assert "add --from-beginning, or leave out --until-end" in ran.err
 
 
+def amounts_of(holdfast: Holdfast, *options: str) -> list[int]:
+    return sorted(record["value"]["num"] for record in tailed(holdfast, "kinds.yaml", "typed", "--until-end", *options))
+
+
+def test_a_tail_of_a_key_or_condition(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    rows = [{"num": n, "s": "ab"[n % 2], "t": f"2026-01-0{n}T00:00:00Z"} for n in range(1, 9)]
+    holdfast("feed", "kinds.yaml", "typed", fed("in", lines(rows)))
+    assert amounts_of(holdfast, "--key", '[3,"b"]') == [3]
+    assert amounts_of(holdfast, "--where", "num > 3 AND s = 'a'") == [4, 6, 8]
+    assert amounts_of(holdfast, "--where", "t < timestamp '2026-01-03 00:00:00' or num % 4 = 0") == [1, 2, 4, 8]
+    assert len(amounts_of(holdfast, "--where", "num > 3", "--max", "2")) == 2
+    assert amounts_of(holdfast, "--where", "num > 3", "--key", '[3,"b"]') == []
+
+
+def test_records_that_a_condition_fails_on_are_counted(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "typed", fed("in", '{"num": 0, "s": "x"}\n{"num": 2, "s": "x"}\n{"s": "x"}\n'))
+    log = EmbeddedLog(Path(".holdfast/kinds/log"))
+    log.append(StreamPartition("typed", 0), written_batch([None, None], [b"{", None], 0))
+    ran = holdfast("tail", "kinds.yaml", "typed", "--from-beginning", "--until-end", "--where", "10 % num = 0")
+    assert (ran.code, len(ran.out.splitlines())) == (0, 1)
+    assert ran.err.startswith("holdfast: 2 records left out, as --where can't be computed: the first is typed/")
+
+
+def test_conditions_look_into_metadata_and_user_records(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "keyed", fed("in", '{"user": "ann", "value": "x"}\n{"user": "bob", "value": "x"}\n'))
+    holdfast("feed", "kinds.yaml", "marked", fed("in", '{"a": "x"}\n{"a": "y"}\n'))
+    log = EmbeddedLog(Path(".holdfast/kinds/log"))
+    message = encode(WatermarkMessage(5, MessageNumber(1, 0), "partition-0", 1))
+    log.append(StreamPartition("marked", 0), written_batch([None], [message], 0))
+    shown = [
+        tailed(holdfast, "kinds.yaml", stream, "--until-end", "--where", where)
+        for stream, where in (("keyed", "user = 'ann'"), ("marked", "a = 'y'"))
+    ]
+    assert [[record["key"] for record in records] for records in shown] == [["ann"], ["y"]]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("nmu = 1", "--where: there is no column nmu; did you mean num? (columns: num, s, t)"),
+        ("num", "gives BIGINT; a filter needs true or false"),
+        ("num >", "--where: "),
+        ("count(*) > 1", "a filter judges each row alone"),
+        ("sha2(s, 256) = 'x'", "--where: sha2(s, 256) = 'x' is not plain: only Spark computes it"),
+    ],
+)
+def test_conditions_that_can_not_be_computed(holdfast: Holdfast, where: str, message: str) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    ran = holdfast("tail", "kinds.yaml", "typed", "--until-end", "--where", where)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_a_condition_needs_columns_that_are_known(holdfast: Holdfast) -> None:
+    unknown = "{name: all, from: [keyless], select: [\"parse_url(a, 'HOST') AS host\"]}"
+    fed(
+        "kinds.yaml",
+        MANY_KINDS.replace("{name: all, from: [texts], to: sink}", unknown + "\n  - {name: o, from: [all], to: sink}"),
+    )
+    ran = holdfast("tail", "kinds.yaml", "sink", "--until-end", "--where", "host = 'x'")
+    assert ran.code == 2
+    assert "the columns of stream sink are not known before the app runs" in ran.err
+
+
+def test_deletes_have_the_key_of_rows_and_no_value(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "nested", fed("in", '{"a": {"id": 5}}\n{"a": {"id": 6}}\n'))
+    ran = holdfast("feed", "kinds.yaml", "nested", fed("in", '{"a": {"id": 5}}\n'), "--delete")
+    assert (ran.code, ran.out) == (0, "1 delete written to nested (3 partitions)\n")
+    *_, last = of_key = tailed(holdfast, "kinds.yaml", "nested", "--until-end", "--key", "5")
+    assert (len(of_key), last["value"], last["partition"]) == (2, None, of_key[0]["partition"])
+
+
+@pytest.mark.parametrize(
+    ("stream", "line", "message"),
+    [
+        (
+            "typed",
+            {"num": 1, "s": "x", "t": None},
+            "in:1: a delete has the key columns alone (num, s), and the line has t",
+        ),
+        ("typed", {"num": 1}, "in:1: a delete needs a value for each key column (num, s)"),
+        ("typed", {"num": "1", "s": "x"}, "in:1: the key column num is BIGINT"),
+        ("keyless", {"a": "1"}, "--delete: stream keyless has no deletes, as its records have no key"),
+        ("marked", {"a": "1"}, "--delete: stream marked has no deletes, as its records carry control messages"),
+        ("sink", {"value": "1"}, "stream sink is written by the app itself; feed one of its inputs"),
+    ],
+)
+def test_lines_that_delete_nothing(holdfast: Holdfast, stream: str, line: dict[str, Any], message: str) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    ran = holdfast("feed", "kinds.yaml", stream, fed("in", lines([line])), "--delete")
+    assert ran.code == 2
+    assert message in ran.err
+
+
+@pytest.mark.usefixtures("holdfast")
+def test_an_app_without_kafka_loads_no_client() -> None:
+    fed("in", lines(CLICKS[:1]))
+    program = (
+        "import sys; from holdfast_cli.main import main; app = 'app.yaml'; "
+        "main(['feed', app, 'clicks', 'in']); main(['tail', app, 'clicks', '--until-end', '--where', 'ad_id = 1']); "
+        "main(['streams', app]); sys.exit('confluent_kafka' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=DEADLINE, check=False).returncode == 0
+
+
 def test_many_lines_are_fed_in_batches(holdfast: Holdfast) -> None:
     rows = [{"campaign": f"c{i}", "owner": "o"} for i in range(25_000)]
     started = time.monotonic()

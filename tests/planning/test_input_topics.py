@@ -86,6 +86,14 @@ def test_what_the_app_writes_is_still_made() -> None:
     assert {one.name for one in result.streams if not one.is_made} == {"a"}
 
 
+def test_what_is_written_under_another_name_is_made() -> None:
+    streams = [in_kafka("a"), in_kafka("o"), in_kafka("same", topic="shop.o")]
+    steps = [FILTERED, OUT, step("again", "same", filter="v > 2")]
+    result = planned(streams, steps, PlanningFacts(topics={"a": 4, "o": None, "same": None}))
+    assert result.valid, result.problems
+    assert warned(result) >= {Reason.TOPIC_SHARED}
+
+
 def test_only_systems_with_a_missing_input_are_asked_for_names() -> None:
     streams = [
         in_kafka("a"),

@@ -1,4 +1,4 @@
-"""JSON lines as records of a stream: checked, keyed and written in batches.
+"""JSON lines as records of a stream, or as deletes of keys: checked, keyed and written in batches.
 
 Each line must be an object whose key columns have the declared types. The key made here must equal the key that the
 app makes of the same row. A bad line stops the feed, and the error says how many records were written before it.
@@ -19,9 +19,9 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.planning.types.ddl import column_at
 from holdfast.spec.streams import ValueFormat
+from holdfast_runtime.driver.stream_feeds import RecordFeed
 from holdfast_runtime.inspection.avro_values import AvroValues
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.streams.log.stream_feed import StreamFeed
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
@@ -38,7 +38,8 @@ class BadLineError(ValueError):
 class ParsedLines:
     """The records of some lines, up to the first bad one."""
 
-    values: list[bytes]
+    values: Sequence[bytes | None]
+    """None: the record has no value."""
     keys: pa.RecordBatch
     bad: BadLineError | None
 
@@ -54,11 +55,30 @@ class LineFormat:
     """Start of every value: the type byte, if the stream carries control messages."""
     avro: AvroValues | None = None
     """What makes records of Avro of rows, if the stream has these."""
+    deletes: bool = False
+    """Whether lines are keys, and records have no value."""
     checks: list[tuple[str, "KeyColumnKind"]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Look up the kind of each key column."""
         object.__setattr__(self, "checks", [(name, key_column_kind(text)) for name, text in self.key.items()])
+
+    @classmethod
+    def of(cls, local_app: LocalApp, name: str, *, deletes: bool) -> "LineFormat":
+        """Return how lines are turned into records of a stream; raise `UsageError` if they can't be."""
+        stream, typed = local_app.fed(name), local_app.has_type_bytes(name)
+        if deletes and (typed or not stream.partition_key):
+            why = "its records carry control messages" if typed else "its records have no key"
+            message = f"--delete: stream {name} has no deletes, as {why}"
+            raise UserActionError(message, code="UsageError")
+        rows = local_app.stream(name).rows
+        columns = {column: column_at(rows, column) for column in stream.partition_key or ()}
+        types = {column: declared.type if declared else None for column, declared in columns.items()}
+        avro = None if deletes else AvroValues.fed(local_app, name)
+        if stream.format == "avro" and avro is None and not deletes:
+            message = f"the columns of stream {name} are not known, so no Avro can be made; give it a schema"
+            raise UserActionError(message, code="UsageError")
+        return cls(types, stream.format, b"\0" if typed else b"", avro, deletes)
 
     def parse(self, lines: Sequence[bytes], first: int) -> ParsedLines:
         """Return the records of these lines, numbered from `first`; blank lines are skipped."""
@@ -72,8 +92,10 @@ class LineFormat:
                 continue
             try:
                 tree = _object(text)
-                value = self._value(text, tree)
                 row = [kind.check(name, _at(tree, name)) for name, kind in self.checks]
+                if self.deletes:
+                    self._check_delete(tree, row)
+                value = b"" if self.deletes else self._value(text, tree)
             except (ValueError, RecursionError) as error:
                 bad = BadLineError(number, str(error))
                 break
@@ -86,10 +108,19 @@ class LineFormat:
             if reason is not None:
                 bad = BadLineError(numbers[len(values)], reason)
                 keys = {name: cells[: len(values)] for name, cells in keys.items()}
-        values = [self.prefix + value for value in values]
         columns = [pa.array(keys[name], kind.arrow) for name, kind in self.checks]
         batch = pa.RecordBatch.from_arrays(columns, names=list(keys)) if columns else _no_columns(len(values))
-        return ParsedLines(values, batch, bad)
+        made = [None] * len(values) if self.deletes else [self.prefix + value for value in values]
+        return ParsedLines(made, batch, bad)
+
+    def _check_delete(self, tree: Mapping[str, Any], key: Sequence[Any]) -> None:
+        """Refuse a line that is more or less than a key: a row that was meant to be written would be deleted."""
+        if None in key:
+            message = f"a delete needs a value for each key column ({', '.join(self.key)})"
+            raise ValueError(message)
+        if beside := tree.keys() - self.key - {name.partition(".")[0] for name in self.key}:
+            message = f"a delete has the key columns alone ({', '.join(self.key)}), and the line has {min(beside)}"
+            raise ValueError(message)
 
     def _value(self, text: bytes, tree: Mapping[str, Any]) -> bytes:
         if self.value in ("json", "avro"):
@@ -219,31 +250,13 @@ _READ = 1 << 18
 class Feed:
     """Writes lines into one stream."""
 
-    stream: StreamFeed
+    stream: RecordFeed
     lines: LineFormat
 
     @property
     def written(self) -> int:
         """How many records were written."""
         return self.stream.written
-
-    @staticmethod
-    def into(local_app: LocalApp, name: str, *, now: int) -> "Feed":
-        """Return a feed into this stream, which is created if it does not exist."""
-        planned, stream = local_app.stream(name), local_app.declared(name)
-        if stream is None or planned.role == "intermediate":
-            message = f"stream {name} is written by the app itself; feed one of its inputs"
-            raise UserActionError(message, code="UsageError")
-        columns = {name: column_at(planned.rows, name) for name in stream.partition_key or ()}
-        types = {column: declared.type if declared else None for column, declared in columns.items()}
-        prefix = b"\0" if local_app.has_type_bytes(name) else b""
-        lines = LineFormat(types, stream.format, prefix, AvroValues.of(local_app, name))
-        count = None if planned.count is None else planned.count.actual
-        to = StreamFeed.into(local_app.directory, planned.topic, stream.partitioner, count, now)
-        if to is None:
-            message = f"stream {name} has no partition count; write partitions: N into the spec"
-            raise UserActionError(message, code="UsageError")
-        return Feed(to, lines)
 
 
 def feed(

@@ -1,7 +1,7 @@
-"""The commands on streams of this host: `holdfast feed`, `holdfast tail`, `holdfast streams`.
+"""The commands on an app's streams: `holdfast feed`, `holdfast tail`, `holdfast streams`.
 
-They write records into a stream of the embedded log, show its records, and show what all streams hold. Imports modules
-that need the extra `runtime` only when a command runs.
+They write records into a stream of the embedded log of this host or of Kafka, show its records, and show what all
+streams hold. Imports modules that need the extra `runtime` only when a command runs.
 """
 
 import argparse
@@ -9,9 +9,9 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
 from holdfast_cli.local.local_app import add_app_options, at_least_one, on_app
@@ -19,25 +19,47 @@ from holdfast_cli.output.screen import TextTable, add_output_format, add_output_
 from holdfast_cli.plan.app_file import FileUnreadableError
 from holdfast_runtime.inspection.local_app import LocalApp
 
-_INTERRUPTED = 130
+if TYPE_CHECKING:
+    from holdfast_runtime.inspection.open_streams import StreamSummary
+
+_UNKNOWN, _INTERRUPTED = 3, 130
 _NUMBERS = ("PARTITIONS", "OLDEST", "END", "RECORDS", "BYTES")
 _FEED_EPILOG = """\
 Each line is one JSON object; its bytes become the record's value as they are, its key columns the key. For a stream of
-format string or binary the object's member "value" is the text, or the bytes in base64.
+format string or binary the object's member "value" is the text, or the bytes in base64; for format avro the object
+becomes a record of the schema that the app would write. With --delete a line is a key, and its record has no value: a
+table that the stream feeds deletes the row of that key, and a compacted topic forgets it.
 
-Exit codes: 0 all is written, 1 the app is invalid, 2 a line or the command line is wrong, 130 interrupted.
+Into a topic, records are written with the system's login by an idempotent producer, without transactions. Streams that
+the app writes itself are refused.
+
+Exit codes: 0 all is written, 1 the app is invalid, 2 a line or the command line is wrong, or the stream can't be
+written, 130 interrupted.
 
 examples:
   holdfast feed app.yaml clicks clicks.jsonl
   producer | holdfast feed app.yaml clicks
+  echo '{"ad_id": "ad-7"}' | holdfast feed app.yaml ads --delete
 """
 _TAIL_EPILOG = """\
+Of a topic, committed records are shown. They are read with the system's login, and no group.
+
+--where takes Spark SQL over the stream's columns that Holdfast computes without Spark, like a step's filter:
+comparisons, AND, OR, NOT, IN, LIKE, arithmetic, functions of texts and times. A record without a value has no row and
+does not match; one that can't be decoded does not either, and is counted on standard error at the end. --max counts
+what is shown.
+
 Ends with Ctrl-C, after --max records, or with --until-end where the stream ended as it began; --from-beginning
 --until-end is all that is there now. With -o json each record is a line
 {"partition", "offset", "key", "value"}; the value is JSON where it is JSON, else a text. Control messages of
 intermediate streams have a member "control" as well.
 
-Exit codes: 0 done or interrupted, 1 the app is invalid, 2 the command line is wrong.
+Exit codes: 0 done or interrupted, 1 the app is invalid, 2 the command line is wrong, or the stream can't be read.
+
+examples:
+  holdfast tail app.yaml clicks
+  holdfast tail app.yaml clicks --from-beginning --until-end -o json
+  holdfast tail app.yaml clicks --from-beginning --key ad-7 --where "cost > 100 AND country IN ('de', 'fr')"
 """
 
 
@@ -45,21 +67,24 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     """Add the command lines."""
     feed = commands.add_parser(
         "feed",
-        help="write JSON lines into a stream of the embedded log",
-        description="Write JSON lines into a stream of the embedded log, partitioned by the stream's key. The stream "
-        "is created when it is not there.",
+        help="write JSON lines into a stream",
+        description="Write JSON lines into a stream of the embedded log or of Kafka, partitioned by the stream's key. "
+        "In the log, the stream is created when it is not there; a topic must be there.",
         epilog=_FEED_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_app_options(feed)
     feed.add_argument("stream", metavar="STREAM", help="a stream of the app")
     feed.add_argument("file", metavar="FILE", nargs="?", default="-", help="JSON lines (default: standard input)")
+    feed.add_argument(
+        "--delete", action="store_true", help="lines have the key columns alone; write records without a value"
+    )
     feed.set_defaults(run=on_app(_feed))
 
     tail = commands.add_parser(
         "tail",
-        help="show the records of a stream of the embedded log",
-        description="Show new records of a stream of the embedded log as they come.",
+        help="show the records of a stream",
+        description="Show new records of a stream, in the embedded log or in Kafka, as they come.",
         epilog=_TAIL_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,15 +95,18 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--until-end", action="store_true", help="end where the stream ends now, and don't wait for what comes"
     )
     tail.add_argument("--max", type=at_least_one, metavar="N", help="end after N records")
+    tail.add_argument("--key", metavar="TEXT", help="show only records with this key, as it is shown")
+    tail.add_argument("--where", metavar="EXPR", help="show only records whose rows meet this condition")
     add_output_format(tail)
     tail.set_defaults(run=on_app(_tail))
 
     streams = commands.add_parser(
         "streams",
         help="show what the streams of an app hold",
-        description="Show the streams of an app; for those of the embedded log, what they hold: the lowest offset "
-        "kept, the highest end of a partition, records, and bytes on disk.",
-        epilog="Exit codes: 0 done, 1 the app is invalid, 2 a file can't be read.",
+        description="Show the streams of an app and what they hold: the lowest offset kept, the highest end of a "
+        "partition, records, and in the embedded log the bytes on disk. Of a topic, the records are all offsets from "
+        "the oldest to the end, also those that transactions and compaction leave empty.",
+        epilog="Exit codes: 0 done, 1 the app is invalid, 2 a file can't be read, 3 a system does not say what it has.",
     )
     add_app_options(streams)
     add_output_options(streams)
@@ -86,21 +114,25 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _feed(local_app: LocalApp, options: argparse.Namespace) -> int:
-    from holdfast_cli.local.feed import Feed, feed  # noqa: PLC0415 - needs the extra `runtime`
+    # Imported here, as they need the extra `runtime`.
+    from holdfast_cli.local.feed import Feed, LineFormat, feed  # noqa: PLC0415
+    from holdfast_runtime.driver.stream_feeds import opened_feed  # noqa: PLC0415
 
-    to = Feed.into(local_app, options.stream, now=_now())
     name = "standard input" if options.file == "-" else options.file
-    file = sys.stdin.fileno() if options.file == "-" else _opened(options.file)
-    try:
-        feed(to, file, name, clock=_now, progress=_progress if sys.stderr.isatty() else None)
-        ended = 0
-    except KeyboardInterrupt:
-        ended = _INTERRUPTED
-    finally:
-        if options.file != "-":
-            os.close(file)
-    what = "record" if to.written == 1 else "records"
-    sys.stdout.write(f"{to.written} {what} written to {options.stream} ({to.stream.partitions} partitions)\n")
+    lines = LineFormat.of(local_app, options.stream, deletes=options.delete)
+    with opened_feed(local_app, options.stream, _now()) as stream:
+        to = Feed(stream, lines)
+        file = sys.stdin.fileno() if options.file == "-" else _opened(options.file)
+        try:
+            feed(to, file, name, clock=_now, progress=_progress if sys.stderr.isatty() else None)
+            ended = 0
+        except KeyboardInterrupt:
+            ended = _INTERRUPTED
+        finally:
+            if options.file != "-":
+                os.close(file)
+        what = ("delete" if options.delete else "record") + ("" if to.written == 1 else "s")
+        sys.stdout.write(f"{to.written} {what} written to {options.stream} ({stream.partitions} partitions)\n")
     return ended
 
 
@@ -131,36 +163,50 @@ def _tail(local_app: LocalApp, options: argparse.Namespace) -> int:
             f"{options.max}: add --from-beginning, or leave out --until-end to wait for them"
         )
         raise UserActionError(message, code="UsageError")
-    from holdfast_cli.local.tail import Tail  # noqa: PLC0415 - needs the extra `runtime`
+    # Imported here, as they need the extra `runtime`.
+    from holdfast_cli.local.tail import Tail  # noqa: PLC0415
+    from holdfast_runtime.inspection.open_streams import OpenStreams  # noqa: PLC0415
+    from holdfast_runtime.inspection.record_filter import RecordFilter  # noqa: PLC0415
 
-    tail = Tail.of(local_app, options.stream, from_beginning=options.from_beginning, until_end=options.until_end)
-    with suppress(KeyboardInterrupt):
-        tail.print(options.max, as_json=options.output == "json")
+    with OpenStreams(local_app) as streams:
+        stored = streams.stream(options.stream)
+        record_filter = RecordFilter.of(local_app, options.stream, options.key, options.where)
+        tail = Tail.of(
+            local_app,
+            options.stream,
+            stored,
+            record_filter,
+            from_beginning=options.from_beginning,
+            until_end=options.until_end,
+        )
+        with suppress(KeyboardInterrupt):
+            tail.print(options.max, as_json=options.output == "json")
     return 0
 
 
 def _show_streams(local_app: LocalApp, options: argparse.Namespace) -> int:
-    streams = _streams(local_app)
+    from holdfast_runtime.inspection.open_streams import stream_summaries  # noqa: PLC0415 - needs `runtime`
+
+    summaries = list(stream_summaries(local_app))
+    rows = [(summary, _numbers(summary)) for summary in summaries]
+    unknown = {summary.name: summary.unknown for summary in summaries if summary.unknown is not None}
     if options.output == "json":
-        print_json({"app": local_app.app.name, "streams": streams})
-        return 0
-    table = TextTable("STREAM", "ROLE", "SYSTEM", *_NUMBERS, right=_NUMBERS)
-    for stream in streams:
-        cells = ["-" if stream[name.lower()] is None else f"{stream[name.lower()]}" for name in _NUMBERS]
-        table.add(str(stream["name"]), str(stream["role"]), str(stream["system"]), *cells)
-    table.print(screen(options.color))
-    return 0
+        streams = [
+            {"name": summary.name, "role": summary.role, "system": summary.kind, **numbers} for summary, numbers in rows
+        ]
+        print_json({"app": local_app.app.name, "streams": streams, "unknown": unknown})
+    else:
+        table = TextTable("STREAM", "ROLE", "SYSTEM", *_NUMBERS, right=_NUMBERS)
+        for summary, numbers in rows:
+            cells = ("-" if number is None else str(number) for number in numbers.values())
+            table.add(summary.name, summary.role, summary.kind, *cells)
+        table.print(screen(options.color))
+    sys.stderr.writelines(f"holdfast: {why}\n" for why in dict.fromkeys(unknown.values()))
+    return _UNKNOWN if unknown else 0
 
 
-def _streams(local_app: LocalApp) -> list[dict[str, Any]]:
-    from holdfast_runtime.inspection.streams import StoredStream, StreamContent  # noqa: PLC0415 - needs `runtime`
-
-    rows = []
-    for stream in local_app.plan.streams:
-        kind, planned = local_app.kind(stream.name), stream.count
-        content = StoredStream.of(local_app, stream.name).content() if kind == "log" else None
-        numbers = dict.fromkeys(field.name for field in fields(StreamContent)) if content is None else asdict(content)
-        if content is None and planned is not None:
-            numbers["partitions"] = planned.actual
-        rows.append({"name": stream.name, "role": stream.role, "system": kind, **numbers})
-    return rows
+def _numbers(summary: "StreamSummary") -> dict[str, int | None]:
+    content = summary.content
+    if content is None:
+        return dict.fromkeys(map(str.lower, _NUMBERS)) | {"partitions": summary.partitions}
+    return asdict(content)

@@ -13,34 +13,51 @@ from typing import Any
 
 from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_cli.output.amounts import many
 from holdfast_runtime.inspection.avro_values import AvroValues
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.inspection.streams import StoredStream
+from holdfast_runtime.inspection.open_streams import ReadableStream
+from holdfast_runtime.inspection.record_filter import RecordFilter, UnjudgedRecord, shown_key
 
 _AT_ONCE = 1000
-_PAUSE = 0.05
-"""Seconds between looks at a stream without new records."""
+
+
+@dataclass(slots=True)
+class UnjudgedCount:
+    """The records of which `--where` could not say anything."""
+
+    records: int = 0
+    first: UnjudgedRecord | None = None
 
 
 @dataclass(slots=True)
 class Tail:
     """Prints the records of a stream from given positions on."""
 
-    stored: StoredStream
+    stored: ReadableStream
     stream: str
     typed: bool
-    avro: AvroValues | None = None
+    avro: AvroValues | None
     """What reads its values, if they are Avro and their columns are known."""
+    record_filter: RecordFilter
     positions: dict[StreamPartition, int] = field(default_factory=dict)
     """The next offset of each partition; partitions not listed start at their oldest record."""
     ends: Mapping[StreamPartition, int] | None = None
     """Where each partition ended at the start, to stop there; None: wait for new records."""
+    unjudged: UnjudgedCount = field(default_factory=UnjudgedCount)
 
     @staticmethod
-    def of(local_app: LocalApp, name: str, *, from_beginning: bool, until_end: bool) -> "Tail":
+    def of(
+        local_app: LocalApp,
+        name: str,
+        stored: ReadableStream,
+        record_filter: RecordFilter,
+        *,
+        from_beginning: bool,
+        until_end: bool,
+    ) -> "Tail":
         """Return a tail that starts at the beginning of a stream, or at its end."""
-        stored = StoredStream.of(local_app, local_app.stream(name).name)
-        tail = Tail(stored, name, local_app.has_type_bytes(name), AvroValues.of(local_app, name))
+        tail = Tail(stored, name, local_app.has_type_bytes(name), AvroValues.of(local_app, name), record_filter)
         ends = {partition: bounds.end for partition, bounds in stored.bounds().items()}
         if not from_beginning:
             tail.positions = dict(ends)
@@ -51,38 +68,52 @@ class Tail:
     def print(self, most: int | None, *, as_json: bool) -> None:
         """Print records, waiting for new ones, until `most` are printed or the end is reached."""
         left = most
-        while left is None or left > 0:
-            printed = 0
-            for record in islice(self._next(), left):
-                sys.stdout.write(self._json(record) if as_json else self._text(record))
-                printed += 1
-            left = None if left is None else left - printed
-            sys.stdout.flush()
-            if not printed and self.ends is not None:
-                return
-            if not printed:
-                time.sleep(_PAUSE)
+        try:
+            while left is None or left > 0:
+                positions_before = dict(self.positions)
+                for record in islice(self._next(), left):
+                    sys.stdout.write(self._json(record) if as_json else self._text(record))
+                    left = None if left is None else left - 1
+                sys.stdout.flush()
+                if self.positions != positions_before:
+                    continue
+                if self.ends is not None:
+                    return
+                time.sleep(self.stored.pause)
+        finally:
+            self._report_unjudged()
 
     def _next(self) -> Iterator[dict[str, Any]]:
-        """Yield some existing records of every partition."""
+        """Yield the wanted ones among some existing records of every partition."""
         # Where records come faster than they are printed, the end of now would never be reached.
         for chunk in self.stored.records(self.positions, self.ends, _AT_ONCE):
             partition, start, end, _ = chunk.offsets
             if lost := start - chunk.since:
                 sys.stderr.write(f"holdfast: {partition}: {lost} records from {chunk.since} on are no longer kept\n")
             self.positions[partition] = end
-            for record in chunk.records.to_pylist():
+            chosen = self.record_filter.chosen(partition, chunk.records)
+            if chosen.unjudged:
+                self.unjudged.records += len(chosen.unjudged)
+                self.unjudged.first = self.unjudged.first or chosen.unjudged[0]
+            for record in chosen.records.to_pylist():
                 yield {"partition": partition.partition, **record}
+
+    def _report_unjudged(self) -> None:
+        if (first := self.unjudged.first) is not None:
+            sys.stderr.write(
+                f"holdfast: {many(self.unjudged.records, 'record')} left out, as --where can't be computed: the first "
+                f"is {self.stream}/{first.partition} at offset {first.offset}: {first.reason}\n"
+            )
 
     def _json(self, record: dict[str, Any]) -> str:
         control, value = self._shown(record)
-        members = {"partition": record["partition"], "offset": record["offset"], "key": _key(record["key"])}
+        members = {"partition": record["partition"], "offset": record["offset"], "key": shown_key(record["key"])}
         members |= {"control": control} if control else {}
         return f'{json.dumps(members, ensure_ascii=False)[:-1]}, "value": {value}}}\n'
 
     def _text(self, record: dict[str, Any]) -> str:
         control, value = self._shown(record)
-        key = "-" if record["key"] is None else _key(record["key"])
+        key = "-" if record["key"] is None else shown_key(record["key"])
         mark = f"{control} " if control else ""
         return f"{self.stream}/{record['partition']}\t{record['offset']}\t{key}\t{mark}{value}\n"
 
@@ -101,10 +132,6 @@ class Tail:
 
     def _user_value(self, value: bytes | None) -> str:
         return value_as_json(value if self.avro is None or value is None else self.avro.shown(value) or value)
-
-
-def _key(key: bytes | None) -> str | None:
-    return None if key is None else key.decode(errors="backslashreplace")
 
 
 def value_as_json(value: bytes | None) -> str:

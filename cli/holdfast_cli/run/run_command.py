@@ -146,8 +146,8 @@ def _watched(app: StreamApp, data: Path, options: argparse.Namespace) -> int:
         sys.stderr.write(f"holdfast: {error}\n")
         return _refused(error.code, str(error), (), options)
     local_run.require_this_java()
-    logs = {system.name for system in app.spec.systems if system.kind == "log"}
-    shown = frozenset(stream.name for stream in app.spec.streams if stream.system in logs)
+    keeping = {system.name for system in app.spec.systems if system.kind != "generator"}
+    shown = frozenset(stream.name for stream in app.spec.streams if stream.system in keeping)
     files = RunFiles(options.app, str(data), bool(options.data), str(local_run.output_file(app, data)), shown)
     run_options = local_run.RunOptions(
         data,

@@ -38,6 +38,8 @@ class Graph:
     """Streams that feed tables."""
     dead_letters: frozenset[str]
     """Streams that take dead letters."""
+    written_topics: frozenset[tuple[str, str]]
+    """System and topic of each stream that steps or dead letters write; it may be read under another name."""
 
     def role(self, stream: str) -> str:
         """Return `input`, `output`, `intermediate` or `sideInput`; an unused stream counts as an output."""
@@ -50,8 +52,9 @@ class Graph:
 
     def is_made(self, stream: str) -> bool:
         """Whether the app makes the topic of this stream of the spec where there is none."""
-        made_by_others = self.role(stream) in ("input", "sideInput") and stream not in self.dead_letters
-        return not made_by_others or self.streams[stream].create
+        declared = self.streams[stream]
+        read_only = self.role(stream) in ("input", "sideInput")
+        return not read_only or declared.create or _topic(declared) in self.written_topics
 
     def used(self, stream: str) -> bool:
         """Whether a step reads or writes this stream."""
@@ -84,6 +87,7 @@ def build_graph(spec: AppSpec) -> Graph:
         if step.lookup is not None:
             lookups[step.lookup.table].add(step.name)
     order = _order(steps, readers, table_writers, lookups)
+    dead_letters = spec.dead_letters
     return Graph(
         streams={stream.name: stream for stream in spec.streams},
         steps=steps,
@@ -95,8 +99,15 @@ def build_graph(spec: AppSpec) -> Graph:
         table_writers=_sorted(table_writers),
         lookups=_sorted(lookups),
         side_inputs=frozenset(source for table in spec.tables for source in table.sources or ()),
-        dead_letters=spec.dead_letters,
+        dead_letters=dead_letters,
+        written_topics=frozenset(
+            _topic(stream) for stream in spec.streams if stream.name in dead_letters or stream.name in stream_writers
+        ),
     )
+
+
+def _topic(stream: Stream) -> tuple[str, str]:
+    return stream.system, stream.topic or stream.name
 
 
 def _circle(stuck: set[str], readers: dict[str, set[str]]) -> tuple[str, ...]:

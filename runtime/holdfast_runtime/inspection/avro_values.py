@@ -1,16 +1,34 @@
 """Values of a stream of Avro as JSON objects, and the other way round: for people, who can't read or write Avro.
 
-Only for streams of the embedded log, whose schema the app says.
+Their schemas are what the app declares, or what the registry of the stream's system has. Must not read records.
 """
 
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.spark_types import RowType
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.codecs import Codec, EncodeError, JsonCodec, arrow_schema
 from holdfast_runtime.streams.record_columns import MetadataColumns
+from holdfast_runtime.streams.registered import records_fed, records_read
 from holdfast_runtime.streams.stream_codecs import stream_codec
+
+
+def known_columns(rows: RowType) -> pa.Schema | None:
+    """Return these columns; None if some are known to a running app only."""
+    known = rows.closed and all(parse_type(column.type) is not None for column in rows.columns)
+    return arrow_schema(rows) if known else None
+
+
+def reading_codec(local_app: LocalApp, name: str, in_value: pa.Schema) -> Codec:
+    """Return what reads the values of a stream, which have these columns."""
+    declared, system = local_app.declared(name), local_app.system(name)
+    if declared is None or system is None:
+        return stream_codec(declared, in_value)
+    return stream_codec(declared, in_value, records_read(declared, system, DataDir(local_app.data).secrets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +40,18 @@ class AvroValues:
 
     @classmethod
     def of(cls, local_app: LocalApp, name: str) -> "AvroValues | None":
-        """Return those of a stream; None if they are not Avro, or their columns are known to a running app only."""
-        declared, rows = local_app.declared(name), local_app.stream(name).rows
-        if declared is None or declared.format != "avro" or not rows.closed:
+        """Return those of a stream to be read; None if they are not Avro, or not all columns are known."""
+        in_value = _avro_columns(local_app, name)
+        return None if in_value is None else cls(reading_codec(local_app, name, in_value), JsonCodec(in_value))
+
+    @classmethod
+    def fed(cls, local_app: LocalApp, name: str) -> "AvroValues | None":
+        """Return those of a stream to be written, with the schema that an app would write; None as for `of`."""
+        declared, system, in_value = local_app.declared(name), local_app.system(name), _avro_columns(local_app, name)
+        if declared is None or system is None or in_value is None:
             return None
-        schema = MetadataColumns.of(declared, arrow_schema(rows)).in_value
-        return cls(stream_codec(declared, schema), JsonCodec(schema))
+        records = records_fed(declared, system, DataDir(local_app.data).secrets, in_value)
+        return cls(stream_codec(declared, in_value, records), JsonCodec(in_value))
 
     def shown(self, value: bytes) -> bytes | None:
         """Return a value as JSON; None if it can't be read."""
@@ -52,3 +76,9 @@ class AvroValues:
                 return written, reason
             written += value
         return written, None
+
+
+def _avro_columns(local_app: LocalApp, name: str) -> pa.Schema | None:
+    declared, columns = local_app.declared(name), known_columns(local_app.stream(name).rows)
+    is_avro = declared is not None and declared.format == "avro"
+    return MetadataColumns.of(declared, columns).in_value if is_avro and columns is not None else None

@@ -16,12 +16,11 @@ from holdfast.spec.streams import Stream, System
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import DataDir
+from holdfast_runtime.inspection.avro_values import reading_codec
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.streams import StoredStream
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
-from holdfast_runtime.streams.registered import records_read
-from holdfast_runtime.streams.stream_codecs import stream_codec
 
 _AT_ONCE = 10_000
 _NOT_A_LETTER = "this record is no dead letter"
@@ -112,8 +111,8 @@ def dead_letters(local_app: LocalApp, letter_filter: LetterFilter) -> Iterator[D
 def _filtered(local_app: LocalApp, taking: list[Stream], letter_filter: LetterFilter) -> Iterator[DeadLetter]:
     reader = _LetterReader(StreamNames.of(local_app.app.spec).called, _put_back(local_app))
     for stream in taking:
+        codec = reading_codec(local_app, stream.name, DEAD_LETTER_SCHEMA)
         system = next(system for system in local_app.app.spec.systems if system.name == stream.system)
-        codec = stream_codec(stream, DEAD_LETTER_SCHEMA, records_read(stream, system, DataDir(local_app.data).secrets))
         for number, records in _records(local_app, stream, system):
             letters = reader.letters(StreamPartition(stream.name, number), records, codec)
             yield from filter(letter_filter.takes, letters)

@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlannedStream, typed_streams
 from holdfast.spec.app import StreamApp
-from holdfast.spec.streams import Stream
+from holdfast.spec.streams import Stream, System
 from holdfast.suggest import did_you_mean
 
 
@@ -27,13 +27,13 @@ class LocalApp:
         return self.data / "log"
 
     def stream(self, name: str) -> PlannedStream:
-        """Return this stream; raise `UsageError` unless the embedded log holds it."""
+        """Return this stream; raise `UsageError` unless its system keeps records: the embedded log and Kafka do."""
         names = [stream.name for stream in self.plan.streams]
         if name not in names:
             message = f"{self.app.name} has no stream {name}{did_you_mean(name, names)}"
             raise UserActionError(message, code="UsageError")
-        if (kind := self.kind(name)) != "log":
-            message = f"stream {name} is in a {kind} system; only streams of a log system can be fed and tailed"
+        if (kind := self.kind(name)) == "generator":
+            message = f"stream {name} is in a {kind} system; only streams of a log or a Kafka can be fed and tailed"
             raise UserActionError(message, code="UsageError")
         return self.plan.stream(name)
 
@@ -41,13 +41,27 @@ class LocalApp:
         """Return the stream as declared in the spec; None for one that a step makes."""
         return next((stream for stream in self.app.spec.streams if stream.name == name), None)
 
+    def fed(self, name: str) -> Stream:
+        """Return this stream as declared; raise `UsageError` if the app itself writes it."""
+        declared, role = self.declared(name), self.stream(name).role
+        outputs = {step.to for step in self.app.spec.steps} | self.app.spec.dead_letters
+        if declared is None or role == "intermediate" or name in outputs:
+            message = f"stream {name} is written by the app itself; feed one of its inputs"
+            raise UserActionError(message, code="UsageError")
+        return declared
+
+    def system(self, name: str) -> System | None:
+        """Return the stream's system; None: the embedded log, which holds the own streams of an app without Kafka."""
+        systems, declared = self.app.spec.systems, self.declared(name)
+        if declared is not None:
+            return next(system for system in systems if system.name == declared.system)
+        used = {stream.system for stream in self.app.spec.streams}
+        return next((system for system in systems if system.kafka is not None and system.name in used), None)
+
     def kind(self, name: str) -> str:
-        """Return the kind of the stream's system. A stream made by a step is in the log if the app has one."""
-        stream, systems = self.declared(name), self.app.spec.systems
-        if stream is not None:
-            return next((system.kind for system in systems if system.name == stream.system), "unknown")
-        kinds = [system.kind for system in systems]
-        return "log" if "log" in kinds else kinds[0] if kinds else "unknown"
+        """Return the kind of the stream's system."""
+        system = self.system(name)
+        return "log" if system is None else system.kind
 
     def has_type_bytes(self, name: str) -> bool:
         """Return whether the stream carries control messages, so that each value starts with a type byte."""

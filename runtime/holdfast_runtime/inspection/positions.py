@@ -192,7 +192,7 @@ class _Look:
 
     def at(self, planned: PlannedStream) -> _Found:
         """Return what the stream's system holds."""
-        system = self._system(planned.name)
+        system = self._local_app.system(planned.name)
         name = "" if system is None else system.name
         if name in self._away:
             return _Found(unknown=self._away[name])
@@ -207,14 +207,6 @@ class _Look:
             return _Found(unknown=str(error))
         except HoldfastError as error:
             return _Found(unknown=str(error))
-
-    def _system(self, stream: str) -> System | None:
-        """Return the stream's system; None: the embedded log, which holds the own streams of an app without Kafka."""
-        systems, declared = self._local_app.app.spec.systems, self._local_app.declared(stream)
-        if declared is not None:
-            return next(system for system in systems if system.name == declared.system)
-        used = {stream.system for stream in self._local_app.app.spec.streams}
-        return next((system for system in systems if system.kafka is not None and system.name in used), None)
 
     def _kafka(self, system: System, planned: PlannedStream) -> _Found:
         # Imported here: an app without Kafka does not need its client.

@@ -6,6 +6,7 @@ Must not create a stream, and must not decode records.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -18,10 +19,12 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.put_back import times_put_back
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
+Bounds = Mapping[StreamPartition, OffsetBounds]
+
 
 @dataclass(frozen=True, slots=True)
 class StreamContent:
-    """What a stream of the embedded log holds."""
+    """What a stream holds."""
 
     partitions: int
     oldest: int
@@ -29,8 +32,20 @@ class StreamContent:
     end: int
     """The highest end of a partition."""
     records: int
-    bytes: int
-    """On disk."""
+    """The offsets from the oldest to the end of each partition: in a topic, some may have no record."""
+    bytes: int | None
+    """On disk; None: not known."""
+
+    @classmethod
+    def of(cls, bounds: Bounds, size: int | None) -> "StreamContent":
+        """Return what a stream with these offsets, of at least one partition, holds."""
+        return cls(
+            len(bounds),
+            min(partition_bounds.oldest for partition_bounds in bounds.values()),
+            max(partition_bounds.end for partition_bounds in bounds.values()),
+            sum(partition_bounds.end - partition_bounds.oldest for partition_bounds in bounds.values()),
+            size,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +59,43 @@ class PartitionRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadRange:
+    """Records of one partition that are to be read."""
+
+    offsets: OffsetRange
+    since: int
+    """The first offset that was asked for."""
+
+
+def unread_ranges(
+    bounds: Bounds,
+    since: Mapping[StreamPartition, int] | None = None,
+    until: Mapping[StreamPartition, int] | None = None,
+    most: int | None = None,
+) -> list[UnreadRange]:
+    """Return the next records of each partition that has any.
+
+    `since`: partition -> the first offset; without, the oldest record. `until`: partition -> where to stop. `most`: how
+    many of a partition at most; None: all that are there now.
+    """
+    ranges = []
+    for partition, (oldest, newest, _) in sorted(bounds.items()):
+        end = newest if until is None else min(newest, until.get(partition, 0))
+        first = oldest if since is None else since.get(partition, oldest)
+        start = max(first, oldest)
+        if start < end:
+            ranges.append(
+                UnreadRange(OffsetRange(partition, start, end if most is None else min(end, start + most)), first)
+            )
+    return ranges
+
+
+@dataclass(frozen=True, slots=True)
 class StoredStream:
     """A stream of an embedded log, which may not exist yet: then it has no partitions."""
 
+    pause: ClassVar = 0.05
+    """Seconds between looks for new records."""
     log: EmbeddedLog
     topic: str
 
@@ -55,7 +104,7 @@ class StoredStream:
         """Return a stream of the app's plan."""
         return cls(EmbeddedLog(local_app.directory), local_app.plan.stream(name).topic)
 
-    def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
+    def bounds(self) -> Bounds:
         """Return the present offsets of each partition."""
         return self.log.bounds(self.topic) if self.log.has(self.topic) else {}
 
@@ -66,16 +115,8 @@ class StoredStream:
 
     def content(self) -> StreamContent | None:
         """Return what the stream holds; None if it does not exist."""
-        bounds = self.bounds().values()
-        if not bounds:
-            return None
-        return StreamContent(
-            len(bounds),
-            min(partition_bounds.oldest for partition_bounds in bounds),
-            max(partition_bounds.end for partition_bounds in bounds),
-            sum(partition_bounds.end - partition_bounds.oldest for partition_bounds in bounds),
-            self.log.size(self.topic),
-        )
+        bounds = self.bounds()
+        return StreamContent.of(bounds, self.log.size(self.topic)) if bounds else None
 
     def records(
         self,
@@ -83,18 +124,9 @@ class StoredStream:
         until: Mapping[StreamPartition, int] | None = None,
         most: int | None = None,
     ) -> Iterator[PartitionRecords]:
-        """Yield the next records of each partition that has any.
-
-        `since`: partition -> the first offset; without, the oldest record. `until`: partition -> where to stop.
-        `most`: how many of a partition at most; None: all that are there now.
-        """
-        for partition, (oldest, newest, _) in sorted(self.bounds().items()):
-            end = newest if until is None else min(newest, until.get(partition, 0))
-            first = oldest if since is None else since.get(partition, oldest)
-            start = max(first, oldest)
-            offsets = OffsetRange(partition, start, end if most is None else min(end, start + most))
-            if start < end:
-                yield PartitionRecords(offsets, first, self.log.fetch(offsets))
+        """Yield the next records of each partition that has any; see `unread_ranges`."""
+        for unread in unread_ranges(self.bounds(), since, until, most):
+            yield PartitionRecords(unread.offsets, unread.since, self.log.fetch(unread.offsets))
 
 
 def topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:

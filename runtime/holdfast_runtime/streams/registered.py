@@ -77,6 +77,15 @@ def records_read(stream: Stream, system: System, secrets: Path | None) -> AvroRe
     return None if schemas is None else AvroRecords(schemas, None)
 
 
+def records_fed(stream: Stream, system: System, secrets: Path | None, columns: pa.Schema) -> AvroRecords | None:
+    """Return how rows are written into a stream from outside of apps, as an app would; None: no registry knows it.
+
+    `columns`: those of its values.
+    """
+    schemas = _schemas_of(system, secrets) if stream.format == "avro" else None
+    return None if schemas is None else AvroRecords(schemas, _to_write(stream, schemas, row_type(columns)))
+
+
 def registered_records(
     spec: AppSpec, read: Mapping[str, pa.Schema], written: Mapping[str, pa.Schema], secrets: Path | None
 ) -> dict[str, AvroRecords]:

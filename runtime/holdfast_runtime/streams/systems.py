@@ -6,12 +6,13 @@ one host. Built in the driver and in every worker. Must not decide what is read 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from holdfast.errors import UserActionError
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast.planning.plan import Plan, PlannedStream
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
@@ -55,9 +56,11 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
     return counts
 
 
-def kafka_topic_names(system: System, secrets: Path | None) -> frozenset[str]:
+def kafka_topic_names(system: System, secrets: Path | None) -> Collection[str]:
     """Return the names of all topics that the app's login may see; none if the system is not Kafka or says nothing."""
-    return frozenset() if system.kafka is None else KafkaTopics(kafka_settings(system, secrets)).names()
+    with suppress(HoldfastError):
+        return () if system.kafka is None else KafkaTopics(kafka_settings(system, secrets)).names()
+    return ()
 
 
 def make_kafka(system: System, app: str, environment: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:

@@ -42,7 +42,7 @@ class StreamFeed:
         """The number of partitions."""
         return self.log.meta(self.topic).partitions
 
-    def write(self, keys: pa.RecordBatch, by: Sequence[str] | None, values: Sequence[bytes], times: Any) -> None:
+    def write(self, keys: pa.RecordBatch, by: Sequence[str] | None, values: Sequence[bytes | None], times: Any) -> None:
         """Write a record for each row of `keys`, whose columns `by` are its key; `times`: of each, or of all."""
         self.append(written_batch(key_bytes(keys, by), values, times))
 

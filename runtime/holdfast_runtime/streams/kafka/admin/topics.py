@@ -24,7 +24,6 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.values import millis
 from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
-from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
 from holdfast_runtime.streams.kafka.client.questions import NEW_TOPIC, BrokerQuestions, QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
@@ -121,14 +120,20 @@ class KafkaTopics:
             replicas = self._found(topic)
         return None if replicas is None else len(replicas)
 
-    def names(self) -> frozenset[str]:
-        """Return the names of all topics that the login may see; none if brokers do not say."""
-        try:
-            with AdminClient(self.settings.asking(), logger=QUIET) as client:
-                # Named, a topic would be made on a broker with auto.create.topics.enable.
-                return frozenset(client.list_topics(timeout=_PATIENCE).topics)
-        except KafkaException:
-            return frozenset()
+    def names(self) -> list[str]:
+        """Return the names of the topics that the login may see, without those of Kafka itself."""
+
+        def ask(client: AdminClient, seconds: float) -> "Future[list[str]]":
+            answer = Future[list[str]]()
+            try:
+                # Without a name, no broker creates one.
+                answer.set_result([name for name in client.list_topics(timeout=seconds).topics if name[:2] != "__"])
+            except KafkaException as error:
+                answer.set_exception(error)
+            return answer
+
+        with self._explained("names"):
+            return self._questions.answer("the names of topics", ask)
 
     def ensure(self, topic: str, spec: TopicSpec, *, ours: bool = False, is_made: bool = True) -> int:
         """Create the topic if it does not exist, check it, and return its number of partitions.

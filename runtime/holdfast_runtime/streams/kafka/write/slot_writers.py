@@ -154,7 +154,7 @@ class TransactionalWriter:
             session.producer.close()
 
 
-_IN_ORDER = {"enable.idempotence": "true"}
+IN_ORDER = {"enable.idempotence": "true"}
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class PlainWriter:
         """Write everything before returning."""
         decided()
         if self._channel is None:
-            self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), _IN_ORDER))
+            self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), IN_ORDER))
         placed = (
             (partition.stream, partition.partition, records)
             for partition, parts in writes.items()
