@@ -11,7 +11,7 @@ from holdfast.planning.types.avro.columns import avro_of, columns_of
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.schema import parse_avro
 from holdfast.planning.types.avro.writing import writing
-from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.ddl import typed_columns
 from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.streams import Stream
@@ -38,7 +38,7 @@ def reading_findings(text: str, rows: RowType, *, needed: bool) -> Iterable[SqlF
     """What is wrong with the declared schema, and, if `needed`, which of the declared columns it can't fill."""
     try:
         schema = parse_avro(text)
-        if not needed or not _known(rows):
+        if not needed or typed_columns(rows) is None:
             return
         read = reading(schema, rows)
     except ExpressionError as error:
@@ -52,7 +52,7 @@ def reading_findings(text: str, rows: RowType, *, needed: bool) -> Iterable[SqlF
 
 def writing_findings(stream: Stream, rows: RowType) -> Iterable[SqlFinding]:
     """A finding for each column of rows that can't be written to a stream of Avro."""
-    if stream.format != "avro" or not _known(rows):
+    if stream.format != "avro" or typed_columns(rows) is None:
         return
     text = written_schema(stream)
     try:
@@ -68,7 +68,3 @@ def writing_findings(stream: Stream, rows: RowType) -> Iterable[SqlFinding]:
     for misfit in misfits:
         message = f"the rows do not fit avro.schema of stream {stream.name}: {misfit}"
         yield SqlFinding(Reason.SCHEMA_MISMATCH, message)
-
-
-def _known(rows: RowType) -> bool:
-    return rows.closed and all(parse_type(column.type) is not None for column in rows.columns)

@@ -50,11 +50,14 @@ class Graph:
             return "intermediate" if written else "input"
         return "sideInput" if stream in self.side_inputs and not written else "output"
 
+    def is_input(self, stream: str) -> bool:
+        """Whether others write this stream, and a step or a table reads it."""
+        return self.role(stream) in ("input", "sideInput")
+
     def is_made(self, stream: str) -> bool:
         """Whether the app makes the topic of this stream of the spec where there is none."""
         declared = self.streams[stream]
-        read_only = self.role(stream) in ("input", "sideInput")
-        return not read_only or declared.create or _topic(declared) in self.written_topics
+        return not self.is_input(stream) or declared.create or _topic(declared) in self.written_topics
 
     def used(self, stream: str) -> bool:
         """Whether a step reads or writes this stream."""

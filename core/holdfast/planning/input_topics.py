@@ -16,7 +16,6 @@ from holdfast.spec.streams import Stream, System
 from holdfast.suggest import nearest_names
 
 TopicCounts = Mapping[str, int | None]
-_INPUTS = ("input", "sideInput")
 
 
 def missing_topics(
@@ -27,7 +26,7 @@ def missing_topics(
     `topics`: stream -> partitions, None without a topic; `near`: stream -> topics that may be meant.
     """
     for name, stream in sorted(graph.streams.items()):
-        if graph.role(name) not in _INPUTS or topics.get(name, 0) is not None:
+        if not graph.is_input(name) or topics.get(name, 0) is not None:
             continue
         missing = f"topic {stream.topic or name} of stream {name} does not exist in system {stream.system}"
         if not graph.is_made(name):
@@ -46,7 +45,7 @@ def _cure(stream: Stream, near: tuple[str, ...]) -> str:
 def unknown_counts(graph: Graph, counts: Mapping[str, DecidedCount], topics: TopicCounts) -> Iterator[Problem]:
     """A problem for each input and side input whose partition count nothing tells."""
     for name in sorted(graph.streams):
-        if graph.role(name) in _INPUTS and name not in counts and topics.get(name, 0) is not None:
+        if graph.is_input(name) and name not in counts and topics.get(name, 0) is not None:
             message = (
                 f"nothing says how many partitions {name} has: set partitions: N on the stream, "
                 f"or give --partitions {name}=N"

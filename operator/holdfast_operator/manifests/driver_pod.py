@@ -260,9 +260,9 @@ def drain_seconds(app: StreamApp) -> int:
 
 def secrets_needed(app: StreamApp) -> tuple[str, ...]:
     """Return the names of the Secrets that the app's pods mount."""
-    kafka = [one.kafka for one in app.spec.systems if one.kafka is not None]
-    registries = [one.registry for one in kafka if one.registry is not None]
-    names = {*(one.secret_name for one in kafka), *(one.secret_name for one in registries)}
+    clusters = [system.kafka for system in app.spec.systems if system.kafka is not None]
+    registries = [cluster.registry for cluster in clusters if cluster.registry is not None]
+    names = {*(cluster.secret_name for cluster in clusters), *(registry.secret_name for registry in registries)}
     return tuple(sorted(name for name in names if name is not None))
 
 

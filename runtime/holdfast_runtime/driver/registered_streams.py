@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from holdfast.spec.app import AppSpec
 from holdfast_runtime.segments.graph import CompiledGraph
-from holdfast_runtime.steps.tables.kept_table import GONE, SET
+from holdfast_runtime.steps.tables.kept_table import without_side
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.registered import registered_records
@@ -20,8 +20,7 @@ def registered_streams(spec: AppSpec, compiled: CompiledGraph, secrets: Path | N
     declared = {stream.name: stream for stream in spec.streams}
 
     def in_values(name: str, columns: pa.Schema) -> pa.Schema:
-        of_rows = pa.schema([column for column in columns if column.name not in (GONE.name, SET.name)])
-        return MetadataColumns.of(declared.get(name), of_rows).in_value
+        return MetadataColumns.of(declared.get(name), without_side(columns)).in_value
 
     read = {node.name: in_values(node.name, node.schema) for node in compiled.sources}
     read |= {name: in_values(name, table.shape.given) for table in compiled.tables for name in table.sources}

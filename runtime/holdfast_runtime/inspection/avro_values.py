@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.ddl import typed_columns
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
@@ -19,8 +19,7 @@ from holdfast_runtime.streams.stream_codecs import stream_codec
 
 def known_columns(rows: RowType) -> pa.Schema | None:
     """Return these columns; None if some are known to a running app only."""
-    known = rows.closed and all(parse_type(column.type) is not None for column in rows.columns)
-    return arrow_schema(rows) if known else None
+    return None if typed_columns(rows) is None else arrow_schema(rows)
 
 
 def reading_codec(local_app: LocalApp, name: str, in_value: pa.Schema) -> Codec:

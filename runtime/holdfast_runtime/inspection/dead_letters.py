@@ -4,7 +4,7 @@ They are read in parts, as there may be many. A record of such a stream that is 
 wrote it, is shown as one that says so: it must not hide the others. Must not change anything.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,14 @@ import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_streams import StreamNames
-from holdfast.spec.streams import Stream, System
+from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.avro_values import reading_codec
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.inspection.streams import StoredStream
+from holdfast_runtime.inspection.open_streams import OpenStreams, ReadableStream
+from holdfast_runtime.inspection.streams import PartitionRecords, StoredStream
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
-from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
 _AT_ONCE = 10_000
 _NOT_A_LETTER = "this record is no dead letter"
@@ -110,43 +109,24 @@ def dead_letters(local_app: LocalApp, letter_filter: LetterFilter) -> Iterator[D
 
 def _filtered(local_app: LocalApp, taking: list[Stream], letter_filter: LetterFilter) -> Iterator[DeadLetter]:
     reader = _LetterReader(StreamNames.of(local_app.app.spec).called, _put_back(local_app))
-    for stream in taking:
-        codec = reading_codec(local_app, stream.name, DEAD_LETTER_SCHEMA)
-        system = next(system for system in local_app.app.spec.systems if system.name == stream.system)
-        for number, records in _records(local_app, stream, system):
-            letters = reader.letters(StreamPartition(stream.name, number), records, codec)
-            yield from filter(letter_filter.takes, letters)
+    with OpenStreams(local_app) as streams:
+        for stream in taking:
+            codec = reading_codec(local_app, stream.name, DEAD_LETTER_SCHEMA)
+            for part in _parts(streams.stream(stream.name)):
+                partition = StreamPartition(stream.name, part.offsets.partition.partition)
+                yield from filter(letter_filter.takes, reader.letters(partition, part.records, codec))
 
 
-def _records(local_app: LocalApp, stream: Stream, system: System) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the records that a stream has now, a part of a partition at a time."""
-    topic = local_app.plan.stream(stream.name).topic
-    if system.kafka is None:
-        stored = StoredStream.of(local_app, stream.name)
-        yield from _fetched(stored.bounds(), stored.log.fetch)
-    else:
-        yield from _kafka_records(local_app, system, topic)
-
-
-def _kafka_records(local_app: LocalApp, system: System, topic: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    # Imported here: an app without Kafka does not need its client.
-    from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
-    from holdfast_runtime.streams.kafka.system import KafkaCluster  # noqa: PLC0415
-
-    cluster = KafkaCluster(kafka_settings(system, DataDir(local_app.data).secrets), local_app.app.name)
-    try:
-        bounds = cluster.bounds([topic])[topic]
-        yield from _fetched({StreamPartition(topic, number): bounds[number] for number in bounds}, cluster.fetch)
-    finally:
-        cluster.close()
-
-
-def _fetched(
-    bounds: Mapping[StreamPartition, OffsetBounds], fetch: Callable[[OffsetRange], pa.RecordBatch]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    for partition, (oldest, end, _) in sorted(bounds.items()):
-        for start in range(oldest, end, _AT_ONCE):
-            yield partition.partition, fetch(OffsetRange(partition, start, min(end, start + _AT_ONCE)))
+def _parts(stream: ReadableStream) -> Iterator[PartitionRecords]:
+    """Yield the records that a stream has now, a part of each partition at a time."""
+    ends = {partition: bounds.end for partition, bounds in stream.bounds().items()}
+    positions: dict[StreamPartition, int] = {}
+    unread = True
+    while unread:
+        unread = False
+        for part in stream.records(positions, ends, _AT_ONCE):
+            unread, positions[part.offsets.partition] = True, part.offsets.end
+            yield part
 
 
 def _put_back(local_app: LocalApp) -> dict[StreamPartition, Mapping[int, int]]:

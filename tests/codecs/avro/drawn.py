@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from holdfast.planning.types.avro.reading import known_type
+from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import Column, RowType
 from holdfast_runtime.streams.codecs.arrow_types import FIRST_MICROS, LAST_MICROS
 from tests.codecs.schemas import TEXT
@@ -198,7 +198,8 @@ def drawn(draw: st.DrawFn, *, exact: bool = False) -> Drawn:
     """A schema with its own columns if `exact`, else with any that fit."""
     whole = draw(record_of(parts(exact=exact), exact=exact, most=4))
     records = draw(st.lists(whole.values, max_size=5))
-    row = known_type(whole.column)
+    row = parse_type(whole.column)
+    assert row is not None
     columns = tuple(Column(name, str(kind)) for name, kind in zip(row.names, row.inner, strict=True))
     return Drawn(named(whole.tree), RowType(columns), records, [whole.bare(record) for record in records])
 

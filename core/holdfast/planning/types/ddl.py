@@ -72,6 +72,12 @@ def parse_type(text: str) -> SparkType | None:
     return _short_type(text) if len(text) <= SHORT else _long_type(text)
 
 
+def typed_columns(rows: RowType) -> tuple[tuple[str, SparkType], ...] | None:
+    """Return the columns of rows with their types; None if not all of them are known."""
+    columns = tuple((column.name, kind) for column in rows.columns if (kind := parse_type(column.type)) is not None)
+    return columns if rows.closed and len(columns) == len(rows.columns) else None
+
+
 def column_at(rows: RowType, name: str) -> Column | None:
     """Return a column of these rows, or the field inside one to which a name with dots leads; None if it is unknown."""
     column = rows.find(name)

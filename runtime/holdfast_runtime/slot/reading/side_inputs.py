@@ -17,7 +17,7 @@ from holdfast.spec.streams import Stream
 from holdfast_runtime.slot.batch_plan import SettledPartition
 from holdfast_runtime.slot.reading.inputs import InputReader, RangeInput
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.steps.tables.kept_table import GONE, SET
+from holdfast_runtime.steps.tables.kept_table import GONE, SET, without_side
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, with_sets
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
@@ -33,7 +33,7 @@ class SideInputReader:
     def __init__(self, declared: Stream, schema: pa.Schema, records: AvroRecords | None = None, *, typed: bool) -> None:
         """`schema`: its columns, `GONE` behind them, and `SET` if the data set is replaced as a whole."""
         self._schema, self._versioned = schema, SET.name in schema.names
-        self._columns = pa.schema([field for field in schema if field.name not in (GONE.name, SET.name)])
+        self._columns = without_side(schema)
         timeless = declared.model_copy(update={"event_time": None})
         self._reader = InputReader(declared.name, timeless, self._columns, records, typed=typed, ends=self._versioned)
         none = no_rows(self._columns)

@@ -27,7 +27,13 @@ GONE = pa.field(DELETED.removeprefix(OWN), pa.bool_())
 SET = pa.field(f"{GONE.name} in set", pa.int64())
 """A column behind it where data sets are replaced as a whole: to which one a row belongs."""
 _SIDE = (GONE.name, SET.name)
+
 _AT_ONCE = 300_000
+
+
+def without_side(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a side input's rows without those that say what a record does to its table."""
+    return pa.schema([field for field in schema if field.name not in _SIDE])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.types.avro.node_builder import is_text
 from holdfast.planning.types.avro.program import VALUE
-from holdfast.planning.types.avro.reading import column_word, known_type
+from holdfast.planning.types.avro.reading import column_word
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
-from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.ddl import parse_type, typed_columns
 from holdfast.planning.types.spark_types import STRING, Column, RowType, SparkType, array, mapping, struct
 from holdfast.reasons import Reason
 
@@ -86,7 +86,8 @@ def avro_of(rows: RowType, name: str) -> str:
     """
     safe = _ELSE.sub("_", name)
     safe = safe if _AVRO_NAME.match(safe) else f"_{safe}"
-    columns = tuple((column.name, known_type(column.type)) for column in rows.columns)
+    columns = typed_columns(rows)
+    assert columns is not None, rows  # noqa: S101 - the caller has looked
     return json.dumps(_record(columns, safe, set()), separators=(",", ":"))
 
 

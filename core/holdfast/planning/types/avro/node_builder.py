@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from holdfast.planning.problems import ExpressionError, SqlFinding
-from holdfast.planning.types.avro.program import AvroProgram, Cell, Node, Op
+from holdfast.planning.types.avro.program import AvroProgram, Node, Op, cells_of
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
-from holdfast.planning.types.spark_types import SparkType
+from holdfast.planning.types.spark_types import RowType, SparkType
 from holdfast.reasons import Reason
 
 MOST_NODES = 50_000
@@ -19,15 +19,15 @@ TEXTS = ("STRING", "CHAR", "VARCHAR")
 class NodeBuilder(ABC):
     """Adds the nodes of a program."""
 
-    def __init__(self, schema: AvroSchema, cells: tuple[Cell, ...]) -> None:
-        self.schema, self.cells = schema, cells
+    def __init__(self, schema: AvroSchema, rows: RowType) -> None:
+        self.schema, self.cells = schema, cells_of(rows)
         self.nodes: list[Node] = []
         self.misfits: list[str] = []
 
     @property
     def program(self) -> AvroProgram:
         """The program of the nodes that were added."""
-        return AvroProgram(tuple(self.nodes), self.cells, self.cells[0].inner)
+        return AvroProgram(tuple(self.nodes), self.cells)
 
     def node(self, kind: AvroType, cell: int, path: str) -> int:
         """Add a type whose values belong to a cell; return its number."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from holdfast.planning.types.avro.schema import AvroKind
+from holdfast.planning.types.ddl import typed_columns
 from holdfast.planning.types.spark_types import RowType, SparkType, struct
 
 SKIPPED = -1
@@ -98,13 +99,12 @@ class AvroProgram:
 
     nodes: tuple[Node, ...]
     cells: tuple[Cell, ...]
-    columns: tuple[int, ...]
-    """The cells of the columns."""
 
 
-def cells_of(columns: tuple[tuple[str, SparkType], ...]) -> tuple[Cell, ...]:
-    """Return the cells of a row of these columns: the row first, each part behind what it is in."""
-    cells: list[Cell] = []
+def cells_of(rows: RowType) -> tuple[Cell, ...]:
+    """Return the cells of a row, whose types must be known: the row first, each part behind what it is in."""
+    columns, cells = typed_columns(rows), list[Cell]()
+    assert columns is not None, rows  # noqa: S101 - the caller has looked
 
     def add(kind: SparkType, path: str) -> int:
         at = len(cells)
@@ -116,11 +116,6 @@ def cells_of(columns: tuple[tuple[str, SparkType], ...]) -> tuple[Cell, ...]:
 
     add(struct(columns), "")
     return tuple(cells)
-
-
-def one_value(rows: RowType) -> bool:
-    """Whether these columns may be a record that is no Avro record, but a single value."""
-    return rows.names == (VALUE,)
 
 
 VALUE = "value"

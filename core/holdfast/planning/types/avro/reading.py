@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.planning.types.avro.node_builder import NodeBuilder, inside, is_text
-from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Cell, Node, Op, cells_of
+from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Node, Op
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
-from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import (
     BIGINT,
     BINARY,
@@ -54,8 +53,7 @@ class Reading:
 
 def reading(schema: AvroSchema, rows: RowType) -> Reading:
     """Return how records of the schema become rows of these columns, whose types must be known."""
-    columns = tuple((column.name, known_type(column.type)) for column in rows.columns)
-    builder = _Builder(schema, cells_of(columns))
+    builder = _Builder(schema, rows)
     root = schema.resolved(schema.root)
     if root.kind is AvroKind.RECORD:
         builder.node(root, 0, "")
@@ -64,18 +62,11 @@ def reading(schema: AvroSchema, rows: RowType) -> Reading:
     return Reading(builder.program, tuple(builder.misfits), tuple(f"{path}{hint}" for path, hint in builder.absent))
 
 
-def known_type(text: str) -> SparkType:
-    """Return the type of a column, which is one."""
-    kind = parse_type(text)
-    assert kind is not None, text  # noqa: S101 - the caller has looked
-    return kind
-
-
 class _Builder(NodeBuilder):
     """Adds the nodes that read."""
 
-    def __init__(self, schema: AvroSchema, cells: tuple[Cell, ...]) -> None:
-        super().__init__(schema, cells)
+    def __init__(self, schema: AvroSchema, rows: RowType) -> None:
+        super().__init__(schema, rows)
         self.absent: list[tuple[str, str]] = []
         """Columns and fields that no field fills, each with a hint."""
         self._skipped: dict[str, int] = {}

@@ -7,8 +7,8 @@ something else: a column needs a field that takes all of its values.
 from dataclasses import dataclass, replace
 
 from holdfast.planning.types.avro.node_builder import NodeBuilder, inside, is_text
-from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Node, Op, cells_of
-from holdfast.planning.types.avro.reading import CLOCK_NANOS, TIMES, known_type
+from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Node, Op
+from holdfast.planning.types.avro.reading import CLOCK_NANOS, TIMES
 from holdfast.planning.types.avro.schema import AvroField, AvroKind, AvroSchema, AvroType
 from holdfast.planning.types.avro.values import default_bytes, whole
 from holdfast.planning.types.spark_types import (
@@ -36,8 +36,7 @@ class Writing:
 
 def writing(schema: AvroSchema, rows: RowType) -> Writing:
     """Return how rows of these columns, whose types must be known, become records of the schema."""
-    columns = tuple((column.name, known_type(column.type)) for column in rows.columns)
-    builder = _Builder(schema, cells_of(columns))
+    builder = _Builder(schema, rows)
     root = schema.resolved(schema.root)
     if root.kind is AvroKind.RECORD:
         builder.node(root, 0, "")

@@ -56,7 +56,7 @@ class AvroJudge:
     """Reads records by a program."""
 
     def __init__(self, program: AvroProgram) -> None:
-        self.nodes, self.cells, self.columns = program.nodes, program.cells, program.columns
+        self.nodes, self.cells = program.nodes, program.cells
 
     def read(self, raw: bytes) -> tuple[Any, ...]:
         """Return the values of the columns; raise `UnreadableError`.
