@@ -58,6 +58,27 @@ def test_what_may_recover_stalls_only_after_too_long(facts: dict[str, Any], reas
     assert condition(decided(seen(app(late.status)), last + LIMITS.look), "Stalled")[0] == "False"
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"missing": Unknown("secrets is forbidden")},
+        {"missing": ("Secret kafka-auth",)},
+        {"counts": Unknown("no broker answered")},
+        {"counts": Unknown("the brokers are being asked", asked=False)},
+        {"counts": {"clicks": None, "out": 4}},
+        {"record": Unknown("configmaps is forbidden")},
+        {"storage_class": Unknown("storageclasses is forbidden")},
+        {"storage_class": None},
+    ],
+    ids=repr,
+)
+def test_reports_put_off_no_look_while_a_verdict_waits(facts: dict[str, Any]) -> None:
+    healthy = decided(seen(app(started()), driver=driver(), report=report()))
+    assert healthy.wake == LookAgain(LIMITS.look, well=True, postponable=True)
+    waits = decided(seen(app(started()), driver=driver(), report=report(), **facts))
+    assert waits.wake == LookAgain(LIMITS.look, well=True)
+
+
 @pytest.mark.parametrize("partitions", [None, 4])
 def test_an_input_that_comes_later_starts_its_app(partitions: int | None) -> None:
     clicks = {key: value for key, value in TREE["spec"]["streams"][0].items() if key != "partitions"}

@@ -107,7 +107,7 @@ def test_a_look_that_fails_is_repeated_and_stops_nobody() -> None:
 
 
 def test_the_earlier_of_two_wishes_counts() -> None:
-    look, look_counts = counted(LookAgain(3_600_000, well=True))
+    look, look_counts = counted(LookAgain(3_600_000, postponable=True))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
@@ -120,7 +120,7 @@ def test_the_earlier_of_two_wishes_counts() -> None:
 
 
 def test_a_deleted_app_is_not_looked_at_again() -> None:
-    look, _ = counted(LookAgain(3_600_000, well=True))
+    look, _ = counted(LookAgain(3_600_000, postponable=True))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
@@ -132,7 +132,7 @@ def test_a_deleted_app_is_not_looked_at_again() -> None:
 
 
 def test_only_good_news_puts_a_look_off() -> None:
-    look, look_counts = counted(LookAgain(300, well=True))
+    look, look_counts = counted(LookAgain(300, postponable=True))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)
@@ -159,7 +159,7 @@ def test_a_look_due_at_once_is_not_put_off() -> None:
 
 
 def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
-    look, look_counts = counted(LookAgain(3_600_000, well=True))
+    look, look_counts = counted(LookAgain(3_600_000, postponable=True))
 
     async def story(looks: LookQueue) -> None:
         looks.soon(A)

@@ -169,7 +169,8 @@ def unsettled(world: World, name: str) -> str | None:
         return f"{name}: {behind}: {state} {reason}"
     drivers = [pod["metadata"]["name"] for pod in world.pods_of(name, "driver")]
     if reason == "Running" and state == "True":
-        return None if _runs(world, app) and _as_applied(world, app) else f"{name} is Running; its drivers: {drivers}"
+        reached = _runs(world, app) and _as_applied(world, app) and _reads_all(world, app)
+        return None if reached else f"{name} is Running; its drivers: {drivers}; topics: {world.brokers.topics}"
     if reason in _ENDS and _ENDS[reason](world, app) and not (reason == "Suspended" and drivers):
         return None
     return f"{name}: Ready={state} {reason}: {message}"
@@ -206,6 +207,12 @@ def _as_applied(world: World, app: Tree) -> bool:
     driver = world.drivers.living[app["status"]["driverUid"]]
     metadata = {"name": app["metadata"]["name"]}
     return _fingerprint(driver.app) == _fingerprint(json.dumps({**app, "metadata": metadata, "status": None}))
+
+
+def _reads_all(world: World, app: Tree) -> bool:
+    """Whether its driver was made when its topics had the partitions that they have."""
+    topics = world.drivers.living[app["status"]["driverUid"]].orders.topics
+    return all(count is None or world.brokers.topics.get(name, 0) <= count for name, count in topics.items())
 
 
 @functools.lru_cache(maxsize=512)

@@ -22,7 +22,9 @@ class LookAgain:
 
     after: int
     well: bool = False
-    """The app is healthy: the look can be postponed as long as the driver reports progress."""
+    """The app is healthy."""
+    postponable: bool = False
+    """The look can be postponed as long as the driver reports progress: whatever else changes is told."""
 
 
 @dataclass(frozen=True, slots=True)

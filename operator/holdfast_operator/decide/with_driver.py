@@ -217,8 +217,10 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     applied = case.judged.against is None or not case.judged.differs(case.status)
     soon = min(case.limits.look, 5 * case.limits.soon)
-    well = applied and driver_report is not None and case.now - driver_report.at <= case.limits.quiet
-    wake = LookAgain(case.limits.look, well=well) if healthy else LookAgain(soon)
+    heard = driver_report is not None and case.now - driver_report.at <= case.limits.quiet
+    # Nobody tells of what a verdict waits for, and an input may have grown meanwhile: look regularly.
+    postponable = applied and heard and not case.judged.may_change
+    wake = LookAgain(case.limits.look, applied and heard, postponable) if healthy else LookAgain(soon)
     effects = executor_effects(case, driver, driver_report)
     conditions |= of_trial or {}
     fields: dict[str, object] = {"driver_uid": driver.uid, "trial": kept_trial(case)}

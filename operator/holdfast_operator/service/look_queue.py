@@ -50,8 +50,8 @@ class LookQueue:
     """App -> start of its last look."""
     _paced: dict[AppKey, float] = field(default_factory=dict)
     """App -> when its looks would have begun, had each waited for its turn."""
-    _well: set[AppKey] = field(default_factory=set)
-    """Apps that the last look found healthy."""
+    _postponable: set[AppKey] = field(default_factory=set)
+    """Apps whose driver's reports postpone the next look."""
     _changed: dict[AppKey, float] = field(default_factory=dict)
     """App -> time of the first change that no look has handled yet."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -65,9 +65,9 @@ class LookQueue:
             self._put(key, self._hold(key), _AHEAD if first else 0.0)
 
     def put_off(self, key: AppKey, seconds: float) -> None:
-        """Postpone the next look of a healthy app by this time; a look that is already due stays due."""
+        """Postpone the next look by this time, if the last one allows that; a look that is already due stays due."""
         now, due = asyncio.get_running_loop().time(), self._due.get(key)
-        if due is not None and due > now and key in self._well:
+        if due is not None and due > now and key in self._postponable:
             latest = self._looked.get(key, now) + _AT_LEAST_EVERY
             # The heap is corrected only when the earlier time comes, as reports are far more frequent than looks.
             self._due[key] = max(due, min(now + seconds, latest))
@@ -76,7 +76,7 @@ class LookQueue:
         """Remove a deleted app."""
         for times in (self._due, self._heaped, self._waits, self._looked, self._paced, self._changed):
             times.pop(key, None)
-        self._well.discard(key)
+        self._postponable.discard(key)
 
     @property
     def waiting(self) -> int:
@@ -147,11 +147,11 @@ class LookQueue:
         else:
             self._waits.pop(key, None)
             self.looked(clock() - began, None if changed is None else clock() - changed)
-            self._well.discard(key)
+            self._postponable.discard(key)
             if isinstance(wake, LookAgain):
                 self._put(key, wake.after / 1000)
-                if wake.well:
-                    self._well.add(key)
+                if wake.postponable:
+                    self._postponable.add(key)
         finally:
             self._busy.discard(key)
             if key in self._again:
@@ -167,7 +167,7 @@ class LookQueue:
     def _waited(self, key: AppKey, error: Exception) -> None:
         wait = min(_LONGEST_WAIT, self._waits.get(key, _FIRST_WAIT / 2) * 2)
         self._waits[key] = wait
-        self._well.discard(key)
+        self._postponable.discard(key)
         self.failed(key, error)
         self._put(key, wait)
 
