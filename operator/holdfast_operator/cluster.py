@@ -92,10 +92,18 @@ class Cluster:
     """The API server, for one operator."""
 
     def __init__(
-        self, client: ApiClient, called: CallListener = lambda *_: None, left: Callable[[], float] = lambda: math.inf
+        self,
+        client: ApiClient,
+        called: CallListener = lambda *_: None,
+        left: Callable[[], float] = lambda: math.inf,
+        left_in: Callable[[str | None], float] = lambda _: math.inf,
     ) -> None:
-        """`left` returns for how many seconds more writes are allowed."""
-        self._client, self._called, self._left = client, called, left
+        """`left` returns for how many seconds more writes are allowed, `left_in` those in a namespace."""
+        self._client, self._called, self._left, self._left_in = client, called, left, left_in
+
+    def limited(self, left_in: Callable[[str | None], float]) -> "Cluster":
+        """Return the same API server for writes that are allowed by namespace, too."""
+        return Cluster(self._client, self._called, self._left, left_in)
 
     async def get(self, kind: ApiKind, namespace: str | None, name: str) -> Tree | None:
         """Return the object's current state; None: it does not exist."""
@@ -132,7 +140,7 @@ class Cluster:
 
     async def create(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree:
         """Create the object; `ApiConflictError` if one of this name exists."""
-        made = await self._call("create", kind, kind.path(namespace), body=tree)
+        made = await self._call("create", kind, kind.path(namespace), body=tree, namespace=namespace)
         if made is None:
             message = f"{kind.name} {tree['metadata']['name']}: namespace {namespace} does not exist"
             raise ApiRefusedError(message)
@@ -141,13 +149,13 @@ class Cluster:
     async def replace(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree | None:
         """Replace the version that `tree` names; None: the object is gone."""
         path = kind.path(namespace, tree["metadata"]["name"])
-        return await self._call("update", kind, path, body=tree)
+        return await self._call("update", kind, path, body=tree, namespace=namespace)
 
     async def patch(
         self, kind: ApiKind, namespace: str | None, name: str, patch: Tree, part: str | None = None
     ) -> Tree | None:
         """Apply a merge patch; with `metadata.resourceVersion`, only to that version. None: the object is gone."""
-        return await self._call("patch", kind, kind.path(namespace, name, part), body=patch)
+        return await self._call("patch", kind, kind.path(namespace, name, part), body=patch, namespace=namespace)
 
     async def delete(
         self, kind: ApiKind, namespace: str | None, name: str, uid: str | None = None, grace: int | None = None
@@ -159,18 +167,25 @@ class Cluster:
         if grace is not None:
             body["gracePeriodSeconds"] = grace
         try:
-            await self._call("delete", kind, kind.path(namespace, name), body=body)
+            await self._call("delete", kind, kind.path(namespace, name), body=body, namespace=namespace)
         except ApiConflictError:
             if uid is None:
                 raise
             # Another object has the name now: the one to delete is gone.
 
     async def _call(
-        self, verb: str, kind: ApiKind, path: str, query: list[tuple[str, str]] | None = None, body: Tree | None = None
+        self,
+        verb: str,
+        kind: ApiKind,
+        path: str,
+        query: list[tuple[str, str]] | None = None,
+        body: Tree | None = None,
+        namespace: str | None = None,
     ) -> Tree | None:
+        """`namespace`: of a write."""
         timeout = _TIMEOUT
         if verb not in _READS:
-            timeout = min(_TIMEOUT, self._left())
+            timeout = min(_TIMEOUT, self._left(), self._left_in(namespace))
             if timeout <= 0:
                 message = f"{verb} {kind.name}: the lease could not be renewed, so another operator may be about to act"
                 raise NotLeadingError(message)

@@ -114,8 +114,8 @@ def wired(
     examiner = Examiner(reader, changed, options.policy, metrics.refused)
     storage = StorageClasses(cluster, options.storage_classes)
     world = SnapshotSources(cluster, cache, topics.counts, PlacementRecords(cluster), storage, examiner.told)
-    hands = ActionRunner(cluster, cache, options.policy.release, options.network)
     namespaces = NamespaceLeases(cluster, options.lease, events, cache.has_apps, changed)
+    hands = ActionRunner(cluster.limited(namespaces.left), cache, options.policy.release, options.network)
     metrics.watch(cache, namespaces.left_alone)
     tools = world, examiner, hands, events, namespaces, limits, metrics
     reconciler = Reconciler(*tools, options.at, options.clock, options.jitter, changed)

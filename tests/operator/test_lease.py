@@ -230,6 +230,15 @@ def test_without_the_lease_a_write_is_refused_before_sending() -> None:
         cluster = Cluster(cast("Any", None), left=lambda: 0.0)
         with pytest.raises(NotLeadingError):
             await cluster.delete(POD, "apps", "driver")
+        elsewhere = Cluster(cast("Any", None)).limited(lambda namespace: 0.0 if namespace == "apps" else 1.0)
+        for write in (
+            elsewhere.delete(POD, "apps", "driver"),
+            elsewhere.create(POD, "apps", {}),
+            elsewhere.patch(POD, "apps", "driver", {}),
+            elsewhere.replace(POD, "apps", {"metadata": {"name": "driver"}}),
+        ):
+            with pytest.raises(NotLeadingError):
+                await write
 
     lived(story)
 

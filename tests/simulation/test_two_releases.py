@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from holdfast_operator.act.lease import LEADER
 from holdfast_operator.act.lease import NAMESPACE as TIMES
 from holdfast_operator.act.namespaces import NAME
 from tests.simulation.lives import LEASE, OTHER_LEASE, history, unsettled
@@ -113,3 +116,55 @@ def test_a_lease_that_a_tenant_has_spoiled_is_taken_again() -> None:
         assert holder(world) == LEASE
 
     assert history(script, (LEASE,))[1].broken == ()
+
+
+@pytest.mark.parametrize("lost_after", range(12, 60, 4))
+def test_a_long_look_writes_nothing_once_the_namespace_is_lost(lost_after: int) -> None:
+    """Whether it was held was asked when the look began, and each call took seconds."""
+    written: list[str] = []
+
+    async def script(world: World) -> None:
+        make(world, "calm", suspend=True)
+        await asyncio.sleep(_STARTED)
+        process = world.operators[0].process
+        assert process is not None
+        assert process.parts is not None
+        leases = process.parts.namespaces
+
+        def note(change: Change) -> None:
+            bookkeeping = change.kind in ("events", "leases") or change.tree["metadata"]["name"] == NAME
+            if change.by.startswith("operator") and not bookkeeping and leases.left(NAMESPACE) <= 0:
+                written.append(f"{change.type} {change.kind} {change.tree['metadata']['name']}")
+
+        world.objects.listeners.append(note)
+        world.network.answers_after = 4.0
+        make(world, "ads")
+        await asyncio.sleep(lost_after)
+        world.objects.patch(MAPS, NAMESPACE, NAME, {"data": {"holderIdentity": "tenants/own"}}, "tenant")
+        await asyncio.sleep(TIMES.duration - 1)
+
+    assert history(script, (LEASE,))[1].broken == ()
+    assert written == []
+
+
+def test_a_renewal_that_failed_is_repeated_soon() -> None:
+    """It was repeated as late as one that succeeded, and who took the namespace meanwhile was found out late."""
+    renewed: list[float] = []
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        await asyncio.sleep(_STARTED)
+        world.servers[0].forbidden.add(MAPS)
+        await asyncio.sleep(1.5 * TIMES.retry)
+        world.servers[0].forbidden.clear()
+        since = asyncio.get_running_loop().time()
+
+        def note(change: Change) -> None:
+            if change.kind == MAPS and change.tree["metadata"]["name"] == NAME:
+                renewed.append(asyncio.get_running_loop().time() - since)
+
+        world.objects.listeners.append(note)
+        await asyncio.sleep(2 * TIMES.retry)
+
+    assert history(script, (LEASE,))[1].broken == ()
+    assert renewed[0] < LEADER.retry + 1

@@ -8,6 +8,7 @@ Lease decides between them. Must not know what is done for an app.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -40,15 +41,19 @@ class NamespaceLeases:
 
     def held(self, key: AppKey) -> bool:
         """Return whether to look after this app; if not yet, a look at it is requested once it is so."""
-        if self.release is None:
+        if self.left(key.namespace) > 0:
             return True
-        lease = self._leases.get(key.namespace)
-        if lease is not None and lease.left() > 0:
-            return True
-        if lease is None and key.namespace not in self._waiting:
+        if key.namespace not in self._leases and key.namespace not in self._waiting:
             self._wanted.put_nowait(key.namespace)
         self._waiting.setdefault(key.namespace, {})[key] = None
         return False
+
+    def left(self, namespace: str | None) -> float:
+        """Return for how many seconds more this operator may write there; not positive: it may not."""
+        if self.release is None or namespace is None:
+            return math.inf
+        lease = self._leases.get(namespace)
+        return -math.inf if lease is None else lease.left()
 
     def left_alone(self) -> int:
         """Return how many namespaces with apps another release looks after."""
@@ -69,7 +74,7 @@ class NamespaceLeases:
         other = ""
         while self.in_use(namespace):
             try:
-                await lease.tried()
+                succeeded = await lease.tried()
             except LeaseTakenError as error:
                 _LOG.warning("namespace %s: ConfigMap %s: %s", namespace, NAME, error)
                 continue
@@ -78,7 +83,7 @@ class NamespaceLeases:
             if lease.other != other:
                 other = lease.other
                 await self._say(namespace, other)
-            await asyncio.sleep((NAMESPACE if lease.left() > 0 or other else LEADER).retry)
+            await asyncio.sleep((NAMESPACE if succeeded or other else LEADER).retry)
         del self._leases[namespace]
         self._wake(namespace)
         await lease.end()
