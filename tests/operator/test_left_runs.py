@@ -68,6 +68,8 @@ def test_what_makes_claims_again_goes_before_them(status: Status) -> None:
     )
     decision = decided(seen(of, executors=pods, claimed=frozenset({"1"})))
     assert decision.actions == (EndExecutorSet(maker.name, maker.uid), GiveUpRunClaims(app_id("ads", "1")))
+    without_pods = decided(seen(of, claimed=frozenset({"1"}), executor_sets={"1": maker}))
+    assert without_pods.actions == decision.actions
 
 
 def test_claims_hold_up_no_namespace_that_is_deleted() -> None:

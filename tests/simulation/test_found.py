@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, app_id, attempt_name, report_name
+from holdfast.protocol.names import (
+    APP_LABEL,
+    ATTEMPT_LABEL,
+    ROLE_LABEL,
+    app_id,
+    attempt_name,
+    executor_set,
+    report_name,
+)
 from holdfast.protocol.report import REPORT_KEY
 from tests.simulation.lives import history, unsettled
 from tests.simulation.objects import APPS, CLASSES, MAPS, PODS, SECRETS, SETS, DeleteCondition, Tree
@@ -53,6 +61,10 @@ def forge(world: World, **fields: Any) -> None:
     """A pod of the app writes a report of its own."""
     data = {REPORT_KEY: json.dumps({"at": world.clock(), "tasks": 4, **fields})}
     world.objects.patch(MAPS, NAMESPACE, report_name("ads", "1"), {"data": data}, "tenant")
+
+
+def new_run(world: World) -> None:
+    edit(world, "ads", runId="2")
 
 
 def driver(world: World) -> Any:
@@ -353,5 +365,37 @@ def test_claims_of_a_deleted_app_go_though_its_set_lives() -> None:
         for node in world.machines.nodes:
             world.machines.bring_back(node)
         await well(world)
+
+    assert history(script)[1].broken == ()
+
+
+@pytest.mark.parametrize("leave", [lambda world: world.objects.delete(APPS, NAMESPACE, "ads", "tenant"), new_run])
+def test_a_set_without_pods_yet_leaves_no_claims(leave: Callable[[World], object]) -> None:
+    """No pod told of it when its claims were looked for, and it made them when nobody looked any more."""
+
+    async def script(world: World) -> None:
+        make(world, "ads")
+        while not world.objects.all(SETS, NAMESPACE):
+            await asyncio.sleep(0.001)
+        world.drivers.fail(driver(world), 1)
+        leave(world)
+        await well(world)
+        assert world.claims_of(app_id("ads", "1")) == []
+
+    assert history(script)[1].broken == ()
+
+
+def test_a_set_that_no_driver_made_is_left_alone() -> None:
+    """It has the name that the set of the app's executors would have."""
+
+    async def script(world: World) -> None:
+        make(world, "ads", suspend=True)
+        made = {"metadata": {"name": executor_set("ads", "1")}, "spec": {"replicas": 0}}
+        foreign = world.objects.create(SETS, NAMESPACE, made, "tenant")
+        world.foreign.add(foreign["metadata"]["uid"])
+        await asyncio.sleep(_STARTED)
+        world.objects.delete(APPS, NAMESPACE, "ads", "tenant")
+        await well(world)
+        assert world.objects.get(SETS, NAMESPACE, executor_set("ads", "1")) is not None
 
     assert history(script)[1].broken == ()

@@ -100,7 +100,7 @@ class EndPod:
 class EndExecutorSet:
     """Delete the StatefulSet that would recreate pods that are to end.
 
-    The operator can't read StatefulSets: `name` is one that only this app's Spark gives, `uid` what its pods say.
+    `name` is one that only this app's Spark gives, `uid` what its pods say, or what was read.
     """
 
     name: str
@@ -221,12 +221,15 @@ def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
 def actions_to_release(case: Case, run: str) -> tuple[Action, ...]:
     """Return actions that delete the claims of a run of which no pod is alive.
 
-    Its StatefulSet goes first, if a pod that is over still tells of it: it would make pods again, and their claims.
+    Its StatefulSet goes first: it would make pods again, and their claims. Where it was not looked for, a pod that is
+    over may tell of it.
     """
     name = case.snapshot.app.name
     executors = () if isinstance(case.snapshot.executors, Unknown) else case.snapshot.executors
     of_run = (pod for pod in executors if executor_set_in(name, pod.name) == executor_set(name, run))
-    return (*_ends_of_sets(case, of_run), GiveUpRunClaims(app_id(name, run)))
+    maker = case.snapshot.executor_sets.get(run)
+    ends = _ends_of_sets(case, of_run) if maker is None else [EndExecutorSet(maker.name, maker.uid)]
+    return (*ends, GiveUpRunClaims(app_id(name, run)))
 
 
 def _ends_of_sets(case: Case, pods: Iterable[PodState]) -> list[Action]:

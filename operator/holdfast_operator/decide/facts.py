@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from holdfast.planning.plan import Plan
 from holdfast.protocol.assignment import VersionedAssignment
-from holdfast.protocol.pods import PodState
+from holdfast.protocol.pods import PodController, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Rollback, Status, StreamApp
@@ -126,7 +126,10 @@ class Snapshot:
     refused: AppFinding | None = None
     """Why the API server refused to create the attempt in the status, or the trial in it, at the last try."""
     claimed: frozenset[str] = frozenset()
-    """Those of the runs that the app has left, or of all if it is deleted, whose claims nobody has deleted yet."""
+    """Those of the runs that the app has left, or of all if it is deleted, whose claims nobody has deleted yet, or of
+    which new ones may come."""
+    executor_sets: Mapping[str, PodController] = field(default_factory=dict)
+    """Run of these -> its StatefulSet, which makes pods and their claims."""
 
     @property
     def grounds(self) -> Grounds:

@@ -25,12 +25,13 @@ from holdfast.protocol.names import (
     app_id,
     attempt_in,
     attempt_name,
+    executor_set,
     executor_set_in,
     is_run_claim,
     report_name,
     trial_in,
 )
-from holdfast.protocol.pods import PodPhase, PodState, pod_state
+from holdfast.protocol.pods import PodController, PodPhase, PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
 from holdfast.times import moment
@@ -42,6 +43,7 @@ from holdfast_operator.cluster import (
     NODE,
     POD,
     SECRET,
+    STATEFUL_SET,
     STORAGE_CLASS,
     Cluster,
 )
@@ -134,11 +136,16 @@ async def gather(
     key, status = AppKey(app.namespace, app.name), app.status
     started = _attempt(app.name, status) if status.had_driver else None
     pods = await _tried(_listed(world, key, started) if live else _watched(world, key, started))
-    claimed = frozenset([run for run in _runs_over(app) if await _has_claims(world, key, run)])
+    runs_over = _runs_over(app)
+    sets = {run: await _tried(_executor_set(world, key, run)) for run in runs_over}
+    claimed = frozenset([run for run in runs_over if sets[run] is not None or await _has_claims(world, key, run)])
+    readable_sets = {run: maker for run, maker in sets.items() if isinstance(maker, PodController)}
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, other_drivers=pods, refused=refused, claimed=claimed)
     report = await _tried(_report(world, key, status.run_id, live=live))
-    snapshot = replace(with_pods(app, pods), report=report, refused=refused, claimed=claimed)
+    snapshot = replace(
+        with_pods(app, pods), report=report, refused=refused, claimed=claimed, executor_sets=readable_sets
+    )
     if isinstance(snapshot.driver, PodState):
         news = snapshot.driver.uid, report.at if isinstance(report, DriverReport) else None
         snapshot = replace(snapshot, silence=world.cache.silence(key, news, now))
@@ -270,6 +277,17 @@ def _runs_over(app: AppObject) -> tuple[str, ...]:
     """Return the runs whose claims are to go."""
     run = None if app.deleting_since is None else app.status.run_id
     return app.status.left_runs if run is None else (*app.status.left_runs, run)
+
+
+async def _executor_set(world: SnapshotSources, key: AppKey, run: str) -> PodController | None:
+    """Return the StatefulSet of a run's executors, which a driver of the run has made."""
+    name, spark_id = executor_set(key.name, run), app_id(key.name, run)
+    tree = await world.cluster.get(STATEFUL_SET, key.namespace, name)
+    if tree is None or "deletionTimestamp" in tree["metadata"]:
+        return None
+    drivers = (attempt_in(key.name, str(owner.get("name"))) for owner in tree["metadata"].get("ownerReferences") or ())
+    ours = any(driver is not None and driver.app_id == spark_id for driver in drivers)
+    return PodController(name, str(tree["metadata"]["uid"])) if ours else None
 
 
 async def _has_claims(world: SnapshotSources, key: AppKey, run: str) -> bool:
