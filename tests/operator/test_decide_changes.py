@@ -10,7 +10,20 @@ from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.attempt_endings import AttemptOutcome
 from holdfast_operator.decide.decision import CollectAttempts, EndPod, LookAgain, StartDriver, WaitForChange
 from holdfast_operator.decide.facts import AppObject, Snapshot, Unknown
-from tests.operator.apps import LIMITS, NOW, TREE, after, app, condition, decided, driver, report, seen, started
+from tests.operator.apps import (
+    LIMITS,
+    NOW,
+    TREE,
+    after,
+    app,
+    condition,
+    decided,
+    driver,
+    message,
+    report,
+    seen,
+    started,
+)
 
 
 def recorded(**counts: int) -> PlacementRecord:
@@ -109,6 +122,17 @@ def test_grown_inputs_drain_and_start_the_next_attempt() -> None:
     decision = decided(seen(app(started()), driver=driver(), report=report(), **facts))
     assert decision.status.draining == "PartitionsGrew"
     assert "clicks from 4 to 8" in decision.events[0].message
+
+
+def test_growth_that_has_to_wait_is_not_ready() -> None:
+    """The app was said to run well, and records of new partitions were read by nobody."""
+    facts: Any = {"counts": {"clicks": 8, "out": 4}, "record": recorded(clicks=4), "missing": ("Secret kafka-auth",)}
+    waits = decided(seen(app(started()), driver=driver(), report=report(), **facts))
+    assert (waits.status.draining, condition(waits, "Ready")) == (None, ("False", "ObjectMissing"))
+    assert "a restart to read clicks from 4 to 8 partitions has to wait: Secret kafka-auth" in message(waits, "Ready")
+    live: Any = {"onPartitionGrowth": "Live"}
+    reads = decided(seen(app(started(**live), **live), driver=driver(), report=report(), **facts))
+    assert condition(reads, "Ready") == ("True", "Running")
 
 
 def test_growth_does_not_end_the_attempt_started_for_it() -> None:

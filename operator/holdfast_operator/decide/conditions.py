@@ -20,6 +20,7 @@ from holdfast_operator.decide.decision import (
     OperatorEvent,
 )
 from holdfast_operator.decide.facts import PENDING_REASONS, Case, StartVerdict
+from holdfast_operator.decide.growth import growth_to_read
 
 CONDITION_TYPES = (
     "Ready",
@@ -115,15 +116,19 @@ def running_conditions(case: Case, report: DriverReport) -> ConditionUpdates:
 
 
 def newest_beside(case: Case, attempt: str) -> ConditionUpdates:
-    """Return the updates for a newest spec that can't run, or not yet; empty: it could.
+    """Return the updates for a newest spec, or new partitions, that can't run, or not yet; empty: they could.
 
     `attempt`: how the living one is, whatever its trouble.
     """
     judged, against = case.judged, case.judged.against
-    if against is None or (judged.may_change and not judged.differs(case.status)):
+    if against is None:
         return {}
     if judged.may_change:
-        return waiting(case, against.reason, f"{attempt}; what was applied has to wait: {against.message}")
+        growth = growth_to_read(case)
+        what = (
+            "what was applied" if judged.differs(case.status) else growth and f"a restart to read {growth} partitions"
+        )
+        return waiting(case, against.reason, f"{attempt}; {what} has to wait: {against.message}") if what else {}
     message = f"{attempt}; what was applied can't run: {against.message}"
     return not_ready(against.reason, message, moving=False, stalled=True)
 

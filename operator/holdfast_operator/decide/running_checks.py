@@ -15,10 +15,9 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.diff import diff
 from holdfast.spec.fields import ChangeCost
-from holdfast.spec.kept_streams import StreamNames
-from holdfast.tasks.record import PlacementRecord
 from holdfast.times import time_span
 from holdfast_operator.decide.facts import AppFinding, Case, DecisionLimits
+from holdfast_operator.decide.growth import growth_of, growth_to_read
 
 _SHOWN = 5
 
@@ -33,20 +32,9 @@ def reason_to_end(case: Case) -> AppFinding | None:
 def growth_halts(case: Case) -> AppFinding | None:
     """Return what has grown, if the spec says to halt on growth."""
     app = case.judged.app
-    if app is None or app.spec.on_partition_growth != "Halt" or not (growth := _growth(case)):
+    if app is None or app.spec.on_partition_growth != "Halt" or not (growth := growth_of(case)):
         return None
     return AppFinding(Reason.GROWTH_HALTED, f"{growth} partitions; set spec.onPartitionGrowth to Restart to go on")
-
-
-def _growth(case: Case) -> str:
-    """Return, in words, the streams with more partitions than in the run's record; empty: none."""
-    record, plan, app = case.snapshot.record, case.judged.plan, case.judged.app
-    if plan is None or app is None or not isinstance(record, PlacementRecord) or record.run_id != case.status.run_id:
-        return ""
-    before = record.called(StreamNames.of(app.spec)).counts()
-    now = {one.name: one.count.actual for one in plan.streams if one.count is not None}
-    grown = [name for name in sorted(before) if now.get(name, 0) > before[name]]
-    return ", ".join(f"{name} from {before[name]} to {now[name]}" for name in grown)
 
 
 def _suspended(_: Case, app: StreamApp) -> AppFinding | None:
@@ -71,10 +59,8 @@ def _halted(case: Case, _: StreamApp) -> AppFinding | None:
     return growth_halts(case) if case.begun else None
 
 
-def _grown(case: Case, app: StreamApp) -> AppFinding | None:
-    if app.spec.on_partition_growth != "Restart" or case.judged.against is not None or not case.begun:
-        return None
-    growth = _growth(case)
+def _grown(case: Case, _: StreamApp) -> AppFinding | None:
+    growth = growth_to_read(case) if case.judged.against is None else ""
     return AppFinding(Reason.PARTITIONS_GREW, f"{growth} partitions") if growth else None
 
 
