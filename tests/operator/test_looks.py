@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from holdfast_operator.decide.decision import LookAgain, NextLook, WaitForChange
 from holdfast_operator.decide.facts import AppKey
-from holdfast_operator.service.look_queue import LookQueue
+from holdfast_operator.service.look_queue import _AT_ONCE, LookQueue
 from tests.waiting import patience
 
 A, B = AppKey("n", "a"), AppKey("n", "b")
@@ -154,6 +154,21 @@ def test_a_look_due_at_once_is_not_put_off() -> None:
         looks.soon(A)
         looks.put_off(A, 3600)
         await until(lambda: look_counts[A] == 1)
+
+    assert live(look, story) == []
+
+
+def test_a_change_that_has_to_wait_is_not_put_off() -> None:
+    """The app had changed so often that its look had to wait for half a second, and a report put it off for long."""
+    look, look_counts = counted(LookAgain(3_600_000, postponable=True))
+
+    async def story(looks: LookQueue) -> None:
+        for number in range(_AT_ONCE + 1):
+            looks.soon(A)
+            await until(lambda number=number: look_counts[A] == number + 1 and looks.waiting == 1)  # type: ignore[misc]
+        looks.soon(A)
+        looks.put_off(A, 3600)
+        await until(lambda: look_counts[A] == _AT_ONCE + 2)
 
     assert live(look, story) == []
 

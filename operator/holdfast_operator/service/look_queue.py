@@ -65,9 +65,9 @@ class LookQueue:
             self._put(key, self._hold(key), _AHEAD if first else 0.0)
 
     def put_off(self, key: AppKey, seconds: float) -> None:
-        """Postpone the next look by this time, if the last one allows that; a look that is already due stays due."""
+        """Postpone the next look by this time, if the last one allows that, and no change waits for it."""
         now, due = asyncio.get_running_loop().time(), self._due.get(key)
-        if due is not None and due > now and key in self._postponable:
+        if due is not None and due > now and key in self._postponable and key not in self._changed:
             latest = self._looked.get(key, now) + _AT_LEAST_EVERY
             # The heap is corrected only when the earlier time comes, as reports are far more frequent than looks.
             self._due[key] = max(due, min(now + seconds, latest))
