@@ -69,6 +69,7 @@ class Reason(StrEnum):
     EVENT_TIME_MERGED = "EventTimeMerged"
     METADATA_INVALID = "MetadataInvalid"
     START_INVALID = "StartInvalid"
+    CHANGES_INVALID = "ChangesInvalid"
     NEVER_FINAL = "NeverFinal"
     UPDATE_ROWS_NOT_ALLOWED = "UpdateRowsNotAllowed"
     MANY_PANES = "ManyPanes"

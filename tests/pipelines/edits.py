@@ -24,6 +24,7 @@ LEFT_OUT: Mapping[str, str] = {
     "streams.was": "comes with a new name, in `stream_renamed`",
     "steps.was": "comes with a new name, in `renamed`",
     "steps.deadLetter": "comes with late and onError",
+    "streams.changes": "drawn apps have no envelopes",
     "streams.format": "what is fed before can't be read after",
     "tables.bootstrap": "look-ups do not wait for the table",
     "state.size": "is taken in a run on one host, as the cure of a full disk",

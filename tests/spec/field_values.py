@@ -138,6 +138,7 @@ _STREAMS = (
         ("oldest", "latest", "2026-11-28T06:00:00Z", "0001-01-01T00:00:00.5Z", "2024-02-29T23:59:59.999Z"),
         ("", "Latest", "latest\n", "2026-11-28", "2026-11-28T06:00:00", *_NO_MOMENTS),
     ),
+    Row("spec.streams.campaigns.changes", "text", ("debezium",), ("", "Debezium", "maxwell")),
     Row("spec.streams.clicks.avro", "object", ({},), ({"schemas": "x"},)),
     Row("spec.streams.clicks.avro.schema", "text", ("x", "x" * 65_536), ("", "x" * 65_537)),
     Row("spec.streams.clicks.avro.subject", "text", ("x", "x" * 4096), ("", "x" * 4097)),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.placement.assignment import MovedTask
+from holdfast.planning.change_streams import change_problems
 from holdfast.planning.checks import (
     Mendable,
     circle_problems,
@@ -184,6 +185,7 @@ def plan(app: StreamApp, facts: PlanningFacts | None = None, *, mend_only: Menda
         *update_problems(graph, updates),
         *empty_tables(graph),
         *letters_of_tables(graph),
+        *change_problems(spec, graph, flow),
         *setting_problems(spec.systems),
         *topic_problems(app.name, graph),
         *code_problems(spec),

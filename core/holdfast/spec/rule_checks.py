@@ -181,6 +181,33 @@ def avro_format(stream: object) -> Iterator[Broken]:
         yield ("avro",), "avro says which schema records have with format: avro; set that, or leave avro out"
 
 
+_NOT_WITH_CHANGES = {
+    "metadata": "a table has the rows of the database, which have no metadata of records",
+    "partitioner": "Debezium places records by keys in its own form",
+    "eventTime": "the rows of a table have no event time",
+}
+
+
+def changes(stream: object) -> Iterator[Broken]:
+    """Changes of a database have a primary key, are JSON or Avro, and are nothing else."""
+    fields = fields_of(stream)
+    if "changes" not in fields:
+        return
+    if "key" not in fields:
+        yield ("changes",), "changes needs the columns of the primary key: set key"
+    if fields.get("format", "json") not in ("json", "avro"):
+        yield ("format",), "Debezium writes changes as JSON or Avro: set format to json or avro"
+    for field, why in _NOT_WITH_CHANGES.items():
+        if field in fields:
+            yield (field,), f"{why}; leave {field} out, or changes"
+    for field in ("bounded", "control"):
+        if fields.get(field) is True:
+            yield (field,), f"changes of a database feed tables, which {field} says nothing of; leave it out"
+    for field in ("schema", "register"):
+        if field in fields_of(fields.get("avro")):
+            yield ("avro", field), f"the registry has the schemas of changes; leave {field} out"
+
+
 def dead_letter(stream: object) -> Iterator[Broken]:
     """A dead letter stream is named where, and only where, it is used."""
     fields = fields_of(stream)

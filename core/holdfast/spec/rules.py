@@ -61,6 +61,16 @@ RULES: tuple[Rule, ...] = (
         cel="!has(self.avro) || (has(self.format) && self.format == 'avro')",
         broken=rule_checks.avro_format,
     ),
+    Rule(
+        at=("streams", "*"),
+        message="changes goes with key and format json or avro, without metadata, partitioner, eventTime, bounded, "
+        "control, avro.schema and avro.register",
+        cel="!has(self.changes) || (has(self.key) && (!has(self.format) || self.format in ['json', 'avro'])"
+        " && !has(self.metadata) && !has(self.partitioner) && !has(self.eventTime)"
+        " && !(has(self.bounded) && self.bounded) && !(has(self.control) && self.control)"
+        " && (!has(self.avro) || (!has(self.avro.schema) && !has(self.avro.register))))",
+        broken=rule_checks.changes,
+    ),
     *(
         Rule(
             at=(items, "*", "eventTime"),

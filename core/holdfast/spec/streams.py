@@ -173,6 +173,9 @@ class Stream(SpecModel):
     """How a record's value is encoded: json, avro, string or binary. Default: json."""
     avro: Annotated[AvroFormat | None, ChangeCost.RESTART] = None
     """Which schema its records have, with `format: avro`."""
+    changes: Annotated[Literal["debezium"] | None, ChangeCost.RESTART] = None
+    """debezium: records are changes of rows in a database, for a table of which it is a source. `schema` has the
+    columns of the rows, `key` those of the primary key."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """Its columns as Spark DDL. Needed where the stream is read, unless `avro.schema` says them; string and binary
     streams have `value` alone."""

@@ -1,7 +1,8 @@
 """Side inputs of a slot: their records as changes of tables, rows to keep and keys to delete, in the order of records.
 
 A record without a value deletes the row of its key, which is read from the key of the record; one whose key can't be
-read, or has none, is counted and skipped. Event times mean nothing here. Must not know tables but by their columns.
+read, or has none, is counted and skipped. Changes of a database say more, and are read by their own codec. Event times
+mean nothing here. Must not know tables but by their columns.
 """
 
 import base64
@@ -21,6 +22,7 @@ from holdfast_runtime.steps.tables.kept_table import GONE, SET, without_side
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, with_sets
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
+from holdfast_runtime.streams.changes import ChangeCodec
 from holdfast_runtime.streams.codecs import codec_for
 from holdfast_runtime.streams.record_keys import column_at, key_path
 from holdfast_runtime.streams.records import OffsetRange, no_rows
@@ -35,7 +37,10 @@ class SideInputReader:
         self._schema, self._versioned = schema, SET.name in schema.names
         self._columns = without_side(schema)
         timeless = declared.model_copy(update={"event_time": None})
-        self._reader = InputReader(declared.name, timeless, self._columns, records, typed=typed, ends=self._versioned)
+        self._changes = None if declared.changes is None else ChangeCodec(declared, self._columns, GONE, records)
+        self._reader = InputReader(
+            declared.name, timeless, self._columns, self._changes or records, typed=typed, ends=self._versioned
+        )
         none = no_rows(self._columns)
         self._key = pa.schema([(name, column_at(none, name).type) for name in declared.partition_key or ()])
         self._keys = codec_for("json", self._key)
@@ -51,6 +56,8 @@ class SideInputReader:
         """Read the changes of a range."""
         range_input = self._reader.read(offset_range, streams, now, report, settled)
         (origin,) = range_input.rows.origins
+        if self._changes is not None:
+            return range_input
         parts = [_with(range_input.rows.rows, self._schema, deleted=False)]
         offsets = [origin.offsets.to_numpy()]
         if range_input.nulls is not None:
