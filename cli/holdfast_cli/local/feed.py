@@ -57,6 +57,8 @@ class LineFormat:
     """What makes records of Avro of rows, if the stream has these."""
     deletes: bool = False
     """Whether lines are keys, and records have no value."""
+    changes: bool = False
+    """Whether lines are envelopes of Debezium, with the row and its key inside."""
     checks: list[tuple[str, "KeyColumnKind"]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +73,12 @@ class LineFormat:
             why = "its records carry control messages" if typed else "its records have no key"
             message = f"--delete: stream {name} has no deletes, as {why}"
             raise UserActionError(message, code="UsageError")
+        if stream.changes is not None and (stream.format != "json" or len(stream.key or ()) > 1):
+            message = (
+                f"stream {name} has changes of a database, which feed writes as JSON with a key of one column; let a "
+                f"producer of your own write its records"
+            )
+            raise UserActionError(message, code="UsageError")
         rows = local_app.stream(name).rows
         columns = {column: column_at(rows, column) for column in stream.partition_key or ()}
         types = {column: declared.type if declared else None for column, declared in columns.items()}
@@ -78,7 +86,8 @@ class LineFormat:
         if stream.format == "avro" and avro is None and not deletes:
             message = f"the columns of stream {name} are not known, so no Avro can be made; give it a schema"
             raise UserActionError(message, code="UsageError")
-        return cls(types, stream.format, b"\0" if typed else b"", avro, deletes)
+        changes = stream.changes is not None and not deletes
+        return cls(types, stream.format, b"\0" if typed else b"", avro, deletes, changes)
 
     def parse(self, lines: Sequence[bytes], first: int) -> ParsedLines:
         """Return the records of these lines, numbered from `first`; blank lines are skipped."""
@@ -92,7 +101,8 @@ class LineFormat:
                 continue
             try:
                 tree = _object(text)
-                row = [kind.check(name, _at(tree, name)) for name, kind in self.checks]
+                named = _changed_row(tree) if self.changes else tree
+                row = [kind.check(name, _at(named, name)) for name, kind in self.checks]
                 if self.deletes:
                     self._check_delete(tree, row)
                 value = b"" if self.deletes else self._value(text, tree)
@@ -130,6 +140,16 @@ class LineFormat:
             message = f'a stream of format {self.value} takes objects with a text "value"'
             raise ValueError(message)
         return value.encode() if self.value == "string" else base64.b64decode(value, validate=True)
+
+
+def _changed_row(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row of an envelope, or the one that it deletes."""
+    payload = tree.get("payload", tree)
+    row = (payload.get("after") or payload.get("before")) if isinstance(payload, dict) else None
+    if not isinstance(row, dict):
+        message = "a line must be an envelope of Debezium, with a row in after, or in before where it is deleted"
+        raise ValueError(message)
+    return row
 
 
 def _at(tree: Mapping[str, Any], name: str) -> Any:

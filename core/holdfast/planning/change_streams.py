@@ -33,8 +33,8 @@ def _of_stream(graph: Graph, stream: Stream, system: System) -> Iterator[str]:
     name = stream.name
     if steps := graph.readers.get(name):
         yield (
-            f"stream {name} has changes of a database, which are no rows of their own, and step {steps[0]} reads it: let "
-            f"a table have {name} among its sources, and look rows up there; or, if each change counts, {_AFTER}"
+            f"stream {name} has changes of a database, which are no rows of their own, and step {steps[0]} reads it: "
+            f"let a table have {name} among its sources, and look rows up there; or, if each change counts, {_AFTER}"
         )
     if name in graph.stream_writers or name in graph.dead_letters:
         yield f"stream {name} has changes of a database, which Debezium writes, and this app would write it, too"

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from holdfast.planning.types.connect.envelope import envelope
 from holdfast.planning.types.ddl import typed_columns
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.codecs import Codec, EncodeError, JsonCodec, arrow_schema
+from holdfast_runtime.streams.codecs.arrow_types import row_type
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.registered import records_fed, records_read
 from holdfast_runtime.streams.stream_codecs import stream_codec
@@ -79,5 +81,7 @@ class AvroValues:
 
 def _avro_columns(local_app: LocalApp, name: str) -> pa.Schema | None:
     declared, columns = local_app.declared(name), known_columns(local_app.stream(name).rows)
-    is_avro = declared is not None and declared.format == "avro"
-    return MetadataColumns.of(declared, columns).in_value if is_avro and columns is not None else None
+    if declared is None or declared.format != "avro" or columns is None:
+        return None
+    in_value = MetadataColumns.of(declared, columns).in_value
+    return in_value if declared.changes is None else arrow_schema(envelope(row_type(in_value)))

@@ -55,7 +55,13 @@ class RowCondition:
     @classmethod
     def of(cls, local_app: LocalApp, name: str, text: str) -> "RowCondition":
         """Return the condition in a text; raise `UsageError` if it can't be computed."""
-        rows = local_app.stream(name).rows
+        rows, declared = local_app.stream(name).rows, local_app.declared(name)
+        if declared is not None and declared.changes is not None:
+            message = (
+                f"--where: the records of stream {name} are changes of a database, and no rows; ask the table that it "
+                "feeds, or choose records with --key"
+            )
+            raise UserActionError(message, code="UsageError")
         schema = known_columns(rows)
         if schema is None:
             message = f"--where: the columns of stream {name} are not known before the app runs; give it a schema"
@@ -71,7 +77,7 @@ class RowCondition:
                 "'2026-01-02 12:00:00', in UTC"
             )
             raise UserActionError(message, code="UsageError")
-        columns = MetadataColumns.of(local_app.declared(name), schema)
+        columns = MetadataColumns.of(declared, schema)
         codec = reading_codec(local_app, name, columns.in_value)
         return cls(condition, codec, columns, local_app.has_type_bytes(name))
 

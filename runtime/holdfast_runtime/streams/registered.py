@@ -20,6 +20,7 @@ from holdfast.planning.types.avro.columns import avro_of
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.schema import AvroSchema, parse_avro
 from holdfast.planning.types.avro.writing import writing
+from holdfast.planning.types.connect.envelope import envelope, other_key
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
@@ -101,6 +102,7 @@ def registered_records(
             continue
         if stream.name in read:
             _check_latest(stream, schemas, row_type(read[stream.name]))
+            _check_key(stream, schemas)
         to_write = None
         if stream.name in written:
             to_write = _to_write(stream, schemas, row_type(written[stream.name]))
@@ -120,7 +122,7 @@ def _subject(stream: Stream) -> str:
 
 def _check_latest(stream: Stream, schemas: RegisteredSchemas, rows: RowType) -> None:
     """Refuse columns that the latest schema of a stream's subject can't fill."""
-    subject = _subject(stream)
+    subject, rows = _subject(stream), rows if stream.changes is None else envelope(rows)
     latest = schemas.registry.latest(subject)
     if latest is None:
         return  # nobody has written to it yet
@@ -131,6 +133,19 @@ def _check_latest(stream: Stream, schemas: RegisteredSchemas, rows: RowType) -> 
             f"stream {stream.name}: the latest schema of subject {subject} (id {latest.id}) does not fit the stream's "
             f"columns: {'; '.join(faults)}. Change the schema of the stream, or leave such columns out"
         )
+        raise SchemaMisfitError(message)
+
+
+def _check_key(stream: Stream, schemas: RegisteredSchemas) -> None:
+    """Refuse a stream of changes whose `key` is not the key of the records, if that is Avro."""
+    subject = f"{stream.topic or stream.name}-key"
+    latest = None if stream.changes is None else schemas.registry.latest(subject)
+    if latest is None:
+        return
+    schema = _usable(latest, subject)
+    fault = other_key([field.name for field in schema.resolved(schema.root).fields], stream.key or ())
+    if fault is not None:
+        message = f"stream {stream.name}: the latest schema of subject {subject} does not fit: {fault}"
         raise SchemaMisfitError(message)
 
 

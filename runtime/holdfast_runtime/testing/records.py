@@ -65,6 +65,9 @@ class AppStreams:
     def feed(self, name: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch, now: int) -> int:
         """Write rows in the stream's format, each to the partition of its key; return how many."""
         stream = self._fed(name)
+        if stream.changes is not None:
+            message = f"stream {name} has changes of a database: feed its records as they are, with feed_bytes"
+            raise FeedError(message)
         columns = MetadataColumns.of(stream, arrow_schema(self.planned(name).rows))
         schema = columns.fed
         batch = rows if isinstance(rows, pa.RecordBatch) else _batch(name, rows, schema)

@@ -46,7 +46,8 @@ class ChangeCodec:
         rows = row_type(schema)
         self._columns, self._mark = schema, mark
         key = [column for name in declared.key or () if (column := rows.find(name)) is not None]
-        self._key = tuple(column.name for column in key)
+        self.key = tuple(column.name for column in key)
+        """The columns of the primary key."""
         self._keys = ChangeKeys(
             RowType(tuple(Column(column.name, column.type) for column in key)),
             None if records is None else records.schemas,
@@ -90,7 +91,7 @@ class ChangeCodec:
         rows, indices = rows.filter(pa.array(keyed)), indices[keyed]
         key_columns = keys.rows.take(pa.array(key_rows[keyed])).columns
         fits = np.ones(len(indices), bool)
-        for name, key_column in zip(self._key, key_columns, strict=True):
+        for name, key_column in zip(self.key, key_columns, strict=True):
             fits &= _mask(pc.equal(rows.column(name), key_column))
         for at in np.flatnonzero(~fits).tolist():
             faults[int(indices[at])] = self._other_key(rows, key_columns, at)
@@ -104,8 +105,10 @@ class ChangeCodec:
         """Return rows to keep and keys to delete in the order of their records."""
         parts = [_marked(upserted.rows.columns, self.schema, deleted=False, count=upserted.rows.num_rows)]
         if deleted_keys.rows.num_rows:
-            by_name = dict(zip(self._key, deleted_keys.rows.columns, strict=True))
-            columns = [by_name.get(field.name, pa.nulls(deleted_keys.rows.num_rows, field.type)) for field in self._columns]
+            by_name = dict(zip(self.key, deleted_keys.rows.columns, strict=True))
+            columns = [
+                by_name.get(field.name, pa.nulls(deleted_keys.rows.num_rows, field.type)) for field in self._columns
+            ]
             parts.append(_marked(columns, self.schema, deleted=True, count=deleted_keys.rows.num_rows))
         rows, good = pa.concat_batches(parts), np.concatenate([upserted.good, deleted_keys.good])
         if not deleted_keys.rows.num_rows:
@@ -130,7 +133,7 @@ class ChangeCodec:
     def _other_key(self, rows: pa.RecordBatch, key_columns: Sequence[pa.Array], at: int) -> str:
         shown = [
             f"{name} is {_shown(key_column[at])} in its key and {_shown(rows.column(name)[at])} in after"
-            for name, key_column in zip(self._key, key_columns, strict=True)
+            for name, key_column in zip(self.key, key_columns, strict=True)
         ]
         return f"{', '.join(shown)}; the key of a record must be that of its row, or rows could not be replaced"
 

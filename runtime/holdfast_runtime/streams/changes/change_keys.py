@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema
+from holdfast.planning.types.connect.envelope import other_key
 from holdfast.planning.types.connect.schema import ConnectType
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.changes.connect_json import ConnectJson
@@ -30,7 +31,6 @@ NO_KEY = (
 )
 _FRAME, _OBJECT = b"\0", b"{"
 _WHOLE = r"^-?[0-9]{1,19}$"
-_MOST_SHOWN = 8
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -139,14 +139,7 @@ class ChangeKeys:
         return self._other(tuple(name for name, _ in kind.fields))
 
     def _other(self, names: Sequence[str]) -> str | None:
-        """Return why keys of these columns are not those of the stream."""
-        if set(names) == set(self._names):
-            return None
-        has = ", ".join(names[:_MOST_SHOWN]) or "no columns"
-        return (
-            f"its key has {has}, and key of the stream is ({', '.join(self._names)}); write all columns of the primary "
-            f"key into key of stream and table, and no others"
-        )
+        return other_key(names, self._names)
 
 
 class _KeySchemas:

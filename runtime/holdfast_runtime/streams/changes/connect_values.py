@@ -68,9 +68,7 @@ def _pairs(values: pa.Array, node: ConnectNode, kind: pa.DataType) -> pa.Array:
     entries = values.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", values.type.item_type)])))
     keys, items = entries.flatten().flatten()
     items = converted(items, node.inner[0], kind.item_type)
-    pairs = pa.StructArray.from_arrays([keys, items], names=["key", "value"])
-    lists = pa.ListArray.from_arrays(_offsets(entries), pairs, mask=entries.is_null())
-    return lists.cast(kind)
+    return pa.MapArray.from_arrays(_offsets(entries), keys, items, type=kind, mask=entries.is_null())
 
 
 def _offsets(lists: pa.Array) -> pa.Array:

@@ -127,6 +127,15 @@ _LOGICAL = {
     "decimal": (AvroKind.BYTES, AvroKind.FIXED),
 }
 """The logical types that say something here, and the types they are of."""
+_CONNECT_NAMES = {
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Time": "time-millis",
+    "io.debezium.time.MicroTime": "time-micros",
+    "io.debezium.time.Timestamp": "timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "timestamp-micros",
+    "io.debezium.time.NanoTimestamp": "timestamp-nanos",
+}
+"""Debezium's names of what has a logical type, which the converter of Kafka Connect does not know."""
 
 
 def parse_avro(text: str, referred: Iterable[str] = ()) -> AvroSchema:
@@ -265,7 +274,7 @@ def _full_name(tree: Mapping[str, Any], space: str, where: str) -> str:
 
 def _meant(kind: AvroType, tree: Mapping[str, Any]) -> AvroType:
     """Return the type with its logical type, if that is known and fits."""
-    logical = tree.get("logicalType")
+    logical = tree.get("logicalType", _CONNECT_NAMES.get(str(tree.get("connect.name"))))
     if not isinstance(logical, str) or kind.kind not in _LOGICAL.get(logical, ()):
         return kind
     if logical != "decimal":
