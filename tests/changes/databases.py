@@ -37,6 +37,8 @@ class Database:
     table: dict[tuple[int, str], Row] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     schemas: dict[int, AvroSchema] = field(default_factory=dict)
+    ids: dict[int, int] = field(default_factory=dict)
+    """What a real registry calls the schemas of its key, its rows and its wider rows, which are 1, 2 and 3."""
 
     def write(self, row: Row, op: str) -> None:
         """Write a row: c, u, or r of a snapshot."""
@@ -72,7 +74,7 @@ class Database:
         self.schemas.setdefault(number, parse_avro(json.dumps(schema)))
         out = io.BytesIO()
         fastavro.schemaless_writer(out, fastavro.parse_schema(schema), tree)
-        return struct.pack(">bI", 0, number) + out.getvalue()
+        return struct.pack(">bI", 0, self.ids.get(number, number)) + out.getvalue()
 
 
 def _tree(before: Any, after: Any, op: str) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def test_damaged_records_are_bad_and_spoil_no_others(database: Database, draw: r
     read = {int(at): row for at, row in zip(decoded.good, decoded.rows.to_pylist(), strict=True) if at not in touched}
     assert read == sound
     for index in touched:
-        alone = codec(COLUMNS, "id", "part").decode(batch([records[index]]))
-        assert [record.index == 0 for record in alone.bad] == [True] * (index in {bad.index for bad in decoded.bad})
+        single = codec(COLUMNS, "id", "part").decode(batch([records[index]]))
+        assert [record.index == 0 for record in single.bad] == [True] * (index in {bad.index for bad in decoded.bad})
 
 
 def _damaged(raw: bytes | None, draw: random.Random) -> bytes | None:

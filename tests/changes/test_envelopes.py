@@ -87,7 +87,7 @@ BAD_KEYS: list[tuple[bytes | None, str]] = [
 
 
 @pytest.mark.parametrize(("key", "why"), BAD_KEYS)
-def test_a_key_that_is_not_that_of_the_row_is_bad(key: bytes | None, why: str) -> None:
+def test_a_key_of_another_row_is_bad(key: bytes | None, why: str) -> None:
     reader = codec(SCHEMA, "id")
     assert why in reason(reader, of_key(key))
     decoded = reader.decode(batch([of_key(key), of_key(b"5"), of_key(key)]))

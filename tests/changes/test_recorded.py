@@ -33,8 +33,8 @@ def naive(*parts: int) -> datetime:
     return utc(*parts).replace(tzinfo=None)
 
 
-def customer(name: str, credit: str, since: date, seen: datetime | None, level: int | None = None) -> dict[str, Any]:
-    return {"name": name, "credit": Decimal(credit), "since": since, "seen": seen, "level": level}
+def customer(name: str, credit: str, since: date, moment: datetime | None, level: int | None = None) -> dict[str, Any]:
+    return {"name": name, "credit": Decimal(credit), "since": since, "seen": moment, "level": level}
 
 
 @pytest.mark.parametrize("database", ["postgres", "mysql"])

@@ -131,3 +131,31 @@ def test_schemas_are_registered_where_that_is_allowed(subject: Subject) -> None:
     with pytest.raises(UserActionError, match="column shop is no field of"):
         subject.written(wider)
     assert frame_of(subject.written(wider, register=True)) != number
+
+
+def envelope(*fields: dict[str, Any]) -> str:
+    row = {"type": "record", "name": "Row", "fields": fields}
+    op = {"name": "op", "type": "string"}
+    return order({"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Row"]}, op)
+
+
+def changes(subject: Subject, *key: str) -> AvroRecords:
+    spec = subject.spec(key=list(key), changes="debezium")
+    return registered_records(spec, {"orders": COLUMNS}, {}, None)["orders"]
+
+
+def test_changes_of_a_database_are_compared_inside_envelopes(subject: Subject) -> None:
+    number = subject.registered(envelope(LONG, AMOUNT))
+    key = subject.registry.register(f"{subject.topic}-key", "AVRO", order(LONG))
+    records = changes(subject, "id")
+    assert all(isinstance(records.schemas.schema(known), AvroSchema) for known in (number, key))
+    with pytest.raises(
+        UserActionError, match=r"subject orders-\w+-key does not fit: its key has id, and key of the stream"
+    ):
+        changes(subject, "id", "amount")
+
+
+def test_envelopes_without_a_column_are_refused(subject: Subject) -> None:
+    subject.registered(envelope(LONG, {"name": "amt", "type": "double"}))
+    with pytest.raises(UserActionError, match=r"it has no after\.amount; did you mean amt"):
+        changes(subject, "id")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from holdfast.planning.types.connect.reading import bare_reading, connect_reading
 from holdfast.planning.types.connect.schema import ConnectType
 from holdfast.planning.types.spark_types import RowType
-from holdfast_runtime.streams.changes.connect_reader import ConnectReader
+from holdfast_runtime.streams.changes.connect_reader import ConnectReader, picked
 from holdfast_runtime.streams.changes.wrapped_values import OPENING, Head, head_of, taken_apart
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
 from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, in_order
@@ -46,7 +46,7 @@ class ConnectJson:
         parts, again = list[ReadRecords](), list[Indices]()
         bare = np.flatnonzero(~opened)
         if len(bare):
-            records = self._bare.read(values.take(pa.array(bare))).among(bare)
+            records = self._bare.read(picked(values, bare)).among(bare)
             doubtful = self._without_any(records)
             again.append(np.concatenate([doubtful, [index for index, _ in records.bad]]).astype(np.int64))
             parts.append(records)
@@ -59,7 +59,7 @@ class ConnectJson:
                 again.append(left[:1])
                 left = left[1:]
                 continue
-            of_head = pc.starts_with(values.take(pa.array(left)), head.prefix).to_numpy(zero_copy_only=False)
+            of_head = pc.starts_with(picked(values, left), head.prefix).to_numpy(zero_copy_only=False)
             records = self._behind(head, values, left[of_head])
             again.append(np.array([index for index, _ in records.bad], np.int64))
             parts.append(records)
@@ -68,7 +68,7 @@ class ConnectJson:
 
     def _behind(self, head: Head, values: pa.BinaryArray, indices: Indices) -> ReadRecords:
         """Read records with this head."""
-        whole = values.take(pa.array(indices))
+        whole = picked(values, indices)
         payloads = pc.binary_slice(whole, len(head.prefix), -1)
         closed = pc.ends_with(whole, b"}").to_numpy(zero_copy_only=False)
         records = self._of_schema(head.schema, payloads).among(indices)

@@ -32,7 +32,7 @@ class ConnectReader:
         parts, reasons = list[ReadRecords](), dict[int, str]()
         left = np.arange(len(values))
         for codec, node in self._ways:
-            decoded = codec.decode(values.take(pa.array(left)))
+            decoded = codec.decode(picked(values, left))
             if len(decoded.good):
                 parts.append(self._converted(decoded.rows, node).among(left[decoded.good]))
             for record in decoded.bad:
@@ -71,6 +71,11 @@ class ConnectReader:
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         arrays = converted_fields(columns, node, pa.struct(list(self._schema)), rows.num_rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def picked(values: pa.BinaryArray, indices: Indices) -> pa.BinaryArray:
+    """Return these values, which are not copied if they are all."""
+    return values if len(indices) == len(values) else values.take(pa.array(indices))
 
 
 def _codec(node: ConnectNode, schema: pa.Schema) -> JsonCodec:
