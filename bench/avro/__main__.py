@@ -20,9 +20,10 @@ from holdfast.planning.types.avro.columns import columns_of
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.schema import AvroSchema, parse_avro
 from holdfast.planning.types.avro.writing import writing
-from holdfast_runtime.streams.codecs.avro import AvroCodec, WrittenAvro
+from holdfast_runtime.streams.codecs.avro import AvroCodec
 from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge, judged_rows
 from holdfast_runtime.streams.codecs.avro.plain_writer import written_rows
+from holdfast_runtime.streams.codecs.record_schemas import WrittenSchema
 
 COUNT, RUNS, FEW, TENTH = 200_000, 5, 20, 20_000
 
@@ -70,7 +71,7 @@ def main() -> None:
     schema, parsed = parse_avro(json.dumps(SCHEMA)), fastavro.parse_schema(SCHEMA)
     values = pa.array([written_by_fastavro(parsed, row) for row in drawn_rows(COUNT)], pa.binary())
     columns = columns_of(schema)
-    codec = AvroCodec(columns, Registry(schema), WrittenAvro(schema, FRAME))
+    codec = AvroCodec(columns, Registry(schema), WrittenSchema(schema, FRAME))
     print(f"{len(values.buffers()[2]) / COUNT:.0f} bytes per record")
     print(f"{'way':<58} {'per CPU-s':>12}")
     rows = report("decode", COUNT, lambda: codec.decode(values).rows)

@@ -11,7 +11,7 @@ from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.streams import Stream
 from holdfast_runtime.streams.changes import ChangeCodec
 from holdfast_runtime.streams.codecs import arrow_schema
-from holdfast_runtime.streams.stream_codecs import AvroRecords
+from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 DELETED = pa.field("deleted", pa.bool_())
 RECORDED = Path(__file__).parent / "recorded"
@@ -20,7 +20,7 @@ Record = tuple[bytes | None, bytes | None]
 """Key and value."""
 
 
-def codec(schema: str, *key: str, records: AvroRecords | None = None) -> ChangeCodec:
+def codec(schema: str, *key: str, records: SchemaRecords | None = None) -> ChangeCodec:
     """The codec of a stream of changes."""
     stream = Stream.model_validate(
         {"name": "s", "system": "s", "key": key, "changes": "debezium", "format": "json" if records is None else "avro"}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.planning.types.avro.schema import AvroSchema
-from holdfast_runtime.streams.stream_codecs import AvroRecords
+from holdfast_runtime.streams.stream_codecs import SchemaRecords
 from tests.changes.databases import COLUMNS, Database, databases
 from tests.changes.records import batch, codec, rows, tables
 
@@ -32,7 +32,7 @@ def test_a_table_of_json_is_that_of_the_database(database: Database) -> None:
 @given(databases(("avro",)))
 def test_a_table_of_avro_is_that_of_the_database(database: Database) -> None:
     if database.records:
-        reader = codec(COLUMNS, "id", "part", records=AvroRecords(Registry(database), None))
+        reader = codec(COLUMNS, "id", "part", records=SchemaRecords(Registry(database), None))
         assert tables(reader, *database.records) == database.table
 
 

@@ -1,4 +1,4 @@
-"""Whole runs on topics of Avro, with a real broker and a real registry: what is read, written, and refused."""
+"""Whole runs on topics of records with schemas, with a real broker and a real registry: what is read and written."""
 
 import io
 import json
@@ -33,9 +33,9 @@ spec:
   systems:
   - {name: here, kafka: {bootstrapServers: "BROKER", registry: {url: "REGISTRY"}}}
   streams:
-  - {name: orders, topic: NAME-orders, system: here, partitions: 1, partitioner: none, format: avro,
+  - {name: orders, topic: NAME-orders, system: here, partitions: 1, partitioner: none, format: FORMAT,
      schema: "id BIGINT, shop STRING, amount DOUBLE", onDecodeError: DeadLetter, deadLetter: unread}
-  - {name: large, topic: NAME-large, system: here, partitions: 1, format: avro, avro: {register: true}}
+  - {name: large, topic: NAME-large, system: here, partitions: 1, format: FORMAT, FIELD: {register: true}}
   - {name: unread, topic: NAME-unread, system: here, partitions: 1}
   steps:
   - {name: chosen, from: [orders], filter: "amount > 10"}
@@ -54,6 +54,7 @@ class Shop:
 
     broker: Broker
     apicurio: Apicurio
+    format: str = "avro"
     name: str = field(default_factory=lambda: f"shop-{uuid.uuid4().hex[:6]}")
 
     def __post_init__(self) -> None:
@@ -62,7 +63,14 @@ class Shop:
 
     def file(self, folder: Path) -> Path:
         """Its file."""
-        values = {"NAME": self.name, "BROKER": self.broker.bootstrap, "REGISTRY": self.apicurio.url}
+        field = {"json-schema": "jsonSchema"}.get(self.format, self.format)
+        values = {
+            "FORMAT": self.format,
+            "FIELD": field,
+            "NAME": self.name,
+            "BROKER": self.broker.bootstrap,
+            "REGISTRY": self.apicurio.url,
+        }
         text = APP
         for word, value in values.items():
             text = text.replace(word, value)
@@ -70,9 +78,9 @@ class Shop:
         path.write_text(text)
         return path
 
-    def registered(self, schema: object) -> int:
+    def registered(self, schema: object, kind: str = "AVRO") -> int:
         """The id of a schema of what it reads."""
-        return self.registry.register(f"{self.name}-orders-value", "AVRO", json.dumps(schema))
+        return self.registry.register(f"{self.name}-orders-value", kind, json.dumps(schema))
 
     def send(self, *values: bytes) -> None:
         """Records of the topic that it reads."""
@@ -130,3 +138,30 @@ def test_records_of_two_schemas_are_read_and_written(shop: Shop, tmp_path: Path)
     reasons = [json.loads(value)["reason"] for value in shop.seen("unread")]
     assert "it begins with 0x7b ('{')" in reasons[0]
     assert len(reasons) == 2
+
+
+def test_objects_behind_ids_are_read_and_written(broker: Broker, apicurio: Apicurio, tmp_path: Path) -> None:
+    shop = Shop(broker, apicurio, "json-schema")
+    with closing(shop.registry):
+        number = shop.registered({"type": "object", "properties": {"id": {}, "shop": {}, "amount": {}}}, "JSON")
+        frame = b"\0" + number.to_bytes(4)
+        shop.send(
+            frame + b'{"id": 1, "amount": 20}',
+            b'{"id": 2, "amount": 30}',
+            b"\0\x7f\xff\xff\xff" + b'{"id": 3}',
+            frame + b'{"id": 4, "amount": 40, "shop": "north"}',
+        )
+        with Run(shop.file(tmp_path), tmp_path / "data", "--until-idle") as run:
+            run.ended()
+        values = shop.seen("large")
+        made = shop.registry.latest(f"{shop.name}-large-value")
+        assert made is not None
+        assert json.loads(made.text)["properties"].keys() == {"id", "shop", "amount"}
+        assert {value[:5] for value in values} == {b"\0" + made.id.to_bytes(4)}
+        assert [json.loads(value[5:]) for value in values] == [
+            {"id": 1, "amount": 20},
+            {"id": 4, "amount": 40, "shop": "north"},
+        ]
+        reasons = [json.loads(value)["reason"] for value in shop.seen("unread")]
+        assert "it begins with 0x7b" in reasons[0]
+        assert "its schema id 2147483647 is not in the registry" in reasons[1]

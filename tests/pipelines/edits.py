@@ -30,8 +30,8 @@ LEFT_OUT: Mapping[str, str] = {
     "state.size": "is taken in a run on one host, as the cure of a full disk",
     "state.storageClass": "means nothing on one host",
 }
-"""Fields -> why they are not edited here, beside those of other systems and of Avro."""
-_ELSEWHERE = ("systems.kafka", "systems.generator", "streams.avro")
+"""Fields -> why they are not edited here, beside those of other systems and of formats with schemas."""
+_ELSEWHERE = ("systems.kafka", "systems.generator", "streams.avro", "streams.jsonSchema")
 FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "streams.partitions": lambda _, stream: [stream["partitions"] + 1, stream["partitions"] * 2],
     "streams.key": lambda *_: [["k"], ["v"], ["v", "k"]],

@@ -15,7 +15,7 @@ from holdfast.spec.app import AppSpec
 from holdfast_runtime.streams.registered import RegisteredSchemas, registered_records
 from holdfast_runtime.streams.registry.client import SchemaRegistry
 from holdfast_runtime.streams.registry.settings import RegistrySettings
-from holdfast_runtime.streams.stream_codecs import AvroRecords, stream_codec
+from holdfast_runtime.streams.stream_codecs import SchemaRecords, stream_codec
 from tests.registry.server import Apicurio
 
 LONG = {"name": "id", "type": "long"}
@@ -32,22 +32,24 @@ def order(*fields: dict[str, Any]) -> str:
 class Subject:
     """A topic whose subject is its own, and the app that reads or writes it."""
 
-    def __init__(self, apicurio: Apicurio) -> None:
+    def __init__(self, apicurio: Apicurio, name: str = "avro") -> None:
+        self.format = name
         self.url, self.topic = apicurio.url, f"orders-{uuid.uuid4().hex[:6]}"
         self.registry = SchemaRegistry(RegistrySettings(self.url, "here", {}))
 
     def registered(self, text: str, kind: str = "AVRO") -> int:
         return self.registry.register(f"{self.topic}-value", kind, text)
 
-    def read(self, schema: pa.Schema = COLUMNS) -> AvroRecords:
+    def read(self, schema: pa.Schema = COLUMNS) -> SchemaRecords:
         return registered_records(self.spec(), {"orders": schema}, {}, None)["orders"]
 
-    def written(self, columns: pa.Schema = COLUMNS, **avro: Any) -> AvroRecords:
-        return registered_records(self.spec(avro=avro), {}, {"orders": columns}, None)["orders"]
+    def written(self, columns: pa.Schema = COLUMNS, **schema: Any) -> SchemaRecords:
+        field = {"avro": "avro", "json-schema": "jsonSchema"}[self.format]
+        return registered_records(self.spec(**{field: schema}), {}, {"orders": columns}, None)["orders"]
 
     def spec(self, **fields: Any) -> AppSpec:
         kafka = {"bootstrapServers": "nowhere:9092", "registry": {"url": self.url}}
-        stream = {"name": "orders", "topic": self.topic, "system": "here", "format": "avro", **fields}
+        stream = {"name": "orders", "topic": self.topic, "system": "here", "format": self.format, **fields}
         step = {"name": "all", "from": ["orders"], "filter": "true"}
         return AppSpec.model_validate(
             {"systems": [{"name": "here", "kafka": kafka}], "streams": [stream], "steps": [step]}
@@ -61,7 +63,14 @@ def subject(apicurio: Apicurio) -> Iterator[Subject]:
         yield made
 
 
-def frame_of(records: AvroRecords) -> int:
+@pytest.fixture
+def json_subject(apicurio: Apicurio) -> Iterator[Subject]:
+    made = Subject(apicurio, "json-schema")
+    with closing(made.registry):
+        yield made
+
+
+def frame_of(records: SchemaRecords) -> int:
     assert records.written is not None
     return int.from_bytes(records.written.frame)
 
@@ -94,7 +103,7 @@ def test_a_schema_of_another_kind_is_refused(subject: Subject) -> None:
     number = subject.registered(OBJECT, "JSON")
     with pytest.raises(UserActionError, match="has a schema of JSON, and the stream is of format avro"):
         subject.read()
-    why = RegisteredSchemas("here", subject.url, None, None).schema(number)
+    why = RegisteredSchemas("here", subject.url, None, None, "avro").schema(number)
     assert why == f"its schema id {number} is of JSON, and the stream's format is avro"
 
 
@@ -139,7 +148,7 @@ def envelope(*fields: dict[str, Any]) -> str:
     return order({"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Row"]}, op)
 
 
-def changes(subject: Subject, *key: str) -> AvroRecords:
+def changes(subject: Subject, *key: str) -> SchemaRecords:
     spec = subject.spec(key=list(key), changes="debezium")
     return registered_records(spec, {"orders": COLUMNS}, {}, None)["orders"]
 
@@ -159,3 +168,32 @@ def test_envelopes_without_a_column_are_refused(subject: Subject) -> None:
     subject.registered(envelope(LONG, {"name": "amt", "type": "double"}))
     with pytest.raises(UserActionError, match=r"it has no after\.amount; did you mean amt"):
         changes(subject, "id")
+
+
+def test_objects_have_the_members_of_the_latest_schema(json_subject: Subject) -> None:
+    assert json_subject.read().written is None
+    number = json_subject.registered(json.dumps({"properties": {"id": {}, "amount": {}}}), "JSON")
+    codec = stream_codec(json_subject.spec().streams[0], COLUMNS, json_subject.read())
+    values = [b"\0" + schema_id.to_bytes(4) + b'{"id": 1}' for schema_id in (number, 900_003)]
+    decoded = codec.decode(pa.array(values, pa.binary()))
+    assert decoded.rows.to_pylist() == [{"id": 1, "amount": None}]
+    assert [record.reason for record in decoded.bad] == [
+        f"its schema id 900003 is not in the registry at {json_subject.url}"
+    ]
+    with pytest.raises(UserActionError, match="it has no amunt; did you mean amount"):
+        json_subject.read(pa.schema([("amunt", pa.float64())]))
+
+
+def test_objects_are_written_with_the_latest_or_a_made_schema(json_subject: Subject) -> None:
+    with pytest.raises(UserActionError, match=r"set jsonSchema\.register of the stream to true"):
+        json_subject.written()
+    number = frame_of(json_subject.written(register=True))
+    assert frame_of(json_subject.written()) == number
+    with pytest.raises(UserActionError, match="no properties have column shop"):
+        json_subject.written(COLUMNS.append(pa.field("shop", pa.string())))
+
+
+def test_objects_are_not_of_another_kind(json_subject: Subject) -> None:
+    json_subject.registered(order(LONG, AMOUNT))
+    with pytest.raises(UserActionError, match="has a schema of AVRO, and the stream is of format json-schema"):
+        json_subject.read()

@@ -63,7 +63,12 @@ BASE: dict[str, Any] = {
             },
             {"name": "attributed", "was": "results", "system": "files", "topic": "results"},
             {"name": "unread", "system": "files"},
-            {"name": "owners", "system": "files"},
+            {
+                "name": "owners",
+                "system": "files",
+                "format": "json-schema",
+                "jsonSchema": {"schema": "{}", "subject": "ads.owners-value", "register": True},
+            },
             {
                 "name": "ticks",
                 "system": "made",

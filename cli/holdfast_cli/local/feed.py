@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.planning.types.ddl import column_at
-from holdfast.spec.streams import ValueFormat
+from holdfast.spec.streams import SCHEMA_FORMATS, ValueFormat
 from holdfast_runtime.driver.stream_feeds import RecordFeed
-from holdfast_runtime.inspection.avro_values import AvroValues
 from holdfast_runtime.inspection.local_app import LocalApp
+from holdfast_runtime.inspection.schema_values import SchemaValues
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
@@ -53,8 +53,8 @@ class LineFormat:
     value: ValueFormat
     prefix: bytes = b""
     """Start of every value: the type byte, if the stream carries control messages."""
-    avro: AvroValues | None = None
-    """What makes records of Avro of rows, if the stream has these."""
+    schema_values: SchemaValues | None = None
+    """What makes records of rows, if those of the stream have a schema."""
     deletes: bool = False
     """Whether lines are keys, and records have no value."""
     changes: bool = False
@@ -82,12 +82,12 @@ class LineFormat:
         rows = local_app.stream(name).rows
         columns = {column: column_at(rows, column) for column in stream.partition_key or ()}
         types = {column: declared.type if declared else None for column, declared in columns.items()}
-        avro = None if deletes else AvroValues.fed(local_app, name)
-        if stream.format == "avro" and avro is None and not deletes:
-            message = f"the columns of stream {name} are not known, so no Avro can be made; give it a schema"
+        values = None if deletes else SchemaValues.fed(local_app, name)
+        if stream.format in SCHEMA_FORMATS and values is None and not deletes:
+            message = f"the columns of stream {name} are not known, so no records can be made; give it a schema"
             raise UserActionError(message, code="UsageError")
         changes = stream.changes is not None and not deletes
-        return cls(types, stream.format, b"\0" if typed else b"", avro, deletes, changes)
+        return cls(types, stream.format, b"\0" if typed else b"", values, deletes, changes)
 
     def parse(self, lines: Sequence[bytes], first: int) -> ParsedLines:
         """Return the records of these lines, numbered from `first`; blank lines are skipped."""
@@ -113,8 +113,8 @@ class LineFormat:
             numbers.append(number)
             for name, cell in zip(keys, row, strict=True):
                 keys[name].append(cell)
-        if self.avro is not None:
-            values, reason = self.avro.values(values)
+        if self.schema_values is not None:
+            values, reason = self.schema_values.values(values)
             if reason is not None:
                 bad = BadLineError(numbers[len(values)], reason)
                 keys = {name: cells[: len(values)] for name, cells in keys.items()}
@@ -133,7 +133,7 @@ class LineFormat:
             raise ValueError(message)
 
     def _value(self, text: bytes, tree: Mapping[str, Any]) -> bytes:
-        if self.value in ("json", "avro"):
+        if self.value not in ("string", "binary"):
             return text
         value = tree.get("value")
         if not isinstance(value, str):

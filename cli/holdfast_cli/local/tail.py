@@ -14,10 +14,10 @@ from typing import Any
 from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.output.amounts import many
-from holdfast_runtime.inspection.avro_values import AvroValues
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.open_streams import ReadableStream
 from holdfast_runtime.inspection.record_filter import RecordFilter, UnjudgedRecord, shown_key
+from holdfast_runtime.inspection.schema_values import SchemaValues
 
 _AT_ONCE = 1000
 
@@ -37,8 +37,8 @@ class Tail:
     stored: ReadableStream
     stream: str
     typed: bool
-    avro: AvroValues | None
-    """What reads its values, if they are Avro and their columns are known."""
+    schema_values: SchemaValues | None
+    """What reads its values, if these have a schema and their columns are known."""
     record_filter: RecordFilter
     positions: dict[StreamPartition, int] = field(default_factory=dict)
     """The next offset of each partition; partitions not listed start at their oldest record."""
@@ -57,7 +57,7 @@ class Tail:
         until_end: bool,
     ) -> "Tail":
         """Return a tail that starts at the beginning of a stream, or at its end."""
-        tail = Tail(stored, name, local_app.has_type_bytes(name), AvroValues.of(local_app, name), record_filter)
+        tail = Tail(stored, name, local_app.has_type_bytes(name), SchemaValues.of(local_app, name), record_filter)
         ends = {partition: bounds.end for partition, bounds in stored.bounds().items()}
         if not from_beginning:
             tail.positions = dict(ends)
@@ -131,7 +131,8 @@ class Tail:
         return "watermark" if isinstance(message, WatermarkMessage) else "endOfStream", value_as_json(value[1:])
 
     def _user_value(self, value: bytes | None) -> str:
-        return value_as_json(value if self.avro is None or value is None else self.avro.shown(value) or value)
+        values = self.schema_values
+        return value_as_json(value if values is None or value is None else values.shown(value) or value)
 
 
 def value_as_json(value: bytes | None) -> str:

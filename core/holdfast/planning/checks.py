@@ -17,6 +17,7 @@ from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching, 
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
 from holdfast.planning.repair_search import PlanDraft, find_repair
 from holdfast.planning.spread import Spread
+from holdfast.planning.types.record_formats import RECORD_FORMATS
 from holdfast.protocol.pods import STATE_DIRECTORY
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
@@ -215,6 +216,19 @@ def setting_problems(systems: Iterable[System]) -> Iterator[Problem]:
             fault = unacceptable_name(key)
             if fault is not None:
                 yield Problem(Reason.INVALID_SPEC, f"spec.systems: config of {system.name}: {fault}")
+
+
+def registry_problems(spec: AppSpec) -> Iterator[Problem]:
+    """A problem for each stream whose records have ids of schemas, and whose system has no registry."""
+    without = {system.name for system in spec.systems if system.kafka is None or system.kafka.registry is None}
+    for stream in spec.streams:
+        known = RECORD_FORMATS.get(stream.format)
+        if known is not None and known.needs_registry and stream.system in without:
+            message = (
+                f"records of format {stream.format} begin with the id of a schema in a registry, and system "
+                f"{stream.system} has none; name it in kafka.registry, or set format: json for records without ids"
+            )
+            yield Problem(Reason.SCHEMA_INVALID, message, stream=stream.name)
 
 
 def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
-from holdfast.planning.avro_streams import writing_findings
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import (
     Flow,
@@ -23,6 +22,7 @@ from holdfast.planning.known_columns import (
     selected,
 )
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, SqlFinding, listed
+from holdfast.planning.schema_streams import writing_findings
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
 from holdfast.planning.stream_columns import event_time_findings, key_findings, stream_rows, without_metadata
 from holdfast.planning.table_keys import spark_computed_keys
@@ -44,7 +44,7 @@ from holdfast.spec.steps import (
     To,
     ToTable,
 )
-from holdfast.spec.streams import EventTime, Stream, Table
+from holdfast.spec.streams import SCHEMA_FORMATS, EventTime, Stream, Table
 
 
 def declared_table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
@@ -265,8 +265,8 @@ def _write_stream(derivation: _Derivation, rows: RowType, stream: Stream) -> Non
     derivation.note(key_findings(stream.partition_key or (), rows, f"the key of stream {stream.name}"))
     derivation.note(_metadata_findings(stream, rows, derivation.flow.rows[stream.name]))
     derivation.note(writing_findings(stream, without_metadata(stream, rows)))
-    by_avro = stream.schema_ is None and stream.format == "avro"
-    if not by_avro and (difference := differing(rows, derivation.flow.rows[stream.name])):
+    by_schema = stream.schema_ is None and stream.format in SCHEMA_FORMATS
+    if not by_schema and (difference := differing(rows, derivation.flow.rows[stream.name])):
         message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"
         derivation.say(Reason.SCHEMA_MISMATCH, message)
     other, written = derivation.flow.written.setdefault(stream.name, (derivation.step.name, rows))

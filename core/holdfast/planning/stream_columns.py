@@ -6,10 +6,10 @@ Must not know steps: `derived_columns` follows the rows from here.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from holdfast.planning.avro_streams import avro_rows, reading_findings, written_schema
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import Flow, missing_columns
 from holdfast.planning.problems import SqlFinding
+from holdfast.planning.schema_streams import reading_findings, says_columns, schema_rows
 from holdfast.planning.sql.expressions import Scope, check_value
 from holdfast.planning.sql.plain.reading import sure_select
 from holdfast.planning.sql.plain.row_kinds import row_kinds
@@ -39,21 +39,23 @@ _ONLY_READ: Final[Mapping[MetadataField, str]] = {
 def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
     """Return the rows of a stream; open rows if it declares no schema."""
     stream = graph.streams[name]
-    rows, one_value, text = OPEN, _ONE_VALUE.get(stream.format), written_schema(stream)
+    rows, one_value = OPEN, _ONE_VALUE.get(stream.format)
     is_read = name in graph.readers or name in graph.side_inputs
     if stream.schema_ is not None:
         rows = flow.parsed(stream.schema_, stream=name)
-        flow.at_stream(name, *(() if text is None else reading_findings(text, rows, needed=is_read)))
+        flow.at_stream(name, *reading_findings(stream, rows, needed=is_read))
         if one_value is not None and rows.closed and rows != one_value:
             value = one_value.columns[0]
             message = f"a {stream.format} stream has one column, {value.name} {value.type}; its schema says otherwise"
             flow.at_stream(name, SqlFinding(Reason.SCHEMA_INVALID, message))
     elif one_value is not None:
         rows = one_value
-    elif text is not None:
-        rows, findings = avro_rows(text, needed=is_read)
+    elif says_columns(stream):
+        rows, findings = schema_rows(stream, needed=is_read)
         flow.at_stream(name, *findings)
-    elif is_read:
+    else:
+        flow.at_stream(name, *reading_findings(stream, rows, needed=False))
+    if is_read and stream.schema_ is None and one_value is None and not says_columns(stream):
         example = '"id STRING, ts TIMESTAMP"'
         message = f"stream {name} is read, so its columns must be known: give it a schema, e.g. {example}"
         flow.at_stream(name, SqlFinding(Reason.SCHEMA_MISSING, message))

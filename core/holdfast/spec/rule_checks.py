@@ -174,11 +174,17 @@ def table_files(table: object) -> Iterator[Broken]:
         yield ("persistent",), "a data set of files is kept until the next one is whole; leave persistent out"
 
 
-def avro_format(stream: object) -> Iterator[Broken]:
-    """Only records of Avro have a schema of Avro."""
+SCHEMA_FIELDS = {"avro": "avro", "jsonSchema": "json-schema"}
+"""The field that says which schema records have, and the format that it goes with."""
+
+
+def record_schema(stream: object) -> Iterator[Broken]:
+    """Only records of a format with schemas have one, and that is of their format."""
     fields = fields_of(stream)
-    if "avro" in fields and fields.get("format") != "avro":
-        yield ("avro",), "avro says which schema records have with format: avro; set that, or leave avro out"
+    for field, name in SCHEMA_FIELDS.items():
+        if field in fields and fields.get("format") != name:
+            message = f"{field} says which schema records have with format: {name}; set that, or leave {field} out"
+            yield (field,), message
 
 
 _NOT_WITH_CHANGES = {

@@ -57,9 +57,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("streams", "*"),
-        message="avro goes with format: avro",
-        cel="!has(self.avro) || (has(self.format) && self.format == 'avro')",
-        broken=rule_checks.avro_format,
+        message="avro goes with format: avro, jsonSchema with json-schema",
+        cel=" && ".join(
+            f"(!has(self.{field}) || (has(self.format) && self.format == '{name}'))"
+            for field, name in rule_checks.SCHEMA_FIELDS.items()
+        ),
+        broken=rule_checks.record_schema,
     ),
     Rule(
         at=("streams", "*"),

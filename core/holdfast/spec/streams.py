@@ -34,7 +34,9 @@ MAX_AHEAD = "24h"
 """How far ahead of the clock event time is believed where nobody says."""
 
 Partitioner = Literal["murmur2", "crc32", "none"]
-ValueFormat = Literal["json", "avro", "string", "binary"]
+ValueFormat = Literal["json", "json-schema", "avro", "string", "binary"]
+SCHEMA_FORMATS: tuple[ValueFormat, ...] = ("json-schema", "avro")
+"""Those whose records have a schema."""
 MetadataField = Literal["key", "keyBytes", "headers", "partition", "offset", "timestamp"]
 TimeUnit = Literal["Seconds", "Milliseconds", "Microseconds"]
 
@@ -65,7 +67,8 @@ class KafkaSystem(SpecModel):
     """How many brokers hold each record of topics that Holdfast makes, and must of those it writes that are there.
     Default: the brokers'."""
     registry: Annotated[KafkaRegistry | None, ChangeCost.RESTART] = None
-    """Where schemas of `format: avro` are: records begin with the id of theirs. Without it they begin with none."""
+    """Where schemas of records are: those of `format: avro` and `json-schema` begin with the id of theirs. Without it
+    records begin with none."""
 
 
 class LogSystem(SpecModel):
@@ -128,12 +131,12 @@ class EventTime(SpecModel):
         return str(self.column or self.from_)
 
 
-class AvroFormat(SpecModel):
-    """Which schema records of `format: avro` have."""
+class RecordSchema(SpecModel):
+    """Which schema records have."""
 
     schema_: Annotated[SchemaText | None, ChangeCost.RESTART, Field(alias="schema")] = None
-    """An Avro schema as JSON: of all records where the system has no registry, else of those that are written.
-    Default: the latest of the subject, or one that is made of the columns."""
+    """The schema as its format writes it: of all records where the system has no registry, else of those that are
+    written. Default: the latest of the subject, or one that is made of the columns."""
     subject: Annotated[Text | None, ChangeCost.RESTART] = None
     """What the registry calls the topic's schemas. Default: the topic with `-value`."""
     register_: Annotated[bool, ChangeCost.RESTART, Field(alias="register")] = False
@@ -170,9 +173,11 @@ class Stream(SpecModel):
     """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
     (unknown). Default: murmur2."""
     format: Annotated[ValueFormat, ChangeCost.RESTART] = "json"
-    """How a record's value is encoded: json, avro, string or binary. Default: json."""
-    avro: Annotated[AvroFormat | None, ChangeCost.RESTART] = None
+    """How a record's value is encoded: json, json-schema, avro, string or binary. Default: json."""
+    avro: Annotated[RecordSchema | None, ChangeCost.RESTART] = None
     """Which schema its records have, with `format: avro`."""
+    json_schema: Annotated[RecordSchema | None, ChangeCost.RESTART] = None
+    """Which schema its records have, with `format: json-schema`."""
     changes: Annotated[Literal["debezium"] | None, ChangeCost.RESTART] = None
     """debezium: records are changes of rows in a database, for a table of which it is a source. `schema` has the
     columns of the rows, `key` those of the primary key."""
@@ -196,6 +201,11 @@ class Stream(SpecModel):
     is decided, or write it to `deadLetter`. Default: Fail."""
     dead_letter: Annotated[Name | None, ChangeCost.RESTART] = None
     """The stream that takes records that can't be decoded or written, with reason, stream, partition and offset."""
+
+    @property
+    def record_schema(self) -> RecordSchema | None:
+        """Which schema its records have, where it says something of that."""
+        return self.avro or self.json_schema
 
     @property
     def metadata_pairs(self) -> tuple[tuple[MetadataField, str], ...]:

@@ -114,7 +114,7 @@ class Attempt:
             compiled=compiled,
             tasks=self.tasks,
             environment=replace(
-                self._environment, avro=registered_streams(self.app.spec, compiled, self._paths.secrets)
+                self._environment, schemas=registered_streams(self.app.spec, compiled, self._paths.secrets)
             ),
             state=StatePaths(
                 self._paths.state,

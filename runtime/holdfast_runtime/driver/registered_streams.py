@@ -10,10 +10,10 @@ from holdfast_runtime.steps.tables.kept_table import without_side
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.registered import registered_records
-from holdfast_runtime.streams.stream_codecs import AvroRecords
+from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 
-def registered_streams(spec: AppSpec, compiled: CompiledGraph, secrets: Path | None) -> dict[str, AvroRecords]:
+def registered_streams(spec: AppSpec, compiled: CompiledGraph, secrets: Path | None) -> dict[str, SchemaRecords]:
     """Return the schemas of streams with a registry; raise an error if one does not fit the stream's columns."""
     if all(system.kafka is None or system.kafka.registry is None for system in spec.systems):
         return {}

@@ -15,9 +15,9 @@ from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.inspection.avro_values import reading_codec
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.open_streams import OpenStreams, ReadableStream
+from holdfast_runtime.inspection.schema_values import reading_codec
 from holdfast_runtime.inspection.streams import PartitionRecords, StoredStream
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
 

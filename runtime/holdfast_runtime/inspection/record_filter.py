@@ -17,8 +17,8 @@ from holdfast.planning.sql.plain.expressions import Plain
 from holdfast.planning.sql.plain.reading import plain_filter
 from holdfast.planning.sql.scope import Scope
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.inspection.avro_values import known_columns, reading_codec
 from holdfast_runtime.inspection.local_app import LocalApp
+from holdfast_runtime.inspection.schema_values import known_columns, reading_codec
 from holdfast_runtime.steps.plain.plain_failures import FailingRows
 from holdfast_runtime.steps.plain.plain_sql import plain_kinds
 from holdfast_runtime.streams.codecs import Codec

@@ -69,7 +69,7 @@ class WorkerTools:
         self.crossings = tuple(compiled.crossing(level) for level in range(compiled.last))
         """The nodes whose rows travel from each level to the next."""
         self._declared = {stream.name: stream for stream in spec.streams}
-        self._avro = program.environment.avro
+        self._schemas = program.environment.schemas
         self._typed = typed_streams(spec, plan)
         self._side_inputs = compiled.side_inputs
         self._readers = {node.name: self._reader(node) for node in compiled.sources}
@@ -169,12 +169,12 @@ class WorkerTools:
     def _reader(self, node: GraphNode) -> InputReader | SideInputReader:
         typed, declared = node.name in self._typed, self._declared.get(node.name)
         if declared is not None and node.name in self._side_inputs:
-            return SideInputReader(declared, node.schema, self._avro.get(node.name), typed=typed)
-        return InputReader(node.name, declared, node.schema, self._avro.get(node.name), typed=typed)
+            return SideInputReader(declared, node.schema, self._schemas.get(node.name), typed=typed)
+        return InputReader(node.name, declared, node.schema, self._schemas.get(node.name), typed=typed)
 
     def _shared_reader(self, stream: str) -> SideInputReader:
         schema = next(table.shape.given for table in self.program.compiled.tables if stream in table.sources)
-        return SideInputReader(self._declared[stream], schema, self._avro.get(stream), typed=stream in self._typed)
+        return SideInputReader(self._declared[stream], schema, self._schemas.get(stream), typed=stream in self._typed)
 
     def _put_aside(self, node: GraphNode, failed: TimedRows, note: TurnNote) -> None:
         """Turn rows on which Spark SQL failed into dead letters."""
@@ -195,7 +195,7 @@ class WorkerTools:
             count_of(self.program.plan, stream),
             planned.key,
             "murmur2" if declared is None else declared.partitioner,
-            stream_codec(declared, columns.in_value, self._avro.get(stream)),
+            stream_codec(declared, columns.in_value, self._schemas.get(stream)),
             stream in self._typed,
             step.name,
             self.streams.record_limit(stream),
@@ -210,7 +210,7 @@ class WorkerTools:
 
     def _letter_target(self, stream: str) -> OutputStream:
         declared = self._declared[stream]
-        codec = stream_codec(declared, DEAD_LETTER_SCHEMA, self._avro.get(stream))
+        codec = stream_codec(declared, DEAD_LETTER_SCHEMA, self._schemas.get(stream))
         limit = self.streams.record_limit(stream)
         return OutputStream(
             stream, count_of(self.program.plan, stream), None, declared.partitioner, codec, typed=False, limit=limit

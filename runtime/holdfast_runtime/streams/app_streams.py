@@ -16,7 +16,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.generator import Pace
 from holdfast_runtime.streams.markers import AttemptSlot, Decided, TaskMarkers, WriteHook, Writes
 from holdfast_runtime.streams.records import Marker, OffsetRange, RecordLimit
-from holdfast_runtime.streams.stream_codecs import AvroRecords
+from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 ANY_TIME = 2**63 - 1
 DEFAULT_AHEAD = 3_600_000
@@ -96,7 +96,7 @@ class StreamsEnvironment:
     """A directory with a subdirectory for each Secret and a file for each of its entries."""
     limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
     """Kafka system -> topic -> its limits, for topics that are written."""
-    avro: Mapping[str, AvroRecords] = field(default_factory=dict)
+    schemas: Mapping[str, SchemaRecords] = field(default_factory=dict)
     """Stream -> which schemas its records have, where a registry says so."""
     before: Mapping[str, TaskMarkers] = field(default_factory=dict)
     """Kafka system -> what earlier attempts of the run have written into it."""

@@ -10,27 +10,24 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.planning.avro_streams import written_schema
 from holdfast.planning.problems import ExpressionError
-from holdfast.planning.types.avro.columns import avro_of
-from holdfast.planning.types.avro.reading import reading
-from holdfast.planning.types.avro.schema import AvroSchema, parse_avro
-from holdfast.planning.types.avro.writing import writing
+from holdfast.planning.schema_streams import written_schema
 from holdfast.planning.types.connect.envelope import envelope, other_key
+from holdfast.planning.types.record_formats import RECORD_FORMATS, RecordFormat
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
 from holdfast_runtime.streams.codecs.arrow_types import row_type
-from holdfast_runtime.streams.codecs.avro import WrittenAvro
+from holdfast_runtime.streams.codecs.record_schemas import WrittenSchema
 from holdfast_runtime.streams.registry.client import RegisteredSchema, SchemaRegistry
 from holdfast_runtime.streams.registry.settings import registry_settings
-from holdfast_runtime.streams.stream_codecs import AvroRecords
+from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
-_KIND = "AVRO"
 _FRAME = b"\0"
 _ID_BYTES = 4
 
@@ -41,23 +38,24 @@ class SchemaMisfitError(UserActionError):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchemas:
-    """The schemas of one registry. Its login is read where it is used."""
+    """The schemas of one format in one registry. Its login is read where it is used."""
 
     system: str
     url: str
     secret_name: str | None
     secrets: Path | None
+    format: str
     framed: bool = True
 
-    def schema(self, number: int) -> AvroSchema | str:
+    def schema(self, number: int) -> Any:
         """Return the schema of an id, or why records of it can't be read."""
-        registered = self.registry.by_id(number)
+        registered, known = self.registry.by_id(number), RECORD_FORMATS[self.format]
         if registered is None:
             return f"its schema id {number} is not in the registry at {self.url}"
-        if registered.kind != _KIND:
-            return f"its schema id {number} is of {registered.kind}, and the stream's format is avro"
+        if registered.kind != known.kind:
+            return f"its schema id {number} is of {registered.kind}, and the stream's format is {self.format}"
         try:
-            return _parsed(registered)
+            return known.parse(registered.text, registered.references)
         except ExpressionError as error:
             return f"its schema id {number} can't be used: {error}"
 
@@ -72,24 +70,24 @@ def _opened(schemas: RegisteredSchemas, _: int) -> SchemaRegistry:
     return SchemaRegistry(registry_settings(schemas.system, schemas.url, schemas.secret_name, schemas.secrets))
 
 
-def records_read(stream: Stream, system: System, secrets: Path | None) -> AvroRecords | None:
+def records_read(stream: Stream, system: System, secrets: Path | None) -> SchemaRecords | None:
     """Return how records of a stream are read, if a registry has their schemas."""
-    schemas = _schemas_of(system, secrets) if stream.format == "avro" else None
-    return None if schemas is None else AvroRecords(schemas, None)
+    schemas = _schemas_of(stream, system, secrets)
+    return None if schemas is None else SchemaRecords(schemas, None)
 
 
-def records_fed(stream: Stream, system: System, secrets: Path | None, columns: pa.Schema) -> AvroRecords | None:
+def records_fed(stream: Stream, system: System, secrets: Path | None, columns: pa.Schema) -> SchemaRecords | None:
     """Return how rows are written into a stream from outside of apps, as an app would; None: no registry knows it.
 
     `columns`: those of its values.
     """
-    schemas = _schemas_of(system, secrets) if stream.format == "avro" else None
-    return None if schemas is None else AvroRecords(schemas, _to_write(stream, schemas, row_type(columns)))
+    schemas = _schemas_of(stream, system, secrets)
+    return None if schemas is None else SchemaRecords(schemas, _Subject(stream, schemas).to_write(row_type(columns)))
 
 
 def registered_records(
     spec: AppSpec, read: Mapping[str, pa.Schema], written: Mapping[str, pa.Schema], secrets: Path | None
-) -> dict[str, AvroRecords]:
+) -> dict[str, SchemaRecords]:
     """Return what registries say of an app's streams; raise an error if that does not fit the columns of their values.
 
     `read`, `written`: stream -> these columns.
@@ -97,82 +95,111 @@ def registered_records(
     systems = {system.name: system for system in spec.systems}
     records = {}
     for stream in spec.streams:
-        schemas = _schemas_of(systems[stream.system], secrets)
-        if stream.format != "avro" or schemas is None:
+        schemas = _schemas_of(stream, systems[stream.system], secrets)
+        if schemas is None:
             continue
+        subject, to_write = _Subject(stream, schemas), None
         if stream.name in read:
-            _check_latest(stream, schemas, row_type(read[stream.name]))
-            _check_key(stream, schemas)
-        to_write = None
+            subject.check_latest(row_type(read[stream.name]))
+            subject.check_key()
         if stream.name in written:
-            to_write = _to_write(stream, schemas, row_type(written[stream.name]))
-        records[stream.name] = AvroRecords(schemas, to_write)
+            to_write = subject.to_write(row_type(written[stream.name]))
+        records[stream.name] = SchemaRecords(schemas, to_write)
     return records
 
 
-def _schemas_of(system: System, secrets: Path | None) -> RegisteredSchemas | None:
+def _schemas_of(stream: Stream, system: System, secrets: Path | None) -> RegisteredSchemas | None:
     registry = None if system.kafka is None else system.kafka.registry
-    return None if registry is None else RegisteredSchemas(system.name, registry.url, registry.secret_name, secrets)
+    if registry is None or stream.format not in RECORD_FORMATS:
+        return None
+    return RegisteredSchemas(system.name, registry.url, registry.secret_name, secrets, stream.format)
 
 
-def _subject(stream: Stream) -> str:
-    declared = None if stream.avro is None else stream.avro.subject
-    return declared or f"{stream.topic or stream.name}-value"
+class _Subject:
+    """What a registry calls the schemas of one stream."""
 
+    def __init__(self, stream: Stream, schemas: RegisteredSchemas) -> None:
+        declared = stream.record_schema
+        self._stream, self._schemas = stream, schemas
+        self._format: RecordFormat = RECORD_FORMATS[stream.format]
+        self._name = (declared and declared.subject) or f"{stream.topic or stream.name}-value"
+        self._registers = declared is not None and declared.register_
 
-def _check_latest(stream: Stream, schemas: RegisteredSchemas, rows: RowType) -> None:
-    """Refuse columns that the latest schema of a stream's subject can't fill."""
-    subject, rows = _subject(stream), rows if stream.changes is None else envelope(rows)
-    latest = schemas.registry.latest(subject)
-    if latest is None:
-        return  # nobody has written to it yet
-    fields = reading(_usable(latest, subject), rows)
-    faults = [*fields.misfits, *(f"it has no {absent}" for absent in fields.absent)]
-    if faults:
-        message = (
-            f"stream {stream.name}: the latest schema of subject {subject} (id {latest.id}) does not fit the stream's "
-            f"columns: {'; '.join(faults)}. Change the schema of the stream, or leave such columns out"
-        )
-        raise SchemaMisfitError(message)
+    def check_latest(self, rows: RowType) -> None:
+        """Refuse columns that the latest schema can't fill."""
+        latest = self._schemas.registry.latest(self._name)
+        if latest is None:
+            return  # nobody has written to it yet
+        columns = rows if self._stream.changes is None else envelope(rows)
+        unread = self._format.unread(self._usable(latest), columns)
+        faults = [*unread.misfits, *(f"it has no {absent}" for absent in unread.absent)]
+        if faults:
+            message = (
+                f"stream {self._stream.name}: the latest schema of subject {self._name} (id {latest.id}) does not fit "
+                f"the stream's columns: {'; '.join(faults)}. Change the schema of the stream, or leave such columns out"
+            )
+            raise SchemaMisfitError(message)
 
+    def check_key(self) -> None:
+        """Refuse changes whose `key` is not the key of the records, where the registry knows that."""
+        subject = f"{self._stream.topic or self._stream.name}-key"
+        latest = None if self._stream.changes is None else self._schemas.registry.latest(subject)
+        if latest is None:
+            return
+        schema = self._usable(latest)
+        fault = other_key([field.name for field in schema.resolved(schema.root).fields], self._stream.key or ())
+        if fault is not None:
+            message = f"stream {self._stream.name}: the latest schema of subject {subject} does not fit: {fault}"
+            raise SchemaMisfitError(message)
 
-def _check_key(stream: Stream, schemas: RegisteredSchemas) -> None:
-    """Refuse a stream of changes whose `key` is not the key of the records, if that is Avro."""
-    subject = f"{stream.topic or stream.name}-key"
-    latest = None if stream.changes is None else schemas.registry.latest(subject)
-    if latest is None:
-        return
-    schema = _usable(latest, subject)
-    fault = other_key([field.name for field in schema.resolved(schema.root).fields], stream.key or ())
-    if fault is not None:
-        message = f"stream {stream.name}: the latest schema of subject {subject} does not fit: {fault}"
-        raise SchemaMisfitError(message)
+    def to_write(self, rows: RowType) -> WrittenSchema[Any]:
+        """Return the schema that rows are written with: the declared one, the latest, or one made of them."""
+        declared, latest = written_schema(self._stream), self._schemas.registry.latest(self._name)
+        if latest is not None and self._is_to_write(latest, declared, rows):
+            schema, number = self._usable(latest), latest.id
+        else:
+            text = declared or self._format.made(rows, self._stream.topic or self._stream.name)
+            schema, number = self._format.parse(text, ()), self._id_of(text)
+        if misfits := self._format.unwritten(schema, rows):
+            message = (
+                f"stream {self._stream.name}: the rows do not fit the schema of subject {self._name} (id {number}): "
+                f"{'; '.join(misfits)}. Change the step that writes it, or give the stream another "
+                f"{self._format.field}.schema"
+            )
+            raise SchemaMisfitError(message)
+        return WrittenSchema(schema, _FRAME + number.to_bytes(_ID_BYTES, "big"))
 
+    def _is_to_write(self, latest: RegisteredSchema, declared: str | None, rows: RowType) -> bool:
+        """Whether rows are written with the latest: if it is the declared one, or fits, or no other may be made."""
+        if declared is not None:
+            return _same(latest.text, declared)
+        fits = latest.kind == self._format.kind and not self._format.unwritten(self._parsed(latest), rows)
+        return not self._registers or fits
 
-def _to_write(stream: Stream, schemas: RegisteredSchemas, rows: RowType) -> WrittenAvro:
-    """Return the schema that rows are written with, and its id: the declared one, the latest, or one made of them."""
-    subject, declared = _subject(stream), written_schema(stream)
-    registers = stream.avro is not None and stream.avro.register_
-    latest = schemas.registry.latest(subject)
-    if latest is not None and _is_to_write(latest, declared, rows, registers=registers):
-        schema, number = _usable(latest, subject), latest.id
-    else:
-        text = declared or avro_of(rows, stream.topic or stream.name)
-        schema, number = parse_avro(text), _id_of(text, stream, schemas)
-    if misfits := writing(schema, rows).misfits:
-        message = (
-            f"stream {stream.name}: the rows do not fit the schema of subject {subject} (id {number}): "
-            f"{'; '.join(misfits)}. Change the step that writes it, or give the stream another avro.schema"
-        )
-        raise SchemaMisfitError(message)
-    return WrittenAvro(schema, _FRAME + number.to_bytes(_ID_BYTES, "big"))
+    def _id_of(self, text: str) -> int:
+        """Return the id of a schema, which is registered if it may be."""
+        known = self._schemas.registry.id_of(self._name, self._format.kind, text)
+        if known is not None:
+            return known
+        if not self._registers:
+            message = (
+                f"stream {self._stream.name}: the registry at {self._schemas.url} has no such schema under subject "
+                f"{self._name}. Register it, or set {self._format.field}.register of the stream to true: {text}"
+            )
+            raise UserActionError(message, code="SchemaNotRegisteredError")
+        return self._schemas.registry.register(self._name, self._format.kind, text)
 
+    def _usable(self, registered: RegisteredSchema) -> Any:
+        if registered.kind != self._format.kind:
+            message = (
+                f"subject {self._name} has a schema of {registered.kind}, and the stream is of format "
+                f"{self._format.name}; name another"
+            )
+            raise SchemaMisfitError(message)
+        return self._parsed(registered)
 
-def _is_to_write(latest: RegisteredSchema, declared: str | None, rows: RowType, *, registers: bool) -> bool:
-    """Whether rows are written with the latest schema: if it is the declared one, or fits, or no other may be made."""
-    if declared is not None:
-        return _same(latest.text, declared)
-    return not registers or (latest.kind == _KIND and not writing(_parsed(latest), rows).misfits)
+    def _parsed(self, registered: RegisteredSchema) -> Any:
+        return self._format.parse(registered.text, registered.references)
 
 
 def _same(left: str, right: str) -> bool:
@@ -181,29 +208,3 @@ def _same(left: str, right: str) -> bool:
         return left == right or bool(json.loads(left) == json.loads(right))
     except ValueError:
         return False  # a plain word is a schema of Avro, and no JSON
-
-
-def _id_of(text: str, stream: Stream, schemas: RegisteredSchemas) -> int:
-    """Return the id of a schema, which is registered if it may be."""
-    subject = _subject(stream)
-    known = schemas.registry.id_of(subject, _KIND, text)
-    if known is not None:
-        return known
-    if stream.avro is None or not stream.avro.register_:
-        message = (
-            f"stream {stream.name}: the registry at {schemas.url} has no such schema under subject {subject}. "
-            f"Register it, or set avro.register of the stream to true: {text}"
-        )
-        raise UserActionError(message, code="SchemaNotRegisteredError")
-    return schemas.registry.register(subject, _KIND, text)
-
-
-def _usable(registered: RegisteredSchema, subject: str) -> AvroSchema:
-    if registered.kind != _KIND:
-        message = f"subject {subject} has a schema of {registered.kind}, and the stream is of format avro; name another"
-        raise SchemaMisfitError(message)
-    return _parsed(registered)
-
-
-def _parsed(registered: RegisteredSchema) -> AvroSchema:
-    return parse_avro(registered.text, [text for _, text in registered.references])

@@ -12,8 +12,9 @@ from holdfast.planning.types.avro.schema import AvroSchema, parse_avro
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs import BadRecord, DecodedBatch
-from holdfast_runtime.streams.codecs.avro import AvroCodec, OneSchema, WrittenAvro
+from holdfast_runtime.streams.codecs.avro import AvroCodec
 from holdfast_runtime.streams.codecs.avro.plain_writer import bare
+from holdfast_runtime.streams.codecs.record_schemas import OneSchema, WrittenSchema
 
 
 class Registry:
@@ -46,7 +47,7 @@ def codec_of(tree: Any, columns: str | RowType | None = None, *, frame: bytes = 
     """The codec of records of one schema, which it also writes if the columns are those of the schema."""
     schema = parsed(tree)
     rows = parse_schema(columns) if isinstance(columns, str) else columns or columns_of(schema)
-    return AvroCodec(rows, OneSchema(schema), WrittenAvro(schema, frame) if columns is None else None)
+    return AvroCodec(rows, OneSchema(schema), WrittenSchema(schema, frame) if columns is None else None)
 
 
 def by_fastavro(tree: Any, *records: Any) -> pa.BinaryArray:

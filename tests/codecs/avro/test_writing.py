@@ -19,8 +19,9 @@ from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs import EncodeError, SchemaUnsupportedError
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
-from holdfast_runtime.streams.codecs.avro import AvroCodec, OneSchema, WrittenAvro, compiled_writer
+from holdfast_runtime.streams.codecs.avro import AvroCodec, compiled_writer
 from holdfast_runtime.streams.codecs.avro.record_writer import RecordWriter
+from holdfast_runtime.streams.codecs.record_schemas import OneSchema, WrittenSchema
 from tests.codecs.avro.records import by_fastavro, codec_of, parsed, record_schema
 from tests.codecs.schemas import batch, batches, same
 
@@ -47,7 +48,7 @@ def cases(draw: st.DrawFn) -> tuple[RowType, pa.RecordBatch]:
 
 def codec_for_writing(rows: RowType, tree: Any, frame: bytes = b"") -> AvroCodec:
     schema = parsed(tree)
-    return AvroCodec(rows, OneSchema(schema), WrittenAvro(schema, frame))
+    return AvroCodec(rows, OneSchema(schema), WrittenSchema(schema, frame))
 
 
 @pytest.fixture(params=["compiled", "plain"])

@@ -31,7 +31,7 @@ from holdfast_runtime.streams.codecs.codec import DecodedBatch, Indices
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.record_keys import misplaced
 from holdfast_runtime.streams.records import OffsetRange
-from holdfast_runtime.streams.stream_codecs import AvroRecords, stream_codec
+from holdfast_runtime.streams.stream_codecs import SchemaRecords, stream_codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class InputReader:
         name: str,
         declared: Stream | None,
         schema: pa.Schema,
-        records: AvroRecords | ChangeCodec | None = None,
+        records: SchemaRecords | ChangeCodec | None = None,
         *,
         typed: bool,
         ends: bool = False,

@@ -26,13 +26,15 @@ from holdfast_runtime.streams.changes import ChangeCodec
 from holdfast_runtime.streams.codecs import codec_for
 from holdfast_runtime.streams.record_keys import column_at, key_path
 from holdfast_runtime.streams.records import OffsetRange, no_rows
-from holdfast_runtime.streams.stream_codecs import AvroRecords
+from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 
 class SideInputReader:
     """Reads one side input."""
 
-    def __init__(self, declared: Stream, schema: pa.Schema, records: AvroRecords | None = None, *, typed: bool) -> None:
+    def __init__(
+        self, declared: Stream, schema: pa.Schema, records: SchemaRecords | None = None, *, typed: bool
+    ) -> None:
         """`schema`: its columns, `GONE` behind them, and `SET` if the data set is replaced as a whole."""
         self._schema, self._versioned = schema, SET.name in schema.names
         self._columns = without_side(schema)

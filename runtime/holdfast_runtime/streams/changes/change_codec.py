@@ -22,7 +22,7 @@ from holdfast_runtime.streams.codecs.arrow_types import compact, row_type
 from holdfast_runtime.streams.codecs.avro import AvroCodec
 from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords
 from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, Indices, present
-from holdfast_runtime.streams.stream_codecs import AvroRecords
+from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 UPSERTS, DELETE = ("c", "u", "r"), "d"
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -38,7 +38,7 @@ _Mask = npt.NDArray[np.bool_]
 class ChangeCodec:
     """Reads the records of one stream. Remembers schemas, which affects speed but never rows."""
 
-    def __init__(self, declared: Stream, schema: pa.Schema, mark: pa.Field, records: AvroRecords | None) -> None:
+    def __init__(self, declared: Stream, schema: pa.Schema, mark: pa.Field, records: SchemaRecords | None) -> None:
         """`schema`: the columns of rows; `mark`: the column behind them that is true where a row is a deleted key.
 
         `records`: what a registry says of a stream with Avro.

@@ -19,10 +19,11 @@ from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.changes.connect_json import ConnectJson
 from holdfast_runtime.streams.changes.wrapped_values import OPENING, PAYLOAD, SCHEMA, members_of
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
-from holdfast_runtime.streams.codecs.avro import AvroCodec, WriterSchemas
+from holdfast_runtime.streams.codecs.avro import AvroCodec
 from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, in_order
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
+from holdfast_runtime.streams.codecs.record_schemas import WriterSchemas
 from holdfast_runtime.streams.records import no_rows
 
 NO_KEY = (
@@ -37,7 +38,7 @@ _Mask = npt.NDArray[np.bool_]
 class ChangeKeys:
     """Reads keys into the columns of the stream's `key`."""
 
-    def __init__(self, rows: RowType, schemas: WriterSchemas | None) -> None:
+    def __init__(self, rows: RowType, schemas: WriterSchemas[AvroSchema] | None) -> None:
         """`schemas`: those of a registry, if keys may be Avro."""
         self.schema = arrow_schema(rows)
         self._names = rows.names
@@ -147,7 +148,7 @@ class _KeySchemas:
 
     framed = True
 
-    def __init__(self, schemas: WriterSchemas, fault: Callable[[Sequence[str]], str | None]) -> None:
+    def __init__(self, schemas: WriterSchemas[AvroSchema], fault: Callable[[Sequence[str]], str | None]) -> None:
         self._schemas, self._fault = schemas, fault
 
     def schema(self, number: int, /) -> AvroSchema | str:

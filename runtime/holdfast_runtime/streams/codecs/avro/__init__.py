@@ -4,6 +4,6 @@ The planner has made a program of what a schema's records mean for the columns: 
 by the judge and the plain writer, which are the law and give the reasons.
 """
 
-from holdfast_runtime.streams.codecs.avro.avro_codec import AvroCodec, OneSchema, WriterSchemas, WrittenAvro
+from holdfast_runtime.streams.codecs.avro.avro_codec import AvroCodec
 
-__all__ = ["AvroCodec", "OneSchema", "WriterSchemas", "WrittenAvro"]
+__all__ = ["AvroCodec"]

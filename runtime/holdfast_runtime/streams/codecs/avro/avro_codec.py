@@ -5,9 +5,6 @@ can't take makes its records bad. A batch of several schemas is read by schema, 
 records. Must not ask a registry itself: `WriterSchemas` does.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import numpy as np
 import pyarrow as pa
 
@@ -19,50 +16,21 @@ from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, RecordReader, in_order
 from holdfast_runtime.streams.codecs.avro.record_writer import RecordWriter
-from holdfast_runtime.streams.codecs.avro.schema_ids import FRAME_BYTES, NO_ID, no_frame, schema_ids
 from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, EncodeError, Indices, present, require_schema
+from holdfast_runtime.streams.codecs.record_schemas import WriterSchemas, WrittenSchema
+from holdfast_runtime.streams.codecs.schema_ids import FRAME_BYTES, NO_ID, no_frame, schema_ids
 from holdfast_runtime.streams.records import no_rows
 
 MOST_SCHEMAS = 256
 """How many schemas' programs are kept; a topic with more has them made again."""
 
 
-class WriterSchemas(Protocol):
-    """Where the schemas of records come from."""
-
-    @property
-    def framed(self) -> bool:
-        """Whether each record says which schema it has."""
-
-    def schema(self, number: int, /) -> AvroSchema | str:
-        """Return the schema of this id, 0 if records say none; or why there is none, as a sentence."""
-
-
-class OneSchema:
-    """The schema of all records of a stream, which say none."""
-
-    framed = False
-
-    def __init__(self, schema: AvroSchema) -> None:
-        self._schema = schema
-
-    def schema(self, number: int, /) -> AvroSchema:  # noqa: ARG002 - there is one
-        """Return it."""
-        return self._schema
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenAvro:
-    """How records are written: by this schema, behind this frame."""
-
-    schema: AvroSchema
-    frame: bytes = b""
-
-
 class AvroCodec:
     """`format: avro`. Remembers the programs of schemas, which affects speed but never rows."""
 
-    def __init__(self, rows: RowType, schemas: WriterSchemas, written: WrittenAvro | None) -> None:
+    def __init__(
+        self, rows: RowType, schemas: WriterSchemas[AvroSchema], written: WrittenSchema[AvroSchema] | None
+    ) -> None:
         self.schema = arrow_schema(rows)
         self._columns, self._schemas = rows, schemas
         self._readers: dict[int, RecordReader | str] = {}
@@ -133,7 +101,7 @@ class AvroCodec:
         return RecordReader(meaning.program, self.schema)
 
 
-def _writer(written: WrittenAvro, rows: RowType) -> RecordWriter:
+def _writer(written: WrittenSchema[AvroSchema], rows: RowType) -> RecordWriter:
     meaning = writing(written.schema, rows)
     if meaning.misfits:
         message = f"rows can't be written with their Avro schema: {'; '.join(meaning.misfits)}"

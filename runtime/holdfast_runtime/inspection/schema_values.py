@@ -1,4 +1,4 @@
-"""Values of a stream of Avro as JSON objects, and the other way round: for people, who can't read or write Avro.
+"""Values of records with a schema as JSON objects, and the other way round: for people, who can't read or write them.
 
 Their schemas are what the app declares, or what the registry of the stream's system has. Must not read records.
 """
@@ -10,6 +10,7 @@ import pyarrow as pa
 from holdfast.planning.types.connect.envelope import envelope
 from holdfast.planning.types.ddl import typed_columns
 from holdfast.planning.types.spark_types import RowType
+from holdfast.spec.streams import SCHEMA_FORMATS
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.codecs import Codec, EncodeError, JsonCodec, arrow_schema
@@ -33,22 +34,22 @@ def reading_codec(local_app: LocalApp, name: str, in_value: pa.Schema) -> Codec:
 
 
 @dataclass(frozen=True, slots=True)
-class AvroValues:
+class SchemaValues:
     """The values of one stream."""
 
-    avro: Codec
+    codec: Codec
     json: JsonCodec
 
     @classmethod
-    def of(cls, local_app: LocalApp, name: str) -> "AvroValues | None":
-        """Return those of a stream to be read; None if they are not Avro, or not all columns are known."""
-        in_value = _avro_columns(local_app, name)
+    def of(cls, local_app: LocalApp, name: str) -> "SchemaValues | None":
+        """Return those of a stream to be read; None if they have no schema, or not all columns are known."""
+        in_value = _columns(local_app, name)
         return None if in_value is None else cls(reading_codec(local_app, name, in_value), JsonCodec(in_value))
 
     @classmethod
-    def fed(cls, local_app: LocalApp, name: str) -> "AvroValues | None":
+    def fed(cls, local_app: LocalApp, name: str) -> "SchemaValues | None":
         """Return those of a stream to be written, with the schema that an app would write; None as for `of`."""
-        declared, system, in_value = local_app.declared(name), local_app.system(name), _avro_columns(local_app, name)
+        declared, system, in_value = local_app.declared(name), local_app.system(name), _columns(local_app, name)
         if declared is None or system is None or in_value is None:
             return None
         records = records_fed(declared, system, DataDir(local_app.data).secrets, in_value)
@@ -56,7 +57,7 @@ class AvroValues:
 
     def shown(self, value: bytes) -> bytes | None:
         """Return a value as JSON; None if it can't be read."""
-        decoded = self.avro.decode(pa.array([value], pa.binary()))
+        decoded = self.codec.decode(pa.array([value], pa.binary()))
         return None if decoded.bad else self.json.encode(decoded.rows)[0].as_py()
 
     def values(self, objects: list[bytes]) -> tuple[list[bytes], str | None]:
@@ -66,7 +67,7 @@ class AvroValues:
             first = decoded.bad[0]
             return self.values(objects[: first.index])[0], first.reason
         try:
-            return self.avro.encode(decoded.rows).to_pylist(), None
+            return self.codec.encode(decoded.rows).to_pylist(), None
         except EncodeError as error:
             if len(objects) == 1:
                 return [], str(error)
@@ -79,9 +80,9 @@ class AvroValues:
         return written, None
 
 
-def _avro_columns(local_app: LocalApp, name: str) -> pa.Schema | None:
+def _columns(local_app: LocalApp, name: str) -> pa.Schema | None:
     declared, columns = local_app.declared(name), known_columns(local_app.stream(name).rows)
-    if declared is None or declared.format != "avro" or columns is None:
+    if declared is None or declared.format not in SCHEMA_FORMATS or columns is None:
         return None
     in_value = MetadataColumns.of(declared, columns).in_value
     return in_value if declared.changes is None else arrow_schema(envelope(row_type(in_value)))
