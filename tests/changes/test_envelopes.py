@@ -147,6 +147,32 @@ def test_a_member_behind_the_payload_spoils_only_its_record() -> None:
     assert ([record.index for record in decoded.bad], decoded.good.tolist()) == ([1], [0, 2])
 
 
+def test_blanks_behind_a_record_change_nothing() -> None:
+    key, value = changed(5)
+    assert value is not None
+    assert [row["id"] for row in rows(codec(SCHEMA, "id"), changed(1), (key, value + b" \n"), changed(2))] == [1, 5, 2]
+
+
+def test_a_record_with_another_end_is_bad() -> None:
+    key, value = changed(5)
+    assert value is not None
+    assert "the value is not JSON" in reason(codec(SCHEMA, "id"), (key, value[:-1] + b"x"))
+
+
+def test_no_records_make_no_rows() -> None:
+    assert rows(codec(SCHEMA, "id"), (b"5", None)) == [{"id": 5, "name": None, "deleted": True}]
+    decoded = codec(SCHEMA, "id").decode(batch([changed(1)]).slice(0, 0))
+    assert (decoded.rows.num_rows, decoded.bad) == (0, ())
+
+
+def test_schemas_nested_without_end_are_bad() -> None:
+    for depth in (200, 5_000, 200_000):
+        deep = b'{"type":"array","items":' * depth + b'{"type":"string"}' + b"}" * depth
+        value = b'{"schema":' + deep + b',"payload":{"op":"c","after":{"id":5}}}'
+        assert reason(codec("id INT", "id"), (b"5", value))
+        assert reason(codec("id INT", "id"), (b"5", b'{"payload":{},"schema":' + deep + b"}"))
+
+
 def test_many_schemas_in_a_batch_are_read_in_order() -> None:
     def record(number: int) -> Record:
         schema = {**VALUE, "doc": f"version {number % 150}"}

@@ -148,6 +148,7 @@ UNFIT: list[tuple[dict[str, Any], Any, str]] = [
     (decimal(2), "", "DECIMAL(9,2)"),
     (decimal(2), "no", "DECIMAL(9,2)"),
     (OWN_SCALE, {"scale": 5, "value": "BNI="}, "DECIMAL(20,4)"),
+    (OWN_SCALE, {"scale": -14, "value": "LzlCGSSERrs="}, "DECIMAL(38,6)"),
     (OWN_SCALE, {"scale": 2**31 - 1, "value": "BNI="}, "DECIMAL(20,4)"),
     (OWN_SCALE, {"scale": -(2**31), "value": "BNI="}, "DECIMAL(20,4)"),
     (kind("int32", f"{TIME}Date"), 2**31 - 1, "DATE"),
@@ -191,6 +192,18 @@ def test_decimals_are_those_of_python(numbers: list[int | None], scale: int) -> 
     assert [row["v"] for row in read] == [
         None if number is None else Decimal(number).scaleb(-scale, Context(prec=80)) for number in numbers
     ]
+
+
+@given(st.integers(-(10**38) + 1, 10**38 - 1), st.integers(1, 30), st.integers(0, 30))
+def test_numbers_as_texts_fit_or_are_bad(number: int, scale: int, more: int) -> None:
+    text = format(Decimal(number).scaleb(-scale, Context(prec=80)), "f")
+    record_of = b'{"id":1}', json.dumps({"op": "c", "after": {"id": 1, "v": text}}).encode()
+    reader = codec(f"id INT, v DECIMAL(38,{more})", "id")
+    exact = number * 10 ** (more + 40 - scale)
+    if exact % 10**40 == 0 and abs(exact // 10**40) < 10**38:
+        assert rows(reader, record_of)[0]["v"] == Decimal(text)
+    else:
+        assert "field after.v" in reason(reader, record_of)
 
 
 @given(st.lists(st.tuples(st.integers(-(10**30), 10**30), st.integers(-20, 20)), min_size=1, max_size=20))

@@ -99,6 +99,17 @@ def test_an_app_comes_as_file_text_tree_or_itself(tmp_path: Path) -> None:
         TestDriver(app(key=["ts"]))
 
 
+def test_rows_are_not_fed_as_changes_of_a_database() -> None:
+    tree = app()
+    shops = {"name": "shops", "key": ["shop"], "schema": "shop STRING", "changes": "debezium", "partitions": 1}
+    tree["spec"]["streams"].append({**shops, "system": tree["spec"]["systems"][0]["name"]})
+    tree["spec"]["tables"] = [{"name": "t", "sources": ["shops"], "key": ["shop"], "distribution": "Broadcast"}]
+    with TestDriver(tree) as driver:
+        with pytest.raises(FeedError, match="with feed_bytes"):
+            driver.feed("shops", [{"shop": "a"}])
+        driver.feed_bytes("shops", [b'{"op": "c", "after": {"shop": "a"}}'], b'{"shop": "a"}')
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -47,6 +47,25 @@ def test_columns_are_those_of_the_schema() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "column"),
+    [
+        ("int", "Date", "DATE"),
+        ("int", "Time", "TIME(6)"),
+        ("long", "MicroTime", "TIME(6)"),
+        ("long", "Timestamp", "TIMESTAMP"),
+        ("long", "MicroTimestamp", "TIMESTAMP"),
+        ("long", "NanoTimestamp", "TIMESTAMP"),
+        ("long", "Date", "BIGINT"),
+        ("int", "Year", "INT"),
+    ],
+)
+def test_times_by_the_names_of_debezium_are_times(kind: str, name: str, column: str) -> None:
+    time = {"type": kind, "connect.version": 1, "connect.name": f"io.debezium.time.{name}"}
+    schema = {"type": "record", "name": "Row", "fields": [{"name": "at", "type": ["null", time]}]}
+    assert planned(avro(schema)).stream("in").rows.columns[0].type == column
+
+
 REFUSED: list[tuple[dict[str, Any], Reason, str]] = [
     ({}, Reason.SCHEMA_MISSING, "is read, so its columns must be known"),
     ({"avro": {"schema": "{"}}, Reason.SCHEMA_INVALID, "the Avro schema is no JSON"),

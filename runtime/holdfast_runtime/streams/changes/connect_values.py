@@ -19,7 +19,8 @@ from holdfast_runtime.streams.codecs.json_values import dates, instants, within_
 
 _WORD = 16
 """Bytes of a decimal."""
-_MOST_DIGITS = 38
+_MOST_DIGITS, _ROOM = 38, 76
+"""Digits of a decimal, and of one that is twice as wide."""
 _NANOS_OF_A_DAY = 24 * 60 * 60 * 10**9
 _ISO_ZONE = "Z"
 _POINTED = r"^[+-]?[0-9]{1,38}\.[0-9]{1,38}$"
@@ -109,7 +110,7 @@ def _iso_date(values: pa.Array, _node: ConnectNode, _kind: pa.DataType) -> pa.Ar
 def _pointed(values: pa.Array, node: ConnectNode, kind: pa.DataType) -> pa.Array:
     if pc.all(pc.match_substring_regex(values, pattern=_POINTED)).as_py() is False:
         raise _unfit(values, node)
-    return values.cast(kind)
+    return values.cast(pa.decimal256(_ROOM, kind.scale)).cast(kind)
 
 
 def _unscaled(values: pa.Array, node: ConnectNode, kind: pa.DataType) -> pa.Array:
@@ -131,7 +132,9 @@ def _decimals(values: pa.Array, scale: int, kind: pa.DataType, node: ConnectNode
     memory = pa.py_buffer(np.ascontiguousarray(words[:, ::-1]))
     numbers = pa.Array.from_buffers(pa.decimal128(_MOST_DIGITS, scale), len(lengths), [None, memory])
     numbers.validate(full=True)
-    return pc.if_else(present, numbers.cast(kind), pa.scalar(None, kind))
+    # In 128 bits, 3402823669209384635e14 as DECIMAL(38,6) becomes another number.
+    rescaled = numbers.cast(pa.decimal256(_ROOM, scale)).cast(pa.decimal256(_ROOM, kind.scale)).cast(kind)
+    return pc.if_else(present, rescaled, pa.scalar(None, kind))
 
 
 def _content(values: pa.BinaryArray) -> tuple[Indices, npt.NDArray[np.uint8]]:

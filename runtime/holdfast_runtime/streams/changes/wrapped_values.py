@@ -54,8 +54,11 @@ def taken_apart(raw: bytes) -> TakenApart | None:
     members = members_of(raw)
     if members is None or members.keys() != {SCHEMA, PAYLOAD}:
         return None
-    tree, payload = _READER.decode(members[SCHEMA]), members[PAYLOAD]
-    return TakenApart(payload.encode(), _schema(tree)) if _is_schema(tree) else None
+    try:
+        tree = _READER.decode(members[SCHEMA])
+    except RecursionError:  # a few levels deeper than where it was read before
+        return None
+    return TakenApart(members[PAYLOAD].encode(), _schema(tree)) if _is_schema(tree) else None
 
 
 def members_of(raw: bytes) -> Mapping[str, str] | None:
