@@ -98,6 +98,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/log.py
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python -m bench.avro
+	$(BIN)/python -m bench.protobuf
 	$(BIN)/python bench/state.py
 	$(BIN)/python bench/kafka_fetch.py
 	$(BIN)/python bench/kafka

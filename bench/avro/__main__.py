@@ -6,26 +6,24 @@ warmed up first; Spark's figures are without the time it takes to have the rows.
 """
 
 import json
-import statistics
-import time
-from collections.abc import Callable
-from typing import Any
 
 import fastavro
 import pyarrow as pa
 
 from bench.avro.peers import of_kafka_streams, of_spark
 from bench.avro.records import FRAME, SCHEMA, drawn_rows, read_by_fastavro, written_by_fastavro
+from bench.rates import check, report, show
 from holdfast.planning.types.avro.columns import columns_of
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.schema import AvroSchema, parse_avro
 from holdfast.planning.types.avro.writing import writing
 from holdfast_runtime.streams.codecs.avro import AvroCodec
-from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge, judged_rows
+from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge
 from holdfast_runtime.streams.codecs.avro.plain_writer import written_rows
+from holdfast_runtime.streams.codecs.record_reader import judged_rows
 from holdfast_runtime.streams.codecs.record_schemas import WrittenSchema
 
-COUNT, RUNS, FEW, TENTH = 200_000, 5, 20, 20_000
+COUNT, FEW, TENTH = 200_000, 20, 20_000
 
 
 class Registry:
@@ -40,29 +38,6 @@ class Registry:
         """Return it."""
         assert number == FRAME[-1]  # noqa: S101 - it wrote all records
         return self._schema
-
-
-def show(name: str, rate: float) -> None:
-    """Print one row."""
-    print(f"{name:<58} {rate:>12,.0f}")
-
-
-def report(name: str, count: int, way: Callable[[], Any]) -> Any:
-    """Measure a way and print its row; returns what it made."""
-    cpu = []
-    for _ in range(RUNS):
-        used = time.process_time()
-        made = way()
-        cpu.append(time.process_time() - used)
-    show(name, count / max(1e-9, statistics.median(cpu)))
-    return made
-
-
-def check(made: object, expected: object) -> None:
-    """No figure for a way that makes something else."""
-    if made != expected:
-        message = "two ways read or write different records"
-        raise ValueError(message)
 
 
 def main() -> None:

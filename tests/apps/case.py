@@ -20,11 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.planning.types.avro.columns import columns_of
-from holdfast.planning.types.avro.schema import parse_avro
+from holdfast.planning.schema_streams import schema_rows
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import StreamApp
-from holdfast.spec.streams import Stream
+from holdfast.spec.streams import SCHEMA_FORMATS, Stream
 from holdfast_runtime.streams.codecs import JsonCodec, arrow_schema
 from holdfast_runtime.streams.stream_codecs import stream_codec
 from holdfast_runtime.testing import Record, TestDriver
@@ -86,7 +85,7 @@ class Case:
 
     def _lines_of(self, driver: TestDriver, stream: str) -> Iterable[Any]:
         declared, records = self.declared[stream], driver.records(stream)
-        if declared.format != "avro":
+        if declared.format not in SCHEMA_FORMATS:
             return map(_line, records)
         decoded = stream_codec(declared, columns(declared)).decode(pa.array([record.value for record in records]))
         assert not decoded.bad
@@ -124,8 +123,7 @@ class Arrival:
 
 def columns(stream: Stream) -> pa.Schema:
     """The columns that a stream declares."""
-    schema = None if stream.avro is None else stream.avro.schema_
-    return arrow_schema(parse_schema(stream.schema_) if stream.schema_ else columns_of(parse_avro(str(schema))))
+    return arrow_schema(parse_schema(stream.schema_) if stream.schema_ else schema_rows(stream, needed=True)[0])
 
 
 def cases() -> list[Case]:

@@ -17,6 +17,8 @@ LOOPS = {
     "holdfast_runtime/columns/row_loops.so",
     "holdfast_runtime/streams/codecs/avro/avro_records.so",
     "holdfast_runtime/streams/codecs/avro/avro_values.so",
+    "holdfast_runtime/streams/codecs/protobuf/protobuf_records.so",
+    "holdfast_runtime/streams/codecs/protobuf/protobuf_values.so",
     "holdfast_runtime/streams/codecs/json_objects.so",
     "holdfast_runtime/streams/codecs/json_records.so",
 }

@@ -43,6 +43,15 @@ spec:
   - {name: numbers, system: events, topic: NAME-numbers, key: [number], partitioner: crc32, schema: "number BIGINT"}
   - {name: bought, system: described, topic: NAME-bought, key: [id], format: avro,
      schema: "id BIGINT, shop STRING, amount DOUBLE"}
+  - name: refunds
+    system: described
+    topic: NAME-refunds
+    key: [id]
+    format: protobuf
+    protobuf:
+      register: true
+      schema: 'syntax = "proto3"; message Order {} message Refund { int64 id = 1; optional string why = 2; }'
+      message: Refund
   - {name: far, system: away, schema: "a STRING"}
   - {name: near, system: here, partitions: 1, schema: "a STRING"}
   - {name: out, system: events, topic: NAME-out}
@@ -260,3 +269,21 @@ def test_avro_is_fed_and_shown_by_the_registry(
     assert [record["key"] for record in shop.tailed("bought", "--where", "amount > 3")] == ["2"]
     code, _, err = shop.feed("bought", [{"id": 3, "amount": 1.0}, {"id": 4}])
     assert (code, "lines:2: " in err) == (2, True)
+
+
+def test_messages_are_fed_and_shown_by_the_registry(
+    broker: Broker, apicurio: Apicurio, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = Shop(broker, tmp_path, capsys, apicurio.url)
+    topic = shop.create("refunds", 1)
+    rows = [{"id": 1, "why": "late"}, {"id": 2}]
+    assert shop.feed("refunds", rows)[0] == 0
+    with closing(SchemaRegistry(RegistrySettings(apicurio.url, "described", {}))) as registry:
+        latest = registry.latest(f"{topic}-value")
+    assert latest is not None
+    frame = b"\0" + latest.id.to_bytes(4) + b"\x02\x02"
+    assert bytes_by_partition(broker, topic)[0] == [frame + b"\x08\x01\x12\x04late", frame + b"\x08\x02"]
+    assert [record["value"] for record in shop.tailed("refunds")] == rows
+    code, _, err = shop.feed("refunds", [{"why": "lost"}])
+    assert code != 0
+    assert "column id is null, which its field can't say" in err

@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -79,8 +80,9 @@ class Shop:
         return path
 
     def registered(self, schema: object, kind: str = "AVRO") -> int:
-        """The id of a schema of what it reads."""
-        return self.registry.register(f"{self.name}-orders-value", kind, json.dumps(schema))
+        """The id of a schema of what it reads, which is a text or a tree of JSON."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return self.registry.register(f"{self.name}-orders-value", kind, text)
 
     def send(self, *values: bytes) -> None:
         """Records of the topic that it reads."""
@@ -165,3 +167,36 @@ def test_objects_behind_ids_are_read_and_written(broker: Broker, apicurio: Apicu
         reasons = [json.loads(value)["reason"] for value in shop.seen("unread")]
         assert "it begins with 0x7b" in reasons[0]
         assert "its schema id 2147483647 is not in the registry" in reasons[1]
+
+
+PROTO = """syntax = "proto3";
+message Order { int64 id = 1; optional string shop = 2; double amount = 3; }
+message Refund { int64 id = 1; double amount = 7; }
+"""
+
+
+def test_messages_behind_ids_are_read_and_written(broker: Broker, apicurio: Apicurio, tmp_path: Path) -> None:
+    shop = Shop(broker, apicurio, "protobuf")
+    with closing(shop.registry):
+        number = shop.registered(PROTO, "PROTOBUF")
+        out = shop.registry.register(f"{shop.name}-large-value", "PROTOBUF", PROTO)
+        frame, twenty = b"\0" + number.to_bytes(4), struct.pack("<d", 20)
+        shop.send(
+            frame + b"\0\x08\x01\x19" + twenty,
+            frame + b"\x02\x02\x08\x02\x39" + twenty,
+            frame + b"\0\x08\x03\x19" + twenty[:-1],
+            b"{}",
+            frame + b"\0\x08\x04\x12\x01n\x19" + twenty,
+        )
+        file = shop.file(tmp_path)
+        with Run(file, tmp_path / "data", "--until-idle") as run:
+            run.ended()
+        order = b"\0" + out.to_bytes(4) + b"\0"
+        assert shop.seen("large") == [
+            order + b"\x08\x01\x19" + twenty,
+            order + b"\x08\x02\x19" + twenty,
+            order + b"\x08\x04\x12\x01n\x19" + twenty,
+        ]
+        reasons = [json.loads(value)["reason"] for value in shop.seen("unread")]
+        assert "the record has a value of 8 bytes, and the bytes left are 7" in reasons[0]
+        assert "it begins with 0x7b" in reasons[1]

@@ -15,6 +15,17 @@ from tests.pipelines.oracle import COMPUTES, FILTERS, SELECTS, join_select
 Tree = dict[str, Any]
 SCHEMA = "k STRING, v STRING, n BIGINT, ts TIMESTAMP"
 AVRO = avro_of(parse_schema(SCHEMA), "row")
+PROTOBUF = """
+syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";
+message Row {
+  google.protobuf.Timestamp ts = 20; optional sint64 n = 3; google.protobuf.StringValue v = 2; optional string k = 1;
+}
+"""
+FORMATS: list[Tree] = [
+    *({} for _ in range(5)),
+    *({"format": "avro", "avro": {"schema": AVRO}} for _ in range(2)),
+    {"format": "protobuf", "protobuf": {"schema": PROTOBUF}},
+]
 DEAD = "dead"
 """A stream for dead letters, which every app has."""
 LENGTHS = ("10s", "30s", "1m", "90s")
@@ -65,8 +76,8 @@ class Draft:
     def raw(self, key: str = "") -> Node:
         """Add an input, with the time of its rows as a column."""
         name, key = f"in-{len(self.streams)}", key or self.draw.choice("kv")
-        avro = {"format": "avro", "avro": {"schema": AVRO}} if self.draw.random() < 0.25 else {}
-        self.stream(name, key=[key], schema=SCHEMA, eventTime={"column": "ts"}, bounded=True, **avro)
+        of_format = self.draw.choice(FORMATS)
+        self.stream(name, key=[key], schema=SCHEMA, eventTime={"column": "ts"}, bounded=True, **of_format)
         return Node(name, key)
 
     def source(self, key: str = "") -> Node:

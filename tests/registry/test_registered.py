@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import requests
 
 from holdfast.errors import UserActionError
 from holdfast.planning.types.avro.schema import AvroSchema
@@ -40,11 +41,11 @@ class Subject:
     def registered(self, text: str, kind: str = "AVRO") -> int:
         return self.registry.register(f"{self.topic}-value", kind, text)
 
-    def read(self, schema: pa.Schema = COLUMNS) -> SchemaRecords:
-        return registered_records(self.spec(), {"orders": schema}, {}, None)["orders"]
+    def read(self, schema: pa.Schema = COLUMNS, **fields: Any) -> SchemaRecords:
+        return registered_records(self.spec(**fields), {"orders": schema}, {}, None)["orders"]
 
     def written(self, columns: pa.Schema = COLUMNS, **schema: Any) -> SchemaRecords:
-        field = {"avro": "avro", "json-schema": "jsonSchema"}[self.format]
+        field = {"json-schema": "jsonSchema"}.get(self.format, self.format)
         return registered_records(self.spec(**{field: schema}), {}, {"orders": columns}, None)["orders"]
 
     def spec(self, **fields: Any) -> AppSpec:
@@ -66,6 +67,13 @@ def subject(apicurio: Apicurio) -> Iterator[Subject]:
 @pytest.fixture
 def json_subject(apicurio: Apicurio) -> Iterator[Subject]:
     made = Subject(apicurio, "json-schema")
+    with closing(made.registry):
+        yield made
+
+
+@pytest.fixture
+def proto_subject(apicurio: Apicurio) -> Iterator[Subject]:
+    made = Subject(apicurio, "protobuf")
     with closing(made.registry):
         yield made
 
@@ -197,3 +205,95 @@ def test_objects_are_not_of_another_kind(json_subject: Subject) -> None:
     json_subject.registered(order(LONG, AMOUNT))
     with pytest.raises(UserActionError, match="has a schema of AVRO, and the stream is of format json-schema"):
         json_subject.read()
+
+
+PROTO = """syntax = "proto3";
+package shop;
+
+import "google/protobuf/timestamp.proto";
+
+message Order {
+  int64 id = 1;
+  double amount = 2;
+  google.protobuf.Timestamp at = 3;
+}
+
+message Refund {
+  int64 id = 1;
+}
+"""
+
+
+def test_messages_are_read_by_the_schema_of_their_id(proto_subject: Subject) -> None:
+    assert proto_subject.read().written is None
+    number = proto_subject.registered(PROTO, "PROTOBUF")
+    records = proto_subject.read()
+    codec = stream_codec(proto_subject.spec().streams[0], COLUMNS, records)
+    frame = b"\0" + number.to_bytes(4)
+    values = [
+        frame + b"\0\x08\x05",
+        frame + b"\x02\x02\x08\x06",
+        b"\0" + (900_004).to_bytes(4) + b"\0",
+        frame + b"\x02\x08",
+    ]
+    decoded = codec.decode(pa.array(values, pa.binary()))
+    assert decoded.rows.to_pylist() == [{"id": 5, "amount": 0.0}, {"id": 6, "amount": None}]
+    assert [record.reason for record in decoded.bad] == [
+        f"its schema id 900004 is not in the registry at {proto_subject.url}",
+        f"its schema (id {number}) has no message at 4, or one that is counted in several ways",
+    ]
+    with pytest.raises(UserActionError, match="it has no amunt; did you mean amount"):
+        proto_subject.read(pa.schema([("amunt", pa.float64())]))
+
+
+def test_a_declared_message_is_the_only_one(proto_subject: Subject) -> None:
+    number = proto_subject.registered(PROTO, "PROTOBUF")
+    schema, message = pa.schema([("id", pa.int64())]), {"message": "shop.Refund"}
+    spec = proto_subject.spec(protobuf=message)
+    codec = stream_codec(spec.streams[0], schema, proto_subject.read(schema, protobuf=message))
+    frame = b"\0" + number.to_bytes(4)
+    decoded = codec.decode(pa.array([frame + b"\0", frame + b"\x02\x02\x08\x06"], pa.binary()))
+    assert decoded.rows.to_pylist() == [{"id": 6}]
+    assert [record.reason for record in decoded.bad] == ["it is message shop.Order, and the stream's is shop.Refund"]
+    with pytest.raises(UserActionError, match=r"has no message shop\.Refnd; did you mean shop\.Refund"):
+        proto_subject.read(schema, protobuf={"message": "shop.Refnd"})
+
+
+def test_messages_are_written_behind_id_and_place(proto_subject: Subject) -> None:
+    with pytest.raises(UserActionError, match=r"register one, or set protobuf\.schema") as refused:
+        proto_subject.written()
+    assert refused.value.code == "SchemaNotRegisteredError"
+    with pytest.raises(UserActionError, match=r"set protobuf\.register of the stream to true"):
+        proto_subject.written(schema=PROTO)
+    written = proto_subject.written(schema=PROTO, register=True).written
+    assert written is not None
+    latest = proto_subject.registry.latest(f"{proto_subject.topic}-value")
+    assert latest is not None
+    assert latest.kind == "PROTOBUF"
+    assert written.frame == b"\0" + latest.id.to_bytes(4) + b"\0"
+    again = proto_subject.written(pa.schema([("id", pa.int64())]), message="shop.Refund").written
+    assert again is not None
+    assert again.frame == b"\0" + latest.id.to_bytes(4) + b"\x02\x02"
+    with pytest.raises(UserActionError, match=r"column shop is no field of shop\.Order"):
+        proto_subject.written(COLUMNS.append(pa.field("shop", pa.string())))
+
+
+def test_files_that_a_schema_imports_come_with_it(proto_subject: Subject) -> None:
+    money = 'syntax = "proto3"; package money; message Price { int64 units = 1; }'
+    name = f"{proto_subject.topic}/money.proto"
+    proto_subject.registry.register(name, "PROTOBUF", money)
+    text = f'syntax = "proto3"; import "{name}"; message Order {{ money.Price price = 1; }}'
+    number = registered_with_reference(proto_subject.url, f"{proto_subject.topic}-value", text, name)
+    schema = pa.schema([("price", pa.struct([("units", pa.int64())]))])
+    codec = stream_codec(proto_subject.spec().streams[0], schema, proto_subject.read(schema))
+    decoded = codec.decode(pa.array([b"\0" + number.to_bytes(4) + b"\0\x0a\x02\x08\x07"], pa.binary()))
+    assert decoded.rows.to_pylist() == [{"price": {"units": 7}}]
+
+
+def registered_with_reference(url: str, subject: str, text: str, name: str) -> int:
+    reference = {"name": name, "subject": name, "version": 1}
+    body: Any = {"schema": text, "schemaType": "PROTOBUF", "references": [reference]}
+    answer = requests.post(f"{url}/subjects/{subject}/versions", json=body, timeout=30)
+    assert answer.ok, answer.text
+    number: int = answer.json()["id"]
+    return number

@@ -61,13 +61,25 @@ BASE: dict[str, Any] = {
                 "changes": "debezium",
                 "schema": "campaign STRING, owner STRING",
             },
-            {"name": "attributed", "was": "results", "system": "files", "topic": "results"},
+            {
+                "name": "attributed",
+                "was": "results",
+                "system": "files",
+                "topic": "results",
+                "format": "json-schema",
+                "jsonSchema": {"schema": "{}", "subject": "results-value", "register": True},
+            },
             {"name": "unread", "system": "files"},
             {
                 "name": "owners",
                 "system": "files",
-                "format": "json-schema",
-                "jsonSchema": {"schema": "{}", "subject": "ads.owners-value", "register": True},
+                "format": "protobuf",
+                "protobuf": {
+                    "schema": "message Owner {}",
+                    "message": "Owner",
+                    "subject": "owners-value",
+                    "register": True,
+                },
             },
             {
                 "name": "ticks",

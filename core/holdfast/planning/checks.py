@@ -16,6 +16,7 @@ from holdfast.planning.key_needs import KeyNeed
 from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching, paths_to
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
 from holdfast.planning.repair_search import PlanDraft, find_repair
+from holdfast.planning.schema_streams import written_schema
 from holdfast.planning.spread import Spread
 from holdfast.planning.types.record_formats import RECORD_FORMATS
 from holdfast.protocol.pods import STATE_DIRECTORY
@@ -219,16 +220,24 @@ def setting_problems(systems: Iterable[System]) -> Iterator[Problem]:
 
 
 def registry_problems(spec: AppSpec) -> Iterator[Problem]:
-    """A problem for each stream whose records have ids of schemas, and whose system has no registry."""
+    """A problem for each stream whose records need a schema that only a registry could have, and there is none."""
     without = {system.name for system in spec.systems if system.kafka is None or system.kafka.registry is None}
     for stream in spec.streams:
         known = RECORD_FORMATS.get(stream.format)
-        if known is not None and known.needs_registry and stream.system in without:
+        if known is None or stream.system not in without:
+            continue
+        if known.needs_registry:
             message = (
                 f"records of format {stream.format} begin with the id of a schema in a registry, and system "
                 f"{stream.system} has none; name it in kafka.registry, or set format: json for records without ids"
             )
             yield Problem(Reason.SCHEMA_INVALID, message, stream=stream.name)
+        elif known.made is None and written_schema(stream) is None:
+            message = (
+                f"stream {stream.name} has format {stream.format}, and neither a schema nor a registry: set "
+                f"{known.field}.schema, or kafka.registry of system {stream.system}"
+            )
+            yield Problem(Reason.SCHEMA_MISSING, message, stream=stream.name)
 
 
 def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:

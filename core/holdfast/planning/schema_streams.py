@@ -64,10 +64,11 @@ def reading_findings(stream: Stream, rows: RowType, *, needed: bool) -> Iterable
 def writing_findings(stream: Stream, rows: RowType) -> Iterable[SqlFinding]:
     """A finding for each column of rows that can't be written to a stream whose records have a schema."""
     known, text = RECORD_FORMATS.get(stream.format), written_schema(stream)
-    if known is None or typed_columns(rows) is None:
+    if known is None or typed_columns(rows) is None or (text is None and known.made is None):
         return
     try:
-        schema = known.parse(known.made(rows, stream.name), ()) if text is None else _declared(known, stream)
+        made = known.made(rows, stream.name) if text is None and known.made is not None else None
+        schema = _declared(known, stream) if made is None else known.parse(made, (), None)
     except ExpressionError as error:
         yield from error.findings if text is None else ()  # which are said at the stream
         return
@@ -82,4 +83,4 @@ def writing_findings(stream: Stream, rows: RowType) -> Iterable[SqlFinding]:
 
 
 def _declared(known: RecordFormat, stream: Stream) -> Any:
-    return known.parse(str(written_schema(stream)), ())
+    return known.parse(str(written_schema(stream)), (), stream.message)

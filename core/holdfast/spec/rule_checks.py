@@ -174,7 +174,7 @@ def table_files(table: object) -> Iterator[Broken]:
         yield ("persistent",), "a data set of files is kept until the next one is whole; leave persistent out"
 
 
-SCHEMA_FIELDS = {"avro": "avro", "jsonSchema": "json-schema"}
+SCHEMA_FIELDS = {"avro": "avro", "jsonSchema": "json-schema", "protobuf": "protobuf"}
 """The field that says which schema records have, and the format that it goes with."""
 
 

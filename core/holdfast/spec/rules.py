@@ -57,7 +57,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("streams", "*"),
-        message="avro goes with format: avro, jsonSchema with json-schema",
+        message="avro goes with format: avro, jsonSchema with json-schema, protobuf with protobuf",
         cel=" && ".join(
             f"(!has(self.{field}) || (has(self.format) && self.format == '{name}'))"
             for field, name in rule_checks.SCHEMA_FIELDS.items()

@@ -34,8 +34,8 @@ MAX_AHEAD = "24h"
 """How far ahead of the clock event time is believed where nobody says."""
 
 Partitioner = Literal["murmur2", "crc32", "none"]
-ValueFormat = Literal["json", "json-schema", "avro", "string", "binary"]
-SCHEMA_FORMATS: tuple[ValueFormat, ...] = ("json-schema", "avro")
+ValueFormat = Literal["json", "json-schema", "avro", "protobuf", "string", "binary"]
+SCHEMA_FORMATS: tuple[ValueFormat, ...] = ("json-schema", "avro", "protobuf")
 """Those whose records have a schema."""
 MetadataField = Literal["key", "keyBytes", "headers", "partition", "offset", "timestamp"]
 TimeUnit = Literal["Seconds", "Milliseconds", "Microseconds"]
@@ -67,8 +67,8 @@ class KafkaSystem(SpecModel):
     """How many brokers hold each record of topics that Holdfast makes, and must of those it writes that are there.
     Default: the brokers'."""
     registry: Annotated[KafkaRegistry | None, ChangeCost.RESTART] = None
-    """Where schemas of records are: those of `format: avro` and `json-schema` begin with the id of theirs. Without it
-    records begin with none."""
+    """Where schemas are: records of `avro`, `json-schema` and `protobuf` begin with the id of theirs. Without it they
+    begin with none."""
 
 
 class LogSystem(SpecModel):
@@ -135,12 +135,25 @@ class RecordSchema(SpecModel):
     """Which schema records have."""
 
     schema_: Annotated[SchemaText | None, ChangeCost.RESTART, Field(alias="schema")] = None
-    """The schema as its format writes it: of all records where the system has no registry, else of those that are
-    written. Default: the latest of the subject, or one that is made of the columns."""
+    """Of all records without a registry, else of those that are written. Default: the latest of the subject, or one
+    that is made of the columns."""
     subject: Annotated[Text | None, ChangeCost.RESTART] = None
-    """What the registry calls the topic's schemas. Default: the topic with `-value`."""
+    """The registry's name of its schemas. Default: the topic with `-value`."""
     register_: Annotated[bool, ChangeCost.RESTART, Field(alias="register")] = False
-    """True: the schema that is written is registered, if the registry does not have it. Default: false."""
+    """True: the schema that is written is registered where it is not. Default: false."""
+
+
+class MessageSchema(SpecModel):
+    """Which message of which schema records are."""
+
+    schema_: Annotated[SchemaText | None, ChangeCost.RESTART, Field(alias="schema")] = None
+    """The text of a `.proto` file, used as that of Avro. Default: the latest of the subject."""
+    message: Annotated[Text | None, ChangeCost.RESTART] = None
+    """Its full name, e.g. shop.Order. Default: the one that each record says, else the first."""
+    subject: Annotated[Text | None, ChangeCost.RESTART] = None
+    """The registry's name of its schemas. Default: the topic with `-value`."""
+    register_: Annotated[bool, ChangeCost.RESTART, Field(alias="register")] = False
+    """True: the schema that is written is registered where it is not. Default: false."""
 
 
 class Stream(SpecModel):
@@ -173,17 +186,19 @@ class Stream(SpecModel):
     """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
     (unknown). Default: murmur2."""
     format: Annotated[ValueFormat, ChangeCost.RESTART] = "json"
-    """How a record's value is encoded: json, json-schema, avro, string or binary. Default: json."""
+    """How a record's value is encoded: json, json-schema, avro, protobuf, string or binary. Default: json."""
     avro: Annotated[RecordSchema | None, ChangeCost.RESTART] = None
     """Which schema its records have, with `format: avro`."""
     json_schema: Annotated[RecordSchema | None, ChangeCost.RESTART] = None
     """Which schema its records have, with `format: json-schema`."""
+    protobuf: Annotated[MessageSchema | None, ChangeCost.RESTART] = None
+    """Which schema its records have, with `format: protobuf`."""
     changes: Annotated[Literal["debezium"] | None, ChangeCost.RESTART] = None
     """debezium: records are changes of rows in a database, for a table of which it is a source. `schema` has the
     columns of the rows, `key` those of the primary key."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
-    """Its columns as Spark DDL. Needed where the stream is read, unless `avro.schema` says them; string and binary
-    streams have `value` alone."""
+    """Its columns as Spark DDL. Needed where the stream is read, unless `avro.schema` or `protobuf.schema` says them;
+    string and binary streams have `value` alone."""
     event_time: Annotated[EventTime | None, ChangeCost.RESTART] = None
     """When records happened; needed by joins and windows."""
     start: Annotated[Start | None, ChangeCost.RESTART] = None
@@ -203,9 +218,14 @@ class Stream(SpecModel):
     """The stream that takes records that can't be decoded or written, with reason, stream, partition and offset."""
 
     @property
-    def record_schema(self) -> RecordSchema | None:
+    def record_schema(self) -> RecordSchema | MessageSchema | None:
         """Which schema its records have, where it says something of that."""
-        return self.avro or self.json_schema
+        return self.avro or self.json_schema or self.protobuf
+
+    @property
+    def message(self) -> str | None:
+        """The message that its records are, where it says so."""
+        return None if self.protobuf is None else self.protobuf.message
 
     @property
     def metadata_pairs(self) -> tuple[tuple[MetadataField, str], ...]:

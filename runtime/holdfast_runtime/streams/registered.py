@@ -18,11 +18,13 @@ from holdfast.errors import UserActionError
 from holdfast.planning.problems import ExpressionError
 from holdfast.planning.schema_streams import written_schema
 from holdfast.planning.types.connect.envelope import envelope, other_key
+from holdfast.planning.types.protobuf.schema import ProtoSchema
 from holdfast.planning.types.record_formats import RECORD_FORMATS, RecordFormat
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
 from holdfast_runtime.streams.codecs.arrow_types import row_type
+from holdfast_runtime.streams.codecs.protobuf.message_places import place_bytes
 from holdfast_runtime.streams.codecs.record_schemas import WrittenSchema
 from holdfast_runtime.streams.registry.client import RegisteredSchema, SchemaRegistry
 from holdfast_runtime.streams.registry.settings import registry_settings
@@ -45,6 +47,8 @@ class RegisteredSchemas:
     secret_name: str | None
     secrets: Path | None
     format: str
+    message: str | None = None
+    """The one that records are, where the stream says so."""
     framed: bool = True
 
     def schema(self, number: int) -> Any:
@@ -55,7 +59,7 @@ class RegisteredSchemas:
         if registered.kind != known.kind:
             return f"its schema id {number} is of {registered.kind}, and the stream's format is {self.format}"
         try:
-            return known.parse(registered.text, registered.references)
+            return known.parse(registered.text, registered.references, self.message)
         except ExpressionError as error:
             return f"its schema id {number} can't be used: {error}"
 
@@ -112,7 +116,7 @@ def _schemas_of(stream: Stream, system: System, secrets: Path | None) -> Registe
     registry = None if system.kafka is None else system.kafka.registry
     if registry is None or stream.format not in RECORD_FORMATS:
         return None
-    return RegisteredSchemas(system.name, registry.url, registry.secret_name, secrets, stream.format)
+    return RegisteredSchemas(system.name, registry.url, registry.secret_name, secrets, stream.format, stream.message)
 
 
 class _Subject:
@@ -158,8 +162,8 @@ class _Subject:
         if latest is not None and self._is_to_write(latest, declared, rows):
             schema, number = self._usable(latest), latest.id
         else:
-            text = declared or self._format.made(rows, self._stream.topic or self._stream.name)
-            schema, number = self._format.parse(text, ()), self._id_of(text)
+            text = declared or self._made(rows)
+            schema, number = self._format.parse(text, (), self._stream.message), self._id_of(text)
         if misfits := self._format.unwritten(schema, rows):
             message = (
                 f"stream {self._stream.name}: the rows do not fit the schema of subject {self._name} (id {number}): "
@@ -167,14 +171,33 @@ class _Subject:
                 f"{self._format.field}.schema"
             )
             raise SchemaMisfitError(message)
-        return WrittenSchema(schema, _FRAME + number.to_bytes(_ID_BYTES, "big"))
+        return WrittenSchema(schema, _FRAME + number.to_bytes(_ID_BYTES, "big") + self._place(schema))
+
+    def _made(self, rows: RowType) -> str:
+        if self._format.made is None:
+            message = (
+                f"stream {self._stream.name}: the registry at {self._schemas.url} has no schema under subject "
+                f"{self._name} to write with; register one, or set {self._format.field}.schema"
+            )
+            raise UserActionError(message, code="SchemaNotRegisteredError")
+        return self._format.made(rows, self._stream.topic or self._stream.name)
+
+    def _place(self, schema: Any) -> bytes:
+        """Return what stands behind the id: which message of the schema records are, if it may have several."""
+        if not isinstance(schema, ProtoSchema):
+            return b""
+        try:
+            return place_bytes(schema.place)
+        except ExpressionError as error:
+            message = f"stream {self._stream.name}: {error}"
+            raise SchemaMisfitError(message) from error
 
     def _is_to_write(self, latest: RegisteredSchema, declared: str | None, rows: RowType) -> bool:
         """Whether rows are written with the latest: if it is the declared one, or fits, or no other may be made."""
         if declared is not None:
             return _same(latest.text, declared)
         fits = latest.kind == self._format.kind and not self._format.unwritten(self._parsed(latest), rows)
-        return not self._registers or fits
+        return not self._registers or self._format.made is None or fits
 
     def _id_of(self, text: str) -> int:
         """Return the id of a schema, which is registered if it may be."""
@@ -199,7 +222,11 @@ class _Subject:
         return self._parsed(registered)
 
     def _parsed(self, registered: RegisteredSchema) -> Any:
-        return self._format.parse(registered.text, registered.references)
+        try:
+            return self._format.parse(registered.text, registered.references, self._stream.message)
+        except ExpressionError as error:
+            message = f"subject {self._name} has a schema (id {registered.id}) that can't be used: {error}"
+            raise SchemaMisfitError(message) from error
 
 
 def _same(left: str, right: str) -> bool:

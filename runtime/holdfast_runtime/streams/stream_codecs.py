@@ -16,6 +16,7 @@ from holdfast_runtime.streams.codecs import Codec, codec_for
 from holdfast_runtime.streams.codecs.arrow_types import row_type
 from holdfast_runtime.streams.codecs.avro import AvroCodec
 from holdfast_runtime.streams.codecs.json_schema_codec import JsonSchemaCodec
+from holdfast_runtime.streams.codecs.protobuf import ProtobufCodec
 from holdfast_runtime.streams.codecs.record_schemas import OneSchema, WriterSchemas, WrittenSchema
 
 
@@ -42,11 +43,16 @@ def stream_codec(declared: Stream | None, schema: pa.Schema, records: SchemaReco
         case "json-schema":
             records = records or _declared_records(declared, schema)
             return JsonSchemaCodec(schema, records.schemas, records.written)
+        case "protobuf":
+            records = records or _declared_records(declared, schema)
+            return ProtobufCodec(row_type(schema), records.schemas, records.written)
         case name:
             return codec_for(name, schema)
 
 
 def _declared_records(declared: Stream, schema: pa.Schema) -> SchemaRecords:
     known, text = RECORD_FORMATS[declared.format], written_schema(declared)
-    parsed = known.parse(known.made(row_type(schema), declared.name) if text is None else text, ())
+    if text is None and known.made is not None:
+        text = known.made(row_type(schema), declared.name)
+    parsed = known.parse(str(text), (), declared.message)
     return SchemaRecords(OneSchema(parsed), WrittenSchema(parsed))

@@ -13,7 +13,7 @@ from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs import BadRecord, DecodedBatch
 from holdfast_runtime.streams.codecs.avro import AvroCodec
-from holdfast_runtime.streams.codecs.avro.plain_writer import bare
+from holdfast_runtime.streams.codecs.bare_values import bare
 from holdfast_runtime.streams.codecs.record_schemas import OneSchema, WrittenSchema
 
 

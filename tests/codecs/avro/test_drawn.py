@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.writing import writing
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
-from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge, UnreadableError, judged_rows
+from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge
 from holdfast_runtime.streams.codecs.avro.compiled_reader import CompiledReader
 from holdfast_runtime.streams.codecs.avro.plain_writer import written_rows
+from holdfast_runtime.streams.codecs.record_reader import UnreadableError, judged_rows
 from tests.codecs.avro.drawn import Drawn, drawn
 from tests.codecs.avro.records import bare_rows, by_fastavro, codec_of, parsed
 from tests.codecs.schemas import binary

@@ -12,6 +12,9 @@ from holdfast.planning.types.avro.columns import avro_of, columns_of
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.schema import parse_avro
 from holdfast.planning.types.avro.writing import writing
+from holdfast.planning.types.protobuf import columns as protobuf_columns
+from holdfast.planning.types.protobuf.fields import meeting
+from holdfast.planning.types.protobuf.text import parse_proto
 from holdfast.planning.types.spark_types import RowType
 
 References = Sequence[tuple[str, str]]
@@ -37,14 +40,15 @@ class RecordFormat:
     """What of a stream says which schema it has."""
     kind: str
     """What registries call it."""
-    parse: Callable[[str, References], Any]
+    parse: Callable[[str, References, str | None], Any]
+    """Reads a text; the last is the message that records are, where the stream says so."""
     columns: Callable[[Any], RowType] | None
     """The columns that a schema says, if it does."""
     unread: Callable[[Any, RowType], Unread]
     unwritten: Callable[[Any, RowType], tuple[str, ...]]
     """Why rows of these columns are no records of the schema."""
-    made: Callable[[RowType, str], str]
-    """A schema that is made of columns, and what it is called."""
+    made: Callable[[RowType, str], str] | None
+    """Makes a schema of columns, and what it is called, if one may be made."""
     needs_registry: bool = False
     """Whether records without an id are of another format."""
 
@@ -54,12 +58,17 @@ def _unread_avro(schema: Any, rows: RowType) -> Unread:
     return Unread(fields.misfits, fields.absent)
 
 
+def _unread_protobuf(schema: Any, rows: RowType) -> Unread:
+    fields = meeting(schema, rows)
+    return Unread(fields.unread, fields.absent)
+
+
 _FORMATS = (
     RecordFormat(
         name="avro",
         field="avro",
         kind="AVRO",
-        parse=lambda text, references: parse_avro(text, [other for _, other in references]),
+        parse=lambda text, references, _: parse_avro(text, [other for _, other in references]),
         columns=columns_of,
         unread=_unread_avro,
         unwritten=lambda schema, rows: writing(schema, rows).misfits,
@@ -69,12 +78,23 @@ _FORMATS = (
         name="json-schema",
         field="jsonSchema",
         kind="JSON",
-        parse=lambda text, _: json_schema.parse_json_schema(text),
+        parse=lambda text, _references, _message: json_schema.parse_json_schema(text),
         columns=None,
         unread=lambda schema, rows: Unread(absent=json_schema.absent_columns(schema, rows)),
         unwritten=json_schema.unwritable_columns,
         made=json_schema.json_schema_of,
         needs_registry=True,
+    ),
+    RecordFormat(
+        name="protobuf",
+        field="protobuf",
+        kind="PROTOBUF",
+        parse=parse_proto,
+        columns=protobuf_columns.columns_of,
+        unread=_unread_protobuf,
+        unwritten=lambda schema, rows: meeting(schema, rows).unwritten,
+        # Numbers of fields that follow from where a column stands would mean others after an edit.
+        made=None,
     ),
 )
 RECORD_FORMATS: Mapping[str, RecordFormat] = {known.name: known for known in _FORMATS}

@@ -20,8 +20,8 @@ from holdfast_runtime.streams.changes.connect_json import ConnectJson
 from holdfast_runtime.streams.changes.wrapped_values import members_of
 from holdfast_runtime.streams.codecs.arrow_types import compact, row_type
 from holdfast_runtime.streams.codecs.avro import AvroCodec
-from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords
 from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, Indices, present
+from holdfast_runtime.streams.codecs.record_reader import ReadRecords
 from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 UPSERTS, DELETE = ("c", "u", "r"), "d"

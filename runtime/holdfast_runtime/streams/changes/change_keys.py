@@ -20,9 +20,9 @@ from holdfast_runtime.streams.changes.connect_json import ConnectJson
 from holdfast_runtime.streams.changes.wrapped_values import OPENING, PAYLOAD, SCHEMA, members_of
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
 from holdfast_runtime.streams.codecs.avro import AvroCodec
-from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, in_order
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
+from holdfast_runtime.streams.codecs.record_reader import ReadRecords, in_order
 from holdfast_runtime.streams.codecs.record_schemas import WriterSchemas
 from holdfast_runtime.streams.records import no_rows
 

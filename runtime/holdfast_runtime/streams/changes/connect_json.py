@@ -16,8 +16,8 @@ from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.changes.connect_reader import ConnectReader, picked
 from holdfast_runtime.streams.changes.wrapped_values import OPENING, Head, head_of, taken_apart
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
-from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, in_order
 from holdfast_runtime.streams.codecs.codec import Indices
+from holdfast_runtime.streams.codecs.record_reader import ReadRecords, in_order
 from holdfast_runtime.streams.records import no_rows
 
 MOST_SCHEMAS = 64

@@ -12,9 +12,9 @@ from holdfast.planning.types.spark_types import Column, RowType
 from holdfast_runtime.streams.changes.connect_values import UnfitValueError, converted_fields
 from holdfast_runtime.streams.changes.wrapped_values import members_of
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
-from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, in_order
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
+from holdfast_runtime.streams.codecs.record_reader import ReadRecords, in_order
 from holdfast_runtime.streams.records import no_rows
 
 

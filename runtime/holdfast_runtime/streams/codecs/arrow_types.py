@@ -111,6 +111,18 @@ _SIMPLE = {kind: SparkType(word) for word, kind in reversed(PLAIN.items())} | {
 
 FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+LAST_NANO = 24 * 60 * 60 * 10**9 - 1
+RANGES = {
+    "TINYINT": (-(1 << 7), (1 << 7) - 1),
+    "SMALLINT": (-(1 << 15), (1 << 15) - 1),
+    "INT": (-(1 << 31), (1 << 31) - 1),
+    "BIGINT": (-(1 << 63), (1 << 63) - 1),
+    "DATE": (FIRST_DAY, LAST_DAY),
+    "TIMESTAMP": (FIRST_MICROS, LAST_MICROS),
+    "TIMESTAMP_NTZ": (FIRST_MICROS, LAST_MICROS),
+    "TIME": (0, LAST_NANO),
+}
+"""The whole numbers that columns of a type hold, in their unit."""
 
 
 def outside_years(column: pa.Array, path: str) -> str | None:

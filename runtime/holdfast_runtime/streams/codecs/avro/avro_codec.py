@@ -5,7 +5,6 @@ can't take makes its records bad. A batch of several schemas is read by schema, 
 records. Must not ask a registry itself: `WriterSchemas` does.
 """
 
-import numpy as np
 import pyarrow as pa
 
 from holdfast.planning.problems import ExpressionError
@@ -14,12 +13,13 @@ from holdfast.planning.types.avro.schema import AvroSchema
 from holdfast.planning.types.avro.writing import writing
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
-from holdfast_runtime.streams.codecs.avro.record_reader import ReadRecords, RecordReader, in_order
+from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge
+from holdfast_runtime.streams.codecs.avro.compiled_reader import CompiledReader
 from holdfast_runtime.streams.codecs.avro.record_writer import RecordWriter
-from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, EncodeError, Indices, present, require_schema
+from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, EncodeError, present, require_schema
+from holdfast_runtime.streams.codecs.record_reader import ReadRecords, RecordReader, by_group, unread_records
 from holdfast_runtime.streams.codecs.record_schemas import WriterSchemas, WrittenSchema
 from holdfast_runtime.streams.codecs.schema_ids import FRAME_BYTES, NO_ID, no_frame, schema_ids
-from holdfast_runtime.streams.records import no_rows
 
 MOST_SCHEMAS = 256
 """How many schemas' programs are kept; a topic with more has them made again."""
@@ -42,7 +42,7 @@ class AvroCodec:
         if not self._schemas.framed:
             records = self._of_schema(0, present_values)
         else:
-            records = self._by_schema(present_values, schema_ids(present_values))
+            records = by_group(present_values, schema_ids(present_values), self._of_schema, self.schema)
         bad = tuple(BadRecord(int(indices[index]), reason) for index, reason in records.bad)
         return DecodedBatch(records.rows, indices[records.good], bad, nulls)
 
@@ -54,29 +54,13 @@ class AvroCodec:
             raise EncodeError(message)
         return self._writer.write(rows)
 
-    def _by_schema(self, values: pa.BinaryArray, ids: Indices) -> ReadRecords:
-        if not len(ids):
-            return self._unread([])
-        if (ids == ids[0]).all():
-            return self._of_schema(int(ids[0]), values)
-        order = np.argsort(ids, kind="stable")
-        starts = np.flatnonzero(np.diff(ids[order], prepend=NO_ID - 1))
-        parts = [
-            self._of_schema(int(ids[indices[0]]), values.take(pa.array(indices))).among(indices)
-            for indices in np.split(order, starts[1:])
-        ]
-        return in_order(parts, self.schema)
-
     def _of_schema(self, number: int, values: pa.BinaryArray) -> ReadRecords:
         if number == NO_ID:
-            return self._unread([no_frame(raw) for raw in values.to_pylist()])
+            return unread_records([no_frame(raw) for raw in values.to_pylist()], self.schema)
         reader = self._reader(number)
         if isinstance(reader, str):
-            return self._unread([reader] * len(values))
+            return unread_records([reader] * len(values), self.schema)
         return reader.read(values, FRAME_BYTES if self._schemas.framed else 0)
-
-    def _unread(self, reasons: list[str]) -> ReadRecords:
-        return ReadRecords(no_rows(self.schema), np.arange(0), list(enumerate(reasons)))
 
     def _reader(self, number: int) -> RecordReader | str:
         """Return the reader of a schema's records, or why none of them can be read."""
@@ -98,7 +82,8 @@ class AvroCodec:
             return f"{which} can't be used: {error}"
         if meaning.misfits:
             return f"{which} does not fit the columns: {'; '.join(meaning.misfits)}"
-        return RecordReader(meaning.program, self.schema)
+        program = meaning.program
+        return RecordReader(self.schema, AvroJudge(program).read, CompiledReader.of(program, self.schema))
 
 
 def _writer(written: WrittenSchema[AvroSchema], rows: RowType) -> RecordWriter:

@@ -11,30 +11,18 @@ from decimal import Context, Decimal
 from typing import Any, NoReturn
 
 import numpy as np
-import pyarrow as pa
 
 from holdfast.planning.types.avro.program import SKIPPED, AvroProgram, Node, Op
 from holdfast.planning.types.spark_types import SparkType
-from holdfast_runtime.streams.codecs.arrow_types import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from holdfast_runtime.streams.codecs.arrow_types import RANGES
 from holdfast_runtime.streams.codecs.plain_codec import not_utf8
+from holdfast_runtime.streams.codecs.record_reader import UnreadableError
 
 DEEPEST = 64
 """How many records, arrays and maps inside of each other are skipped."""
 STEPS, STEPS_OF_A_BYTE = 4096, 256
 """How many values are skipped in a record, and how many more for each of its bytes: what has no bytes may double with
 each level."""
-LAST_NANO = 24 * 60 * 60 * 10**9 - 1
-RANGES = {
-    "TINYINT": (-(1 << 7), (1 << 7) - 1),
-    "SMALLINT": (-(1 << 15), (1 << 15) - 1),
-    "INT": (-(1 << 31), (1 << 31) - 1),
-    "BIGINT": (-(1 << 63), (1 << 63) - 1),
-    "DATE": (FIRST_DAY, LAST_DAY),
-    "TIMESTAMP": (FIRST_MICROS, LAST_MICROS),
-    "TIMESTAMP_NTZ": (FIRST_MICROS, LAST_MICROS),
-    "TIME": (0, LAST_NANO),
-}
-"""The whole numbers that columns of a type hold, in their unit."""
 _WORDS = {
     "TINYINT": "a TINYINT",
     "SMALLINT": "a SMALLINT",
@@ -46,10 +34,6 @@ _WORDS = {
 _MORE, _LOW, _BITS = 0x80, 0x7F, 64
 _INT_BITS = 31
 _ALL_DIGITS = Context(prec=100)
-
-
-class UnreadableError(Exception):
-    """The record can't be read; the message is the reason."""
 
 
 class AvroJudge:
@@ -257,11 +241,3 @@ _WAYS: dict[Op, Callable[[AvroJudge, Node, _Datum, int], Any]] = {
     Op.UNION: _union,
     Op.MISFIT: _misfit,
 }
-
-
-def judged_rows(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as `AvroJudge` reads them."""
-    if not schema.names:
-        return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
-    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

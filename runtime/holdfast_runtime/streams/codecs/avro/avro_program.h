@@ -2,11 +2,7 @@
  * nodes that refer to each other by number, which holdfast.planning.types.avro makes, and compiled_program.py lays out.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../cell_kinds.h"
 
 /* Whoever changes a struct here, or a function of either file, counts this up, and LOOPS_VERSION of
  * compiled_program.py with it. */
@@ -32,14 +28,6 @@ enum op {
     OP_UNION,
     OP_MISFIT,
     OP_CONSTANT,
-};
-
-/* What a cell holds, which is a column or a part of one; the numbers are those of compiled_program.py. */
-enum kind { NOTHING, BOOLEAN, WHOLE, FLOAT, DOUBLE, DECIMAL, TEXT, BINARY, STRUCT, LIST, MAP };
-
-struct text {
-    const uint8_t *start;
-    int64_t size;
 };
 
 struct node {
@@ -95,13 +83,6 @@ static inline bool scaled(int64_t value, int64_t factor, int64_t *result) {
     *result = floor_quotient(value, -factor);
     return true;
 }
-
-static inline void set_bit(uint8_t *bits, int64_t at, bool on) {
-    uint8_t bit = (uint8_t)(1u << (at & 7));
-    bits[at >> 3] = (uint8_t)(on ? bits[at >> 3] | bit : bits[at >> 3] & ~bit);
-}
-
-static inline bool bit_of(const uint8_t *bits, int64_t at) { return bits[at >> 3] >> (at & 7) & 1; }
 
 int32_t holdfast_loops_version(void) { return LOOPS_VERSION; }
 

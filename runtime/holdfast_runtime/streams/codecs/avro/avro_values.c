@@ -6,54 +6,11 @@
  */
 
 #include "avro_program.h"
+#include "../row_cells.h"
 
 #define LAST_NANO 86399999999999LL
 #define MOST_DIGITS 38
 #define MOST_WHOLE_BYTES 10
-
-/* A column, or a part of one. */
-struct cell {
-    int64_t kind;
-    int64_t width; /* the bytes of a value of a fixed size */
-    int64_t is_time; /* of a day */
-    const int32_t *inner;
-    const uint8_t *values; /* or the ends */
-    const uint8_t *content;
-    const uint8_t *valid; /* NULL if there is no null */
-    int64_t offset;       /* of the first row in all of these */
-};
-
-struct writer {
-    const struct node *nodes;
-    const struct cell *cells;
-    uint8_t *out;
-    int64_t size, room;
-    bool no_memory;
-};
-
-static bool make_room(struct writer *writer, int64_t size) {
-    int64_t room = writer->size + size;
-    if (room < 2 * writer->room) room = 2 * writer->room;
-    uint8_t *larger = realloc(writer->out, (size_t)room);
-    if (larger == NULL) {
-        writer->no_memory = true;
-        return false;
-    }
-    writer->out = larger;
-    writer->room = room;
-    return true;
-}
-
-static inline bool has_room(struct writer *writer, int64_t size) {
-    return __builtin_expect(size <= writer->room - writer->size, true) || make_room(writer, size);
-}
-
-static inline bool put_bytes(struct writer *writer, const uint8_t *bytes, int64_t size) {
-    if (!has_room(writer, size)) return false;
-    if (size > 0) memcpy(writer->out + writer->size, bytes, (size_t)size);
-    writer->size += size;
-    return true;
-}
 
 static inline bool put_whole(struct writer *writer, int64_t value) {
     if (!has_room(writer, MOST_WHOLE_BYTES)) return false;
@@ -65,20 +22,6 @@ static inline bool put_whole(struct writer *writer, int64_t value) {
 
 static inline bool put_content(struct writer *writer, const uint8_t *bytes, int64_t size) {
     return put_whole(writer, size) && put_bytes(writer, bytes, size);
-}
-
-static inline bool is_null(const struct cell *cell, int64_t row) {
-    return cell->kind == NOTHING || (cell->valid != NULL && !bit_of(cell->valid, cell->offset + row));
-}
-
-static inline int64_t whole_of(const struct cell *cell, int64_t row) {
-    const uint8_t *at = cell->values + (cell->offset + row) * cell->width;
-    switch (cell->width) {
-    case 1: return *(const int8_t *)at;
-    case 2: return *(const int16_t *)at;
-    case 4: return *(const int32_t *)at;
-    default: return *(const int64_t *)at;
-    }
 }
 
 static bool put_decimal(struct writer *writer, const struct node *node, const struct cell *cell, int64_t row) {
@@ -183,7 +126,5 @@ void holdfast_write_avro(const struct node *nodes, const struct cell *cells, int
         else if (writer.size > INT32_MAX) outcome[2] = -3;
         ends[row + 1] = (int32_t)writer.size;
     }
-    uint8_t *smaller = writer.out == NULL ? NULL : realloc(writer.out, writer.size > 0 ? (size_t)writer.size : 1);
-    outcome[0] = writer.size;
-    outcome[1] = (int64_t)(intptr_t)(smaller == NULL ? writer.out : smaller);
+    finish(&writer, outcome);
 }

@@ -1,18 +1,22 @@
-"""The reader of records of one Avro schema: rows of the good ones, reasons for the bad ones.
+"""The reader of records of one schema: rows of the good ones, reasons for the bad ones.
 
-What is compiled reads a whole batch and leaves what it doubts to the judge. Must not know frames.
+What is compiled reads a whole batch and leaves what it doubts to the judge. Must not know formats, nor frames.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast.planning.types.avro.program import AvroProgram
-from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge, UnreadableError, judged_rows
-from holdfast_runtime.streams.codecs.avro.compiled_reader import CompiledReader
 from holdfast_runtime.streams.codecs.codec import RECORDS, Indices
-from holdfast_runtime.streams.records import stacked
+from holdfast_runtime.streams.codecs.compiled_cells import UndoubtedRows
+from holdfast_runtime.streams.records import no_rows, stacked
+
+
+class UnreadableError(Exception):
+    """The record can't be read; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,20 @@ class ReadRecords:
         return ReadRecords(self.rows, indices[self.good], bad)
 
 
+class CompiledRecords(Protocol):
+    """Reads what is undoubtedly good of some records, and says which are left."""
+
+    def read(self, values: pa.BinaryArray, frame_bytes: int, /) -> UndoubtedRows:
+        """Return the rows of what is good behind the frames of these records, which are so long."""
+
+
 class RecordReader:
     """Reads records of one schema into the columns of a stream."""
 
-    def __init__(self, program: AvroProgram, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._judge = AvroJudge(program)
-        self._compiled = CompiledReader.of(program, schema)
+    def __init__(
+        self, schema: pa.Schema, judge: Callable[[bytes], tuple[Any, ...]], compiled: CompiledRecords | None
+    ) -> None:
+        self._schema, self._judge, self._compiled = schema, judge, compiled
 
     def read(self, values: pa.BinaryArray, frame_bytes: int) -> ReadRecords:
         """Return what is in these records behind their frames, which are so long."""
@@ -56,7 +67,7 @@ class RecordReader:
         rows, good, bad = [], [], []
         for index, raw in enumerate(values.to_pylist()):
             try:
-                rows.append(self._judge.read(raw[frame_bytes:]))
+                rows.append(self._judge(raw[frame_bytes:]))
             except UnreadableError as error:
                 bad.append((index, str(error)))
             else:
@@ -74,3 +85,36 @@ def in_order(parts: list[ReadRecords], schema: pa.Schema) -> ReadRecords:
         return ReadRecords(rows, good, bad)
     order = np.argsort(good)
     return ReadRecords(rows.take(pa.array(order)), good[order], bad)
+
+
+def judged_rows(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows as judges read them."""
+    if not schema.names:
+        return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
+    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def unread_records(reasons: list[str], schema: pa.Schema) -> ReadRecords:
+    """Return records that are all bad, for these reasons."""
+    return ReadRecords(no_rows(schema), np.arange(0), list(enumerate(reasons)))
+
+
+def by_group(
+    values: pa.BinaryArray,
+    groups: Indices,
+    read: Callable[[int, pa.BinaryArray], ReadRecords],
+    schema: pa.Schema,
+) -> ReadRecords:
+    """Return records that are read group by group, e.g. by the ids of their schemas, in their order."""
+    if not len(groups):
+        return unread_records([], schema)
+    if (groups == groups[0]).all():
+        return read(int(groups[0]), values)
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order])) + 1
+    parts = [
+        read(int(groups[indices[0]]), values.take(pa.array(indices))).among(indices)
+        for indices in np.split(order, starts)
+    ]
+    return in_order(parts, schema)
