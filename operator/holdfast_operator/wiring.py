@@ -27,7 +27,8 @@ from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.nodes import Nodes
 from holdfast_operator.observe.placement import PlacementRecords
-from holdfast_operator.observe.snapshot import SnapshotSources, StorageClasses
+from holdfast_operator.observe.snapshot import SnapshotSources
+from holdfast_operator.observe.storage_classes import StorageClasses
 from holdfast_operator.reconcile import Reconciler
 from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.monitoring import (

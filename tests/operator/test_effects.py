@@ -26,7 +26,8 @@ from holdfast_operator.decide.facts import AppFinding, AppKey
 from holdfast_operator.manifests.trial_pod import pod_digests
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.placement import PlacementRecords
-from holdfast_operator.observe.snapshot import SnapshotSources, StorageClasses
+from holdfast_operator.observe.snapshot import SnapshotSources
+from holdfast_operator.observe.storage_classes import StorageClasses
 from holdfast_operator.reconcile import Reconciler, RefusedCreation
 from tests.operator.apps import LIMITS, POLICY, UID, app, tree
 from tests.operator.test_seating import handed

@@ -10,7 +10,7 @@ from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
 from holdfast_operator.decide.facts import Unknown, read_spec
 from holdfast_operator.examine.start_checks import judge
-from holdfast_operator.observe.snapshot import StorageClasses, default_of
+from holdfast_operator.observe.storage_classes import StorageClasses, default_of
 from tests.operator.apps import POLICY, app, seen, tree
 
 

@@ -11,7 +11,7 @@ def growth_of(case: Case) -> str:
     if plan is None or app is None or not isinstance(record, PlacementRecord) or record.run_id != case.status.run_id:
         return ""
     before = record.called(StreamNames.of(app.spec)).counts()
-    now = {one.name: one.count.actual for one in plan.streams if one.count is not None}
+    now = {stream.name: stream.count.actual for stream in plan.streams if stream.count is not None}
     grown = [name for name in sorted(before) if now.get(name, 0) > before[name]]
     return ", ".join(f"{name} from {before[name]} to {now[name]}" for name in grown)
 

@@ -6,11 +6,9 @@ server, and corrected in the cache. Objects without a watch (Secrets, the record
 locations) are read when needed. A fact that can't be read becomes `Unknown`, with the reason. Must not decide.
 """
 
-import asyncio
 import base64
-import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -44,7 +42,6 @@ from holdfast_operator.cluster import (
     POD,
     SECRET,
     STATEFUL_SET,
-    STORAGE_CLASS,
     Cluster,
 )
 from holdfast_operator.decide.facts import (
@@ -61,45 +58,12 @@ from holdfast_operator.manifests.driver_pod import APP_KEY, secrets_needed
 from holdfast_operator.manifests.pod_templates import mounted_claims
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.placement import PlacementRecords, read_executor_locations
+from holdfast_operator.observe.storage_classes import StorageClasses
 
 T = TypeVar("T")
-_DEFAULT = "storageclass.kubernetes.io/is-default-class"
-_KEPT, _KEPT_BEFORE_A_START = 60.0, 5.0
 SecretSettings = Mapping[str, Mapping[str, str]]
 """Secret name -> the settings in it."""
 CountsSource = Callable[[AppKey, StreamApp, SecretSettings], Mapping[str, int | None] | Unknown]
-
-
-@dataclass(slots=True)
-class StorageClasses:
-    """The cluster's StorageClasses, cached: Spark creates executors' claims only with a named class."""
-
-    cluster: Cluster
-    allowed: bool = True
-    """Whether classes may be listed; if not, there is no default, and a named one is taken as it is."""
-    _classes: list[Tree] | Unknown = field(default_factory=list)
-    _asked: float = -math.inf
-
-    async def of(self, app: StreamApp, *, live: bool) -> str | Unknown | None:
-        """Return the class of the app's claims, named or the default; None: there is no such; empty: it has none."""
-        named = app.spec.state.storage_class
-        if app.spec.state.location != "Claim":
-            return ""
-        if not self.allowed:
-            return named
-        lifetime = _KEPT if isinstance(self._answer(named), str) and not live else _KEPT_BEFORE_A_START
-        clock = asyncio.get_running_loop().time
-        if clock() - self._asked >= lifetime:
-            self._classes = await _tried(self.cluster.find(STORAGE_CLASS, None, {}))
-            self._asked = clock()
-        return self._answer(named)
-
-    def _answer(self, named: str | None) -> str | Unknown | None:
-        if isinstance(self._classes, Unknown):
-            return named or Unknown(f"{self._classes.why}; or name one in spec.state.storageClass")
-        if named is None:
-            return default_of(self._classes)
-        return named if any(storage_class["metadata"]["name"] == named for storage_class in self._classes) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,12 +371,3 @@ async def _tried(reading: Awaitable[T]) -> T | Unknown:
         return await reading
     except HoldfastError as error:
         return Unknown(one_line(error))
-
-
-def default_of(classes: list[Tree]) -> str | None:
-    """Return the default class; of several the newest, as in Kubernetes."""
-    metadata = [one["metadata"] for one in classes]
-    metadata = [one for one in metadata if (one.get("annotations") or {}).get(_DEFAULT) == "true"]
-    metadata.sort(key=lambda one: str(one["name"]))
-    newest = max(metadata, key=lambda one: str(one.get("creationTimestamp") or ""), default=None)
-    return None if newest is None else str(newest["name"])
