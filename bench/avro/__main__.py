@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from bench.avro.peers import of_kafka_streams, of_spark
 from bench.avro.records import FRAME, SCHEMA, drawn_rows, read_by_fastavro, written_by_fastavro
+from bench.avro.registry import OneRegistered
 from bench.rates import check, report, show
 from holdfast.planning.types.avro.columns import columns_of
 from holdfast.planning.types.avro.reading import reading
-from holdfast.planning.types.avro.schema import AvroSchema, parse_avro
+from holdfast.planning.types.avro.schema import parse_avro
 from holdfast.planning.types.avro.writing import writing
 from holdfast_runtime.streams.codecs.avro import AvroCodec
 from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge
@@ -26,27 +27,13 @@ from holdfast_runtime.streams.codecs.record_schemas import WrittenSchema
 COUNT, FEW, TENTH = 200_000, 20, 20_000
 
 
-class Registry:
-    """One schema, and records that say so."""
-
-    framed = True
-
-    def __init__(self, schema: AvroSchema) -> None:
-        self._schema = schema
-
-    def schema(self, number: int, /) -> AvroSchema:
-        """Return it."""
-        assert number == FRAME[-1]  # noqa: S101 - it wrote all records
-        return self._schema
-
-
 def main() -> None:
     """Print the table."""
     pa.set_cpu_count(1)
     schema, parsed = parse_avro(json.dumps(SCHEMA)), fastavro.parse_schema(SCHEMA)
     values = pa.array([written_by_fastavro(parsed, row) for row in drawn_rows(COUNT)], pa.binary())
     columns = columns_of(schema)
-    codec = AvroCodec(columns, Registry(schema), WrittenSchema(schema, FRAME))
+    codec = AvroCodec(columns, OneRegistered(schema, FRAME), WrittenSchema(schema, FRAME))
     print(f"{len(values.buffers()[2]) / COUNT:.0f} bytes per record")
     print(f"{'way':<58} {'per CPU-s':>12}")
     rows = report("decode", COUNT, lambda: codec.decode(values).rows)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from bench.avro.records import drawn_rows
+from bench.avro.registry import OneRegistered
 from bench.rates import check, report
 from holdfast.planning.types.json_schema import JsonSchema
 from holdfast.planning.types.protobuf.columns import columns_of
@@ -35,20 +36,6 @@ message Click {
   optional string user = 6;
 }
 """
-
-
-class Registry:
-    """One schema, and records that say so."""
-
-    framed = True
-
-    def __init__(self, schema: Any) -> None:
-        self._schema = schema
-
-    def schema(self, number: int, /) -> Any:
-        """Return it."""
-        assert number == ID_FRAME[-1]  # noqa: S101 - it wrote all records
-        return self._schema
 
 
 def click_class() -> Any:
@@ -106,7 +93,7 @@ def of_protobuf(schema: ProtoSchema, made: Any) -> None:
     """Print the rows of Protobuf."""
     values = pa.array([written_by_google(made, row) for row in drawn_rows(COUNT)], pa.binary())
     columns = columns_of(schema)
-    codec = ProtobufCodec(columns, Registry(schema), WrittenSchema(schema, FRAME))
+    codec = ProtobufCodec(columns, OneRegistered(schema, ID_FRAME), WrittenSchema(schema, FRAME))
     print(f"Protobuf, {len(values.buffers()[2]) / COUNT:.0f} bytes per record")
     rows = report("decode", COUNT, lambda: codec.decode(values).rows)
     few = [values.slice(first, FEW) for first in range(0, TENTH, FEW)]
@@ -146,7 +133,7 @@ def of_ptars(made: Any, values: pa.BinaryArray) -> None:
 def of_json_schema(columns: pa.Schema) -> None:
     """Print the rows of JSON Schema, and of JSON."""
     plain = JsonCodec(columns)
-    codec = JsonSchemaCodec(columns, Registry(JsonSchema()), WrittenSchema(JsonSchema(), ID_FRAME))
+    codec = JsonSchemaCodec(columns, OneRegistered(JsonSchema(), ID_FRAME), WrittenSchema(JsonSchema(), ID_FRAME))
     rows = pa.RecordBatch.from_pylist(drawn_rows(COUNT), schema=columns)
     values = codec.encode(rows)
     print(f"JSON Schema, {len(values.buffers()[2]) / COUNT:.0f} bytes per record")
@@ -163,7 +150,7 @@ def main() -> None:
     schema = parse_proto(TEXT)
     print(f"{'way':<58} {'per CPU-s':>12}")
     of_protobuf(schema, click_class())
-    of_json_schema(ProtobufCodec(columns_of(schema), Registry(schema), None).schema)
+    of_json_schema(ProtobufCodec(columns_of(schema), OneRegistered(schema, ID_FRAME), None).schema)
 
 
 if __name__ == "__main__":
