@@ -135,7 +135,7 @@ class _Subject:
         if latest is None:
             return  # nobody has written to it yet
         columns = rows if self._stream.changes is None else envelope(rows)
-        unread = self._format.unread(self._usable(latest), columns)
+        unread = self._format.unread(self._usable(latest, self._name), columns)
         faults = [*unread.misfits, *(f"it has no {absent}" for absent in unread.absent)]
         if faults:
             message = (
@@ -150,7 +150,7 @@ class _Subject:
         latest = None if self._stream.changes is None else self._schemas.registry.latest(subject)
         if latest is None:
             return
-        schema = self._usable(latest)
+        schema = self._usable(latest, subject)
         fault = other_key([field.name for field in schema.resolved(schema.root).fields], self._stream.key or ())
         if fault is not None:
             message = f"stream {self._stream.name}: the latest schema of subject {subject} does not fit: {fault}"
@@ -160,7 +160,7 @@ class _Subject:
         """Return the schema that rows are written with: the declared one, the latest, or one made of them."""
         declared, latest = written_schema(self._stream), self._schemas.registry.latest(self._name)
         if latest is not None and self._is_to_write(latest, declared, rows):
-            schema, number = self._usable(latest), latest.id
+            schema, number = self._usable(latest, self._name), latest.id
         else:
             text = declared or self._made(rows)
             schema, number = self._format.parse(text, (), self._stream.message), self._id_of(text)
@@ -196,7 +196,7 @@ class _Subject:
         """Whether rows are written with the latest: if it is the declared one, or fits, or no other may be made."""
         if declared is not None:
             return _same(latest.text, declared)
-        fits = latest.kind == self._format.kind and not self._format.unwritten(self._parsed(latest), rows)
+        fits = latest.kind == self._format.kind and not self._format.unwritten(self._parsed(latest, self._name), rows)
         return not self._registers or self._format.made is None or fits
 
     def _id_of(self, text: str) -> int:
@@ -212,20 +212,20 @@ class _Subject:
             raise UserActionError(message, code="SchemaNotRegisteredError")
         return self._schemas.registry.register(self._name, self._format.kind, text)
 
-    def _usable(self, registered: RegisteredSchema) -> Any:
+    def _usable(self, registered: RegisteredSchema, subject: str) -> Any:
         if registered.kind != self._format.kind:
             message = (
-                f"subject {self._name} has a schema of {registered.kind}, and the stream is of format "
+                f"subject {subject} has a schema of {registered.kind}, and the stream is of format "
                 f"{self._format.name}; name another"
             )
             raise SchemaMisfitError(message)
-        return self._parsed(registered)
+        return self._parsed(registered, subject)
 
-    def _parsed(self, registered: RegisteredSchema) -> Any:
+    def _parsed(self, registered: RegisteredSchema, subject: str) -> Any:
         try:
             return self._format.parse(registered.text, registered.references, self._stream.message)
         except ExpressionError as error:
-            message = f"subject {self._name} has a schema (id {registered.id}) that can't be used: {error}"
+            message = f"subject {subject} has a schema (id {registered.id}) that can't be used: {error}"
             raise SchemaMisfitError(message) from error
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -20,8 +21,8 @@ from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs import EncodeError, SchemaUnsupportedError
 from holdfast_runtime.streams.codecs.arrow_types import arrow_schema
 from holdfast_runtime.streams.codecs.avro import AvroCodec, compiled_writer
-from holdfast_runtime.streams.codecs.avro.record_writer import RecordWriter
 from holdfast_runtime.streams.codecs.record_schemas import OneSchema, WrittenSchema
+from holdfast_runtime.streams.codecs.record_writer import RecordWriter
 from tests.codecs.avro.records import by_fastavro, codec_of, parsed, record_schema
 from tests.codecs.schemas import batch, batches, same
 
@@ -84,8 +85,8 @@ def plain(columns: RowType, tree: Any, rows: pa.RecordBatch) -> list[bytes]:
     codec = codec_for_writing(columns, tree)
     writer = codec._writer  # noqa: SLF001
     assert isinstance(writer, RecordWriter)
-    assert writer._compiled is not None, "avro_values.c is not built: `make setup`"  # noqa: SLF001
-    writer._compiled = None  # noqa: SLF001
+    assert writer.compiled is not None, "avro_values.c is not built: `make setup`"
+    codec._writer = replace(writer, compiled=None)  # noqa: SLF001
     written: list[bytes] = codec.encode(rows).to_pylist()
     return written
 

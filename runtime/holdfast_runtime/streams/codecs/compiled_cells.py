@@ -5,13 +5,15 @@ Memory that a loop has left becomes buffers without a copy. Must not know format
 
 import ctypes
 from collections.abc import Callable
-from ctypes import c_int32, c_int64, c_void_p
+from ctypes import c_char_p, c_int32, c_int64, c_void_p
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast.planning.types.avro.node_builder import is_text
 from holdfast.planning.types.avro.program import Cell
+from holdfast_runtime.columns.loops import address
 from holdfast_runtime.streams.codecs.arrow_types import RANGES
 from holdfast_runtime.streams.codecs.codec import RECORDS, Indices
 from holdfast_runtime.streams.records import BatchTooLargeError
@@ -67,6 +69,12 @@ class ReadCell(ctypes.Structure):
     )
 
 
+class LoopText(ctypes.Structure):
+    """A text in cell_kinds.h."""
+
+    _fields_ = (("start", c_char_p), ("size", c_int64))
+
+
 class Pointed:
     """What a program in C points to, which lives as long as this does."""
 
@@ -82,6 +90,19 @@ class Pointed:
         array = (c_int32 * len(numbers))(*numbers)
         self.keep(array)
         return ctypes.addressof(array)
+
+    def texts(self, texts: tuple[str, ...]) -> int:
+        """Return the address of these texts."""
+        contents = [text.encode() for text in texts]
+        array = (LoopText * len(contents))(*(LoopText(content, len(content)) for content in contents))
+        self.keep(contents, array)
+        return ctypes.addressof(array)
+
+
+class LoopProgram(Pointed):
+    """The nodes of a program in C, and what they point to."""
+
+    nodes: "ctypes.Array[Any]"
 
 
 class CellColumns:
@@ -108,15 +129,15 @@ class CellColumns:
         return pa.RecordBatch.from_struct_array(self._array(0, cells, buffers))
 
     def _cell(self, cell: Cell, kind: pa.DataType) -> ReadCell:
-        held = kind_of(cell)
-        width = 0 if held in (NOTHING, BOOLEAN, STRUCT) else _END_BYTES if held in _ENDED else kind.bit_width // 8
+        content = kind_of(cell)
+        width = 0 if content in (NOTHING, BOOLEAN, STRUCT) else _END_BYTES if content in _ENDED else kind.bit_width // 8
         least, most = RANGES.get(cell.type.word, (0, 0))
         return ReadCell(
-            kind=held,
+            kind=content,
             width=width,
             least=least,
             most=most,
-            precision=cell.type.digits[0] if held == DECIMAL else 0,
+            precision=cell.type.digits[0] if content == DECIMAL else 0,
             inner=self._pointed_to.numbers(cell.inner),
             inner_count=len(cell.inner),
         )
@@ -147,6 +168,38 @@ class CellColumns:
 
 
 _NO_BYTES = pa.py_buffer(b"")
+READ = (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
+"""The arguments of a function that reads."""
+
+
+class LoopReader:
+    """Reads records of one schema by a function of a compiled library."""
+
+    def __init__(
+        self, library: ctypes.CDLL, function: Callable[..., None], program: LoopProgram, columns: CellColumns
+    ) -> None:
+        self._library, self._function = library, function
+        self._program, self._columns = program, columns
+
+    def read(self, values: pa.BinaryArray, frame_bytes: int) -> UndoubtedRows:
+        """Return the rows of what is good behind the frames of these records, which are so long."""
+        _, ends, content = values.buffers()
+        cells = self._columns.empty()
+        doubtful, outcome = np.empty(len(values), np.int32), np.zeros(2, np.int64)
+        self._function(
+            ends.address + values.offset * _END_BYTES if len(values) else None,
+            content.address if content else address(outcome),  # there is nothing to read
+            len(values),
+            frame_bytes,
+            self._program.nodes,
+            cells,
+            len(cells),
+            address(doubtful),
+            address(outcome),
+        )
+        doubts, fault = outcome.tolist()
+        rows = self._columns.filled(cells, fault, self._library)
+        return UndoubtedRows(rows, doubtful[:doubts].astype(np.int64))
 
 
 def _types(kind: pa.DataType) -> list[pa.DataType]:
@@ -166,13 +219,13 @@ def kind_of(cell: Cell) -> int:
 class _Memory:
     """Memory that a loop has left, freed when no buffer is made of it any more."""
 
-    def __init__(self, address: int, free: Callable[[int], None]) -> None:
-        self._address, self._free = address, free
+    def __init__(self, start: int, free: Callable[[int], None]) -> None:
+        self._start, self._free = start, free
 
     def __del__(self) -> None:
-        self._free(self._address)
+        self._free(self._start)
 
 
-def buffer_of(address: int | None, size: int, free: Callable[[int], None]) -> pa.Buffer | None:
+def buffer_of(memory: int | None, size: int, free: Callable[[int], None]) -> pa.Buffer | None:
     """Return memory that a loop has left as a buffer that owns it, None of none."""
-    return None if address is None else pa.foreign_buffer(address, size, _Memory(address, free))
+    return None if memory is None else pa.foreign_buffer(memory, size, _Memory(memory, free))

@@ -4,7 +4,8 @@ Must not know formats.
 """
 
 import ctypes
-from ctypes import c_int64, c_void_p
+from collections.abc import Callable
+from ctypes import c_char_p, c_int64, c_void_p
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from holdfast.planning.types.avro.program import Cell
 from holdfast_runtime.columns.loops import address
 from holdfast_runtime.streams.codecs.arrow_types import compact
 from holdfast_runtime.streams.codecs.codec import Indices
-from holdfast_runtime.streams.codecs.compiled_cells import BOOLEAN, NOTHING, Pointed, buffer_of, kind_of
+from holdfast_runtime.streams.codecs.compiled_cells import BOOLEAN, NOTHING, LoopProgram, Pointed, buffer_of, kind_of
 from holdfast_runtime.streams.records import BatchTooLargeError
 
 _ALL_WRITTEN, _NO_MEMORY, _TOO_LARGE = -1, -2, -3
@@ -106,6 +107,26 @@ class WrittenRecords(NamedTuple):
             return int(row)
         count = len(self.ends) - 1
         return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(self.ends), content or pa.py_buffer(b"")])
+
+
+WRITE = (c_void_p, c_void_p, c_int64, c_char_p, c_int64, c_void_p, c_void_p)
+"""The arguments of a function that writes."""
+
+
+class LoopWriter:
+    """Writes rows by a function of a compiled library."""
+
+    def __init__(
+        self, library: ctypes.CDLL, function: Callable[..., None], program: LoopProgram, cells: tuple[Cell, ...]
+    ) -> None:
+        self._library, self._function = library, function
+        self._program, self._cells = program, RowCells(cells)
+
+    def write(self, rows: pa.RecordBatch, frame: bytes) -> pa.BinaryArray | int:
+        """Return one record per row, or the first row that can't be written."""
+        read, room = self._cells.of(rows), WrittenRecords.room(rows.num_rows)
+        self._function(self._program.nodes, read.cells, rows.num_rows, frame, len(frame), *room.addresses)
+        return room.records(self._library)
 
 
 def _parts(column: pa.Array) -> list[pa.Array]:

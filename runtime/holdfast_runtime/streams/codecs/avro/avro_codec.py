@@ -5,6 +5,8 @@ can't take makes its records bad. A batch of several schemas is read by schema, 
 records. Must not ask a registry itself: `WriterSchemas` does.
 """
 
+import functools
+
 import pyarrow as pa
 
 from holdfast.planning.problems import ExpressionError
@@ -15,10 +17,12 @@ from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge
 from holdfast_runtime.streams.codecs.avro.compiled_reader import CompiledReader
-from holdfast_runtime.streams.codecs.avro.record_writer import RecordWriter
+from holdfast_runtime.streams.codecs.avro.compiled_writer import CompiledWriter
+from holdfast_runtime.streams.codecs.avro.plain_writer import written_rows
 from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, EncodeError, present, require_schema
 from holdfast_runtime.streams.codecs.record_reader import ReadRecords, RecordReader, by_group, unread_records
 from holdfast_runtime.streams.codecs.record_schemas import WriterSchemas, WrittenSchema
+from holdfast_runtime.streams.codecs.record_writer import RecordWriter
 from holdfast_runtime.streams.codecs.schema_ids import FRAME_BYTES, NO_ID, no_frame, schema_ids
 
 MOST_SCHEMAS = 256
@@ -91,4 +95,5 @@ def _writer(written: WrittenSchema[AvroSchema], rows: RowType) -> RecordWriter:
     if meaning.misfits:
         message = f"rows can't be written with their Avro schema: {'; '.join(meaning.misfits)}"
         raise SchemaUnsupportedError(message)
-    return RecordWriter(meaning.program, written.frame)
+    program = meaning.program
+    return RecordWriter(written.frame, functools.partial(written_rows, program), CompiledWriter.of(program))

@@ -11,6 +11,7 @@
 
 #include "avro_program.h"
 #include "../record_cells.h"
+#include "../varints.h"
 
 /* Records, arrays and maps inside of each other that are skipped. */
 #define DEEPEST 64
@@ -19,26 +20,11 @@
 #define STEPS_OF_A_BYTE 256
 /* Each `past_` returns what follows the thing it is named after; NULL if it is none, or if there is a fault. */
 
-static const uint8_t *past_long_whole(const uint8_t *at, const uint8_t *end, int64_t *value) {
-    uint64_t number = 0;
-    for (int shift = 0; at < end && shift < 64; shift += 7) {
-        uint8_t byte = *at++;
-        if (shift == 63 && byte > 1) return NULL;
-        number |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) {
-            *value = (int64_t)(number >> 1 ^ (0 - (number & 1)));
-            return at;
-        }
-    }
-    return NULL;
-}
-
 static inline const uint8_t *past_whole(const uint8_t *at, const uint8_t *end, int64_t *value) {
-    if (at < end && *at < 0x80) {
-        *value = *at >> 1 ^ -(*at & 1);
-        return at + 1;
-    }
-    return past_long_whole(at, end, value);
+    uint64_t number = 0;
+    at = past_varint(at, end, &number);
+    *value = (int64_t)(number >> 1 ^ (0 - (number & 1)));
+    return at;
 }
 
 static inline const uint8_t *past_int(const uint8_t *at, const uint8_t *end, int64_t *value) {

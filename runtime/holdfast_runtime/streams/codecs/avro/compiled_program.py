@@ -4,18 +4,12 @@ Must not know whether records are read or written.
 """
 
 import ctypes
-from ctypes import c_char_p, c_int64, c_void_p
+from ctypes import c_int64, c_void_p
 
 from holdfast.planning.types.avro.program import AvroProgram, Node
-from holdfast_runtime.streams.codecs.compiled_cells import Pointed
+from holdfast_runtime.streams.codecs.compiled_cells import LoopProgram, LoopText
 
 LOOPS_VERSION = 2
-
-
-class _Text(ctypes.Structure):
-    """A text in avro_program.h."""
-
-    _fields_ = (("start", c_char_p), ("size", c_int64))
 
 
 class _Node(ctypes.Structure):
@@ -30,7 +24,7 @@ class _Node(ctypes.Structure):
         ("absent_count", c_int64),
         ("symbols", c_void_p),
         ("symbol_count", c_int64),
-        ("constant", _Text),
+        ("constant", LoopText),
         ("factor", c_int64),
         ("size", c_int64),
         ("branch", c_int64),
@@ -38,7 +32,7 @@ class _Node(ctypes.Structure):
     )
 
 
-class CompiledProgram(Pointed):
+class CompiledProgram(LoopProgram):
     """The nodes of a program, and what they point to."""
 
     def __init__(self, program: AvroProgram) -> None:
@@ -46,9 +40,7 @@ class CompiledProgram(Pointed):
         self.nodes = (_Node * len(program.nodes))(*(self._node(node) for node in program.nodes))
 
     def _node(self, node: Node) -> _Node:
-        texts = [text.encode() for text in node.symbols]
-        symbols = (_Text * len(texts))(*(_Text(text, len(text)) for text in texts))
-        self.keep(texts, symbols, node.constant)
+        self.keep(node.constant)
         return _Node(
             op=node.op,
             cell=node.cell,
@@ -56,9 +48,9 @@ class CompiledProgram(Pointed):
             inner_count=len(node.inner),
             absent=self.numbers(node.absent),
             absent_count=len(node.absent),
-            symbols=ctypes.addressof(symbols),
-            symbol_count=len(texts),
-            constant=_Text(node.constant, len(node.constant)),
+            symbols=self.texts(node.symbols),
+            symbol_count=len(node.symbols),
+            constant=LoopText(node.constant, len(node.constant)),
             factor=node.factor,
             size=node.size,
             branch=node.branch,

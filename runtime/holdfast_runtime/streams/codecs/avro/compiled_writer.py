@@ -5,44 +5,28 @@ Without a compiled library there is none, and the plain writer writes the same b
 
 import ctypes
 import functools
-from ctypes import c_char_p, c_int64, c_void_p
 from pathlib import Path
-
-import pyarrow as pa
 
 from holdfast.planning.types.avro.program import AvroProgram
 from holdfast_runtime.columns.loops import compiled
 from holdfast_runtime.streams.codecs.avro.compiled_program import LOOPS_VERSION, CompiledProgram
 from holdfast_runtime.streams.codecs.compiled_cells import FREE
-from holdfast_runtime.streams.codecs.compiled_rows import RowCells, WrittenRecords
+from holdfast_runtime.streams.codecs.compiled_rows import WRITE, LoopWriter
 
 LIBRARY = Path(__file__).with_name("avro_values.so")
-_WRITE = (c_void_p, c_void_p, c_int64, c_char_p, c_int64, c_void_p, c_void_p)
 
 
-class CompiledWriter:
+class CompiledWriter(LoopWriter):
     """Writes rows by a program."""
-
-    def __init__(self, program: AvroProgram, library: ctypes.CDLL) -> None:
-        self._library, self._program = library, CompiledProgram(program)
-        self._cells = RowCells(program.cells)
 
     @classmethod
     def of(cls, program: AvroProgram) -> "CompiledWriter | None":
         """Return the writer of a program, or None if nothing is compiled."""
         loops = library()
-        return cls(program, loops) if loops else None
-
-    def write(self, rows: pa.RecordBatch, frame: bytes) -> pa.BinaryArray | int:
-        """Return one record per row, or the first row that can't be written."""
-        read, room = self._cells.of(rows), WrittenRecords.room(rows.num_rows)
-        self._library.holdfast_write_avro(
-            self._program.nodes, read.cells, rows.num_rows, frame, len(frame), *room.addresses
-        )
-        return room.records(self._library)
+        return None if loops is None else cls(loops, loops.holdfast_write_avro, CompiledProgram(program), program.cells)
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """Return what is compiled, or None if there is none of this version."""
-    return compiled(LIBRARY, LOOPS_VERSION, {"holdfast_write_avro": _WRITE, **FREE})
+    return compiled(LIBRARY, LOOPS_VERSION, {"holdfast_write_avro": WRITE, **FREE})

@@ -4,21 +4,15 @@ Must not know whether records are read or written.
 """
 
 import ctypes
-from ctypes import c_char_p, c_int64, c_void_p
+from ctypes import c_int64, c_void_p
 
 from holdfast.planning.types.protobuf.program import MessageNode, ProtobufProgram
-from holdfast_runtime.streams.codecs.compiled_cells import Pointed
+from holdfast_runtime.streams.codecs.compiled_cells import LoopProgram
 from holdfast_runtime.streams.codecs.protobuf.wire import WIRES
 
 LOOPS_VERSION = 1
 _MOST_FIELDS, _MOST_CHOICES = 256, 64
 """Of one message that is read or written by loops."""
-
-
-class _Text(ctypes.Structure):
-    """A text in cell_kinds.h."""
-
-    _fields_ = (("start", c_char_p), ("size", c_int64))
 
 
 class _Node(ctypes.Structure):
@@ -42,7 +36,7 @@ class _Node(ctypes.Structure):
     )
 
 
-class CompiledMessage(Pointed):
+class CompiledMessage(LoopProgram):
     """The nodes of a program, and what they point to."""
 
     def __init__(self, program: ProtobufProgram) -> None:
@@ -50,9 +44,6 @@ class CompiledMessage(Pointed):
         self.nodes = (_Node * len(program.nodes))(*(self._node(node) for node in program.nodes))
 
     def _node(self, node: MessageNode) -> _Node:
-        texts = [text.encode() for text in node.symbols]
-        symbols = (_Text * len(texts))(*(_Text(text, len(text)) for text in texts))
-        self.keep(texts, symbols)
         return _Node(
             op=node.op,
             cell=node.cell,
@@ -65,9 +56,9 @@ class CompiledMessage(Pointed):
             inner_count=len(node.inner),
             absent=self.numbers(node.absent),
             absent_count=len(node.absent),
-            symbols=ctypes.addressof(symbols),
+            symbols=self.texts(node.symbols),
             numbers=self.numbers(node.numbers),
-            symbol_count=len(texts),
+            symbol_count=len(node.symbols),
         )
 
 

@@ -4,6 +4,7 @@ Each record says which schema it has and which message of it it is, or all are t
 program once, and what its columns can't take makes its records bad. Must not ask a registry: `WriterSchemas` does.
 """
 
+import functools
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,8 +17,9 @@ from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, EncodeError, present, require_schema
 from holdfast_runtime.streams.codecs.protobuf.compiled_reader import CompiledMessageReader
+from holdfast_runtime.streams.codecs.protobuf.compiled_writer import CompiledMessageWriter
 from holdfast_runtime.streams.codecs.protobuf.message_places import placed_records
-from holdfast_runtime.streams.codecs.protobuf.message_writer import MessageWriter
+from holdfast_runtime.streams.codecs.protobuf.plain_writer import written_messages
 from holdfast_runtime.streams.codecs.protobuf.protobuf_judge import ProtobufJudge
 from holdfast_runtime.streams.codecs.record_reader import (
     ReadRecords,
@@ -27,6 +29,7 @@ from holdfast_runtime.streams.codecs.record_reader import (
     unread_records,
 )
 from holdfast_runtime.streams.codecs.record_schemas import WriterSchemas, WrittenSchema
+from holdfast_runtime.streams.codecs.record_writer import RecordWriter
 from holdfast_runtime.streams.codecs.schema_ids import NO_ID, no_frame, schema_ids
 from holdfast_runtime.streams.records import no_rows
 
@@ -133,9 +136,10 @@ def _make_room(remembered: dict[_Key, Any]) -> None:
         del remembered[next(iter(remembered))]
 
 
-def _writer(written: WrittenSchema[ProtoSchema], rows: RowType) -> MessageWriter:
+def _writer(written: WrittenSchema[ProtoSchema], rows: RowType) -> RecordWriter:
     meant = meeting(written.schema, rows)
     if meant.unwritten:
         message = f"rows can't be written as {written.schema.message}: {'; '.join(meant.unwritten)}"
         raise SchemaUnsupportedError(message)
-    return MessageWriter(meant.program, written.frame)
+    program = meant.program
+    return RecordWriter(written.frame, functools.partial(written_messages, program), CompiledMessageWriter.of(program))

@@ -10,6 +10,7 @@
 
 #include "protobuf_program.h"
 #include "../record_cells.h"
+#include "../varints.h"
 
 /* Groups inside of each other that are passed over. */
 #define DEEPEST 100
@@ -19,28 +20,6 @@
 #define MOST_PAIRS 64
 
 /* Each `past_` returns what follows the thing it is named after; NULL if it is none, or if there is a fault. */
-
-static const uint8_t *past_long_varint(const uint8_t *at, const uint8_t *end, uint64_t *value) {
-    uint64_t number = 0;
-    for (int shift = 0; at < end && shift < 64; shift += 7) {
-        uint8_t byte = *at++;
-        if (shift == 63 && byte > 1) return NULL;
-        number |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) {
-            *value = number;
-            return at;
-        }
-    }
-    return NULL;
-}
-
-static inline const uint8_t *past_varint(const uint8_t *at, const uint8_t *end, uint64_t *value) {
-    if (at < end && *at < 0x80) {
-        *value = *at;
-        return at + 1;
-    }
-    return past_long_varint(at, end, value);
-}
 
 static inline const uint8_t *past_tag(const uint8_t *at, const uint8_t *end, uint64_t *tag) {
     const uint8_t *start = at;
@@ -261,9 +240,9 @@ static bool put_end(struct reader *reader, const struct node *node) {
 
 /* The fields of a message, of a pair of a map, or of a wrapper: each of their cells gets its row. */
 static bool read_fields(struct reader *reader, const struct node *node, const uint8_t *at, const uint8_t *end) {
-    uint64_t there[MOST_FIELDS / 64], choices = 0, tag;
+    uint64_t present[MOST_FIELDS / 64], choices = 0, tag;
     int64_t next = 0, count = node->inner_count;
-    memset(there, 0, (size_t)((count + 63) / 64 * 8));
+    memset(present, 0, (size_t)((count + 63) / 64 * 8));
     while (at < end) {
         at = past_tag(at, end, &tag);
         if (at == NULL) return false;
@@ -290,7 +269,7 @@ static bool read_fields(struct reader *reader, const struct node *node, const ui
             at = past_items(reader, field, at, end, tag & 7);
             next = i;
         } else {
-            if (there[i / 64] >> (i % 64) & 1 || (int64_t)(tag & 7) != field->wire) return false;
+            if (present[i / 64] >> (i % 64) & 1 || (int64_t)(tag & 7) != field->wire) return false;
             if (field->choice > 0) {
                 if (field->choice > 64 || choices >> (field->choice - 1) & 1) return false;
                 choices |= 1ULL << (field->choice - 1);
@@ -299,11 +278,11 @@ static bool read_fields(struct reader *reader, const struct node *node, const ui
             next = i + 1;
         }
         if (at == NULL) return false;
-        there[i / 64] |= 1ULL << (i % 64);
+        present[i / 64] |= 1ULL << (i % 64);
     }
     for (int64_t i = 0; i < count; i++) {
         const struct node *field = reader->nodes + node->inner[i];
-        bool is_there = there[i / 64] >> (i % 64) & 1;
+        bool is_there = present[i / 64] >> (i % 64) & 1;
         if (!(is_there && field->shape <= OPTIONAL) && !put_end(reader, field)) return false;
     }
     return true;
