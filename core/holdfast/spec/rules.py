@@ -7,7 +7,7 @@ one verdict. Must not look at anything but the one object.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from holdfast.spec import rule_checks
+from holdfast.spec import name_checks, rule_checks
 from holdfast.spec.cel import Offenders, exactly_one, former_names, known_names, names_of, one_of, with_names
 from holdfast.spec.rule_checks import Broken, FieldPath
 from holdfast.spec.verbs import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, TIME_SETTING_VERBS, VERBS
@@ -165,22 +165,22 @@ RULES: tuple[Rule, ...] = (
         cel="!has(self.storageClass) || !has(self.location) || self.location == 'Claim'",
         broken=rule_checks.claims,
     ),
-    Rule(at=(), message="system names are unique", cel=None, broken=rule_checks.unique("systems")),
-    Rule(at=(), message="stream names are unique", cel=None, broken=rule_checks.unique("streams")),
-    Rule(at=(), message="table names are unique", cel=None, broken=rule_checks.unique("tables")),
-    Rule(at=(), message="step names are unique", cel=None, broken=rule_checks.unique("steps")),
+    Rule(at=(), message="system names are unique", cel=None, broken=name_checks.unique("systems")),
+    Rule(at=(), message="stream names are unique", cel=None, broken=name_checks.unique("streams")),
+    Rule(at=(), message="table names are unique", cel=None, broken=name_checks.unique("tables")),
+    Rule(at=(), message="step names are unique", cel=None, broken=name_checks.unique("steps")),
     Rule(
         at=(),
         message="streams and steps share one space of names",
         cel=with_names("streams", "!self.steps.exists(step, step.name in streams)"),
-        broken=rule_checks.streams_apart_from_steps,
+        broken=name_checks.streams_apart_from_steps,
         offenders=(Offenders("steps", "item.name in streams", "'a stream is called so'", known_names("streams")),),
     ),
     Rule(
         at=(),
         message="streams name systems that exist",
         cel=with_names("systems", "self.streams.all(stream, stream.system in systems)"),
-        broken=rule_checks.known_systems,
+        broken=name_checks.known_systems,
         offenders=(Offenders("streams", "!(item.system in systems)", "item.system", known_names("systems")),),
     ),
     Rule(
@@ -191,7 +191,7 @@ RULES: tuple[Rule, ...] = (
             "!self.streams.exists(stream, has(stream.retention) && stream.system in systems)",
             only="!has(each.kafka)",
         ),
-        broken=rule_checks.retention_in_kafka,
+        broken=name_checks.retention_in_kafka,
         offenders=(
             Offenders(
                 "streams",
@@ -208,7 +208,7 @@ RULES: tuple[Rule, ...] = (
             "streams",
             with_names("steps", "self.steps.all(step, step.from.all(name, name in streams || name in steps))"),
         ),
-        broken=rule_checks.known_inputs,
+        broken=name_checks.known_inputs,
         offenders=(
             Offenders(
                 "steps",
@@ -222,7 +222,7 @@ RULES: tuple[Rule, ...] = (
         at=(),
         message="to names a stream that exists",
         cel=with_names("streams", "self.steps.all(step, !has(step.to) || step.to in streams)"),
-        broken=rule_checks.known_targets,
+        broken=name_checks.known_targets,
         offenders=(Offenders("steps", "has(item.to) && !(item.to in streams)", "item.to", known_names("streams")),),
     ),
     Rule(
@@ -235,7 +235,7 @@ RULES: tuple[Rule, ...] = (
             " && (!has(step.lookup) || step.lookup.table in tables))",
         )
         + " : !self.steps.exists(step, has(step.toTable) || has(step.lookup))",
-        broken=rule_checks.known_tables,
+        broken=name_checks.known_tables,
         offenders=(
             Offenders(
                 "steps",
@@ -253,7 +253,7 @@ RULES: tuple[Rule, ...] = (
             "streams",
             "self.tables.all(table, !has(table.sources) || table.sources.all(name, name in streams))",
         ),
-        broken=rule_checks.known_sources,
+        broken=name_checks.known_sources,
         offenders=(
             Offenders(
                 "tables",
@@ -271,7 +271,7 @@ RULES: tuple[Rule, ...] = (
             "self.streams.all(stream, !has(stream.deadLetter) || stream.deadLetter in streams)"
             " && self.steps.all(step, !has(step.deadLetter) || step.deadLetter in streams)",
         ),
-        broken=rule_checks.known_dead_letters,
+        broken=name_checks.known_dead_letters,
         offenders=tuple(
             Offenders(
                 items,
@@ -293,7 +293,7 @@ RULES: tuple[Rule, ...] = (
             " && !self.streams.exists(stream, has(stream.deadLetter) && stream.deadLetter in streams)",
             only=_SIDE_INPUT,
         ),
-        broken=rule_checks.side_inputs_apart,
+        broken=name_checks.side_inputs_apart,
         offenders=(
             Offenders(
                 "steps",
@@ -319,7 +319,7 @@ RULES: tuple[Rule, ...] = (
             "!self.steps.exists(step, has(step.toTable) && step.toTable in tables)",
             only=_FED,
         ),
-        broken=rule_checks.one_feed,
+        broken=name_checks.one_feed,
         offenders=(
             Offenders(
                 "steps", "has(item.toTable) && item.toTable in tables", "item.toTable", known_names("tables", only=_FED)
@@ -340,7 +340,7 @@ RULES: tuple[Rule, ...] = (
             ),
             only="has(each.generator)",
         ),
-        broken=rule_checks.generators_are_read_only,
+        broken=name_checks.generators_are_read_only,
         offenders=(
             Offenders(
                 "steps",
@@ -357,7 +357,7 @@ RULES: tuple[Rule, ...] = (
         # Two steps that were the same one are two entries of one key, which is an error of its own.
         cel=f"[{former_names('steps')}].all(former, "
         "!self.steps.exists(step, step.name in former && former[step.name] != step.name))",
-        broken=rule_checks.former_names,
+        broken=name_checks.former_names,
         offenders=(
             Offenders(
                 "steps",
@@ -373,7 +373,7 @@ RULES: tuple[Rule, ...] = (
         cel=f"[{former_names('streams')}].all(former, "
         "!self.streams.exists(stream, stream.name in former && former[stream.name] != stream.name)"
         " && !self.steps.exists(step, step.name in former))",
-        broken=rule_checks.former_streams,
+        broken=name_checks.former_streams,
         offenders=(
             Offenders(
                 "streams",
@@ -390,7 +390,7 @@ RULES: tuple[Rule, ...] = (
         cel="!has(self.grouping) || self.grouping != 'ByStreamPartition' || !self.steps.exists(step, "
         + " || ".join(f"has(step.{verb})" for verb in STATEFUL_VERBS)
         + ")",
-        broken=rule_checks.stateless_grouping,
+        broken=name_checks.stateless_grouping,
         offenders=(
             Offenders("steps", " || ".join(f"has(item.{verb})" for verb in STATEFUL_VERBS), "'it keeps state'"),
         ),

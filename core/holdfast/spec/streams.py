@@ -1,6 +1,6 @@
 """Systems, streams and tables as a user writes them: where records come from, go to and are kept beside the tasks.
 
-Must not know steps, nor how any system is read: rules over these are in `rule_checks`.
+Must not know steps, nor how any system is read: rules over these are in `rules`.
 """
 
 from typing import Annotated, Literal, cast

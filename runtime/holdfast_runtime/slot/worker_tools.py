@@ -24,7 +24,7 @@ from holdfast_runtime.slot.local_cleanup import LocalCleanup
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.prepared_steps import PreparedSteps
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of
-from holdfast_runtime.slot.reading.inputs import InputReader
+from holdfast_runtime.slot.reading.inputs import InputReader, value_decoder
 from holdfast_runtime.slot.reading.key_check import FIRST_TURNS, KeyCheck, streams_by_key
 from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.report import TaskReport, TurnNote
@@ -170,7 +170,8 @@ class WorkerTools:
         typed, declared = node.name in self._typed, self._declared.get(node.name)
         if declared is not None and node.name in self._side_inputs:
             return SideInputReader(declared, node.schema, self._schemas.get(node.name), typed=typed)
-        return InputReader(node.name, declared, node.schema, self._schemas.get(node.name), typed=typed)
+        decoder = value_decoder(declared, node.schema, self._schemas.get(node.name))
+        return InputReader(node.name, declared, node.schema, decoder, typed=typed)
 
     def _shared_reader(self, stream: str) -> SideInputReader:
         schema = next(table.shape.given for table in self.program.compiled.tables if stream in table.sources)

@@ -24,7 +24,6 @@ from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.plain.event_time import TimedBy
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
-from holdfast_runtime.streams.changes import ChangeCodec
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import DecodedBatch, Indices
@@ -96,6 +95,17 @@ class RangeInput:
     """The records without a value, if there are any."""
 
 
+RecordDecoder = Callable[[pa.RecordBatch, StreamPartition], DecodedBatch]
+"""Makes rows of the records of a partition."""
+
+
+def value_decoder(declared: Stream | None, schema: pa.Schema, records: SchemaRecords | None) -> RecordDecoder:
+    """Return what reads the values of a stream into these columns. `records`: what a registry says of them."""
+    columns = MetadataColumns.of(declared, schema)
+    codec = stream_codec(declared, columns.in_value, records)
+    return lambda batch, partition: columns.added(codec.decode(batch.column("value")), batch, partition)
+
+
 class InputReader:
     """Reads and decodes one stream."""
 
@@ -104,22 +114,19 @@ class InputReader:
         name: str,
         declared: Stream | None,
         schema: pa.Schema,
-        records: SchemaRecords | ChangeCodec | None = None,
+        decoder: RecordDecoder,
         *,
         typed: bool,
         ends: bool = False,
     ) -> None:
         """`typed`: records start with a type byte, because the stream carries control messages.
 
-        `records`: what a registry says of them, or what reads them as changes of a database. `ends`: records with the
-        header `DATASET_END` are not rows.
+        `ends`: records with the header `DATASET_END` are not rows.
         """
         self._ends = ends
         self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
-        self._columns = MetadataColumns.of(declared, schema)
-        self._codec = (
-            records if isinstance(records, ChangeCodec) else stream_codec(declared, self._columns.in_value, records)
-        )
+        self._has_metadata = declared is not None and bool(declared.metadata_columns)
+        self._decode = decoder
         self._mode = declared.on_decode_error if declared is not None else "Fail"
         self._event_time = declared.event_time if declared is not None else None
         self._timed_by = None if self._event_time is None else TimedBy.of(self._event_time, schema)
@@ -136,7 +143,7 @@ class InputReader:
 
         If the partition is `settled`, count the records whose key belongs to another partition.
         """
-        generated = None if self._columns.fields else streams.rows(offset_range)
+        generated = None if self._has_metadata else streams.rows(offset_range)
         if generated is not None:
             rows = self._made_up(generated, offset_range)
             ahead = far_ahead(rows.times, self._event_time, now)
@@ -168,7 +175,7 @@ class InputReader:
         parted = split_records(records, offset_range.partition) if self._typed else None
         if parted is not None:
             records, deliveries, delivered_at = parted.users, parted.deliveries, parted.delivered_at
-        decoded = self._decoded(records, offset_range.partition)
+        decoded = self._decode(records, offset_range.partition)
         nulls = records.take(pa.array(decoded.nulls)) if len(decoded.nulls) else None
         offsets = records.column("offset").take(pa.array(decoded.good))
         if self._timed_by is None and parted is not None:
@@ -190,11 +197,6 @@ class InputReader:
             report.undecoded -= len(ahead.rows)
         letters = self._bad(offset_range.partition, records, sorted(bad, key=lambda record: record.index), report)
         return RangeInput(timed, deliveries, delivered_at, ends, ahead.latest, letters, nulls)
-
-    def _decoded(self, records: pa.RecordBatch, partition: StreamPartition) -> DecodedBatch:
-        if isinstance(self._codec, ChangeCodec):
-            return self._codec.decode(records)
-        return self._columns.added(self._codec.decode(records.column("value")), records, partition)
 
     def _count_misplaced(
         self, partition: StreamPartition, records: pa.RecordBatch, settled: SettledPartition, report: TaskReport

@@ -16,7 +16,7 @@ import pyarrow as pa
 from holdfast.control.messages import EndOfStreamMessage
 from holdfast.spec.streams import Stream
 from holdfast_runtime.slot.batch_plan import SettledPartition
-from holdfast_runtime.slot.reading.inputs import InputReader, RangeInput
+from holdfast_runtime.slot.reading.inputs import InputReader, RangeInput, RecordDecoder, value_decoder
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.tables.kept_table import GONE, SET, without_side
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, with_sets
@@ -39,9 +39,14 @@ class SideInputReader:
         self._schema, self._versioned = schema, SET.name in schema.names
         self._columns = without_side(schema)
         timeless = declared.model_copy(update={"event_time": None})
-        self._changes = None if declared.changes is None else ChangeCodec(declared, self._columns, GONE, records)
+        self._are_changes = declared.changes is not None
         self._reader = InputReader(
-            declared.name, timeless, self._columns, self._changes or records, typed=typed, ends=self._versioned
+            declared.name,
+            timeless,
+            self._columns,
+            self._decoder(timeless, records),
+            typed=typed,
+            ends=self._versioned,
         )
         none = no_rows(self._columns)
         self._key = pa.schema([(name, column_at(none, name).type) for name in declared.partition_key or ()])
@@ -58,7 +63,7 @@ class SideInputReader:
         """Read the changes of a range."""
         range_input = self._reader.read(offset_range, streams, now, report, settled)
         (origin,) = range_input.rows.origins
-        if self._changes is not None:
+        if self._are_changes:
             return range_input
         parts = [_with(range_input.rows.rows, self._schema, deleted=False)]
         offsets = [origin.offsets.to_numpy()]
@@ -77,6 +82,12 @@ class SideInputReader:
         untimed = pa.nulls(rows.num_rows, pa.int64())
         range_input.rows = TimedRows(rows, untimed, (RowOrigin(offset_range.partition, pa.array(row_offsets)),))
         return range_input
+
+    def _decoder(self, declared: Stream, records: SchemaRecords | None) -> RecordDecoder:
+        if not self._are_changes:
+            return value_decoder(declared, self._columns, records)
+        changes = ChangeCodec(declared, self._columns, GONE, records)
+        return lambda batch, _: changes.decode(batch)
 
     def _deleted(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, "np.typing.NDArray[np.int64]"]:
         """Return rows of the keys that records delete, and their offsets."""
