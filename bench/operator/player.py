@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.protocol.names import REPORT_LABEL
+from holdfast.protocol.names import REPORT_LABEL, TRIAL_LABEL
 from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, DriverReport
 from tests.api.plane import ADMIN, Plane
 
@@ -153,7 +153,11 @@ class Player:
     async def _watch_pods(self) -> None:
         async for kind, pod in self._watch(_PODS):
             labels = pod["metadata"].get("labels") or {}
-            if kind == "ADDED" and labels.get("spark-role") == "driver" and pod["metadata"]["uid"] not in self._seen:
+            is_new = kind == "ADDED" and pod["metadata"]["uid"] not in self._seen
+            if is_new and TRIAL_LABEL in labels:
+                self._seen.add(pod["metadata"]["uid"])
+                self._spawn(self._status(pod["metadata"]["name"], "Succeeded", {"terminated": {"exitCode": 0}}))
+            elif is_new and labels.get("spark-role") == "driver":
                 self._seen.add(pod["metadata"]["uid"])
                 life = self.lives.get(labels["holdfast.dev/app"])
                 if life is not None and not life.pod:

@@ -87,14 +87,17 @@ async def _rage(plane: Plane, storm: _Storm) -> None:
         cpu, calls = used(pid).cpu, _calls(storm.port)
         probing = asyncio.create_task(asyncio.to_thread(_probe, storm))
         began = time.monotonic()
-        await _edit(player, storm)
-        ended = time.monotonic()
-        storm.took, storm.cpu = ended - began, used(pid).cpu - cpu
-        await _all_seen(Admin(plane))
-        storm.seen_in, storm.calls = time.monotonic() - ended, _calls(storm.port) - calls
-        await player.until(_APPS, _PATIENCE)
-        storm.ready_in, storm.over = time.monotonic() - ended, True
-        await probing
+        try:
+            await _edit(player, storm)
+            ended = time.monotonic()
+            storm.took, storm.cpu = ended - began, used(pid).cpu - cpu
+            await _all_seen(Admin(plane))
+            storm.seen_in, storm.calls = time.monotonic() - ended, _calls(storm.port) - calls
+            await player.until(_APPS, _PATIENCE)
+            storm.ready_in = time.monotonic() - ended
+        finally:
+            storm.over = True
+            await probing
         storm.resident.append(used(pid).peak >> 20)
         await asyncio.sleep(_SETTLES)
         storm.resident.append(_resident(pid))
