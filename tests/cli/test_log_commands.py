@@ -357,15 +357,22 @@ def test_conditions_that_can_not_be_computed(holdfast: Holdfast, where: str, mes
     assert message in ran.err
 
 
-def test_a_condition_needs_columns_that_are_known(holdfast: Holdfast) -> None:
-    unknown = "{name: all, from: [keyless], select: [\"parse_url(a, 'HOST') AS host\"]}"
+@pytest.mark.parametrize(
+    ("column", "code", "error"),
+    [
+        ("parse_url(a, 'HOST')", 0, ""),
+        ("from_json(a, a)", 2, "the columns of stream sink are not known before the app runs"),
+    ],
+)
+def test_a_condition_needs_columns_that_are_known(holdfast: Holdfast, column: str, code: int, error: str) -> None:
+    select = f'{{name: all, from: [keyless], select: ["{column} AS host"]}}'
     fed(
         "kinds.yaml",
-        MANY_KINDS.replace("{name: all, from: [texts], to: sink}", unknown + "\n  - {name: o, from: [all], to: sink}"),
+        MANY_KINDS.replace("{name: all, from: [texts], to: sink}", select + "\n  - {name: o, from: [all], to: sink}"),
     )
     ran = holdfast("tail", "kinds.yaml", "sink", "--until-end", "--where", "host = 'x'")
-    assert ran.code == 2
-    assert "the columns of stream sink are not known before the app runs" in ran.err
+    assert ran.code == code
+    assert error in ran.err
 
 
 def test_deletes_have_the_key_of_rows_and_no_value(holdfast: Holdfast) -> None:

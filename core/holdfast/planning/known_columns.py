@@ -120,6 +120,11 @@ class Flow:
     warnings: list[Problem] = field(default_factory=list)
     budget: PlanningBudget = field(default_factory=PlanningBudget)
 
+    def rows_in(self, stream: str) -> RowType:
+        """Return the rows of a stream; those that the app writes into it where it declares none."""
+        rows = self.rows[stream]
+        return rows if rows.closed or stream not in self.written else self.written[stream][1]
+
     def at_step(self, step: str, findings: Iterable[SqlFinding]) -> None:
         """Add problems at a step."""
         self.problems += [Problem(finding.reason, finding.message, step=step) for finding in findings]

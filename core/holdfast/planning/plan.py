@@ -267,7 +267,7 @@ def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, Deci
             counts.get(name),
             stream.partition_key,
             stream.partitioner,
-            flow.rows[name],
+            flow.rows_in(name),
             graph.is_made(name),
         )
         for name, stream in sorted(graph.streams.items())
