@@ -32,6 +32,10 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 	$(BIN)/holdfast run examples/page-totals/app.yaml --for 30s --no-ui
 	$(BIN)/python examples/page-totals/check.py .holdfast/page-totals
 
+.PHONY: kafka
+kafka: $(STAMP)  ## a Kafka broker and a schema registry to try apps with, until Ctrl-C (needs Java and Maven)
+	$(BIN)/python -m tests.kafka.trial
+
 # Many small files, which need not outlive a power cut: in memory where there is enough.
 MEMORY = $(shell [ "$$(df --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 4000000 ] 2> /dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 TEST_ON_ALL_CORES = TMPDIR=$(MEMORY) $(BIN)/python -m pytest -q -n auto --dist worksteal --durations=20

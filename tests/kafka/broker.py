@@ -164,7 +164,7 @@ class Broker(Reached):
     `sasl=True` adds a second listener, `sasl_bootstrap`, where USER logs in with PASSWORD and may do only what an ACL
     allows; who comes by `bootstrap` may do everything. With a `keystore`, whose password is PASSWORD, that listener is
     encrypted. `settings` are broker properties on top of SETTINGS. With `first`, it joins the cluster of that broker,
-    which alone is the controller, under another node `number`.
+    which alone is the controller, under another node `number`. `port` is that of `bootstrap`; without, a free one.
     """
 
     def __init__(
@@ -175,10 +175,12 @@ class Broker(Reached):
         settings: Mapping[str, str] | None = None,
         first: "Broker | None" = None,
         number: int = 1,
+        port: int | None = None,
     ) -> None:
         self._sasl, self._keystore = sasl, keystore
         self._settings = {**SETTINGS, **(settings or {})}
         self._client_port, self._controller_port, self._sasl_port = free_ports(3)
+        self._client_port = port or self._client_port
         self.number = number
         self.controller_port: int = self._controller_port if first is None else first.controller_port
         self._joins = first is not None

@@ -33,7 +33,7 @@ FETCH_TIMEOUT = 600.0
 
 # C1 and the serial collector, as it lives for seconds; the kernel chooses the port, and the log says which.
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError")
-_SETTINGS = ("-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port=0")
+_SETTINGS = ("-Dquarkus.http.host=127.0.0.1",)
 _LISTENING = re.compile(r"Listening on: http://127\.0\.0\.1:(\d+)")
 
 
@@ -44,11 +44,11 @@ class RegistryFailedError(Exception):
 class Apicurio:
     """A registry without a schema: `with Apicurio() as apicurio: ... apicurio.url`."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self._program = program()
         self._directory = Path(tempfile.mkdtemp(prefix="holdfast-registry-"))
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
+        self.port = port
 
     def __enter__(self) -> Self:
         archive = _archive(self._program)
@@ -92,7 +92,7 @@ class Apicurio:
         (jar,) = self._program.glob("*-runner.jar")
         with (self._directory / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [_java(), *_JVM, *options, *_SETTINGS, "-jar", str(jar)],
+                [_java(), *_JVM, *options, *_SETTINGS, f"-Dquarkus.http.port={self.port}", "-jar", str(jar)],
                 cwd=self._directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

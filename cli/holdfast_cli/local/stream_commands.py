@@ -69,7 +69,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "feed",
         help="write JSON lines into a stream",
         description="Write JSON lines into a stream of the embedded log or of Kafka, partitioned by the stream's key. "
-        "In the log, the stream is created when it is not there; a topic must be there.",
+        "In the log, the stream is created when it is not there; a topic only if the stream has create: true.",
         epilog=_FEED_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

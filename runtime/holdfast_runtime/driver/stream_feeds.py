@@ -12,8 +12,10 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
+from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.log.stream_feed import StreamFeed
 from holdfast_runtime.streams.records import StreamMissingError
+from holdfast_runtime.streams.systems import make_kafka, use_of_input
 
 
 class RecordFeed(Protocol):
@@ -33,7 +35,10 @@ class RecordFeed(Protocol):
 
 @contextmanager
 def opened_feed(local_app: LocalApp, name: str, now: int) -> Iterator[RecordFeed]:
-    """Return a feed into a stream that the app does not write itself; in the log it is created if it is not there."""
+    """Return a feed into a stream that the app does not write itself.
+
+    What the app would create is created if it is not there: streams of the log, and topics with `create: true`.
+    """
     planned, declared, system = local_app.stream(name), local_app.fed(name), local_app.system(name)
     if system is None or system.kafka is None:
         count = None if planned.count is None else planned.count.actual
@@ -48,7 +53,11 @@ def opened_feed(local_app: LocalApp, name: str, now: int) -> Iterator[RecordFeed
     from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
     from holdfast_runtime.streams.kafka.topic_feed import TopicFeed  # noqa: PLC0415
 
-    settings = kafka_settings(system, DataDir(local_app.data).secrets)
+    secrets = DataDir(local_app.data).secrets
+    if declared.create and planned.count is not None:
+        cluster = make_kafka(system, local_app.app.name, StreamsEnvironment(None, {}, secrets=secrets), ())
+        cluster.ensure(planned.topic, planned.count.actual, use_of_input(declared), declared.retention)
+    settings = kafka_settings(system, secrets)
     try:
         topic = TopicFeed.into(settings, planned.topic, declared.partitioner)
     except StreamMissingError:

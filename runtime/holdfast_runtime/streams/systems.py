@@ -111,6 +111,11 @@ def _generator(
     return Generator(path, make, streams, pace=environment.paces[system.name], clock=clock)
 
 
+def use_of_input(stream: Stream) -> TopicUse:
+    """Return what the topic of a stream is for that others write."""
+    return TopicUse.TIMED_READ if stream.control else TopicUse.READ
+
+
 LARGE_RECORD = float(1 << 20)
 """Kafka's default for the largest record, because brokers do not report how large their records are."""
 _OWN = "the app makes for itself"
@@ -157,7 +162,7 @@ class Streams:
                 return _Held(topic, system, TopicUse.INTERMEDIATE)
             use = TopicUse.TIMED if topic in timed else TopicUse.WRITTEN
             if name not in written:
-                use = TopicUse.TIMED_READ if stream.control else TopicUse.READ
+                use = use_of_input(stream)
             return _Held(topic, systems[stream.system], use, stream.retention, planned.is_made)
 
         self._held = {stream.name: held(stream) for stream in plan.streams}
