@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.driver.put_back import PutBackObstacle, PutBackStream, decide_put_back
+from holdfast_runtime.driver.put_back import PutBackObstacle, PutBackRecord, PutBackStream, decide_put_back
 from holdfast_runtime.inspection.dead_letters import DeadLetter, LetterFilter, LetterOrigin
 from holdfast_runtime.inspection.letter_groups import letter_groups, reason_pattern
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
@@ -111,7 +112,7 @@ def test_a_source_is_a_stream_step_or_dead_letter_stream(source: str | None) -> 
         (letter(None), READ, PutBackObstacle.NO_RECORD),
         (letter(stream=None), READ, PutBackObstacle.NO_RECORD),
         (letter(stream="elsewhere"), READ, PutBackObstacle.NOT_AN_INPUT),
-        (letter(), PutBackStream("topic", PutBackObstacle.IN_KAFKA), PutBackObstacle.IN_KAFKA),
+        (letter(), PutBackStream("topic", PutBackObstacle.GENERATED), PutBackObstacle.GENERATED),
         (letter(), PutBackStream("orders", None, 8, READ.bounds), PutBackObstacle.CREATED_AGAIN),
         (letter(1), READ, PutBackObstacle.GONE),
         (letter(10), READ, PutBackObstacle.GONE),
@@ -129,8 +130,16 @@ def test_why_a_letter_is_left_out(
 
 def test_again_puts_back_once_more_and_a_record_once() -> None:
     plan = decide_put_back([letter(put_back=1), letter(put_back=1, step="s")], {"orders": READ}, again=True)
-    assert plan.records == {ORDERS: {5: 2}}
+    assert plan.records == {ORDERS: {5: PutBackRecord(2)}}
     assert plan.left_out == {(PutBackObstacle.SAME_RECORD, "stream orders"): 1}
+
+
+def test_records_that_only_offsets_tell_apart_are_counted() -> None:
+    undecoded = replace(letter(6), key=b"k", timestamp=3_000)
+    kafka = PutBackStream("topic", created=None, bounds=READ.bounds)
+    plan = decide_put_back([letter(step="s"), undecoded], {"orders": kafka}, again=False)
+    assert plan.records == {ORDERS: {5: PutBackRecord(1), 6: PutBackRecord(1, b"k", 3_000)}}
+    assert (plan.by_offset, decide_put_back([letter()], {"orders": READ}, again=False).by_offset) == (1, 0)
 
 
 def test_records_are_put_back_as_they_were_and_once(tmp_path: Path) -> None:

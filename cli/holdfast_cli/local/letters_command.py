@@ -23,8 +23,7 @@ same stream, step and column.
 the correction of what made them fail. They come at the end of the stream, behind all that is there now, also behind
 later records of their keys; what was late for a step is late again. All steps that read the stream get them, also steps
 that had no trouble with them the first time. A record is put back once, however often this is repeated, unless --again
-is given. It works for streams of the embedded log, while the app runs, too. A letter that does not say which record it
-is about is left out, and counted.
+is given. The app may run meanwhile. A letter that does not say which record it is about is left out, and counted.
 
 Exit codes: 0 done, 1 the app is invalid, or nothing was put back without --yes, 2 the command line is wrong, or letters
 can't be read.

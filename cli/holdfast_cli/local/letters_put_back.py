@@ -17,6 +17,7 @@ from holdfast_runtime.inspection.local_app import LocalApp
 _NOT_DONE = 1
 _MEANS = "They come at the end of their partitions, behind all that is there now."
 _OF_STEPS = "{} failed in a step: all steps that read the stream get them, also steps that had no trouble with them."
+_BY_OFFSET = "{} in Kafka known by their offset alone: if the topic was created again since, these are others."
 
 
 def put_letters_back(local_app: LocalApp, letters: Iterable[DeadLetter], options: argparse.Namespace) -> int:
@@ -46,6 +47,8 @@ def _print(plan: PutBackPlan, color: str) -> None:
         console.print(_MEANS)
     if plan.of_steps:
         console.print(_OF_STEPS.format(many(plan.of_steps, "record")))
+    if plan.by_offset:
+        console.print(_BY_OFFSET.format(many(plan.by_offset, "record")))
     for (obstacle, source), count in sorted(plan.left_out.items(), key=lambda item: item[0][1]):
         console.print(f"left out: {many(count, 'letter')} of {one_line(source)}: {obstacle.value}")
 

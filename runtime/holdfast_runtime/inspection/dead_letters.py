@@ -12,15 +12,18 @@ import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_streams import StreamNames
-from holdfast.spec.streams import Stream
+from holdfast.spec.streams import Stream, System
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.open_streams import OpenStreams, ReadableStream
 from holdfast_runtime.inspection.schema_values import reading_codec
 from holdfast_runtime.inspection.streams import PartitionRecords, StoredStream
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
 
+Times = Mapping[StreamPartition, Mapping[int, int]]
+"""Partition of a topic -> offset -> how often the record was put back."""
 _AT_ONCE = 10_000
 _NOT_A_LETTER = "this record is no dead letter"
 
@@ -130,13 +133,31 @@ def _parts(stream: ReadableStream) -> Iterator[PartitionRecords]:
 
 
 def _put_back(local_app: LocalApp) -> dict[StreamPartition, Mapping[int, int]]:
-    """Return how often records of the app's streams in the embedded log were put back."""
-    in_log = [stream.name for stream in local_app.plan.streams if local_app.kind(stream.name) == "log"]
-    return {
-        StreamPartition(name, number): times
-        for name in in_log
-        for number, times in StoredStream.of(local_app, name).times_put_back().items()
-    }
+    """Return how often records of the app's streams were put back."""
+    times: dict[StreamPartition, Mapping[int, int]] = {}
+    of_topics: dict[str, Times] = {}
+    for stream in local_app.plan.streams:
+        system, kind = local_app.system(stream.name), local_app.kind(stream.name)
+        if kind == "log":
+            by_partition = StoredStream.of(local_app, stream.name).times_put_back()
+            times |= {StreamPartition(stream.name, number): counts for number, counts in by_partition.items()}
+        elif system is not None and kind == "kafka":
+            if system.name not in of_topics:
+                of_topics[system.name] = _in_kafka(local_app, system)
+            times |= {
+                StreamPartition(stream.name, partition.partition): counts
+                for partition, counts in of_topics[system.name].items()
+                if partition.stream == stream.topic
+            }
+    return times
+
+
+def _in_kafka(local_app: LocalApp, system: System) -> Times:
+    # Imported here: an app without Kafka does not need its client.
+    from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
+    from holdfast_runtime.streams.kafka.topic_put_back import times_put_back  # noqa: PLC0415
+
+    return times_put_back(kafka_settings(system, DataDir(local_app.data).secrets), local_app.app.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,10 @@ class OpenStreams:
         # Imported here: an app without Kafka does not need its client.
         from holdfast_runtime.inspection.kafka_topic import KafkaTopic  # noqa: PLC0415
 
-        return KafkaTopic(self._cluster(system), planned.topic)
+        return KafkaTopic(self.cluster(system), planned.topic)
 
-    def _cluster(self, system: System) -> "KafkaCluster":
+    def cluster(self, system: System) -> "KafkaCluster":
+        """Return a Kafka system, with the login of this host."""
         from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
         from holdfast_runtime.streams.kafka.system import KafkaCluster  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ everywhere (functions get it whole, outputs are written whole), so more is refus
 decided. Must not know any system.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -160,6 +160,15 @@ def alike(parts: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
         part if has_headers else part.append_column(HEADERS, pa.nulls(part.num_rows, HEADERS.type))
         for part, has_headers in zip(parts, with_headers, strict=True)
     ]
+
+
+def offset_spans(offsets: Sequence[int], widest: int) -> Iterator[Sequence[int]]:
+    """Yield the same ascending offsets in parts, none wider than this."""
+    start = 0
+    for end in range(1, len(offsets) + 1):
+        if end == len(offsets) or offsets[end] - offsets[start] >= widest:
+            yield offsets[start:end]
+            start = end
 
 
 def with_offsets(records: pa.RecordBatch, first: int) -> pa.RecordBatch:

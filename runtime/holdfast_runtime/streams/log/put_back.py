@@ -5,14 +5,14 @@ by a process that dies and is repeated, nor by two at once. It belongs to the st
 readers of the stream would get the record twice. Must not decide which records are put back.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import WRITTEN, Marker, OffsetRange
+from holdfast_runtime.streams.records import WRITTEN, Marker, OffsetRange, offset_spans
 
 _OWNER = "put-back"
 """No run has this owner: theirs have a slash."""
@@ -31,7 +31,7 @@ def times_put_back(log: EmbeddedLog, topic: str) -> dict[StreamPartition, dict[i
 def put_back(log: EmbeddedLog, partition: StreamPartition, times: Mapping[int, int]) -> int:
     """Write records of a partition again; `times`: offset -> for which time. Return how many were not there yet."""
     written = 0
-    for offsets in _spans(sorted(times)):
+    for offsets in offset_spans(sorted(times), _SPAN):
         first = offsets[0]
         fetched = log.fetch(OffsetRange(partition, first, offsets[-1] + 1))
         records = fetched.take(pa.array(np.array(offsets) - first)).select(WRITTEN.names)
@@ -39,12 +39,3 @@ def put_back(log: EmbeddedLog, partition: StreamPartition, times: Mapping[int, i
         done = log.append_all(partition, [(records.slice(row, 1), marker) for row, marker in enumerate(markers)])
         written += sum(done)
     return written
-
-
-def _spans(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the same ascending offsets in parts, none wider than a span."""
-    start = 0
-    for end in range(1, len(offsets) + 1):
-        if end == len(offsets) or offsets[end] - offsets[start] >= _SPAN:
-            yield offsets[start:end]
-            start = end
