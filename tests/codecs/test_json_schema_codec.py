@@ -5,6 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.planning.types.json_schema import JsonSchema
 from holdfast_runtime.streams.codecs import EncodeError, JsonCodec
@@ -12,6 +14,7 @@ from holdfast_runtime.streams.codecs.json_schema_codec import JsonSchemaCodec
 from holdfast_runtime.streams.codecs.record_schemas import WrittenSchema
 
 COLUMNS = pa.schema([("id", pa.int64()), ("shop", pa.string())])
+NESTED = pa.schema([*COLUMNS, ("more", pa.struct([("n", pa.int64())]))])
 
 
 class Registry:
@@ -45,6 +48,30 @@ def test_objects_behind_a_known_id_are_rows() -> None:
         assert decoded.nulls.tolist() == [part.to_pylist().index(None)]
     assert decoded.rows.to_pylist() == [{"id": 2, "shop": None}]
     assert registry.asked_ids == [7]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(
+                lambda number, shop: json.dumps({"id": number, "shop": shop}), st.integers(-9, 9), st.text(max_size=3)
+            ),
+            st.sampled_from(
+                ['{"id": 1', '{"id": 1e0, "shop": "\\u00e9"}', "[]", "", " ", '{"i\\u0064": 2}', '{"id": "x"}']
+            ),
+        ),
+        max_size=40,
+    )
+)
+def test_ids_change_nothing_of_what_objects_say(texts: list[str]) -> None:
+    objects = [text.encode() for text in texts]
+    for columns in (COLUMNS, NESTED):
+        plain, behind = JsonCodec(columns), JsonSchemaCodec(columns, Registry(), None)
+        expected = plain.decode(pa.array(objects, pa.binary()))
+        decoded = behind.decode(pa.array([b"\0\0\0\0\x07" + raw for raw in objects], pa.binary()))
+        assert decoded.rows.equals(expected.rows)
+        assert decoded.good.tolist() == expected.good.tolist()
+        assert [record.index for record in decoded.bad] == [record.index for record in expected.bad]
 
 
 def test_bad_records_leave_their_neighbours_alone() -> None:

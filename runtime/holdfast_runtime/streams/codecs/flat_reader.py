@@ -19,7 +19,7 @@ import pyarrow as pa
 from holdfast_runtime.columns.loops import address, compiled
 from holdfast_runtime.streams.codecs.codec import Indices
 
-LOOPS_VERSION = 1
+LOOPS_VERSION = 2
 LIBRARY = Path(__file__).with_name("json_records.so")
 DOUBTS, RECORDS_PER_DOUBT = 4, 32
 """A block may have this many doubtful records, and another for each so many: judging one takes as long as pyarrow's
@@ -30,7 +30,7 @@ UNESCAPED = re.compile(r'[^\x00-\x1f"\\]*')
 """Names that JSON may write as they are."""
 
 _ARGUMENTS = {
-    "holdfast_read_records": (c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p),
+    "holdfast_read_records": (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_void_p),
     "holdfast_copy_texts": (c_void_p, c_void_p, c_void_p, c_int64, c_void_p),
 }
 _STRING = 7
@@ -87,8 +87,8 @@ class FlatReader:
         flat = plain_names and all(kind in KINDS for kind in schema.types)
         return cls(schema, loops) if flat and loops else None
 
-    def read(self, block: pa.BinaryArray) -> FlatRows | None:
-        """Return what is plainly good, or None if much is not."""
+    def read(self, block: pa.BinaryArray, frame_bytes: int = 0) -> FlatRows | None:
+        """Return what is plainly good, or None if much is not. So many bytes stand before each object."""
         if self._pause:
             self._pause -= 1
             return None
@@ -99,8 +99,9 @@ class FlatReader:
         doubtful = np.empty(DOUBTS + len(block) // RECORDS_PER_DOUBT, np.int32)
         doubts = c_int64(len(doubtful))
         first = ends.address + block.offset * _END_BYTES
+        values = (first, content.address, len(block), frame_bytes)
         self._library.holdfast_read_records(
-            first, content.address, len(block), cells.columns, len(cells.columns), address(doubtful), byref(doubts)
+            *values, cells.columns, len(cells.columns), address(doubtful), byref(doubts)
         )
         if doubts.value < 0:
             self._pause = PAUSE

@@ -34,6 +34,7 @@ from holdfast_runtime.streams.codecs.flat_writer import write_objects
 from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
 from holdfast_runtime.streams.codecs.json_values import to_base64
+from holdfast_runtime.streams.codecs.schema_ids import FRAME_BYTES, blank_frames
 from holdfast_runtime.streams.records import stacked
 
 _Judgement = tuple[pa.RecordBatch, Indices, list[tuple[int, str]]]
@@ -51,10 +52,11 @@ class JsonCodec:
         self._reader = None if any(_has_map(field.type) for field in schema) else JsonReader(schema)
         self._flat_reader = FlatReader.of(schema)
 
-    def decode(self, values: pa.BinaryArray) -> DecodedBatch:
-        """Return one row for each record that is a JSON object of fitting values."""
+    def decode(self, values: pa.BinaryArray, *, framed: bool = False) -> DecodedBatch:
+        """Return one row for each record that is a JSON object of fitting values, if `framed` behind a schema's id."""
         present_values, indices, nulls = present(values)
-        rows, fitting, unfit = self._flat(present_values) or self._halved(present_values)
+        judgement = self._flat(present_values, framed=framed)
+        rows, fitting, unfit = judgement or self._halved(_unframed(present_values, framed=framed))
         bad = tuple(BadRecord(int(indices[index]), reason) for index, reason in unfit)
         return DecodedBatch(rows, indices[fitting], bad, nulls)
 
@@ -64,14 +66,15 @@ class JsonCodec:
         objects = write_objects(rows, _text)
         return json_objects(rows).cast(pa.binary()) if objects is None else objects
 
-    def _flat(self, block: pa.BinaryArray) -> _Judgement | None:
-        flat = self._flat_reader.read(block) if self._flat_reader else None
+    def _flat(self, block: pa.BinaryArray, *, framed: bool) -> _Judgement | None:
+        flat = self._flat_reader.read(block, FRAME_BYTES if framed else 0) if self._flat_reader else None
         if flat is None:
             return None
         rows, good = flat.rows, np.arange(len(block))
         if not len(flat.doubtful):
             return rows, good, []
-        judged, fitting, unfit = self._judged(block.take(pa.array(flat.doubtful)))
+        doubtful = _unframed(block.take(pa.array(flat.doubtful)), framed=framed)
+        judged, fitting, unfit = self._judged(doubtful)
         good = np.delete(good, flat.doubtful)
         if len(fitting):
             good = np.concatenate([good, flat.doubtful[fitting]])
@@ -126,6 +129,11 @@ class JsonCodec:
             return pa.RecordBatch.from_struct_array(pa.array(row_dicts, pa.struct([])))
         columns = [pa.array([row[field.name] for row in row_dicts], field.type) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _unframed(block: pa.BinaryArray, *, framed: bool) -> pa.BinaryArray:
+    # A space may stand before an object.
+    return blank_frames(block) if framed else block
 
 
 def _require_json(kind: pa.DataType, column: str) -> None:

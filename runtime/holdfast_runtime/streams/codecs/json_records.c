@@ -12,7 +12,7 @@
 #include "utf8.h"
 
 /* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of flat_reader.py with it. */
-#define LOOPS_VERSION 1
+#define LOOPS_VERSION 2
 
 /* The first special byte of eight is found by the lowest bit that is set. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lowest byte of a word must be its first");
@@ -290,15 +290,16 @@ static void take_back(struct column *columns, int64_t count, int64_t row) {
     }
 }
 
-/* The records into rows, except those that `doubtful` names; `doubts` says how many it may name, and gets how many these
- * are, -1 if they are more. All buffers of the columns are 0; after it, those of a STRING hold sizes in place of ends. */
-void holdfast_read_records(const int32_t *ends, const uint8_t *bytes, int64_t records, struct column *columns,
-                           int64_t count, int32_t *doubtful, int64_t *doubts) {
+/* The records into rows, each from its byte `first` on, except those that `doubtful` names; `doubts` says how many it may
+ * name, and gets how many these are, -1 if they are more. All buffers of the columns are 0; after it, those of a STRING hold sizes in place of ends. */
+void holdfast_read_records(const int32_t *ends, const uint8_t *bytes, int64_t records, int64_t first,
+                           struct column *columns, int64_t count, int32_t *doubtful, int64_t *doubts) {
     int64_t most = *doubts;
     *doubts = 0;
     for (int64_t record = 0; record < records; record++) {
         int64_t row = record - *doubts;
-        if (put_record(columns, count, record, row, bytes, bytes + ends[record], bytes + ends[record + 1])) continue;
+        const uint8_t *start = bytes + ends[record] + first;
+        if (put_record(columns, count, record, row, bytes, start, bytes + ends[record + 1])) continue;
         if (*doubts == most) {
             *doubts = -1;
             return;

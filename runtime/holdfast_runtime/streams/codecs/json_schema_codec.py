@@ -12,7 +12,7 @@ from holdfast.planning.types.json_schema import JsonSchema
 from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, EncodeError, present
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
 from holdfast_runtime.streams.codecs.record_schemas import WriterSchemas, WrittenSchema
-from holdfast_runtime.streams.codecs.schema_ids import NO_ID, blank_frames, no_frame, schema_ids
+from holdfast_runtime.streams.codecs.schema_ids import NO_ID, no_frame, schema_ids
 
 
 class JsonSchemaCodec:
@@ -41,8 +41,7 @@ class JsonSchemaCodec:
             for index, number, raw in zip(refused.tolist(), ids[refused].tolist(), raw_values, strict=True):
                 bad.append(BadRecord(int(indices[index]), reasons[number] or no_frame(raw)))
             present_values, indices = present_values.filter(pa.array(~is_bad)), indices[~is_bad]
-        # A space may stand before an object, and is cheaper than moving all bytes.
-        decoded = self._json.decode(blank_frames(present_values))
+        decoded = self._json.decode(present_values, framed=True)
         bad += [BadRecord(int(indices[record.index]), record.reason) for record in decoded.bad]
         bad.sort(key=lambda record: record.index)
         return DecodedBatch(decoded.rows, indices[decoded.good], tuple(bad), nulls)
