@@ -328,7 +328,7 @@ def test_a_stuck_transaction_is_given_up_exactly_after_its_patience(app: str, fa
         broker.kill()
         producer.put(f"{app}-out", 0, written_batch([b"k"] * 100, [b"v"] * 100, 0))
         began = time.monotonic()
-        with pytest.raises(KafkaBusyError, match="tried again"):
+        with pytest.raises(KafkaBusyError, match="within"):
             producer.commit()
         # It once waited so long for its records, and then as long again for the transaction.
         assert time.monotonic() - began < 1.9 * patience

@@ -5,6 +5,7 @@ For people and trials: the app may run meanwhile, as with any other producer. Mu
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -54,14 +55,16 @@ def opened_feed(local_app: LocalApp, name: str, now: int) -> Iterator[RecordFeed
     from holdfast_runtime.streams.kafka.topic_feed import TopicFeed  # noqa: PLC0415
 
     secrets = DataDir(local_app.data).secrets
-    if declared.create and planned.count is not None:
+    settings = kafka_settings(system, secrets)
+    into = partial(TopicFeed.into, settings, planned.topic, declared.partitioner)
+    try:
+        topic = into()
+    except StreamMissingError:
+        if not declared.create or planned.count is None:
+            raise topic_missing(settings, planned.topic) from None
         cluster = make_kafka(system, local_app.app.name, StreamsEnvironment(None, {}, secrets=secrets), ())
         cluster.ensure(planned.topic, planned.count.actual, use_of_input(declared), declared.retention)
-    settings = kafka_settings(system, secrets)
-    try:
-        topic = TopicFeed.into(settings, planned.topic, declared.partitioner)
-    except StreamMissingError:
-        raise topic_missing(settings, planned.topic) from None
+        topic = into()
     try:
         yield topic
     finally:

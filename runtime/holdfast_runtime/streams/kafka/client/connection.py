@@ -74,7 +74,7 @@ class ConnectionState:
         last = f"; the Kafka client last said: {self._settings.without_values(self._last[1])}" if self._last else ""
         return KafkaBusyError(
             f"Kafka system {self._settings.system}: nothing about {what} came from {self._settings.bootstrap} "
-            f"in {seconds:g} s{last}. It is tried again."
+            f"in {seconds:g} s{last}. Check that a broker runs there, and that it can be reached from here."
         )
 
 

@@ -33,7 +33,7 @@ class _Way(NamedTuple):
     cure: str
 
 
-_WAIT = _Way(KafkaBusyError, "KafkaBusyError", "It is tried again")
+_WAIT = _Way(KafkaBusyError, "KafkaBusyError", "It may pass by itself")
 _MISSING = _Way(
     StreamMissingError,
     "StreamMissingError",

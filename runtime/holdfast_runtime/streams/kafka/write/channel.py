@@ -374,5 +374,5 @@ def deliver(
         text = settings.without_values(error.text)
         raise trouble(error.code, f"{what} can't be written", text) from None
     if left:
-        message = f"{what}: not all records were taken within {seconds:g} s. It is tried again"
+        message = f"{what}: not all records were taken within {seconds:g} s"
         raise KafkaBusyError(message)

@@ -106,7 +106,7 @@ class TransactionalProducer:
             raise TakenOverError(message) from None
         text = self.settings.without_values(error.text)
         if error.again:
-            message = f"{system}: {what}: {text}. It is tried again"
+            message = f"{system}: {what}: {text}"
             raise KafkaBusyError(message) from None
         raise trouble(error.code, f"{system}: {what}", text) from None
 
