@@ -9,7 +9,7 @@ them.
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -67,6 +67,18 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
         markup=False,
         soft_wrap=True,
     )
+
+
+def noting(color: str) -> Callable[[str], None]:
+    """Return a function that prints a note beside the output, each once."""
+    noted = set[str]()
+
+    def note(text: str) -> None:
+        if text not in noted:
+            noted.add(text)
+            screen(color, to_stderr=True).print(f"note: {text}")
+
+    return note
 
 
 def live_screen(color: str) -> Console:

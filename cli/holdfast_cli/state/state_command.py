@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast_runtime.inspection.run_stores import RunStores
 
 _MOST = 100
+_RAW = "rows of aggregate, join and deduplicate steps as they are kept: in pieces, with Holdfast's own columns"
 _EPILOG = """\
 Reads the local store of each task; where there is none that can be trusted, or with --durable, the durable copy, which
 is restored to a temporary directory first. A running app neither waits nor is waited for.
@@ -40,13 +41,21 @@ _LS_EPILOG = (
 )
 _GET_EPILOG = (
     """\
-Rows of `process` steps show key, state, timers and, with a ttl, the last touch (rounded up). Rows of `deduplicate`
-steps show key, event time and, with `within`, when the stretch of time begins that they are kept in (bucket); a key may
-have several. Rows of `join` and `aggregate` steps show what waits, and those of a table what a look-up would find. Of
-other tables keys and values are texts, or base64:... where they are not. With -o json each row is a line.
+Rows of `process` steps show key, state, timers and, with a ttl, the last touch (rounded up); those of a table what a
+look-up would find. Other steps have their own columns:
+  aggregate    a row per key and window (or open session), with the results that it would give if it ended now
+  join         the rows that wait: their side, the columns that come out, their event time (time) and until when they
+               wait (waits_until); where rows without a partner come out, whether they had one (matched)
+  deduplicate  the keys that have passed, their event time (time), and with `within` up to which event time others are
+               dropped (remembered_until); a key may have several
+A column of Holdfast gets a _ behind its name if the app has that name, too. Results that can't be computed are null. A
+step that the app no longer has is shown as it is kept, as with --raw. Of other tables keys and values are texts, or
+base64:... where they are not. With -o json each row is a line.
 
 examples:
   holdfast state get app.yaml --table changed --key sku-1
+  holdfast state get app.yaml --table counted --key spring             aggregate: {by: [campaign], window: 10s}
+  holdfast state get app.yaml --table matched.left                     one side of a join; both: matched
   holdfast state get app.yaml --table campaign-info --key spring       tables: [{name: campaign-info}]
   holdfast state get app.yaml --table visits --key '["shop-1",7]'     by: [shop, user]
 
@@ -56,8 +65,8 @@ examples:
 _EXPORT_EPILOG = (
     """\
 Columns: task, the key's own columns, state and timers as JSON, and touched for `process` steps; task, key, kind and
-time for their timers; task, the key's own columns, bucket and time for `deduplicate` steps; task, key and value as
-bytes for other tables.
+time for their timers; task and the columns of `state get` for `aggregate`, `join`, `deduplicate` and tables (in a join,
+a column that has another type on each side has the side in front: left_price); task, key and value as bytes for others.
 
 """
     + _EPILOG
@@ -66,13 +75,13 @@ bytes for other tables.
 
 _SQL_EPILOG = (
     """\
-The app's tables, sides of joins (STEP_left, STEP_right) and other steps with state are tables of DuckDB, with the
-columns that `export` gives them; `-` and `.` in names are `_`. Only what the query names is read. While the app runs,
-tasks may be a batch apart. Needs the extra `sql`.
+The app's tables and steps with state are tables of DuckDB, under their names, with the columns that `export` gives
+them; so are sides of joins (STEP_left, STEP_right). `-` and `.` in names are `_`. Only what the query names is read.
+While the app runs, tasks may be a batch apart. Needs the extra `sql`.
 
 examples:
   holdfast state sql app.yaml "select owner, count(*) from campaign_info group by owner"
-  holdfast state sql app.yaml "select task, count(*) from matched_left group by task" -o json
+  holdfast state sql app.yaml "select campaign, sum(clicks) from counted group by campaign" -o json
 
 """  # noqa: S608 - a text for people
     + _EPILOG
@@ -91,10 +100,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     get.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
     get.add_argument("--key", metavar="KEY", help="only this key; of several columns or no text: as JSON")
     get.add_argument("--max", type=at_least_one, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
+    get.add_argument("--raw", action="store_true", help=_RAW)
     add_output_options(get)
     export = _action(actions, "export", "write a table to a file", "Write a whole table to a file.", _EXPORT_EPILOG)
     export.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
     export.add_argument("--to", metavar="FILE", required=True, type=_file, help="FILE.parquet or FILE.arrow")
+    export.add_argument("--raw", action="store_true", help=_RAW)
     sql = _action(actions, "sql", "query tables", "Query tables and state with SQL.", _SQL_EPILOG, task=False)
     sql.add_argument("query", metavar="QUERY", help="a SELECT")
     sql.add_argument("--max", type=at_least_one, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
@@ -199,14 +210,14 @@ def _get(stores: "RunStores", options: argparse.Namespace) -> None:
     from holdfast_cli.state.state_tables import show_rows  # noqa: PLC0415
     from holdfast_runtime.inspection.run_tables import RowSelection  # noqa: PLC0415
 
-    selection = RowSelection(options.table, options.task, options.key, options.max)
+    selection = RowSelection(options.table, options.task, options.key, options.max, options.raw)
     show_rows(stores, selection, options.output, options.color)
 
 
 def _export(stores: "RunStores", options: argparse.Namespace) -> None:
     from holdfast_cli.state.state_tables import export  # noqa: PLC0415
 
-    export(stores, options.table, options.task, options.to)
+    export(stores, options.table, options.task, options.to, raw=options.raw)
 
 
 def _sql(stores: "RunStores", options: argparse.Namespace) -> None:

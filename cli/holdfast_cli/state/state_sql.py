@@ -15,9 +15,9 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from holdfast.errors import UserActionError
-from holdfast.spec.kept_state import kept_rows, row_tables
+from holdfast.spec.kept_state import kept_rows, row_tables, state_name
 from holdfast.suggest import did_you_mean
-from holdfast_cli.output.screen import TextTable, screen
+from holdfast_cli.output.screen import TextTable, noting, screen
 from holdfast_runtime.inspection.run_stores import RunStores
 from holdfast_runtime.inspection.run_tables import table_columns
 from holdfast_runtime.inspection.table_rows import as_json, plain
@@ -27,14 +27,14 @@ _OTHER = re.compile(r"\W")
 
 def show_query(stores: RunStores, query: str, most: int, output: str, color: str) -> None:
     """Print the result of a query."""
-    table_names = _names(stores)
+    table_names, note = _names(stores), noting(color)
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as database:
         for name in _read(query):
             if name not in table_names:
                 near, listed = did_you_mean(name, sorted(table_names)), ", ".join(sorted(table_names))
                 message = f"the query reads {name}, and there is no such table{near}; tables: {listed}"
                 raise UserActionError(message, code="UsageError")
-            database.register(name, pa.Table.from_batches(table_columns(stores, table_names[name], None)))
+            database.register(name, pa.Table.from_batches(table_columns(stores, table_names[name], None, note)))
         try:
             answer: duckdb.DuckDBPyRelation | None = database.sql(query)
             if answer is None:
@@ -58,11 +58,11 @@ def show_query(stores: RunStores, query: str, most: int, output: str, color: str
 def _names(stores: RunStores) -> dict[str, str]:
     """Return name in SQL -> what `holdfast state` calls it."""
     spec = stores.local_app.app.spec
-    rows = {shown: stored_name for step in spec.steps for shown, stored_name in row_tables(step).items()}
-    keyed = {step.name: step.was or step.name for step in spec.steps if step.process is not None}
+    rows = {name: name for step in spec.steps if (tables := row_tables(step)) for name in (step.name, *tables)}
+    keyed = {step.name: state_name(step) for step in spec.steps if step.process is not None}
     tables = {table.name: table.name for table in spec.tables}
     assert kept_rows(spec).keys() <= {*rows, *tables}  # noqa: S101 - nothing that is kept is left out
-    return {_OTHER.sub("_", shown): stored_name for shown, stored_name in {**keyed, **rows, **tables}.items()}
+    return {_OTHER.sub("_", shown): name for shown, name in {**keyed, **rows, **tables}.items()}
 
 
 def _read(query: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_cli.output.screen import TextTable, print_json, screen
+from holdfast_cli.output.screen import TextTable, noting, print_json, screen
 from holdfast_runtime.inspection.run_stores import RunStores
 from holdfast_runtime.inspection.run_tables import (
     BroadcastSummary,
@@ -72,7 +72,7 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
 
 def show_rows(stores: RunStores, selection: RowSelection, output: str, color: str) -> None:
     """Print the selected rows."""
-    rows = selected_rows(stores, selection)
+    rows = selected_rows(stores, selection, noting(color))
     if output == "json":
         sys.stdout.writelines(as_json(row) + "\n" for row in rows)
     else:
@@ -120,13 +120,13 @@ def _cell(value: Any) -> str:
     return value if isinstance(value, str) and value.isprintable() else as_json(value)
 
 
-def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
+def export(stores: RunStores, table: str, task: str | None, to: str, *, raw: bool) -> None:
     """Write a table to a file and print how many rows it has."""
     target = Path(to)
     if target.exists():
         message = f"{to} exists already: remove it, or choose another name"
         raise UserActionError(message, code="UsageError")
-    batches = table_columns(stores, table, task)
+    batches = table_columns(stores, table, task, noting("auto"), raw=raw)
     first = next(batches)
     temporary, count = target.with_name(f".{target.name}.writing"), 0
     try:

@@ -1,6 +1,7 @@
 """The tables of a run's state: how large they are, their rows as JSON values, and a whole table as columns.
 
-A name means a state table, the rows of a table of the app, or a Broadcast table, which belongs to no task.
+A name means a step that keeps rows, whose own columns are shown; a state table; the rows of a table of the app; or a
+Broadcast table, which belongs to no task.
 """
 
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import kept_rows, table_name
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.inspection.run_stores import RunStores
-from holdfast_runtime.inspection.sorted_rows import LayeredTableRows
-from holdfast_runtime.inspection.table_rows import RowKind, row_kind
+from holdfast_runtime.inspection.shown_columns import task_column
+from holdfast_runtime.inspection.sorted_rows import LayeredTableRows, key_row
+from holdfast_runtime.inspection.step_tables import Note, StepTable, step_of, step_table
+from holdfast_runtime.inspection.table_rows import RowKind, StepKeys, row_kind, shown_values
 from holdfast_runtime.inspection.task_state import OpenedState
 from holdfast_runtime.state.sorted.view import LayeredSize, LayeredView
 
@@ -68,6 +71,8 @@ class RowSelection:
     key: str | None
     """A key as a user writes it."""
     most: int
+    raw: bool = False
+    """Whether rows of steps are shown as they are kept."""
 
 
 def task_summaries(stores: RunStores, only: str | None) -> Iterator[TaskSummary]:
@@ -97,20 +102,60 @@ def broadcast_summaries(stores: RunStores) -> Iterator[BroadcastSummary]:
                 yield BroadcastSummary(table, opened.batch, opened.source)
 
 
-def selected_rows(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]]:
+def selected_rows(stores: RunStores, selection: RowSelection, note: Note) -> list[dict[str, Any]]:
     """Return the selected rows as JSON values; raise `UsageError` if there is no such table or key."""
     if selection.table in stores.shared_tables:
         with _broadcast(stores, selection.table) as layered:
             rows = list(islice(layered.shown(selection.key), selection.most))
+    elif (step_rows := _step_rows(stores, selection.table, selection.raw, note)) is not None:
+        rows = _of_step(stores, step_rows, selection, note)
     else:
-        rows = _of_tasks(stores, selection)
+        rows = _of_tasks(stores, selection, note)
     if selection.key is not None and not rows:
         message = f"table {selection.table} has no key {selection.key}"
         raise UserActionError(message, code="UsageError")
     return rows
 
 
-def _of_tasks(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]]:
+def _step_rows(stores: RunStores, name: str, raw: bool, note: Note) -> StepTable | None:  # noqa: FBT001 - of a selection
+    """Return the rows of a step of this name, if its own columns are to be shown and can be."""
+    step = None if raw else step_of(stores.local_app, name)
+    return None if step is None else step_table(stores.local_app, step, name, note)
+
+
+def _of_step(stores: RunStores, step_rows: StepTable, selection: RowSelection, note: Note) -> list[dict[str, Any]]:
+    text, task = selection.key, task_column(step_rows.columns).name
+    key = None if text is None else key_row(selection.table, StepKeys(step_rows.key), text)
+    rows: list[dict[str, Any]] = []
+    for name in stores.tasks(selection.task):
+        if len(rows) >= selection.most:
+            break
+        with stores.opened(name) as opened, _raw_offered():
+            for batch in step_rows.rows(opened.store, key, note):
+                part = batch.slice(0, selection.most - len(rows))
+                columns = [shown_values(column) for column in part.columns]
+                rows += [
+                    {task: name} | dict(zip(part.schema.names, values, strict=True))
+                    for values in zip(*columns, strict=True)
+                ]
+                if len(rows) >= selection.most:
+                    break
+    return rows
+
+
+@contextmanager
+def _raw_offered() -> Iterator[None]:
+    """Say in an error about columns that rows can be seen as they are kept."""
+    try:
+        yield
+    except UserActionError as error:
+        if error.code != "RunsSchemaError":
+            raise
+        message = f"{error}. `--raw` of `get` and `export` shows what is kept"
+        raise UserActionError(message, code=error.code) from error
+
+
+def _of_tasks(stores: RunStores, selection: RowSelection, note: Note) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     tables: set[str] = set()
     for name in stores.tasks(selection.task):
@@ -119,7 +164,10 @@ def _of_tasks(stores: RunStores, selection: RowSelection) -> list[dict[str, Any]
         with stores.opened(name) as opened:
             tables |= (names := {table.name for table in opened.store.tables()})
             # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
-            shown = _shown(opened, stores, selection, _kept_as(selection.table, names))
+            table = _kept_as(selection.table, names)
+            shown = _shown(opened, stores, selection, table)
+            if not selection.raw:
+                _note_left(opened, stores, table, note)
             rows += [{"task": name} | row for row in islice(shown, selection.most - len(rows))]
     _check_table(_kept_as(selection.table, tables), tables)
     return rows
@@ -149,6 +197,13 @@ def _kept_as(name: str, tables: set[str]) -> str:
     return name if name in tables or table_name(name) not in tables else table_name(name)
 
 
+def _note_left(opened: OpenedState, stores: RunStores, table: str, note: Note) -> None:
+    """Note that rows are of a step that the app no longer has."""
+    of_app = kept_rows(stores.local_app.app.spec).values()
+    if table not in of_app and LayeredView.of(opened.store.table(table)) is not None:
+        note(f"table {table} is of no step that the app has now: its rows are shown as they are kept")
+
+
 def _shown(opened: OpenedState, stores: RunStores, selection: RowSelection, table: str) -> Iterator[dict[str, Any]]:
     """Yield the selected rows of a task as JSON values."""
     layered = LayeredTableRows.of(opened.store.table(table))
@@ -175,17 +230,24 @@ _ROWS_AT_ONCE = 10_000
 _TASK = pa.field("task", pa.string())
 
 
-def table_columns(stores: RunStores, table: str, task: str | None) -> Iterator[pa.RecordBatch]:
+def table_columns(
+    stores: RunStores, table: str, task: str | None, note: Note, *, raw: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table, task by task; an empty batch if there are none."""
     if table in stores.shared_tables:
         with _broadcast(stores, table) as layered:
             yield from layered.exported()
             yield pa.RecordBatch.from_pylist([], layered.columns)
         return
+    if (step_rows := _step_rows(stores, table, raw, note)) is not None:
+        yield from _columns_of_step(stores, step_rows, task, note)
+        return
     tables, any_rows = set[str](), False
     for name in stores.tasks(task):
         with stores.opened(name) as opened:
             tables |= (names := {kept_table.name for kept_table in opened.store.tables()})
+            if not raw:
+                _note_left(opened, stores, _kept_as(table, names), note)
             for rows in _columns(opened, stores, _kept_as(table, names)):
                 arrays = [pa.repeat(pa.scalar(name, pa.string()), rows.num_rows), *rows.columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([_TASK, *rows.schema]))
@@ -193,6 +255,18 @@ def table_columns(stores: RunStores, table: str, task: str | None) -> Iterator[p
     _check_table(_kept_as(table, tables), tables)
     if not any_rows:
         yield pa.RecordBatch.from_pylist([], pa.schema([_TASK, *row_kind(stores.local_app, table).columns]))
+
+
+def _columns_of_step(stores: RunStores, step_rows: StepTable, task: str | None, note: Note) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([task_column(step_rows.columns), *step_rows.columns])
+    for name in stores.tasks(task):
+        with stores.opened(name) as opened, _raw_offered():
+            for rows in step_rows.rows(opened.store, None, note):
+                columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+                columns[schema.names[0]] = pa.repeat(pa.scalar(name, pa.string()), rows.num_rows)
+                arrays = [columns.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    yield pa.RecordBatch.from_pylist([], schema)
 
 
 def _columns(opened: OpenedState, stores: RunStores, table: str) -> Iterator[pa.RecordBatch]:

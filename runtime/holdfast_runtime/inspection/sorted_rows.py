@@ -39,9 +39,9 @@ class LayeredTableRows:
 
     def shown(self, key: str | None) -> Iterator[dict[str, Any]]:
         """Yield rows as JSON values, all or those of a key as a user writes it."""
-        key_row = None if key is None else self._looked_up(key)
+        single_key = None if key is None else key_row(self._table, self._keys, key)
         count = len(self._view.key)
-        for start, rows in self._view.rows(key_row):
+        for start, rows in self._view.rows(single_key):
             keys = zip(*(column.to_pylist() for column in rows.columns[:count]), strict=True)
             names = self._view.own.names
             own_values = [
@@ -60,15 +60,16 @@ class LayeredTableRows:
             arrays = [*rows.columns[:count], *bucket, *rows.columns[count:]]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.columns)
 
-    def _looked_up(self, text: str) -> pa.RecordBatch:
-        schema = self._view.key
-        try:
-            values = self._keys.values(self._keys.looked_up(text))
-            columns = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
-        except (pa.ArrowException, ValueError, TypeError, ArithmeticError) as error:
-            message = f"{text} is no key of table {self._table}, whose keys are ({listed(schema)}): {error}"
-            raise UserActionError(message, code="UsageError") from error
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+def key_row(table: str, keys: StepKeys, text: str) -> pa.RecordBatch:
+    """Return a key as a user writes it as a row; raise `UsageError` if it is none of these keys."""
+    try:
+        values = keys.values(keys.looked_up(text))
+        columns = [pa.array([value], field.type) for value, field in zip(values, keys.schema, strict=True)]
+    except (pa.ArrowException, ValueError, TypeError, ArithmeticError) as error:
+        message = f"{text} is no key of table {table}, whose keys are ({listed(keys.schema)}): {error}"
+        raise UserActionError(message, code="UsageError") from error
+    return pa.RecordBatch.from_arrays(columns, schema=keys.schema)
 
 
 def _values(column: pa.Array, *, moments: bool) -> list[Any]:

@@ -179,6 +179,18 @@ def row_time(micros: Micros) -> str | int:
     return instant.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
+def shown_values(column: pa.Array) -> list[Any]:
+    """Return values of a column that JSON can express; timestamps as `row_time` shows them."""
+    if not pa.types.is_timestamp(column.type):
+        return [plain(value) for value in column.to_pylist()]
+    # As numbers first: some are outside of Python's calendar.
+    instants = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+    texts = [None if instant is None else row_time(Micros(instant)) for instant in instants]
+    if column.type.tz is not None:
+        return texts
+    return [text.removesuffix("Z") if isinstance(text, str) else text for text in texts]
+
+
 def _timers(timers: Timers) -> list[dict[str, Any]]:
     kinds = (TimerKind.EVENT, TimerKind.PROCESSING)
     return [

@@ -18,7 +18,7 @@ from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.sorted.layered_rows import ASIDE, LayeredRows
+from holdfast_runtime.state.sorted.layered_rows import ASIDE, LayeredRows, LayeredTable
 from holdfast_runtime.state.sorted.schema import FORMAT, LayeredSchema, check_format
 from holdfast_runtime.state.sorted.stored_pieces import MARKED
 from holdfast_runtime.steps.context import KeyValueTable
@@ -47,6 +47,30 @@ class Nominees:
     """The order of the piece's rows to which `matches` refers; None: the order in which they are stored."""
 
 
+@dataclass(frozen=True, slots=True)
+class Departures:
+    """How far the rows of a side have left."""
+
+    left_before: Micros | None = None
+    """Rows with an earlier time have left."""
+    watermark: int | None = None
+    """By which they did."""
+    row_bytes: float = 0.0
+    """About how large a row is."""
+
+
+def departures(table: LayeredTable) -> Departures:
+    """Return how far the rows in a table have left."""
+    (value,) = table.get_many([_GONE])
+    if value is None:
+        return Departures()
+    with parsing_state(f"how far the rows in table {table.name} have left"):
+        version, *fields = json.loads(value)
+        check_format(version)
+        left_before, watermark, row_bytes = fields
+    return Departures(left_before, watermark, row_bytes)
+
+
 class SideBuffer:
     """What waits of one side, during one batch of one task."""
 
@@ -58,7 +82,8 @@ class SideBuffer:
         before = LayeredSchema.kept_in(table)
         self._layered = LayeredRows(table, self._schema, as_they_are, width=self._width, marked=self._outer)
         self._layered.purge()
-        self.gone, watermark, self._row_bytes = self._stored()
+        departed = departures(table)
+        self.gone, watermark, self._row_bytes = departed.left_before, departed.watermark, departed.row_bytes
         """Rows with an earlier time have left."""
         self._watermark = watermark
         self.waiting: Micros | None = None
@@ -69,16 +94,6 @@ class SideBuffer:
             self.gone = self._watermark = None
         elif before is not None and before.width != self._width:
             self._rebuilt(self.gone)
-
-    def _stored(self) -> tuple[Micros | None, int | None, float]:
-        (value,) = self._table.get_many([_GONE])
-        if value is None:
-            return None, None, 0.0
-        with parsing_state(f"how far the rows in table {self._table.name} have left"):
-            version, *fields = json.loads(value)
-            check_format(version)
-            left_before, watermark, row_bytes = fields
-        return left_before, watermark, row_bytes
 
     def nominees(self, incoming: SideRows, bounds: Bounds) -> list[Nominees]:
         """Return for each piece in which partners of the incoming rows may wait, where they are in it."""

@@ -7,6 +7,7 @@ watermark is late: whether its key has passed may be forgotten, so it does not p
 an event time, where `within` needs one. Must not write anything but the table of its step.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,8 @@ from holdfast.times import Micros, micros
 from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys
-from holdfast_runtime.state.sorted.layered_rows import LayeredRows
+from holdfast_runtime.state.sorted.key_rows import SingleKey, read_keys
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows, LayeredTable
 from holdfast_runtime.state.sorted.schema import LayeredSchema, time_column
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.late_rows import LateRows, late_or_untimed
@@ -28,6 +30,7 @@ from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 
 Times = npt.NDArray[np.int64]
 _TIME = "#time"
+_UNTIL = time_column("#remembered_until")
 _FOR_EVER = 0
 """The one bucket of a step without `within`."""
 
@@ -65,6 +68,25 @@ class DeduplicateStep:
             late={self.name: late.count},
             late_rows=[LateRows(self.name, late, clock, "its key may be forgotten")],
         )
+
+    @property
+    def remembered_columns(self) -> pa.Schema:
+        """The columns of `remembered`: of the key, and the step's own, whose names begin with `#`."""
+        return pa.schema([*self._schema, *([] if self._within is None else [_UNTIL])])
+
+    def remembered(self, table: LayeredTable, key: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield what has passed and is remembered, all of it or that of one key; nothing is written.
+
+        Raise `RunsSchemaError` if the table holds other columns.
+        """
+        layered = LayeredRows(table, self._schema, as_they_are)
+        single = None if key is None else SingleKey.of(key)
+        for bucket in list(layered.buckets()):
+            for passed in read_keys(layered, [bucket], single):
+                times = np.asarray(passed.rows.column(_TIME).to_numpy())
+                until = [] if self._within is None else [pa.array(times + self._within)]
+                columns = [*passed.rows.columns, *until]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.remembered_columns)
 
     def _layered(self, tables: TaskTables) -> LayeredRows:
         """Return what has passed; after a change of `within`, in buckets of the new length."""

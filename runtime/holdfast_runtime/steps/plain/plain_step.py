@@ -3,7 +3,7 @@
 Which they are is asked only after Arrow has failed. Must not write dead letters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,17 @@ class PlainStep:
             if not any(map(can_fail, self.expressions)):
                 raise
         return self._outcome(rows)
+
+    def tried(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Mapping[str, str]]:
+        """Return the rows of a `select`, null where nothing can be computed, and by column why the first of it can't.
+
+        For who looks at rows: none is put aside, and none is an error.
+        """
+        failing = FailingRows(rows)
+        columns, reasons = zip(*map(failing.tried, self.expressions, self.schema.types), strict=True)
+        named = zip(self.schema.names, reasons, strict=True)
+        why = {name: texts.drop_null()[0].as_py() for name, texts in named if texts.null_count < len(texts)}
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), why
 
     def _computed(self, rows: TimedRows) -> TimedRows:
         if self.step.filter is not None:

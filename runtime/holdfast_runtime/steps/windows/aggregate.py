@@ -10,8 +10,8 @@ where it belongs in windows over windows, and is not late there however a sessio
 latest event time of the key's rows. Must not write anything but the table of its step.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -23,7 +23,9 @@ from holdfast.spec.values import millis
 from holdfast.times import Micros, floor_millis, micros, row_moment
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.state.sorted.layered_rows import LayeredRows
+from holdfast_runtime.state.sorted.key_rows import SingleKey
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows, LayeredTable
+from holdfast_runtime.steps.accumulators.accumulator import AggregateResult
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FailedRows
 from holdfast_runtime.steps.late_rows import LateRows
@@ -76,6 +78,18 @@ class Windows(Protocol):
     ) -> Iterable[WindowGroups]:
         """Return the groups of all open windows that a batch has added to."""
 
+    def unfinished(self, layered: LayeredRows, mark: ClosingMark, key: SingleKey | None) -> Iterable[WindowGroups]:
+        """Return all groups that have not left, or those of one key, as they are by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedResults:
+    """Results of groups that have not left, as they would be if they left now."""
+
+    rows: pa.RecordBatch
+    impossible: Mapping[str, str]
+    """Column that is null in some row because its value can't be given -> why."""
+
 
 class AggregateStep:
     """A step of this verb, for any number of tasks."""
@@ -91,8 +105,9 @@ class AggregateStep:
         self._names = plan.parts.results
         kinds = self._partials.results[: len(self._names)]
         results = [pa.field(name, kind) for name, kind in zip(self._names, kinds, strict=True)]
-        by = [self._partials.schema.field(index) for index in range(len(self._partials.by))]
-        self._keyed = pa.schema([*by, *(_BOUNDS if plan.verb.windowed else [])])
+        self.key = pa.schema([self._partials.schema.field(index) for index in range(len(self._partials.by))])
+        """The columns by which it groups."""
+        self._keyed = pa.schema([*self.key, *(_BOUNDS if plan.verb.windowed else [])])
         self.schema = pa.schema([*self._keyed, *results])
         """The columns of its results."""
 
@@ -131,6 +146,27 @@ class AggregateStep:
             wake=None if unfired is None else clock.now,
         )
 
+    def unfinished(self, table: LayeredTable, key: pa.RecordBatch | None = None) -> Iterator[UnfinishedResults]:
+        """Yield the results of all groups that have not left, or those of one key; nothing is written.
+
+        Raise `RunsSchemaError` if the table holds partials with other columns than those of this step.
+        """
+        (encoded,) = table.get_many([_MARK])
+        mark = ClosingMark.decoded(encoded, table.name)
+        layered = LayeredRows(
+            table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width
+        )
+        for groups in self._windows.unfinished(layered, mark, None if key is None else SingleKey.of(key)):
+            results, parts = self._results(groups)
+            named = zip(self._names, parts, strict=True)
+            why = {name: part.why for name, part in named if part.failed is not None and part.failed.any()}
+            yield UnfinishedResults(results.rows, why)
+
+    @property
+    def calls(self) -> dict[str, str]:
+        """Column of a result -> its call, as users know it."""
+        return {name: self._partials.call_text(number) for number, name in enumerate(self._names)}
+
     def _added(self, usable: TimedRows, layered: LayeredRows, mark: ClosingMark) -> Mapping[int, HashedRows]:
         """Append what the rows of the batch leave behind."""
         if not usable.count:
@@ -156,6 +192,17 @@ class AggregateStep:
 
     def _finished(self, groups: WindowGroups) -> tuple[TimedRows, list[FailedRows]]:
         """Return the results of groups as rows, and the keys and windows of those that can't be given."""
+        timed_rows, results = self._results(groups)
+        keys = timed_rows.rows.columns[: len(self._keyed)]
+        failed, failures = np.zeros(timed_rows.count, np.bool_), []
+        for number, result in enumerate(results):
+            if result.failed is not None and result.failed.any():
+                failures.append(self._failed(number, keys, timed_rows.times, result.failed & ~failed, result.why))
+                failed |= result.failed
+        return timed_rows.where(~failed) if failures else timed_rows, failures
+
+    def _results(self, groups: WindowGroups) -> tuple[TimedRows, list[AggregateResult]]:
+        """Return the results of groups as rows, and by column; those that can't be given are null."""
         finished = self._partials.finish(groups.partials)
         keys = finished.keys
         times = pa.array(groups.ends - 1)
@@ -164,14 +211,8 @@ class AggregateStep:
         else:
             times = finished.results[len(self._names)].values
         results = finished.results[: len(self._names)]
-        failed, failures = np.zeros(len(times), np.bool_), []
-        for number, result in enumerate(results):
-            if result.failed is not None and result.failed.any():
-                failures.append(self._failed(number, keys, times, result.failed & ~failed, result.why))
-                failed |= result.failed
         rows = pa.RecordBatch.from_arrays([*keys, *(result.values for result in results)], schema=self.schema)
-        timed_rows = TimedRows(rows, times)
-        return timed_rows.where(~failed) if failures else timed_rows, failures
+        return TimedRows(rows, times), results
 
     def _failed(self, number: int, keys: list[pa.Array], times: pa.Array, which: Mask, why: str) -> FailedRows:
         """Stop at results that can't be given, or return their keys."""

@@ -43,6 +43,11 @@ class ClosingMark:
     round: ClosingRound | None = None
     """A round that is not at its end."""
 
+    @property
+    def left(self) -> Micros | None:
+        """Up to where no window has results to come: of those that end later, all or some groups have not left."""
+        return self.until if self.round is None else self.done
+
     def begun(self, watermark: Micros | None) -> Self:
         """Return the mark of a new round up to `watermark`.
 

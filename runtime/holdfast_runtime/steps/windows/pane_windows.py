@@ -13,6 +13,7 @@ import pyarrow as pa
 from holdfast.times import Micros
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, same_keys
+from holdfast_runtime.state.sorted.key_rows import SingleKey, read_keys
 from holdfast_runtime.state.sorted.layered_rows import LayeredRows
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, ClosingRound, Times, WindowGroups
 from holdfast_runtime.steps.windows.panes import END_OF_TIME, Panes, by_pane
@@ -83,6 +84,16 @@ class PaneWindows:
             )
             parts = [part for pane in window_panes for part in self._kept(layered, pane, added_partials)]
             yield self._groups(self._partials.merge(HashedRows.joined(parts)).rows, end)
+
+    def unfinished(self, layered: LayeredRows, mark: ClosingMark, key: SingleKey | None) -> Iterator[WindowGroups]:
+        """Yield the groups of all windows that have not left, as they are by now, in the order of their ends."""
+        panes, current_round = list(layered.buckets()), mark.round
+        for end in self._panes.ends(panes, mark.left, END_OF_TIME):
+            low, number = 0, None
+            if current_round is not None and mark.until is not None and end <= mark.until:
+                low, number = current_round.low if end == current_round.end else 0, current_round.layers
+            for chunk in read_keys(layered, self._held(end, panes), key, low, number):
+                yield self._groups(chunk.rows, end)
 
     def _kept(self, layered: LayeredRows, pane: int, added: HashedRows) -> Iterator[HashedRows]:
         """Yield the partials of these keys, in the order of hashes, older layers first."""

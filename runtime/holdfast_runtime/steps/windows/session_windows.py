@@ -18,6 +18,7 @@ from holdfast.times import Micros, micros
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask, Rows, same_keys
+from holdfast_runtime.state.sorted.key_rows import SingleKey, read_keys
 from holdfast_runtime.state.sorted.layered_rows import LayeredRows
 from holdfast_runtime.state.sorted.schema import time_column
 from holdfast_runtime.steps.accumulators.accumulator import RowGroups
@@ -105,6 +106,25 @@ class SessionWindows:
         for bucket in list(layered.buckets()):
             if (bucket + 1) * self.width - 1 <= mark.done:
                 layered.drop(bucket)
+
+    def unfinished(self, layered: LayeredRows, mark: ClosingMark, key: SingleKey | None) -> Iterator[WindowGroups]:
+        """Yield all sessions that have not left, as they are by now, in no useful order."""
+
+        def remaining(stretches: HashedRows) -> HashedRows:
+            return self._joined(self._unhandled(self._ending(stretches, mark.left, None), mark))
+
+        for stretches in read_keys(layered, list(layered.buckets()), key, combine=remaining):
+            yield self._groups(stretches.rows)
+
+    def _unhandled(self, stretches: HashedRows, mark: ClosingMark) -> HashedRows:
+        """Return the stretches without those that a round under way has let leave, or moved."""
+        if mark.round is None or mark.until is None:
+            return stretches
+        handled = np.flatnonzero(stretches.hashes <= np.uint64(mark.round.low - 1))
+        handled = handled[_column(stretches.rows, LAST)[handled] + self._gap <= mark.until]
+        mask = np.ones(len(stretches.hashes), np.bool_)
+        mask[handled] = False
+        return HashedRows(stretches.hashes[mask], stretches.rows.filter(pa.array(mask)))
 
     def _ending(self, stretches: HashedRows, after: int | None, until: int | None) -> HashedRows:
         """Return the stretches that end behind `after`, and up to `until`."""
