@@ -16,6 +16,7 @@ from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.windows.closing import ClosingMark
 from tests.cli.conftest import Holdfast
 from tests.cli.test_state import Made, files
 from tests.state.places import commit_alone
@@ -68,22 +69,25 @@ def batch(made: Made, views: list[View]) -> None:
         commit_alone(store, made.durable)
 
 
+RAW = "--raw"
+
+
 def state(app: Holdfast, action: str, *arguments: str) -> Any:
     ran = app("state", action, "visits.yaml", "-o", "json", *arguments)
     assert (ran.code, ran.err) == (0, "")
     return json.loads(ran.out) if action == "ls" else [json.loads(line) for line in ran.out.splitlines()]
 
 
-def test_rows_are_shown_with_key_bucket_and_time(app: Holdfast) -> None:
+def test_rows_as_they_are_kept_have_key_bucket_and_time(app: Holdfast) -> None:
     batch(Made("partition-0"), VIEWS)
-    rows = state(app, "get", "--table", "once")
+    rows = state(app, "get", "--table", "once", RAW)
     assert {tuple(row) for row in rows} == {("task", "key", "bucket", "time")}
     assert sorted((row["key"], row["bucket"], row["time"]) for row in rows) == [
         ("ann", "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:00.000Z"),
         ("ann", "2026-01-01T13:00:00.000Z", "2026-01-01T13:30:00.000Z"),
         ("bob", "2026-01-01T12:00:00.000Z", "2026-01-01T12:30:00.000Z"),
     ]
-    pages = sorted(state(app, "get", "--table", "pages"), key=str)
+    pages = sorted(state(app, "get", "--table", "pages", RAW), key=str)
     assert pages[0] == {"task": "partition-0", "key": ["ann", 1], "time": "2026-01-01T12:00:00.000Z"}
     assert [row["key"] for row in pages] == [["ann", 1], ["ann", 3], ["bob", 2]]
 
@@ -93,12 +97,25 @@ def test_times_have_microseconds_where_there_are_any(app: Holdfast) -> None:
     assert [row["time"] for row in state(app, "get", "--table", "once")] == ["2026-01-01T12:00:00.000600Z"]
 
 
+def test_rows_have_the_columns_of_the_key_and_their_end(app: Holdfast) -> None:
+    batch(Made("partition-0"), VIEWS)
+    rows = state(app, "get", "--table", "once")
+    assert {tuple(row) for row in rows} == {("task", "user", "time", "remembered_until")}
+    assert sorted((row["user"], row["time"][11:16], row["remembered_until"][11:16]) for row in rows) == [
+        ("ann", "12:00", "13:00"),
+        ("ann", "13:30", "14:30"),
+        ("bob", "12:30", "13:30"),
+    ]
+    rows = sorted(state(app, "get", "--table", "pages"), key=str)
+    assert rows[0] == {"task": "partition-0", "user": "ann", "page": 1, "time": "2026-01-01T12:00:00.000Z"}
+
+
 def test_text_has_a_column_for_each(app: Holdfast) -> None:
     batch(Made("partition-0"), VIEWS[:1])
     ran = app("state", "get", "visits.yaml", "--table", "once")
     assert [line.split() for line in ran.out.splitlines()] == [
-        ["TASK", "KEY", "BUCKET", "TIME"],
-        ["partition-0", "ann", "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:00.000Z"],
+        ["TASK", "USER", "TIME", "REMEMBERED_UNTIL"],
+        ["partition-0", "ann", "2026-01-01T12:00:00.000Z", "2026-01-01T13:00:00.000Z"],
     ]
 
 
@@ -121,20 +138,24 @@ def test_a_key_is_found_by_columns_with_all_its_rows(app: Holdfast, table: str, 
     assert {row["task"] for row in rows} == {"partition-1"}
 
 
+@pytest.mark.parametrize("options", [(), (RAW,)], ids=["shown", "raw"])
 @pytest.mark.parametrize(
-    ("kind", "value", "key"),
+    ("kind", "ddl", "value", "key"),
     [
-        (pa.int32(), 7, "7"),
-        (pa.bool_(), True, "true"),
-        (pa.float64(), 0.0, "-0.0"),
-        (pa.decimal128(10, 2), Decimal("1.50"), "1.5"),
-        (pa.date32(), date(2026, 1, 1), "2026-01-01"),
-        (pa.timestamp("us", "UTC"), NOON, "2026-01-01T12:00:00Z"),
-        (pa.binary(), b"\xff", "base64:/w=="),
-        (pa.binary(), b"ann", "ann"),
+        (pa.int32(), "INT", 7, "7"),
+        (pa.bool_(), "BOOLEAN", True, "true"),
+        (pa.float64(), "DOUBLE", 0.0, "-0.0"),
+        (pa.decimal128(10, 2), "DECIMAL(10, 2)", Decimal("1.50"), "1.5"),
+        (pa.date32(), "DATE", date(2026, 1, 1), "2026-01-01"),
+        (pa.timestamp("us", "UTC"), "TIMESTAMP", NOON, "2026-01-01T12:00:00Z"),
+        (pa.binary(), "BINARY", b"\xff", "base64:/w=="),
+        (pa.binary(), "BINARY", b"ann", "ann"),
     ],
 )
-def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: Any, key: str) -> None:
+def test_keys_of_other_types_are_found(
+    app: Holdfast, kind: pa.DataType, ddl: str, value: Any, key: str, options: tuple[str, ...]
+) -> None:
+    Path("visits.yaml").write_text(APP.replace("user STRING", f"user {ddl}"), encoding="utf-8")
     made, schema = Made("partition-0"), pa.schema([("user", kind)])
     rows = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], schema=schema)
     with TaskStore.open(made.store_directory) as store:
@@ -142,8 +163,8 @@ def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: 
         step = DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once")
         step.run(TimedRows(rows, pa.array([0, 0])), store, StepClock(0, None))
         commit_alone(store, made.durable)
-    assert len(state(app, "get", "--table", "once")) == 2
-    assert len(state(app, "get", "--table", "once", "--key", key)) == 1
+    assert len(state(app, "get", "--table", "once", *options)) == 2
+    assert len(state(app, "get", "--table", "once", "--key", key, *options)) == 1
 
 
 @pytest.mark.parametrize(
@@ -151,7 +172,9 @@ def test_keys_of_other_types_are_found(app: Holdfast, kind: pa.DataType, value: 
     [
         (("--table", "once", "--key", "zoe"), "table once has no key zoe"),
         (("--table", "pages", "--key", "ann"), "ann is no key of table pages, whose keys are (user"),
+        (("--table", "pages", "--key", "ann"), "page int64): write a JSON list with a value for each, in this order"),
         (("--table", "pages", "--key", '["ann"]'), "is no key of table pages"),
+        (("--table", "pages", "--key", '["ann"]', RAW), "is no key of table pages"),
         (("--table", "pages", "--key", '["ann","x"]'), "is no key of table pages"),
     ],
 )
@@ -213,10 +236,15 @@ def test_an_export_has_the_keys_own_types(app: Holdfast) -> None:
     assert (ran.code, ran.out) == (0, "6 rows of pages written to pages.parquet\n")
     table = pq.read_table("pages.parquet")
     assert table.schema.names == ["task", "user", "page", "time"]
+    assert app("state", "export", "visits.yaml", "--table", "pages", "--to", "raw.parquet", RAW).code == 0
+    assert pq.read_table("raw.parquet").schema == table.schema
     assert table.schema.field("page").type == pa.int64()
     assert min(table.column("time").to_pylist()) == NOON
     assert app("state", "export", "visits.yaml", "--table", "once", "--to", "once.arrow").code == 0
     with pa.ipc.open_file("once.arrow") as file:
+        assert file.read_all().schema.names == ["task", "user", "time", "remembered_until"]
+    assert app("state", "export", "visits.yaml", "--table", "once", "--to", "raw.arrow", RAW).code == 0
+    with pa.ipc.open_file("raw.arrow") as file:
         assert file.read_all().schema.names == ["task", "user", "bucket", "time"]
 
 
@@ -228,20 +256,23 @@ def test_tasks_with_other_columns_are_exported_one_by_one(app: Holdfast) -> None
         rows = TimedRows(pa.RecordBatch.from_pylist([{"user": 1}], schema), pa.array([0]))
         DeduplicateStep("once", Deduplicate(by=("user",)), schema, "once").run(rows, store, StepClock(0, None))
         commit_alone(store, made.durable)
-    ran = app("state", "export", "visits.yaml", "--table", "once", "--to", "once.parquet")
+    refused = app("state", "export", "visits.yaml", "--table", "once", "--to", "once.parquet")
+    assert (refused.code, refused.out) == (2, "")
+    assert "has the columns user (int64)" in refused.err
+    assert "`--raw` of `get` and `export` shows what is kept" in refused.err
+    arguments = ("state", "export", "visits.yaml", "--table", "once", "--to", "once.parquet", RAW)
+    ran = app(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert "one by one, with --task" in ran.err
     assert not list(Path().glob("*once*"))
-    assert (
-        app("state", "export", "visits.yaml", "--table", "once", "--to", "o.parquet", "--task", "partition-1").code == 0
-    )
+    assert app(*arguments, "--task", "partition-1").code == 0
 
 
 def test_a_table_for_runs_without_any_has_no_rows(app: Holdfast) -> None:
     made = Made("partition-0")
     with TaskStore.open(made.store_directory) as store:
         store.begin(0, 3)
-        store.table("sums").put(b"c", b"{}")
+        store.table("sums").put(b"c", ClosingMark().encoded())
         commit_alone(store, made.durable)
     assert state(app, "get", "--table", "sums") == []
     ran = app("state", "export", "visits.yaml", "--table", "sums", "--to", "sums.parquet")

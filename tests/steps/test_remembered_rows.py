@@ -15,17 +15,16 @@ from hypothesis import strategies as st
 from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import AggregateCall, Aggregation
 from holdfast.spec.steps import Aggregate
-from holdfast.times import FARTHEST
+from holdfast.times import FARTHEST, MICROS_PER_MILLI
 from holdfast_runtime.steps.joins import join, side_buffer
 from holdfast_runtime.steps.joins.join_plan import LEFT, RIGHT
 from holdfast_runtime.steps.joins.waiting_rows import waiting_rows
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.windows.aggregate import AggregateStep
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from tests.error_codes import has_code
 from tests.steps import test_deduplicate as once
 from tests.steps.test_aggregate import (
-    MS,
-    PARTS,
     SCHEMA,
     SHAPES,
     came,
@@ -33,7 +32,6 @@ from tests.steps.test_aggregate import (
     outcome_of,
     rows_of,
     step,
-    timed,
 )
 from tests.steps.test_deduplicate import Tables
 from tests.steps.test_join import KINDS, Model, Row, Task, histories, plan
@@ -52,7 +50,7 @@ def shown(verb: AggregateStep, tables: Tables, key: pa.RecordBatch | None = None
 
 
 def timed_rows(rows: pa.RecordBatch) -> Any:
-    return once.TimedRows(rows, pa.nulls(rows.num_rows, pa.int64()))
+    return TimedRows(rows, pa.nulls(rows.num_rows, pa.int64()))
 
 
 def to_the_end(verb: AggregateStep, tables: Tables) -> Iterator[Out]:
@@ -93,7 +91,9 @@ def test_shown_results_are_the_last_updates_of_open_windows(drawn: list[list[Any
     for rows, mark, _ in marked(drawn, 1000):
         for row in came(outcome_of(verb, tables, rows, mark).rows):
             last[row[:3]] = row
-        open_windows = [row for row in last.values() if row[1] is None or mark is None or row[1] > mark * MS]
+        open_windows = [
+            row for row in last.values() if row[1] is None or mark is None or row[1] > mark * MICROS_PER_MILLI
+        ]
         assert sorted(shown(verb, tables), key=str) == sorted(open_windows, key=str)
 
 
@@ -133,7 +133,7 @@ def test_shown_rows_of_a_join_are_those_that_wait(
     kind: Any, history: list[tuple[list[Row], list[Row], int | None]], bounds: tuple[int, int], small: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(side_buffer, "_LEAST_WIDTH", 1 * MS if small else 1000 * MS)
+        patch.setattr(side_buffer, "_LEAST_WIDTH", MICROS_PER_MILLI if small else 1000 * MICROS_PER_MILLI)
         if small:
             patch.setattr(side_buffer, "_ROUND", 1)
             patch.setattr(join, "_MOST_PAIRS", 3)
@@ -170,15 +170,15 @@ def test_shown_rows_of_deduplicate_are_those_that_have_passed(
     for drawn_rows in drawn:
         rows = [(user, number, time) for number, (user, time) in enumerate(drawn_rows)]
         newest = max([newest, *(time for _, time in drawn_rows if time is not None)])
-        after = newest // MS - lateness if newest > -FARTHEST else None
+        after = newest // MICROS_PER_MILLI - lateness if newest > -FARTHEST else None
         outcome = once.outcome_of(verb, tables, rows, before, after)
         before = after
         times = outcome.rows.times.fill_null(0).to_pylist()
         for user, time in zip(outcome.rows.rows["user"].to_pylist(), times, strict=True):
-            passed.append([user, time] + ([] if length is None else [time + length * MS]))
+            passed.append([user, time] + ([] if length is None else [time + length * MICROS_PER_MILLI]))
         batches = verb.remembered(tables.table("once"))
         shown_rows = [[*row] for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
-        still = [row for row in passed if length is None or after is None or row[2] >= after * MS]
+        still = [row for row in passed if length is None or after is None or row[2] >= after * MICROS_PER_MILLI]
         assert len({str(row) for row in shown_rows}) == len(shown_rows)
         assert {str(row) for row in still} <= {str(row) for row in shown_rows} <= {str(row) for row in passed}
         for user in USERS:

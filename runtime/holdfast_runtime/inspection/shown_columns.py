@@ -4,8 +4,7 @@ Columns that are a step's own, whose names begin with `#`, and that of the task 
 name where the app has that name, too. Names are compared as SQL does. Pure.
 """
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -54,32 +53,19 @@ def side_columns(plan: JoinPlan, sides: Sequence[int]) -> dict[int, pa.Schema]:
     return shown
 
 
-def call_columns(
-    columns: pa.Schema, calls: Mapping[str, str], plan: AggregatePlan, made_names: Collection[str]
-) -> pa.Schema:
-    """Return the columns of an aggregate's results; results that only expressions see have their call as name.
+def call_columns(columns: pa.Schema, plan: AggregatePlan, made_names: Collection[str]) -> pa.Schema:
+    """Return the columns of an aggregate's results; those that only expressions use have their call as name.
 
-    `calls`: column -> its call. `made_names`: the columns that come out.
+    `made_names`: the columns that come out.
     """
+    calls = dict(zip(plan.parts.results, plan.call_texts, strict=True))
     used_names, fields = _folded(columns), []
     for field in columns:
-        if field.name in calls and field.name not in made_names:
-            name = _free(_with_arguments(calls[field.name], plan.parts.before), used_names)
-            used_names.add(name.casefold())
-            fields.append(field.with_name(name))
-        else:
-            fields.append(field)
+        hidden = field.name in calls and field.name not in made_names
+        name = _free(calls[field.name], used_names) if hidden else field.name
+        used_names.add(name.casefold())
+        fields.append(field.with_name(name))
     return pa.schema(fields)
-
-
-def _with_arguments(call: str, before: Sequence[str]) -> str:
-    """Return a call with expressions for the columns that are computed before it."""
-    for item in before:
-        expression, _, name = item.rpartition(" AS ")
-        if expression:
-            parts = re.split(rf"\b{re.escape(name.strip('`'))}\b", call)
-            call = expression.join(parts)
-    return call
 
 
 def _own(field: pa.Field, used_names: set[str]) -> pa.Field:

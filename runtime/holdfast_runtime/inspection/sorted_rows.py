@@ -4,6 +4,7 @@ The table itself says which columns it has, so that also what another version of
 open stores.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,13 +64,25 @@ class LayeredTableRows:
 
 def key_row(table: str, keys: StepKeys, text: str) -> pa.RecordBatch:
     """Return a key as a user writes it as a row; raise `UsageError` if it is none of these keys."""
+    refusal = f"{text} is no key of table {table}, whose keys are ({listed(keys.schema)})"
+    if len(keys.schema) > 1 and not _is_list(text, len(keys.schema)):
+        message = f"{refusal}: write a JSON list with a value for each, in this order"
+        raise UserActionError(message, code="UsageError")
     try:
         values = keys.values(keys.looked_up(text))
         columns = [pa.array([value], field.type) for value, field in zip(values, keys.schema, strict=True)]
     except (pa.ArrowException, ValueError, TypeError, ArithmeticError) as error:
-        message = f"{text} is no key of table {table}, whose keys are ({listed(keys.schema)}): {error}"
+        message = f"{refusal}: {error}"
         raise UserActionError(message, code="UsageError") from error
     return pa.RecordBatch.from_arrays(columns, schema=keys.schema)
+
+
+def _is_list(text: str, length: int) -> bool:
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(values, list) and len(values) == length
 
 
 def _values(column: pa.Array, *, moments: bool) -> list[Any]:

@@ -83,7 +83,7 @@ class AggregateTable:
         if behind.verb == PICK:
             self._behind, self.columns = PlainStep(step, behind.plain, behind.schema), behind.schema
         else:
-            self.columns = call_columns(self.columns, self._step.calls, plan, behind.schema.names)
+            self.columns = call_columns(self.columns, plan, behind.schema.names)
             missing = [name for name in behind.schema.names if name not in self.columns.names]
             note(f"Spark SQL computes {', '.join(missing)} of {step.name}: shown is what it is computed from")
 

@@ -97,7 +97,7 @@ class LayeredRows:
         `width`: the length of a bucket in microseconds, stored for tools that show it. `marked`: rows have one more
         column, `MARKED`, which is stored apart from them, so that `mark` can set it later.
         """
-        self._table, self._combine, self._most = table, combine, most
+        self._table, self.combine, self._most = table, combine, most
         self._settle: Combine = as_they_are
         self._declared = LayeredSchema(schema, width)
         self._declared.check(table)
@@ -136,12 +136,13 @@ class LayeredRows:
             self.append(bucket, HashedRows(rows.hashes[indices], part))
         return distinct_buckets
 
-    def find(self, bucket: int, probes: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
+    def find(self, bucket: int, probes: Words, before: int | None = None) -> Iterator[tuple["HeldPiece", HashMatches]]:
         """Look up ascending hashes in a bucket; yield pieces that have one, older layers first, each with its matches.
 
         The matches have a range of indices in the piece for each of `probes`, empty if the piece has no such hash.
+        `before`: only layers with a number below this one.
         """
-        for piece in self.pieces(bucket, probes):
+        for piece in self.pieces(bucket, probes, before):
             first = int(np.searchsorted(probes, piece.hashes[0], side="left"))
             last = int(np.searchsorted(probes, piece.hashes[-1], side="right"))
             matches = find_hashes(piece.hashes, probes[first:last])
@@ -149,14 +150,14 @@ class LayeredRows:
             if matches.count():
                 yield piece, matches.spread(np.arange(first, last), len(probes))
 
-    def pieces(self, bucket: int, probes: Words | None = None) -> Iterator["HeldPiece"]:
+    def pieces(self, bucket: int, probes: Words | None = None, before: int | None = None) -> Iterator["HeldPiece"]:
         """Yield the pieces of a bucket, of older layers first; `probes`: only pieces that may hold such a hash."""
         bucket_layers = self._bucket_layers(bucket)
         bounds: dict[bytes, int] = {}
         rows = 0
         for layer in bucket_layers.layers:
             bound = bucket_layers.bound(layer)
-            for piece in layer.pieces:
+            for piece in layer.pieces if before is None or layer.number < before else ():
                 if piece.high < bound:
                     continue
                 if probes is not None:
@@ -202,7 +203,7 @@ class LayeredRows:
                 bucket, (layer for layer in bucket_layers.layers if before is None or layer.number < before)
             )
         while low < END_OF_HASHES:
-            rows, low = self._range(parts, low, combine or self._combine)
+            rows, low = self._range(parts, low, combine or self.combine)
             if len(rows.hashes):
                 yield rows
 
@@ -274,7 +275,7 @@ class LayeredRows:
     def _advance(self, bucket: int, bucket_layers: BucketLayers, merge: LayerMerge) -> tuple[BucketLayers, int]:
         """Merge the next range of hashes; return the layers after that, and how many rows were read."""
         sources = [bucket_layers.layer(number) for number in merge.sources]
-        rows, bound = self._range(bucket_layers.parts(bucket, sources), merge.bound, self._combine)
+        rows, bound = self._range(bucket_layers.parts(bucket, sources), merge.bound, self.combine)
         read = len(rows.hashes)
         if bucket_layers.layers[0].number in merge.sources:
             rows = self._settle(rows)

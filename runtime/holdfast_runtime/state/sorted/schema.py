@@ -23,6 +23,7 @@ OWN = "#"
 """The prefix of the names of a step's own columns."""
 _KEY = b"s"
 _MEANING, _TIME = b"holdfast", b"time"
+_MAKER = b"holdfast.made_by"
 _REMEMBERED = 256
 """Each batch asks for the schemas of all tables of its steps."""
 
@@ -53,6 +54,11 @@ def time_column(name: str) -> pa.Field:
     return pa.field(name, pa.int64(), metadata={_MEANING: _TIME})
 
 
+def made_by(column: pa.Field, text: str) -> pa.Field:
+    """Return a column with metadata that say what makes it, for `LayeredSchema.check_makers`."""
+    return column.with_metadata({_MAKER: text.encode()})
+
+
 def is_time(column: pa.Field) -> bool:
     """Whether a column is one that `time_column` made."""
     return (column.metadata or {}).get(_MEANING) == _TIME
@@ -80,6 +86,26 @@ class LayeredSchema:
                 f"the state in table {table.name} has the columns {_listed(stored.rows)}, but the step keeps "
                 f"{_listed(self.rows)}: it is state of another `by` or `compute`, or of columns with other types. "
                 "Undo that change, or set a new spec.runId, which starts with empty state"
+            )
+            raise UserActionError(message, code="RunsSchemaError")
+
+    def check_makers(self, table: SchemaTable) -> None:
+        """Raise `RunsSchemaError` if the table says that something else made its rows, or cut them into buckets.
+
+        For who looks at a table with an app that has not run on it: for one that runs, this was checked before.
+        """
+        stored = LayeredSchema.kept_in(table)
+        if stored is None:
+            return
+        changes = [] if stored.width == self.width else [f"buckets of {stored.width} µs, now {self.width}"]
+        for column, declared in zip(stored.rows, self.rows, strict=False):
+            maker, maker_now = ((field.metadata or {}).get(_MAKER, b"").decode() for field in (column, declared))
+            if maker and maker_now and maker != maker_now:
+                changes.append(f"{maker}, now {maker_now}")
+        if changes:
+            message = (
+                f"the state in table {table.name} was not made by this app ({'; '.join(dict.fromkeys(changes))}): show "
+                "it with the app as it ran"
             )
             raise UserActionError(message, code="RunsSchemaError")
 

@@ -5,14 +5,14 @@ first. Only where the newest row of a key counts, as in tables, older ones are l
 behind those of the key, without the prefix of their names. Must not write anything, and must not know verbs.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from holdfast.times import Micros
-from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
-from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
+from holdfast_runtime.columns.hashed_rows import as_they_are
+from holdfast_runtime.state.sorted.key_rows import SingleKey, read_keys
 from holdfast_runtime.state.sorted.layered_rows import ASIDE, LayeredRows, LayeredTable
 from holdfast_runtime.state.sorted.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
 from holdfast_runtime.state.sorted.schema import OWN, LayeredSchema, is_time
@@ -38,8 +38,8 @@ class LayeredView:
     """The layered rows in one table of a store, to be read only."""
 
     def __init__(self, table: LayeredTable, schema: LayeredSchema) -> None:
-        self._table, self._newest = table, newest_in(schema.rows)
-        self._layered = LayeredRows(table, schema.rows, self._newest or as_they_are)
+        self._table = table
+        self._layered = LayeredRows(table, schema.rows, newest_in(schema.rows) or as_they_are)
         self._width = schema.width
         names = schema.rows.names
         self._key = [index for index, name in enumerate(names) if not name.startswith(OWN)]
@@ -81,22 +81,11 @@ class LayeredView:
         served = list(self._layered.buckets())
         if self._table.get_many([VERSIONS]) != [None]:
             served = [bucket for bucket in served if bucket == served_bucket(self._table)]
+        single_key = None if key is None else SingleKey.of(key)
         for bucket in served:
-            chunks: Iterable[HashedRows] = self._layered.read([bucket]) if key is None else self._found(bucket, key)
-            for chunk in chunks:
+            for chunk in read_keys(self._layered, [bucket], single_key):
                 if (rows := alive(chunk.rows)).num_rows:
                     yield self._start(bucket), self._shown(rows)
-
-    def _found(self, bucket: int, key: pa.RecordBatch) -> list[HashedRows]:
-        matching: list[HashedRows] = []
-        key_columns = KeyColumns.of(key.columns, 1)
-        for piece, matches in self._layered.find(bucket, key_columns.hashes()):
-            piece_keys = KeyColumns.of([piece.rows.column(index) for index in self._key], piece.rows.num_rows)
-            for key_indices, piece_indices in matches.pairs():
-                matching_indices = piece_indices[same_keys(key_columns, key_indices, piece_keys, piece_indices)]
-                matching.append(HashedRows(piece.hashes[matching_indices], piece.rows.take(pa.array(matching_indices))))
-        matching = [rows for rows in matching if len(rows.hashes)]
-        return matching if self._newest is None or not matching else [self._newest(HashedRows.joined(matching))]
 
     def _shown(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [rows.column(index) for index in (*self._key, *self._own)]

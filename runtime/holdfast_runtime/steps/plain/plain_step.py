@@ -47,7 +47,7 @@ class PlainStep:
         columns, reasons = zip(*map(failing.tried, self.expressions, self.schema.types), strict=True)
         named = zip(self.schema.names, reasons, strict=True)
         why = {name: texts.drop_null()[0].as_py() for name, texts in named if texts.null_count < len(texts)}
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema), why
+        return pa.RecordBatch.from_arrays([*columns], schema=self.schema), why
 
     def _computed(self, rows: TimedRows) -> TimedRows:
         if self.step.filter is not None:

@@ -25,6 +25,7 @@ from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Mask
 from holdfast_runtime.state.sorted.key_rows import SingleKey
 from holdfast_runtime.state.sorted.layered_rows import LayeredRows, LayeredTable
+from holdfast_runtime.state.sorted.schema import LayeredSchema
 from holdfast_runtime.steps.accumulators.accumulator import AggregateResult
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FailedRows
@@ -102,6 +103,7 @@ class AggregateStep:
         self._kept_as, self._plan, self._apart, self._most = kept_as, plan, apart, most
         self._partials = plan.partials(name)
         self._windows = _windows(plan, self._partials)
+        self._kept = self._partials.made_by(self._windows.schema, plan.call_texts)
         self._names = plan.parts.results
         kinds = self._partials.results[: len(self._names)]
         results = [pa.field(name, kind) for name, kind in zip(self._names, kinds, strict=True)]
@@ -117,9 +119,7 @@ class AggregateStep:
         (encoded,) = table.get_many([_MARK])
         stored = ClosingMark.decoded(encoded, table.name)
         mark = stored if clock.ended or clock.horizon is None else stored.believed(micros(clock.horizon))
-        layered = LayeredRows(
-            table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width
-        )
+        layered = self._layered(table, mark)
         layered.purge()
         usable, late = rows.parted(~self._usable(rows, mark, clock))
         added = self._added(usable, layered, mark)
@@ -149,23 +149,20 @@ class AggregateStep:
     def unfinished(self, table: LayeredTable, key: pa.RecordBatch | None = None) -> Iterator[UnfinishedResults]:
         """Yield the results of all groups that have not left, or those of one key; nothing is written.
 
-        Raise `RunsSchemaError` if the table holds partials with other columns than those of this step.
+        Raise `RunsSchemaError` if the table holds partials with other columns than this step has, or of other calls.
         """
         (encoded,) = table.get_many([_MARK])
         mark = ClosingMark.decoded(encoded, table.name)
-        layered = LayeredRows(
-            table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width
-        )
+        layered = self._layered(table, mark)
+        LayeredSchema(self._kept, self._windows.width).check_makers(table)
         for groups in self._windows.unfinished(layered, mark, None if key is None else SingleKey.of(key)):
             results, parts = self._results(groups)
             named = zip(self._names, parts, strict=True)
             why = {name: part.why for name, part in named if part.failed is not None and part.failed.any()}
             yield UnfinishedResults(results.rows, why)
 
-    @property
-    def calls(self) -> dict[str, str]:
-        """Column of a result -> its call, as users know it."""
-        return {name: self._partials.call_text(number) for number, name in enumerate(self._names)}
+    def _layered(self, table: LayeredTable, mark: ClosingMark) -> LayeredRows:
+        return LayeredRows(table, self._kept, partial(self._windows.combine, mark), width=self._windows.width)
 
     def _added(self, usable: TimedRows, layered: LayeredRows, mark: ClosingMark) -> Mapping[int, HashedRows]:
         """Append what the rows of the batch leave behind."""

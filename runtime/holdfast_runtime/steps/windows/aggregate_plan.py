@@ -4,6 +4,7 @@ The same for the part of the step that runs before its rows travel, and the part
 driver makes them, tasks read them.
 """
 
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from holdfast.spec.values import millis
 from holdfast.times import micros
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 from holdfast_runtime.steps.windows.panes import AllTime, Panes, WindowPanes
-from holdfast_runtime.steps.windows.partials import Partials
+from holdfast_runtime.steps.windows.partials import Partials, call_text
 
 _TIME = pa.field("#time", pa.int64())
 _LATEST, _ROWS = AggregateCall("max", (_TIME.name,)), AggregateCall("count")
@@ -39,6 +40,19 @@ class AggregatePlan:
             return AllTime()
         window = micros(millis(self.verb.window))
         return WindowPanes(window, window if self.verb.slide is None else micros(millis(self.verb.slide)))
+
+    @property
+    def call_texts(self) -> list[str]:
+        """The calls as users write them: over the expressions that Spark SQL has computed before."""
+        return [self._over_expressions(call) for call in self.parts.calls]
+
+    def _over_expressions(self, call: AggregateCall) -> str:
+        text = call_text(call) if call.condition is None else f"{call_text(call)} FILTER (WHERE {call.condition})"
+        for item in self.parts.before:
+            expression, _, name = item.rpartition(" AS ")
+            if expression:
+                text = expression.join(re.split(rf"\b{re.escape(name.strip('`'))}\b", text))
+        return text
 
     def partials(self, step: str) -> Partials:
         """Return the partials that a step keeps: without windows also their latest time."""

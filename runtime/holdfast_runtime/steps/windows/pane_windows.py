@@ -88,11 +88,18 @@ class PaneWindows:
     def unfinished(self, layered: LayeredRows, mark: ClosingMark, key: SingleKey | None) -> Iterator[WindowGroups]:
         """Yield the groups of all windows that have not left, as they are by now, in the order of their ends."""
         panes, current_round = list(layered.buckets()), mark.round
+        by_pane = None if key is None else {pane: [*read_keys(layered, [pane], key)] for pane in panes}
         for end in self._panes.ends(panes, mark.left, END_OF_TIME):
-            low, number = 0, None
+            window_panes = self._held(end, panes)
             if current_round is not None and mark.until is not None and end <= mark.until:
-                low, number = current_round.low if end == current_round.end else 0, current_round.layers
-            for chunk in read_keys(layered, self._held(end, panes), key, low, number):
+                low = current_round.low if end == current_round.end else 0
+                chunks = read_keys(layered, window_panes, key, low, current_round.layers)
+            elif by_pane is None:
+                chunks = layered.read(window_panes)
+            else:  # many windows may hold a pane
+                parts = [part for pane in window_panes for part in by_pane[pane]]
+                chunks = iter([self._partials.merge(HashedRows.joined(parts))] if parts else [])
+            for chunk in chunks:
                 yield self._groups(chunk.rows, end)
 
     def _kept(self, layered: LayeredRows, pane: int, added: HashedRows) -> Iterator[HashedRows]:

@@ -18,6 +18,7 @@ from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask
+from holdfast_runtime.state.sorted.schema import made_by
 from holdfast_runtime.steps.accumulators.accumulator import AggregateResult, RowGroups, TooManyValuesError
 from holdfast_runtime.steps.accumulators.functions import accumulator_for
 
@@ -47,6 +48,13 @@ class Partials:
         self.results = [accumulator.result for accumulator in self._accumulators]
         ends = np.cumsum([len(by), *(len(accumulator.kept) for accumulator in self._accumulators)]).tolist()
         self._spans = list(pairwise(ends))
+
+    def made_by(self, schema: pa.Schema, calls: Sequence[str]) -> pa.Schema:
+        """Return a schema that begins with that of partials, in which columns say by which of these calls they are."""
+        fields = [*schema]
+        for (start, end), text in zip(self._spans, calls, strict=False):
+            fields[start:end] = [made_by(field, text) for field in fields[start:end]]
+        return pa.schema(fields)
 
     def keys(self, rows: pa.RecordBatch) -> KeyColumns:
         """Return the keys of rows or of partials."""
@@ -109,7 +117,7 @@ class Partials:
 
     def call_text(self, number: int) -> str:
         """Return a call as users know it, for an error."""
-        return _text(self._calls[number])
+        return call_text(self._calls[number])
 
     def key_text(self, keys: Sequence[pa.Array], group: int) -> str:
         """Return a key as users know it, for an error."""
@@ -118,8 +126,8 @@ class Partials:
     def _too_many(self, call: AggregateCall, error: TooManyValuesError, keys: Sequence[pa.Array]) -> UserActionError:
         key = self.key_text(keys, error.group)
         message = (
-            f"step {self._step}: {_text(call)} has more than {error.most} values for {key}, which is what it keeps at "
-            "most; filter the rows before, add a column to by, or count with approx_count_distinct"
+            f"step {self._step}: {call_text(call)} has more than {error.most} values for {key}, which is what it keeps "
+            "at most; filter the rows before, add a column to by, or count with approx_count_distinct"
         )
         return UserActionError(message, code="TooManyValuesError")
 
@@ -136,6 +144,7 @@ def _plain_zeros(column: pa.Array) -> pa.Array:
     return pa.array(values, column.type, mask=~valid)
 
 
-def _text(call: AggregateCall) -> str:
+def call_text(call: AggregateCall) -> str:
+    """Return a call as users know it."""
     distinct = "DISTINCT " if call.distinct else ""
     return f"{call.function}({distinct}{', '.join(call.arguments) or '*'})"
