@@ -16,6 +16,7 @@ from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import AggregateCall, Aggregation
 from holdfast.spec.steps import Aggregate
 from holdfast.times import FARTHEST, MICROS_PER_MILLI
+from holdfast_runtime.state.sorted import key_rows
 from holdfast_runtime.steps.joins import join, side_buffer
 from holdfast_runtime.steps.joins.join_plan import LEFT, RIGHT
 from holdfast_runtime.steps.joins.waiting_rows import waiting_rows
@@ -36,6 +37,16 @@ from tests.steps.test_aggregate import (
 from tests.steps.test_deduplicate import Tables
 from tests.steps.test_join import KINDS, Model, Row, Task, histories, plan
 from tests.steps.window_models import Out
+
+
+@pytest.fixture(autouse=True, params=[1, key_rows._MOST_ROWS], ids=["short ranges", "long ranges"])  # noqa: SLF001
+def rows_of_ranges(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Ranges of hashes have one row, or many, at whatever hypothesis draws."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_rows, "_FIRST_ROWS", request.param)
+        patch.setattr(key_rows, "_MOST_ROWS", request.param)
+        yield
+
 
 USERS = [None, "a", "b", "c"]
 
@@ -84,6 +95,17 @@ def test_shown_results_are_those_that_come_out(
         assert sorted(results, key=str) == sorted(by_key, key=str) == sorted(to_the_end(verb, before), key=str)
 
 
+def test_a_row_during_a_round_is_shown_in_later_windows_only() -> None:
+    """Its pane is held by a window that is leaving, too."""
+    verb, tables = step({"window": "1s", "slide": "400ms"}, 1), Tables()
+    early, late = 500 * MICROS_PER_MILLI, 900 * MICROS_PER_MILLI
+    outcome_of(verb, tables, [("a", 1, early), ("b", 1, early)], 1000)
+    outcome_of(verb, tables, [("c", 1, late)], 1000)
+    ends = [row[1] for row in shown(verb, tables, key_of("user", "c"))]
+    assert ends == [1400 * MICROS_PER_MILLI, 1800 * MICROS_PER_MILLI]
+    assert sorted(shown(verb, tables), key=str) == sorted(to_the_end(verb, tables), key=str)
+
+
 @given(st.lists(rows_of, max_size=6), st.sampled_from([{}, {"window": "1s"}, {"window": "1s", "slide": "400ms"}]))
 def test_shown_results_are_the_last_updates_of_open_windows(drawn: list[list[Any]], shape: dict[str, str]) -> None:
     verb, tables = step({**shape, "emit": "Update"}), Tables()
@@ -101,9 +123,10 @@ def test_a_result_that_can_not_be_given_is_null() -> None:
     """The step itself stops there; who looks sees the other results, and why."""
     verb, tables = step({"window": "1s"}), Tables()
     outcome_of(verb, tables, [("a", 2**62, 1), ("a", 2**62, 2), ("b", 1, 3)], None)
-    (results,) = verb.unfinished(tables.table("counts"))
-    assert sorted(results.rows.column("total").to_pylist(), key=str) == [1, None]
-    assert results.impossible == {"total": "is more than BIGINT holds, 9223372036854775807"}
+    results = [*verb.unfinished(tables.table("counts"))]
+    assert sorted((row[4] for row in shown(verb, tables)), key=str) == [1, None]
+    why = [reason for part in results for reason in part.impossible.items()]
+    assert why == [("total", "is more than BIGINT holds, 9223372036854775807")]
 
 
 def test_state_of_other_columns_is_refused() -> None:

@@ -150,15 +150,25 @@ class LayeredRows:
             if matches.count():
                 yield piece, matches.spread(np.arange(first, last), len(probes))
 
-    def pieces(self, bucket: int, probes: Words | None = None, before: int | None = None) -> Iterator["HeldPiece"]:
-        """Yield the pieces of a bucket, of older layers first; `probes`: only pieces that may hold such a hash."""
+    def pieces(
+        self,
+        bucket: int,
+        probes: Words | None = None,
+        before: int | None = None,
+        span: tuple[int, int] = (0, END_OF_HASHES),
+    ) -> Iterator["HeldPiece"]:
+        """Yield the pieces of a bucket, of older layers first; `probes`: only pieces that may hold such a hash.
+
+        `before`: only layers with a number below this one. `span`: only pieces that may hold a hash from the first on
+        and before the second, without rows before it.
+        """
         bucket_layers = self._bucket_layers(bucket)
         bounds: dict[bytes, int] = {}
         rows = 0
         for layer in bucket_layers.layers:
-            bound = bucket_layers.bound(layer)
+            bound = max(bucket_layers.bound(layer), span[0])
             for piece in layer.pieces if before is None or layer.number < before else ():
-                if piece.high < bound:
+                if piece.high < bound or piece.low >= span[1]:
                     continue
                 if probes is not None:
                     first = int(np.searchsorted(probes, np.uint64(max(piece.low, bound)), side="left"))

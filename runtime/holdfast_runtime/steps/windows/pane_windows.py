@@ -95,7 +95,7 @@ class PaneWindows:
                 low = current_round.low if end == current_round.end else 0
                 chunks = read_keys(layered, window_panes, key, low, current_round.layers)
             elif by_pane is None:
-                chunks = layered.read(window_panes)
+                chunks = read_keys(layered, window_panes, None)
             else:  # many windows may hold a pane
                 parts = [part for pane in window_panes for part in by_pane[pane]]
                 chunks = iter([self._partials.merge(HashedRows.joined(parts))] if parts else [])
