@@ -200,6 +200,7 @@ def test_a_renamed_step_has_two_names(ads: Holdfast) -> None:
     )
     Path("app.yaml").write_text(renamed, encoding="utf-8")
     assert got(ads, "--table", "counts") == got(ads, "--table", "click-counts") != []
+    assert got(ads, "--table", "counts", "--raw") == got(ads, "--table", "click-counts", "--raw") != []
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def selected_rows(stores: RunStores, selection: RowSelection, note: Note) -> lis
     if selection.table in stores.shared_tables:
         with _broadcast(stores, selection.table) as layered:
             rows = list(islice(layered.shown(selection.key), selection.most))
-    elif (step_rows := _step_rows(stores, selection.table, selection.raw, note)) is not None:
+    elif (step_rows := _step_rows(stores, selection.table, note, raw=selection.raw)) is not None:
         rows = _of_step(stores, step_rows, selection, note)
     else:
         rows = _of_tasks(stores, selection, note)
@@ -117,7 +117,7 @@ def selected_rows(stores: RunStores, selection: RowSelection, note: Note) -> lis
     return rows
 
 
-def _step_rows(stores: RunStores, name: str, raw: bool, note: Note) -> StepTable | None:  # noqa: FBT001 - of a selection
+def _step_rows(stores: RunStores, name: str, note: Note, *, raw: bool) -> StepTable | None:
     """Return the rows of a step of this name, if its own columns are to be shown and can be."""
     step = None if raw else step_of(stores.local_app, name)
     return None if step is None else step_table(stores.local_app, step, name, note)
@@ -164,12 +164,12 @@ def _of_tasks(stores: RunStores, selection: RowSelection, note: Note) -> list[di
         with stores.opened(name) as opened:
             tables |= (names := {table.name for table in opened.store.tables()})
             # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
-            table = _kept_as(selection.table, names)
+            table = _kept_as(stores, selection.table, names)
             shown = _shown(opened, stores, selection, table)
             if not selection.raw:
                 _note_left(opened, stores, table, note)
             rows += [{"task": name} | row for row in islice(shown, selection.most - len(rows))]
-    _check_table(_kept_as(selection.table, tables), tables)
+    _check_table(_kept_as(stores, selection.table, tables), tables)
     return rows
 
 
@@ -192,9 +192,10 @@ def _check_table(name: str, tables: set[str]) -> None:
         raise UserActionError(message, code="UsageError")
 
 
-def _kept_as(name: str, tables: set[str]) -> str:
-    """Return the state table that a name means: one of that name, or the rows of the table of the app."""
-    return name if name in tables or table_name(name) not in tables else table_name(name)
+def _kept_as(stores: RunStores, name: str, tables: set[str]) -> str:
+    """Return the state table that a name means: one of that name, that of a step, or the rows of a table of the app."""
+    candidates = (name, kept_rows(stores.local_app.app.spec).get(name), table_name(name))
+    return next((table for table in candidates if table in tables), name)
 
 
 def _note_left(opened: OpenedState, stores: RunStores, table: str, note: Note) -> None:
@@ -239,7 +240,7 @@ def table_columns(
             yield from layered.exported()
             yield pa.RecordBatch.from_pylist([], layered.columns)
         return
-    if (step_rows := _step_rows(stores, table, raw, note)) is not None:
+    if (step_rows := _step_rows(stores, table, note, raw=raw)) is not None:
         yield from _columns_of_step(stores, step_rows, task, note)
         return
     tables, any_rows = set[str](), False
@@ -247,12 +248,12 @@ def table_columns(
         with stores.opened(name) as opened:
             tables |= (names := {kept_table.name for kept_table in opened.store.tables()})
             if not raw:
-                _note_left(opened, stores, _kept_as(table, names), note)
-            for rows in _columns(opened, stores, _kept_as(table, names)):
+                _note_left(opened, stores, _kept_as(stores, table, names), note)
+            for rows in _columns(opened, stores, _kept_as(stores, table, names)):
                 arrays = [pa.repeat(pa.scalar(name, pa.string()), rows.num_rows), *rows.columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([_TASK, *rows.schema]))
                 any_rows = True
-    _check_table(_kept_as(table, tables), tables)
+    _check_table(_kept_as(stores, table, tables), tables)
     if not any_rows:
         yield pa.RecordBatch.from_pylist([], pa.schema([_TASK, *row_kind(stores.local_app, table).columns]))
 

@@ -45,7 +45,7 @@ def side_columns(plan: JoinPlan, sides: Sequence[int]) -> dict[int, pa.Schema]:
         for field in of_app[side][width:]:
             alike = same_name[field.name.casefold()]
             same_type = alike[0].type == alike[-1].type
-            named.append(alike[0] if same_type else field.with_name(f"{SIDES[side]}_{field.name}"))
+            named.append(alike[0] if same_type else field.with_name(_free(f"{SIDES[side]}_{field.name}", used_names)))
         names = iter(named)
         shown[side] = pa.schema(
             [_own(field, used_names) if field.name.startswith(OWN) else next(names) for field in schema]
