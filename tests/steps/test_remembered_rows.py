@@ -95,7 +95,7 @@ def test_shown_results_are_those_that_come_out(
         assert sorted(results, key=str) == sorted(by_key, key=str) == sorted(to_the_end(verb, before), key=str)
 
 
-def test_a_row_during_a_round_is_shown_in_later_windows_only() -> None:
+def test_a_row_during_a_round_shows_in_later_windows() -> None:
     """Its pane is held by a window that is leaving, too."""
     verb, tables = step({"window": "1s", "slide": "400ms"}, 1), Tables()
     early, late = 500 * MICROS_PER_MILLI, 900 * MICROS_PER_MILLI
