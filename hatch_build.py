@@ -1,8 +1,8 @@
 """The build of the loops in C: compiled with the package, by whatever C compiler is there.
 
 Called by hatchling for wheels and for editable installs; pyproject.toml names it. Must not fail where there is no
-compiler: then the wheel is one for all platforms, Kafka is read by the plain fetcher, JSON by pyarrow, Avro and
-Protobuf by Python, and stateful steps run on numpy.
+compiler: then the wheel is one for all platforms, Kafka is read by the plain fetcher, JSON by pyarrow, Avro,
+Protobuf and CSV by Python, and stateful steps run on numpy.
 """
 
 import os
@@ -21,6 +21,8 @@ SOURCES = (
     Path("runtime/holdfast_runtime/streams/codecs/json_objects.c"),
     Path("runtime/holdfast_runtime/streams/codecs/avro/avro_records.c"),
     Path("runtime/holdfast_runtime/streams/codecs/avro/avro_values.c"),
+    Path("runtime/holdfast_runtime/streams/codecs/csv/csv_records.c"),
+    Path("runtime/holdfast_runtime/streams/codecs/csv/csv_lines.c"),
     Path("runtime/holdfast_runtime/streams/codecs/protobuf/protobuf_records.c"),
     Path("runtime/holdfast_runtime/streams/codecs/protobuf/protobuf_values.c"),
 )

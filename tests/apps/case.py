@@ -23,7 +23,7 @@ import pyarrow as pa
 from holdfast.planning.schema_streams import schema_rows
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import StreamApp
-from holdfast.spec.streams import SCHEMA_FORMATS, Stream
+from holdfast.spec.streams import SHOWN_AS_JSON, Stream
 from holdfast_runtime.streams.codecs import JsonCodec, arrow_schema
 from holdfast_runtime.streams.stream_codecs import stream_codec
 from holdfast_runtime.testing import Record, TestDriver
@@ -85,7 +85,7 @@ class Case:
 
     def _lines_of(self, driver: TestDriver, stream: str) -> Iterable[Any]:
         declared, records = self.declared[stream], driver.records(stream)
-        if declared.format not in SCHEMA_FORMATS:
+        if declared.format not in SHOWN_AS_JSON:
             return map(_line, records)
         decoded = stream_codec(declared, columns(declared)).decode(pa.array([record.value for record in records]))
         assert not decoded.bad

@@ -38,6 +38,7 @@ spec:
   - {name: nested, system: here, partitions: 3, key: [a.id], schema: "a STRUCT<id: BIGINT>"}
   - {name: keyed, system: here, partitions: 3, metadata: ["key AS user"], format: string}
   - {name: marked, system: here, partitions: 1, control: true, key: [a], schema: "a STRING"}
+  - {name: lines, system: here, partitions: 1, key: [num], format: csv, schema: "num BIGINT, s STRING, at TIMESTAMP"}
   - {name: rows, system: made, partitions: 2, schema: "a STRING"}
   - {name: uncounted, system: here, schema: "a STRING"}
   - {name: sink, system: here, partitions: 1, topic: the.sink}
@@ -162,6 +163,19 @@ def test_another_partition_count_than_the_log_has_is_refused(holdfast: Holdfast)
     ran = holdfast("feed", "app.yaml", "campaigns", "in")
     assert ran.code == 2
     assert "campaigns has 4 partitions in .holdfast/ad-clicks/log, but 5 are wanted" in ran.err
+
+
+def test_lines_of_csv_are_fed_and_tailed_as_objects(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    rows = [{"num": 1, "s": 'a,"b"\n', "at": "2026-01-01T00:00:00.000Z"}, {"num": 2, "s": ""}, {"num": 3}]
+    ran = holdfast("feed", "kinds.yaml", "lines", fed("in", lines(rows)))
+    assert (ran.code, ran.err) == (0, "")
+    assert [record["value"] for record in tailed(holdfast, "kinds.yaml", "lines", "--max", "3")] == rows
+    where = ("--where", "s = ''", "--until-end")
+    assert [record["key"] for record in tailed(holdfast, "kinds.yaml", "lines", *where)] == ["2"]
+    ran = holdfast("feed", "kinds.yaml", "lines", fed("in", '{"num": 4, "s": 5}\n'))
+    assert ran.code == 2
+    assert "in:1: field s should be a string, found 5" in ran.err
 
 
 def test_texts_and_bytes_are_fed_as_values(holdfast: Holdfast) -> None:

@@ -19,6 +19,8 @@ LOOPS = {
     "holdfast_runtime/streams/codecs/avro/avro_values.so",
     "holdfast_runtime/streams/codecs/protobuf/protobuf_records.so",
     "holdfast_runtime/streams/codecs/protobuf/protobuf_values.so",
+    "holdfast_runtime/streams/codecs/csv/csv_lines.so",
+    "holdfast_runtime/streams/codecs/csv/csv_records.so",
     "holdfast_runtime/streams/codecs/json_objects.so",
     "holdfast_runtime/streams/codecs/json_records.so",
 }

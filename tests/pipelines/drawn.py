@@ -25,6 +25,7 @@ FORMATS: list[Tree] = [
     *({} for _ in range(5)),
     *({"format": "avro", "avro": {"schema": AVRO}} for _ in range(2)),
     {"format": "protobuf", "protobuf": {"schema": PROTOBUF}},
+    {"format": "csv", "csv": {"delimiter": ";"}},
 ]
 DEAD = "dead"
 """A stream for dead letters, which every app has."""

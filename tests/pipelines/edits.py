@@ -31,7 +31,14 @@ LEFT_OUT: Mapping[str, str] = {
     "state.storageClass": "means nothing on one host",
 }
 """Fields -> why they are not edited here, beside those of other systems and of formats with schemas."""
-_ELSEWHERE = ("systems.kafka", "systems.generator", "streams.avro", "streams.jsonSchema", "streams.protobuf")
+_ELSEWHERE = (
+    "systems.kafka",
+    "systems.generator",
+    "streams.avro",
+    "streams.jsonSchema",
+    "streams.protobuf",
+    "streams.csv",
+)
 FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "streams.partitions": lambda _, stream: [stream["partitions"] + 1, stream["partitions"] * 2],
     "streams.key": lambda *_: [["k"], ["v"], ["v", "k"]],

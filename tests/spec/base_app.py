@@ -82,6 +82,13 @@ BASE: dict[str, Any] = {
                 },
             },
             {
+                "name": "sales",
+                "system": "files",
+                "format": "csv",
+                "csv": {"delimiter": ";", "nullAs": "NULL"},
+                "schema": "shop STRING, cents BIGINT",
+            },
+            {
                 "name": "ticks",
                 "system": "made",
                 "schema": "ad_id STRING, seen STRUCT<at: BIGINT>",

@@ -151,6 +151,7 @@ def _of_rules() -> Iterator[Case]:
         "dead letters go to a step": put("spec.streams.impressions.deadLetter", "valid"),
         "dead letters go to the stream itself": put("spec.streams.impressions.deadLetter", "impressions"),
         "a schema of Avro without its format": put("spec.streams.impressions.avro", {"register": True}),
+        "lines of another format": put("spec.streams.clicks.csv", {"delimiter": ";"}),
         "a JSON schema without its format": put("spec.streams.clicks.jsonSchema", {"register": True}),
         "changes without a primary key": put("spec.streams.unread.changes", "debezium"),
         "changes as text": put("spec.streams.campaigns.format", "string"),

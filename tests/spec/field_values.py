@@ -131,7 +131,7 @@ _STREAMS = (
     ),
     Row("spec.streams.impressions.key", "list", _COLUMNS, _NO_COLUMNS),
     Row("spec.streams.impressions.partitioner", "text", ("murmur2", "none"), ("", "Murmur2")),
-    Row("spec.streams.impressions.format", "text", ("json", "avro", "binary"), ("", "arrow", "jsonSchema")),
+    Row("spec.streams.impressions.format", "text", ("json", "avro", "csv", "binary"), ("", "arrow", "jsonSchema")),
     Row(
         "spec.streams.ticks.start",
         "text",
@@ -152,6 +152,9 @@ _STREAMS = (
     Row("spec.streams.owners.protobuf.message", "text", ("x", "x" * 4096), ("", "x" * 4097)),
     Row("spec.streams.owners.protobuf.subject", "text", ("x", "x" * 4096), ("", "x" * 4097)),
     Row("spec.streams.owners.protobuf.register", "bool", (False,)),
+    Row("spec.streams.sales.csv", "object", ({},), ({"header": True},)),
+    Row("spec.streams.sales.csv.delimiter", "text", (",", "\t", "|"), ("", ".", ";;", "a")),
+    Row("spec.streams.sales.csv.nullAs", "text", ("", "\\N", "#N/A", "x" * 32), ("a b", '""', ",", "é", "x" * 33)),
     Row("spec.streams.impressions.schema", "text", _DDL, _NO_DDL),
     Row("spec.streams.impressions.eventTime", "object", ({"column": "other"},), ({}, {"column": "ts", "late": "1s"})),
     *_event_time("spec.streams.impressions", "spec.streams.ticks"),

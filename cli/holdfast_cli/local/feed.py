@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.planning.types.ddl import column_at
-from holdfast.spec.streams import SCHEMA_FORMATS, ValueFormat
+from holdfast.spec.streams import SHOWN_AS_JSON, ValueFormat
 from holdfast_runtime.driver.stream_feeds import RecordFeed
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.schema_values import SchemaValues
@@ -83,7 +83,7 @@ class LineFormat:
         columns = {column: column_at(rows, column) for column in stream.partition_key or ()}
         types = {column: declared.type if declared else None for column, declared in columns.items()}
         values = None if deletes else SchemaValues.fed(local_app, name)
-        if stream.format in SCHEMA_FORMATS and values is None and not deletes:
+        if stream.format in SHOWN_AS_JSON and values is None and not deletes:
             message = f"the columns of stream {name} are not known, so no records can be made; give it a schema"
             raise UserActionError(message, code="UsageError")
         changes = stream.changes is not None and not deletes

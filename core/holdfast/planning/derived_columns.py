@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from holdfast.planning.aggregation import WINDOW_BOUNDS
+from holdfast.planning.csv_streams import unwritable_fields
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import (
     Flow,
@@ -265,6 +266,7 @@ def _write_stream(derivation: _Derivation, rows: RowType, stream: Stream) -> Non
     derivation.note(key_findings(stream.partition_key or (), rows, f"the key of stream {stream.name}"))
     derivation.note(_metadata_findings(stream, rows, derivation.flow.rows[stream.name]))
     derivation.note(writing_findings(stream, without_metadata(stream, rows)))
+    derivation.note(unwritable_fields(stream, without_metadata(stream, rows)) if stream.schema_ is None else ())
     by_schema = stream.schema_ is None and stream.format in SCHEMA_FORMATS
     if not by_schema and (difference := differing(rows, derivation.flow.rows[stream.name])):
         message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"

@@ -6,6 +6,7 @@ Must not know steps: `derived_columns` follows the rows from here.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from holdfast.planning.csv_streams import unwritable_fields
 from holdfast.planning.graph import Graph
 from holdfast.planning.known_columns import Flow, missing_columns
 from holdfast.planning.problems import SqlFinding
@@ -21,6 +22,8 @@ from holdfast.suggest import did_you_mean
 _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _ONE_VALUE = {"string": RowType((Column("value", "STRING"),)), "binary": RowType((Column("value", "BINARY"),))}
+_NO_LETTERS = (*_ONE_VALUE, "csv")
+"""Formats without a place for each column of a dead letter."""
 _METADATA: Final[Mapping[MetadataField, str]] = {
     "key": "STRING",
     "keyBytes": "BINARY",
@@ -48,6 +51,7 @@ def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
             value = one_value.columns[0]
             message = f"a {stream.format} stream has one column, {value.name} {value.type}; its schema says otherwise"
             flow.at_stream(name, SqlFinding(Reason.SCHEMA_INVALID, message))
+        flow.at_stream(name, *unwritable_fields(stream, rows))
     elif one_value is not None:
         rows = one_value
     elif says_columns(stream):
@@ -62,6 +66,9 @@ def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
     if stream.start is not None and (name not in graph.readers or name in graph.stream_writers):
         message = f"stream {name} has start: {stream.start}, and is no input of steps; leave it out"
         flow.at_stream(name, SqlFinding(Reason.START_INVALID, message))
+    if name in graph.dead_letters and stream.format in _NO_LETTERS:
+        message = f"stream {name} takes dead letters, and format {stream.format} can't hold them: set format: json"
+        flow.at_stream(name, SqlFinding(Reason.SCHEMA_INVALID, message))
     flow.at_stream(name, *_metadata_findings(stream, rows, written=name in graph.stream_writers))
     metadata = (Column(column, _METADATA[field]) for column, field in stream.metadata_columns.items())
     rows = RowType((*rows.columns, *metadata), closed=rows.closed)

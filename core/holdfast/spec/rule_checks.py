@@ -173,16 +173,16 @@ def table_files(table: object) -> Iterator[Broken]:
         yield ("persistent",), "a data set of files is kept until the next one is whole; leave persistent out"
 
 
-SCHEMA_FIELDS = {"avro": "avro", "jsonSchema": "json-schema", "protobuf": "protobuf"}
-"""The field that says which schema records have, and the format that it goes with."""
+FORMAT_FIELDS = {"avro": "avro", "jsonSchema": "json-schema", "protobuf": "protobuf", "csv": "csv"}
+"""The field that says more of records, as which schema they have, and the format that it goes with."""
 
 
-def record_schema(stream: object) -> Iterator[Broken]:
-    """Only records of a format with schemas have one, and that is of their format."""
+def record_format(stream: object) -> Iterator[Broken]:
+    """What says more of records goes with their format."""
     fields = fields_of(stream)
-    for field, name in SCHEMA_FIELDS.items():
+    for field, name in FORMAT_FIELDS.items():
         if field in fields and fields.get("format") != name:
-            message = f"{field} says which schema records have with format: {name}; set that, or leave {field} out"
+            message = f"{field} says more of records of format: {name}; set that, or leave {field} out"
             yield (field,), message
 
 

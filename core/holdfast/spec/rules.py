@@ -57,12 +57,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("streams", "*"),
-        message="avro goes with format: avro, jsonSchema with json-schema, protobuf with protobuf",
+        message="avro goes with format: avro, jsonSchema with json-schema, protobuf with protobuf, csv with csv",
         cel=" && ".join(
             f"(!has(self.{field}) || (has(self.format) && self.format == '{name}'))"
-            for field, name in rule_checks.SCHEMA_FIELDS.items()
+            for field, name in rule_checks.FORMAT_FIELDS.items()
         ),
-        broken=rule_checks.record_schema,
+        broken=rule_checks.record_format,
     ),
     Rule(
         at=("streams", "*"),

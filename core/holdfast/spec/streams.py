@@ -16,6 +16,7 @@ from holdfast.spec.values import (
     FunctionPath,
     MetadataItem,
     Name,
+    NullText,
     ObjectName,
     PartitionCount,
     PositiveDuration,
@@ -34,9 +35,11 @@ MAX_AHEAD = "24h"
 """How far ahead of the clock event time is believed where nobody says."""
 
 Partitioner = Literal["murmur2", "crc32", "none"]
-ValueFormat = Literal["json", "json-schema", "avro", "protobuf", "string", "binary"]
+ValueFormat = Literal["json", "json-schema", "avro", "protobuf", "csv", "string", "binary"]
 SCHEMA_FORMATS: tuple[ValueFormat, ...] = ("json-schema", "avro", "protobuf")
 """Those whose records have a schema."""
+SHOWN_AS_JSON: tuple[ValueFormat, ...] = (*SCHEMA_FORMATS, "csv")
+"""Those whose records people read and write as JSON objects."""
 MetadataField = Literal["key", "keyBytes", "headers", "partition", "offset", "timestamp"]
 TimeUnit = Literal["Seconds", "Milliseconds", "Microseconds"]
 
@@ -156,6 +159,15 @@ class MessageSchema(SpecModel):
     """True: the schema that is written is registered where it is not. Default: false."""
 
 
+class CsvRecords(SpecModel):
+    """How lines of comma separated values are written."""
+
+    delimiter: Annotated[Literal[",", ";", "\t", "|"], ChangeCost.RESTART] = ","
+    """What separates fields: a comma, a semicolon, a tab or a bar. Default: a comma."""
+    null_as: Annotated[NullText, ChangeCost.RESTART] = ""
+    """What stands for null, where it is not in quotes, e.g. NULL. Default: an empty field."""
+
+
 class Stream(SpecModel):
     """A partitioned sequence of records in a system."""
 
@@ -186,13 +198,15 @@ class Stream(SpecModel):
     """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
     (unknown). Default: murmur2."""
     format: Annotated[ValueFormat, ChangeCost.RESTART] = "json"
-    """How a record's value is encoded: json, json-schema, avro, protobuf, string or binary. Default: json."""
+    """How a record's value is encoded: json, json-schema, avro, protobuf, csv, string or binary. Default: json."""
     avro: Annotated[RecordSchema | None, ChangeCost.RESTART] = None
     """Which schema its records have, with `format: avro`."""
     json_schema: Annotated[RecordSchema | None, ChangeCost.RESTART] = None
     """Which schema its records have, with `format: json-schema`."""
     protobuf: Annotated[MessageSchema | None, ChangeCost.RESTART] = None
     """Which schema its records have, with `format: protobuf`."""
+    csv: Annotated[CsvRecords | None, ChangeCost.RESTART] = None
+    """How its records are written, with `format: csv`."""
     changes: Annotated[Literal["debezium"] | None, ChangeCost.RESTART] = None
     """debezium: records are changes of rows in a database, for a table of which it is a source. `schema` has the
     columns of the rows, `key` those of the primary key."""

@@ -213,6 +213,13 @@ Quantity = Annotated[
 ]
 """An amount of storage as Kubernetes writes it: `10Gi`, `500M`."""
 
+NullText = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_.\\/*?#<>()-]*$", max_length=32),
+    Field(examples=["\\N"]),
+]
+"""What stands for null among texts."""
+
 Memory = Annotated[
     str,
     StringConstraints(pattern=_MEMORY, max_length=12),

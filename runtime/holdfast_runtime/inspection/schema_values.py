@@ -10,7 +10,7 @@ import pyarrow as pa
 from holdfast.planning.types.connect.envelope import envelope
 from holdfast.planning.types.ddl import typed_columns
 from holdfast.planning.types.spark_types import RowType
-from holdfast.spec.streams import SCHEMA_FORMATS
+from holdfast.spec.streams import SHOWN_AS_JSON
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.codecs import Codec, EncodeError, JsonCodec, arrow_schema
@@ -82,7 +82,7 @@ class SchemaValues:
 
 def _columns(local_app: LocalApp, name: str) -> pa.Schema | None:
     declared, columns = local_app.declared(name), known_columns(local_app.stream(name).rows)
-    if declared is None or declared.format not in SCHEMA_FORMATS or columns is None:
+    if declared is None or declared.format not in SHOWN_AS_JSON or columns is None:
         return None
     in_value = MetadataColumns.of(declared, columns).in_value
     return in_value if declared.changes is None else arrow_schema(envelope(row_type(in_value)))

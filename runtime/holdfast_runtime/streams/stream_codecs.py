@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from holdfast.planning.schema_streams import written_schema
 from holdfast.planning.types.record_formats import RECORD_FORMATS
-from holdfast.spec.streams import Stream
+from holdfast.spec.streams import CsvRecords, Stream
 from holdfast_runtime.streams.codecs import Codec, codec_for
 from holdfast_runtime.streams.codecs.arrow_types import row_type
 from holdfast_runtime.streams.codecs.avro import AvroCodec
+from holdfast_runtime.streams.codecs.csv import CsvCodec
+from holdfast_runtime.streams.codecs.csv.csv_format import CsvFormat
 from holdfast_runtime.streams.codecs.json_schema_codec import JsonSchemaCodec
 from holdfast_runtime.streams.codecs.protobuf import ProtobufCodec
 from holdfast_runtime.streams.codecs.record_schemas import OneSchema, WriterSchemas, WrittenSchema
@@ -46,6 +48,9 @@ def stream_codec(declared: Stream | None, schema: pa.Schema, records: SchemaReco
         case "protobuf":
             records = records or _declared_records(declared, schema)
             return ProtobufCodec(row_type(schema), records.schemas, records.written)
+        case "csv":
+            written = declared.csv or CsvRecords()
+            return CsvCodec(schema, CsvFormat(written.delimiter, written.null_as))
         case name:
             return codec_for(name, schema)
 

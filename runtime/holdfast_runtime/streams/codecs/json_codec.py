@@ -19,12 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, compact, outside_years
+from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, compact
 from holdfast_runtime.streams.codecs.codec import (
     RECORDS,
     BadRecord,
     DecodedBatch,
-    EncodeError,
     Indices,
     present,
     require_schema,
@@ -35,6 +34,7 @@ from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
 from holdfast_runtime.streams.codecs.json_values import to_base64
 from holdfast_runtime.streams.codecs.schema_ids import FRAME_BYTES, blank_frames
+from holdfast_runtime.streams.codecs.written_texts import date_texts, floating_texts, time_texts
 from holdfast_runtime.streams.records import stacked
 
 _Judgement = tuple[pa.RecordBatch, Indices, list[tuple[int, str]]]
@@ -151,7 +151,6 @@ def _has_map(kind: pa.DataType) -> bool:
     return bool(pa.types.is_map(kind)) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
 
 
-MICROS_PER_MILLI = 1000
 CONTROL = [chr(code) for code in range(0x20)]
 _SPECIAL = np.isin(np.arange(256), [*range(0x20), ord('"'), ord("\\")])
 
@@ -203,12 +202,11 @@ def _text(array: pa.Array, path: str, head: str = "") -> pa.StringArray:  # noqa
     if pa.types.is_binary(kind):
         return _around(f'{head}"', to_base64(array), '"')
     if pa.types.is_timestamp(kind):
-        return _around(f'{head}"', _time(array, path), '"')
+        return _around(f'{head}"', time_texts(array, path), '"')
     if pa.types.is_date(kind):
-        _require_years(array, path)
-        return _around(f'{head}"', array.cast(pa.string()), '"')
+        return _around(f'{head}"', date_texts(array, path), '"')
     if pa.types.is_floating(kind):
-        return _around(head, _floating(array))
+        return _around(head, floating_texts(array, around='"'))
     if pa.types.is_struct(kind):
         inside = _object([field.name for field in kind], compact(array).flatten(), len(array), f"{path}.")
         return _around(head, pc.if_else(array.is_valid(), inside, pa.scalar(None, pa.string())))
@@ -265,42 +263,3 @@ def _any_special(texts: pa.StringArray) -> bool:
     first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]]
     content = np.frombuffer(data, np.uint8)[first:last]
     return bool(_SPECIAL[content].any())
-
-
-def _floating(array: pa.Array) -> pa.StringArray:
-    """Return the shortest text that reads back as the same number."""
-    texts = array.cast(pa.string())
-    if pc.all(pc.is_finite(array)).as_py() is not False:
-        return texts
-    texts = pc.if_else(pc.is_nan(array), '"NaN"', texts)
-    signed = pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
-    return pc.if_else(pc.is_inf(array), signed, texts)
-
-
-def _time(array: pa.Array, path: str) -> pa.StringArray:
-    _require_years(array, path)
-    micros = array.view(pa.int64())
-    fine = micros.fill_null(0).to_numpy() % MICROS_PER_MILLI != 0
-    if fine.all() and len(fine):
-        texts = _moments(array)
-    else:
-        texts = _moments(array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False))
-        if fine.any():
-            texts = pc.if_else(pa.array(fine), _moments(array), texts)
-    return pc.replace_substring(texts, pattern=" ", replacement="T", max_replacements=1)
-
-
-def _moments(array: pa.Array) -> pa.StringArray:
-    """Format like pyarrow, but for UTC without its time zone lookup per value, which takes thirty times as long."""
-    if array.type.tz != "UTC":
-        return array.cast(pa.string())
-    return pc.binary_join_element_wise(array.view(pa.timestamp(array.type.unit)).cast(pa.string()), "Z", "")
-
-
-def _require_years(times: pa.Array, path: str) -> None:
-    if outside_years(times, path) is not None:
-        message = (
-            f"column {path} holds a time outside of the years 1 to 9999, which ISO 8601 text can't express; "
-            "correct it in a select step before it is written"
-        )
-        raise EncodeError(message)

@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-#include "json_scalars.h"
+#include "json_kinds.h"
+#include "scalar_texts.h"
 
 /* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of flat_writer.py with it. */
 #define LOOPS_VERSION 1
@@ -49,79 +50,6 @@ void holdfast_measure_objects(struct column *columns, int64_t count, int64_t row
     }
 }
 
-static inline uint8_t *put(uint8_t *out, const void *text, int64_t size) {
-    memcpy(out, text, (size_t)size);
-    return out + size;
-}
-
-/* So many digits, with zeros before. */
-static inline uint8_t *put_digits(uint8_t *out, uint64_t number, int digits) {
-    for (int i = digits - 1; i >= 0; i--, number /= 10) out[i] = (uint8_t)('0' + number % 10);
-    return out + digits;
-}
-
-static inline uint8_t *put_whole(uint8_t *out, int64_t number) {
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    int digits = 1;
-    for (uint64_t tens = rest; tens >= 10; tens /= 10) digits++;
-    if (number < 0) *out++ = '-';
-    return put_digits(out, rest, digits);
-}
-
-#define MOST_DECIMALS 6
-#define WHOLE_DIGITS 1e9
-
-/* A number of few digits in its shortest form; NULL if it has more. */
-static uint8_t *put_double(uint8_t *out, double number) {
-    static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
-    if (isnan(number)) return put(out, "\"NaN\"", 5);
-    if (isinf(number)) return number > 0 ? put(out, "\"Infinity\"", 10) : put(out, "\"-Infinity\"", 11);
-    double size = fabs(number);
-    if (size >= WHOLE_DIGITS) return NULL;
-    for (int decimals = 0; decimals <= MOST_DECIMALS; decimals++) {
-        int64_t digits = (int64_t)(size * tens[decimals] + 0.5);
-        if ((double)digits / tens[decimals] != size) continue;
-        if (signbit(number)) *out++ = '-';
-        int64_t scale = (int64_t)tens[decimals];
-        out = put_whole(out, digits / scale);
-        if (!decimals) return out;
-        *out++ = '.';
-        return put_digits(out, (uint64_t)(digits % scale), decimals);
-    }
-    return NULL;
-}
-
-/* Days since 1970 as `2024-01-31`; NULL beyond the years 1 to 9999. */
-static uint8_t *put_date(uint8_t *out, int64_t days) {
-    if (days < FIRST_SECOND / 86400 || days >= END_SECOND / 86400) return NULL;
-    /* Since March of the year 0, so that a leap day ends its year, and a year of four hundred its cycle. */
-    int64_t since = days + 719468, cycle = since / 146097, in_cycle = since % 146097;
-    int64_t years = (in_cycle - in_cycle / 1460 + in_cycle / 36524 - in_cycle / 146096) / 365;
-    int64_t in_year = in_cycle - (365 * years + years / 4 - years / 100);
-    int64_t months = (5 * in_year + 2) / 153, month = months < 10 ? months + 3 : months - 9;
-    out = put_digits(out, (uint64_t)(cycle * 400 + years + (month <= 2)), 4);
-    *out++ = '-';
-    out = put_digits(out, (uint64_t)month, 2);
-    *out++ = '-';
-    return put_digits(out, (uint64_t)(in_year - (153 * months + 2) / 5 + 1), 2);
-}
-
-/* Microseconds since 1970 as `2024-01-31T12:00:00.123`, with six digits if they are needed. */
-static uint8_t *put_time(uint8_t *out, int64_t micros) {
-    int64_t day = 86400 * MICROS_PER_SECOND, days = micros / day - (micros % day < 0), rest = micros - days * day;
-    out = put_date(out, days);
-    if (out == NULL) return NULL;
-    int64_t seconds = rest / MICROS_PER_SECOND, fraction = rest % MICROS_PER_SECOND;
-    *out++ = 'T';
-    out = put_digits(out, (uint64_t)(seconds / 3600), 2);
-    *out++ = ':';
-    out = put_digits(out, (uint64_t)(seconds / 60 % 60), 2);
-    *out++ = ':';
-    out = put_digits(out, (uint64_t)(seconds % 60), 2);
-    *out++ = '.';
-    return fraction % 1000 ? put_digits(out, (uint64_t)fraction, 6) : put_digits(out, (uint64_t)(fraction / 1000), 3);
-}
-
 static uint8_t *put_escaped(uint8_t *out, const uint8_t *at, const uint8_t *end) {
     static const char hex[] = "0123456789abcdef", shorts[] = "btn\0fr";
     for (; at < end; at++) {
@@ -143,6 +71,15 @@ static uint8_t *put_escaped(uint8_t *out, const uint8_t *at, const uint8_t *end)
     return out;
 }
 
+/* What is no number is a string. */
+static uint8_t *put_json_double(uint8_t *out, double number) {
+    if (isfinite(number)) return put_double(out, number);
+    *out++ = '"';
+    out = put_double(out, number);
+    *out++ = '"';
+    return out;
+}
+
 /* NULL if it can't be written. */
 static inline uint8_t *put_value(uint8_t *out, const struct column *column, int64_t row) {
     const int32_t *ends = column->values;
@@ -152,7 +89,7 @@ static inline uint8_t *put_value(uint8_t *out, const struct column *column, int6
     case SMALLINT: return put_whole(out, ((const int16_t *)column->values)[row]);
     case INT: return put_whole(out, ((const int32_t *)column->values)[row]);
     case BIGINT: return put_whole(out, ((const int64_t *)column->values)[row]);
-    case DOUBLE: return put_double(out, ((const double *)column->values)[row]);
+    case DOUBLE: return put_json_double(out, ((const double *)column->values)[row]);
     case TEXT: return put(out, column->bytes + ends[row], ends[row + 1] - ends[row]);
     }
     *out++ = '"';

@@ -3,12 +3,13 @@
  *
  * A record is doubtful if anything in it is not what most producers write: its columns are left as they were, and
  * json_judge.py, which is the law, reads it. What is taken is read as the judge reads it, to the bit.
- * Built by hatch_build.py, called by flat_reader.py. Numbers and times are read by json_scalars.h.
+ * Built by hatch_build.py, called by flat_reader.py. Numbers and times are read by text_scalars.h.
  *
  * Must not allocate or wait, nor read beyond a record's last byte: records come from anybody.
  */
 
-#include "json_scalars.h"
+#include "json_kinds.h"
+#include "text_scalars.h"
 #include "utf8.h"
 
 /* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of flat_reader.py with it. */
@@ -170,21 +171,21 @@ static inline bool put_number(struct column *column, int64_t row, const struct n
     int64_t whole;
     switch (column->kind) {
     case TINYINT:
-        if (!whole_of(number, 8, &whole)) return false;
+        if (!integer_of(number, 8, &whole)) return false;
         ((int8_t *)column->values)[row] = (int8_t)whole;
         return true;
     case SMALLINT:
-        if (!whole_of(number, 16, &whole)) return false;
+        if (!integer_of(number, 16, &whole)) return false;
         ((int16_t *)column->values)[row] = (int16_t)whole;
         return true;
     case INT:
-        if (!whole_of(number, 32, &whole)) return false;
+        if (!integer_of(number, 32, &whole)) return false;
         ((int32_t *)column->values)[row] = (int32_t)whole;
         return true;
-    case BIGINT: return whole_of(number, 64, (int64_t *)column->values + row);
+    case BIGINT: return integer_of(number, 64, (int64_t *)column->values + row);
     case FLOAT: return float_of(number, (float *)column->values + row);
     case DOUBLE: return double_of(number, (double *)column->values + row);
-    case TIMESTAMP: return whole_of(number, 64, &whole) && micros_of(whole, (int64_t *)column->values + row);
+    case TIMESTAMP: return integer_of(number, 64, &whole) && micros_of(whole, (int64_t *)column->values + row);
     default: return false;
     }
 }

@@ -5,10 +5,16 @@ What is compiled writes a whole batch, and leaves it to the plain writer if a ro
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
-from holdfast_runtime.streams.codecs.compiled_rows import LoopWriter
+
+class CompiledRows(Protocol):
+    """Writes rows by what is compiled."""
+
+    def write(self, rows: pa.RecordBatch, frame: bytes, /) -> pa.BinaryArray | int:
+        """Return one record per row, each behind the frame, or the first row that can't be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +24,7 @@ class RecordWriter:
     frame: bytes
     plain: Callable[[pa.RecordBatch], list[bytes]]
     """The plain writer, which raises `EncodeError` for the first value that its field can't hold."""
-    compiled: LoopWriter | None
+    compiled: CompiledRows | None
 
     def write(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Return one record per row; raise `EncodeError` for the first value that its field can't hold."""

@@ -1,8 +1,10 @@
-/* Numbers and times of JSON, for json_records.c and json_objects.c: exact, or not at all.
+/* Numbers and times that texts hold, as JSON writes them, for the readers of JSON and CSV: exact, or not at all.
  *
  * A number is its digits times a power of ten. Doubles are rounded from what that is exactly, in 128 bits, so that no
  * library is needed whose reading depends on a locale; what has more digits or a larger exponent is refused.
  */
+
+#pragma once
 
 #include <float.h>
 #include <stdbool.h>
@@ -11,9 +13,6 @@
 #include <string.h>
 
 _Static_assert(FLT_EVAL_METHOD == 0, "a division must be rounded to a double at once");
-
-/* What columns hold, by the numbers of flat_reader.py; a TEXT is JSON already. */
-enum { BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TEXT };
 
 struct number {
     uint64_t digits;
@@ -61,7 +60,7 @@ static inline const uint8_t *past_number(const uint8_t *at, const uint8_t *end, 
     return at;
 }
 
-static inline bool whole_of(const struct number *number, int bits, int64_t *value) {
+static inline bool integer_of(const struct number *number, int bits, int64_t *value) {
     uint64_t limit = 1ULL << (bits - 1);
     if (!number->whole || !number->exact || number->digits > limit - !number->negative) return false;
     *value = (int64_t)(number->negative ? 0 - number->digits : number->digits);

@@ -1,0 +1,261 @@
+/* The reader of lines of CSV, outside of Python and without the GIL: plainly good records into the buffers of Arrow
+ * columns, by one pass over their bytes.
+ *
+ * A record is doubtful if anything in it is not what most producers write, or wrong: its row is taken back, and
+ * line_judge.py, which is the law, reads it. What is taken is read as the judge reads it, to the bit.
+ * Built by hatch_build.py, called by compiled_reader.py. Numbers and times are read by text_scalars.h.
+ *
+ * Must not wait, nor read beyond a record's last byte: records come from anybody.
+ */
+
+#include "csv_program.h"
+#include "../record_cells.h"
+#include "../text_scalars.h"
+
+#include <math.h>
+
+#define EACH(byte) ((byte) * 0x0101010101010101ULL)
+#define FIRST_BLANK 0x0E /* all line breaks are below */
+
+static inline bool ends_field(const struct node *node, const uint8_t *at, const uint8_t *end) {
+    return at == end || *at == (uint8_t)node->delimiter;
+}
+
+/* A field without quotes; NULL if there is a quote or a line break in it. */
+static inline const uint8_t *past_bare(const struct node *node, const uint8_t *at, const uint8_t *end) {
+    uint64_t delimiters = EACH((uint64_t)node->delimiter);
+    for (;;) {
+        for (uint64_t word; end - at >= 8; at += 8) {
+            memcpy(&word, at, 8);
+            uint64_t quotes = word ^ EACH('"'), separators = word ^ delimiters;
+            /* The lowest bit that is set is right; a byte of more than seven bits is none of these. */
+            uint64_t special =
+                ((word - EACH(FIRST_BLANK)) | (quotes - EACH(1)) | (separators - EACH(1))) & ~word & HIGH_BITS;
+            if (special) {
+                at += __builtin_ctzll(special) / 8;
+                break;
+            }
+        }
+        if (ends_field(node, at, end)) return at;
+        if (*at == '"' || *at == '\n' || *at == '\r') return NULL;
+        at++;
+    }
+}
+
+/* A field behind its first quote; `doubled` gets how many quotes inside are written twice. NULL if nothing closes it. */
+static inline const uint8_t *past_quoted(const uint8_t *at, const uint8_t *end, int64_t *doubled) {
+    *doubled = 0;
+    for (;;) {
+        for (uint64_t word; end - at >= 8; at += 8) {
+            memcpy(&word, at, 8);
+            uint64_t quotes = word ^ EACH('"'), special = (quotes - EACH(1)) & ~quotes & HIGH_BITS;
+            if (special) {
+                at += __builtin_ctzll(special) / 8;
+                break;
+            }
+        }
+        while (at < end && *at != '"') at++;
+        if (at == end) return NULL;
+        at++;
+        if (at == end || *at != '"') return at;
+        at++;
+        ++*doubled;
+    }
+}
+
+/* A text whose quotes are written twice. */
+static bool put_unquoted(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *stop,
+                         int64_t doubled) {
+    int64_t size = stop - at - doubled;
+    if (!has_room(reader, cell) || !has_content_room(reader, cell, size)) return false;
+    uint8_t *start = cell->content + cell->content_size, *out = start;
+    while (at < stop) {
+        const uint8_t *quote = memchr(at, '"', (size_t)(stop - at));
+        int64_t part = (quote == NULL ? stop : quote + 1) - at;
+        memcpy(out, at, (size_t)part);
+        out += part;
+        at += part + (quote != NULL);
+    }
+    if (!is_utf8(start, out)) return false;
+    cell->content_size += size;
+    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
+    keep_row(cell);
+    return true;
+}
+
+/* Four letters of base64 are three bytes. */
+static bool put_base64(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *stop) {
+    /* One more than the six bits that a letter is. */
+    static const uint8_t digits[256] = {
+        ['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,  ['H'] = 8,  ['I'] = 9,
+        ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16, ['Q'] = 17, ['R'] = 18,
+        ['S'] = 19, ['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23, ['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['a'] = 27,
+        ['b'] = 28, ['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34, ['i'] = 35, ['j'] = 36,
+        ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40, ['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45,
+        ['t'] = 46, ['u'] = 47, ['v'] = 48, ['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54,
+        ['2'] = 55, ['3'] = 56, ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63,
+        ['/'] = 64,
+    };
+    if ((stop - at) % 4 != 0 || !has_room(reader, cell) || !has_content_room(reader, cell, (stop - at) / 4 * 3))
+        return false;
+    uint8_t *out = cell->content + cell->content_size;
+    for (; at < stop; at += 4) {
+        int missing = stop - at == 4 && at[3] == '=' ? 1 + (at[2] == '=') : 0;
+        uint32_t bits = 0;
+        for (int i = 0; i < 4; i++) {
+            uint8_t digit = i + missing >= 4 ? 1 : digits[at[i]];
+            if (digit == 0) return false;
+            bits = bits << 6 | (uint32_t)(digit - 1);
+        }
+        if (bits & ((1u << (8 * missing)) - 1)) return false; /* bits that no byte has */
+        for (int i = 0; i < 3 - missing; i++) *out++ = (uint8_t)(bits >> (16 - 8 * i));
+    }
+    cell->content_size = out - cell->content;
+    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
+    keep_row(cell);
+    return true;
+}
+
+#define MOST_DIGITS 38
+
+static inline unsigned __int128 power_of_ten(int64_t exponent) {
+    unsigned __int128 power = 1;
+    while (exponent-- > 0) power *= 10;
+    return power;
+}
+
+/* Digits, and perhaps a point among them. */
+static bool put_decimal(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *stop,
+                        int64_t scale) {
+    bool negative = at < stop && *at == '-';
+    const uint8_t *start = at += negative, *point = NULL;
+    unsigned __int128 value = 0;
+    for (; at < stop; at++) {
+        if (*at == '.' && point == NULL && at > start) point = at;
+        else if (is_digit(*at) && at - start <= MOST_DIGITS) value = value * 10 + (unsigned)(*at - '0');
+        else return false;
+    }
+    int64_t digits = at - start - (point != NULL), more = scale - (point == NULL ? 0 : at - point - 1);
+    if (digits == 0 || digits > MOST_DIGITS || more < 0 || point == at - 1) return false;
+    if (cell->precision < more ? value != 0 : value >= power_of_ten(cell->precision - more)) return false;
+    value *= power_of_ten(more);
+    __int128 with_sign = negative ? -(__int128)value : (__int128)value;
+    if (!has_room(reader, cell)) return false;
+    memcpy(cell->values + cell->rows * 16, &with_sign, 16);
+    keep_row(cell);
+    return true;
+}
+
+static inline bool is_word(const uint8_t *at, const uint8_t *stop, const char *word, int64_t size) {
+    return stop - at == size && memcmp(at, word, (size_t)size) == 0;
+}
+
+static bool put_real(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *stop, bool is_float) {
+    struct number number;
+    double wide = 0;
+    float narrow = 0;
+    if (past_number(at, stop, &number) == stop) {
+        if (is_float ? !float_of(&number, &narrow) : !double_of(&number, &wide)) return false;
+    } else {
+        if (is_word(at, stop, "NaN", 3)) wide = NAN;
+        else if (is_word(at, stop, "Infinity", 8)) wide = INFINITY;
+        else if (is_word(at, stop, "-Infinity", 9)) wide = -INFINITY;
+        else return false;
+        narrow = (float)wide;
+    }
+    return put_floating(reader, cell, is_float ? (const uint8_t *)&narrow : (const uint8_t *)&wide, is_float);
+}
+
+static bool put_boolean(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *stop) {
+    bool is_true = is_word(at, stop, "true", 4);
+    if ((!is_true && !is_word(at, stop, "false", 5)) || !has_room(reader, cell)) return false;
+    set_bit(cell->values, cell->rows, is_true);
+    keep_row(cell);
+    return true;
+}
+
+/* What is between `at` and `stop`, `end` is that of the record. */
+static inline bool put_value(struct reader *reader, const struct column *column, struct cell *cell, const uint8_t *at,
+                             const uint8_t *stop, const uint8_t *end) {
+    struct number number;
+    int64_t whole;
+    int32_t days;
+    switch (column->op) {
+    case OP_TEXT: return put_content(reader, cell, at, stop - at, end);
+    case OP_WHOLE:
+        return past_number(at, stop, &number) == stop && integer_of(&number, 64, &whole) &&
+               put_whole(reader, cell, whole);
+    case OP_TIME:
+    case OP_ZONED_TIME:
+        if (!time_of(at, stop - at, &whole) &&
+            !(past_number(at, stop, &number) == stop && integer_of(&number, 64, &whole) && micros_of(whole, &whole)))
+            return false;
+        return put_whole(reader, cell, whole);
+    case OP_DOUBLE: return put_real(reader, cell, at, stop, false);
+    case OP_FLOAT: return put_real(reader, cell, at, stop, true);
+    case OP_DECIMAL: return put_decimal(reader, cell, at, stop, column->scale);
+    case OP_DATE: return date_of(at, stop - at, &days) && put_whole(reader, cell, days);
+    case OP_BOOLEAN: return put_boolean(reader, cell, at, stop);
+    case OP_BASE64: return put_base64(reader, cell, at, stop);
+    default: return false;
+    }
+}
+
+/* A field and its value; NULL if it is doubtful. */
+static inline const uint8_t *past_field(struct reader *reader, const struct column *column, struct cell *cell,
+                                        const uint8_t *at, const uint8_t *end) {
+    const struct node *node = reader->nodes;
+    const uint8_t *start = at;
+    if (at < end && *at == '"') {
+        int64_t doubled;
+        at = past_quoted(++start, end, &doubled);
+        if (at == NULL || !ends_field(node, at, end)) return NULL;
+        if (doubled == 0) return put_value(reader, column, cell, start, at - 1, end) ? at : NULL;
+        return column->op == OP_TEXT && put_unquoted(reader, cell, start, at - 1, doubled) ? at : NULL;
+    }
+    at = past_bare(node, at, end);
+    if (at == NULL) return NULL;
+    if (at - start == node->null.size && memcmp(start, node->null.start, (size_t)node->null.size) == 0)
+        return put_null(reader, cell) ? at : NULL;
+    return put_value(reader, column, cell, start, at, end) ? at : NULL;
+}
+
+static bool put_record(struct reader *reader, const uint8_t *at, const uint8_t *end) {
+    const struct node *node = reader->nodes;
+    struct cell *row = reader->cells;
+    if (end - at >= MARK_SIZE && memcmp(at, BYTE_ORDER_MARK, MARK_SIZE) == 0) return false;
+    for (int64_t i = 0; i < node->column_count; i++) {
+        if (i > 0) {
+            if (at == end) return false;
+            at++; /* the delimiter */
+        }
+        at = past_field(reader, node->columns + i, row + 1 + i, at, end);
+        if (at == NULL) return false;
+    }
+    if (at != end || !has_room(reader, row)) return false;
+    keep_row(row);
+    return true;
+}
+
+/* The records behind `frame_size` bytes each into rows, except those that `doubtful` names, `outcome[0]` of them.
+ * `outcome[1]` is a fault, with which there are none. Whoever calls frees what the cells point to. */
+void holdfast_read_csv(const int32_t *ends, const uint8_t *bytes, int64_t records, int64_t frame_size,
+                       const struct node *nodes, struct cell *cells, int64_t cell_count, int32_t *doubtful,
+                       int64_t *outcome) {
+    struct reader reader = {.nodes = nodes, .cells = cells};
+    outcome[0] = outcome[1] = 0;
+    if (!prepare(&reader, cells, records)) {
+        outcome[1] = reader.fault;
+        return;
+    }
+    for (int64_t record = 0; record < records; record++) {
+        if (put_record(&reader, bytes + ends[record] + frame_size, bytes + ends[record + 1])) continue;
+        if (reader.fault) {
+            outcome[1] = reader.fault;
+            return;
+        }
+        take_back(cells, cells, record - outcome[0]);
+        doubtful[outcome[0]++] = (int32_t)record;
+    }
+    finish(cells, cell_count);
+}
