@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from holdfast.planning.types.ddl import parse_schema
 from holdfast_runtime.streams.codecs import BinaryCodec, JsonCodec, StringCodec, arrow_schema
+from holdfast_runtime.streams.codecs.csv import CsvCodec
+from holdfast_runtime.streams.codecs.csv.csv_format import CsvFormat
 
 COUNT, RUNS, FEW = 200_000, 5, 20
 DDL = "ad_id STRING, campaign STRING, user STRING, ts TIMESTAMP, price DOUBLE, count BIGINT"
@@ -91,6 +93,13 @@ def ours(values: pa.BinaryArray) -> pa.RecordBatch:
     report("json decode with a MAP column: record by record", len(tenth), lambda: mapped.decode(tenth))
     written = report("json encode", COUNT, lambda: codec.encode(rows))
     check(codec.decode(written).rows, rows)
+    lines_codec = CsvCodec(SCHEMA, CsvFormat())
+    lines = report("csv encode", COUNT, lambda: lines_codec.encode(rows))
+    check(report("csv decode", COUNT, lambda: lines_codec.decode(lines).rows), rows)
+    few = [lines.slice(start, FEW) for start in range(0, COUNT // 10, FEW)]
+    report(f"csv decode, {FEW} records at a time", COUNT // 10, lambda: [lines_codec.decode(part) for part in few])
+    short = pa.array([raw.rpartition(b",")[0] for raw in lines[: COUNT // 10].to_pylist()], pa.binary())
+    report("csv decode, all records too short", COUNT // 10, lambda: lines_codec.decode(short))
     for name, plain in (
         ("string", StringCodec(pa.schema([("value", pa.string())]))),
         ("binary", BinaryCodec(pa.schema([("value", pa.binary())]))),

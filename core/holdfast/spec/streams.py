@@ -163,9 +163,9 @@ class CsvRecords(SpecModel):
     """How lines of comma separated values are written."""
 
     delimiter: Annotated[Literal[",", ";", "\t", "|"], ChangeCost.RESTART] = ","
-    """What separates fields: a comma, a semicolon, a tab or a bar. Default: a comma."""
+    """What separates fields. Default: a comma."""
     null_as: Annotated[NullText, ChangeCost.RESTART] = ""
-    """What stands for null, where it is not in quotes, e.g. NULL. Default: an empty field."""
+    """What a field without quotes has for null. Default: nothing."""
 
 
 class Stream(SpecModel):

@@ -1,7 +1,7 @@
 """The careful reader of one line of CSV: the values of its columns, or a reason that names the field.
 
-It is the law for csv_records.c, which reads what is good and plain and leaves the others to it. Texts mean what JSON has
-them mean: numbers are as in JSON, times and bytes as in its strings. Must not be lenient: a line of another number of
+It is the law for csv_records.c, which reads what is good and plain and leaves the others to it. Texts mean what they do
+in JSON: numbers are as in JSON, times and bytes as in its strings. Must not be lenient: a line of another number of
 fields was written for other columns.
 """
 
