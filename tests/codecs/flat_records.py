@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Callable
 
-from tests.codecs.poison import fitting, moment, number, quoted, value
+from tests.codecs.poisoned_json import fitting, moment, number, quoted, value
 from tests.codecs.schemas import schema
 
 COLUMNS = schema(

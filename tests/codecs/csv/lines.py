@@ -11,14 +11,15 @@ from holdfast_runtime.streams.codecs.csv.line_judge import LineJudge
 from holdfast_runtime.streams.codecs.record_reader import RecordReader
 from tests.codecs.flat_records import CELLS as JSON_CELLS
 from tests.codecs.flat_records import mutated
-from tests.codecs.poison import number, text
+from tests.codecs.poisoned_json import number, text
 from tests.codecs.schemas import schema
 
 FORMATS = (CsvFormat(), CsvFormat(";"), CsvFormat("\t", "NULL"), CsvFormat("|", "\\N"), CsvFormat(",", "0"))
-COLUMNS = schema(
+DDL = (
     "a BIGINT, i INT, s SMALLINT, t TINYINT, c DOUBLE, h FLOAT, f BOOLEAN, b STRING, d TIMESTAMP, n TIMESTAMP_NTZ, "
     "g DATE, m DECIMAL(38,10), p DECIMAL(5,2), j BINARY, v VOID"
 )
+COLUMNS = schema(DDL)
 TAILS = (*("", ".5", ".25") * 8, ".", ".000", ".125")
 Draw = Callable[[random.Random], str]
 
