@@ -79,10 +79,10 @@ def fed(
     rows = row_dicts(decoded.rows)
     for row, index in enumerate(decoded.good.tolist()):
         check_alone(records[index], rows[row], kind, single)
-    for index in bad:
+    for index, reason in bad.items():
         decoded_again = decoded_alone(records[index], single)
-        assert [record.reason for record in decoded_again.bad] == [bad[index]], (
-            f"among others {bad[index]}: {shown(records[index])}"
+        assert [record.reason for record in decoded_again.bad] == [reason], (
+            f"among others {reason}: {shown(records[index])}"
         )
     taken_by_every_step(decoded.rows, rows, together)
     return Counter({"good": len(rows), "bad": len(bad), "null": len(decoded.nulls)})
