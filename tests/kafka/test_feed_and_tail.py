@@ -52,6 +52,9 @@ spec:
       register: true
       schema: 'syntax = "proto3"; message Order {} message Refund { int64 id = 1; optional string why = 2; }'
       message: Refund
+  - {name: sold, system: events, topic: NAME-sold, key: [id], format: csv, csv: {delimiter: ";"},
+     schema: "id BIGINT, shop STRING"}
+  - {name: notes, system: events, topic: NAME-notes, format: csv, schema: "note STRING"}
   - {name: far, system: away, schema: "a STRING"}
   - {name: near, system: here, partitions: 1, schema: "a STRING"}
   - {name: out, system: events, topic: NAME-out}
@@ -287,3 +290,15 @@ def test_messages_are_fed_and_shown_by_the_registry(
     code, _, err = shop.feed("refunds", [{"why": "lost"}])
     assert code != 0
     assert "column id is null, which its field can't say" in err
+
+
+def test_lines_of_csv_are_fed_and_shown_as_objects(shop: Shop) -> None:
+    topic, notes = shop.create("sold", 1), shop.create("notes", 1)
+    rows = [{"id": 1, "shop": "a;\n"}, {"id": 2}, {"id": 3, "shop": ""}]
+    assert shop.feed("sold", rows)[0] == 0
+    assert bytes_by_partition(shop.broker, topic)[0] == [b'1;"a;\n"', b"2;", b'3;""']
+    assert [record["value"] for record in shop.tailed("sold")] == rows
+    assert [record["key"] for record in shop.tailed("sold", "--where", "shop IS NULL")] == ["2"]
+    assert shop.feed("notes", [{}, {"note": ""}])[0] == 0
+    assert bytes_by_partition(shop.broker, notes)[0] == [b"", b'""']
+    assert [record["value"] for record in shop.tailed("notes")] == [{}, {"note": ""}]
