@@ -10,7 +10,8 @@ from typing import Any
 
 from holdfast_cli.output.amounts import many
 from holdfast_cli.output.screen import TextTable, confirmed, one_line, print_json, screen
-from holdfast_runtime.driver.put_back import PutBackPlan, decide_put_back, put_back_records, put_back_streams
+from holdfast_runtime.driver.put_back import PutBackPlan, decide_put_back
+from holdfast_runtime.driver.put_back_records import put_back_records, put_back_streams
 from holdfast_runtime.inspection.dead_letters import DeadLetter
 from holdfast_runtime.inspection.local_app import LocalApp
 

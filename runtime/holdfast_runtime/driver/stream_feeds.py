@@ -16,7 +16,6 @@ from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.log.stream_feed import StreamFeed
 from holdfast_runtime.streams.records import StreamMissingError
-from holdfast_runtime.streams.systems import make_kafka, use_of_input
 
 
 class RecordFeed(Protocol):
@@ -53,6 +52,7 @@ def opened_feed(local_app: LocalApp, name: str, now: int) -> Iterator[RecordFeed
     from holdfast_runtime.inspection.kafka_topic import topic_missing  # noqa: PLC0415
     from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
     from holdfast_runtime.streams.kafka.topic_feed import TopicFeed  # noqa: PLC0415
+    from holdfast_runtime.streams.systems import make_kafka, use_of_input  # noqa: PLC0415
 
     secrets = DataDir(local_app.data).secrets
     settings = kafka_settings(system, secrets)

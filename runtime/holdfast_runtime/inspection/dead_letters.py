@@ -22,8 +22,6 @@ from holdfast_runtime.inspection.schema_values import reading_codec
 from holdfast_runtime.inspection.streams import PartitionRecords, StoredStream
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
 
-Times = Mapping[StreamPartition, Mapping[int, int]]
-"""Partition of a topic -> offset -> how often the record was put back."""
 _AT_ONCE = 10_000
 _NOT_A_LETTER = "this record is no dead letter"
 
@@ -135,7 +133,7 @@ def _parts(stream: ReadableStream) -> Iterator[PartitionRecords]:
 def _put_back(local_app: LocalApp) -> dict[StreamPartition, Mapping[int, int]]:
     """Return how often records of the app's streams were put back."""
     times: dict[StreamPartition, Mapping[int, int]] = {}
-    of_topics: dict[str, Times] = {}
+    of_topics: dict[str, Mapping[StreamPartition, Mapping[int, int]]] = {}
     for stream in local_app.plan.streams:
         system, kind = local_app.system(stream.name), local_app.kind(stream.name)
         if kind == "log":
@@ -152,7 +150,8 @@ def _put_back(local_app: LocalApp) -> dict[StreamPartition, Mapping[int, int]]:
     return times
 
 
-def _in_kafka(local_app: LocalApp, system: System) -> Times:
+def _in_kafka(local_app: LocalApp, system: System) -> Mapping[StreamPartition, Mapping[int, int]]:
+    """Return how often records of topics were put back."""
     # Imported here: an app without Kafka does not need its client.
     from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
     from holdfast_runtime.streams.kafka.topic_put_back import times_put_back  # noqa: PLC0415
