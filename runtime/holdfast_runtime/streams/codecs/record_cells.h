@@ -249,3 +249,29 @@ static void finish(struct cell *cells, int64_t cell_count) {
         if (cell->room > rows + rows / 8) shrink(&cell->values, values_size(cell, rows));
     }
 }
+
+/* The records behind `frame_size` bytes each into rows, except those that `doubtful` names, `outcome[0]` of them.
+ * `outcome[1]` is a fault, with which there are none. Whoever calls frees what the cells point to. */
+#define RECORDS                                                                                                        \
+    const int32_t *ends, const uint8_t *bytes, int64_t records, int64_t frame_size, const struct node *nodes,          \
+        struct cell *cells, int64_t cell_count, int32_t *doubtful, int64_t *outcome
+
+/* That, where `put` puts one record into the first cell's row, and says whether it is good. */
+static inline void read_records(RECORDS, bool (*put)(struct reader *, const uint8_t *, const uint8_t *)) {
+    struct reader reader = {.nodes = nodes, .cells = cells};
+    outcome[0] = outcome[1] = 0;
+    if (!prepare(&reader, cells, records)) {
+        outcome[1] = reader.fault;
+        return;
+    }
+    for (int64_t record = 0; record < records; record++) {
+        if (put(&reader, bytes + ends[record] + frame_size, bytes + ends[record + 1])) continue;
+        if (reader.fault) {
+            outcome[1] = reader.fault;
+            return;
+        }
+        take_back(cells, cells, record - outcome[0]);
+        doubtful[outcome[0]++] = (int32_t)record;
+    }
+    finish(cells, cell_count);
+}

@@ -216,28 +216,12 @@ static const uint8_t *past_value(struct reader *reader, const struct node *node,
     }
 }
 
-/* The records behind `frame_size` bytes each into rows, except those that `doubtful` names, `outcome[0]` of them.
- * `outcome[1]` is a fault, with which there are none. Whoever calls frees what the cells point to. */
-void holdfast_read_avro(const int32_t *ends, const uint8_t *bytes, int64_t records, int64_t frame_size,
-                        const struct node *nodes, struct cell *cells, int64_t cell_count, int32_t *doubtful,
-                        int64_t *outcome) {
-    struct reader reader = {.nodes = nodes, .cells = cells};
-    outcome[0] = outcome[1] = 0;
-    if (!prepare(&reader, cells, records)) {
-        outcome[1] = reader.fault;
-        return;
-    }
-    for (int64_t record = 0; record < records; record++) {
-        const uint8_t *at = bytes + ends[record] + frame_size, *end = bytes + ends[record + 1];
-        reader.items_left = end - at;
-        reader.steps_left = STEPS + STEPS_OF_A_BYTE * (end - at);
-        if (past_record(&reader, nodes, at, end) == end) continue;
-        if (reader.fault) {
-            outcome[1] = reader.fault;
-            return;
-        }
-        take_back(cells, cells, record - outcome[0]);
-        doubtful[outcome[0]++] = (int32_t)record;
-    }
-    finish(cells, cell_count);
+static bool put_record(struct reader *reader, const uint8_t *at, const uint8_t *end) {
+    reader->items_left = end - at;
+    reader->steps_left = STEPS + STEPS_OF_A_BYTE * (end - at);
+    return past_record(reader, reader->nodes, at, end) == end;
+}
+
+void holdfast_read_avro(RECORDS) {
+    read_records(ends, bytes, records, frame_size, nodes, cells, cell_count, doubtful, outcome, put_record);
 }

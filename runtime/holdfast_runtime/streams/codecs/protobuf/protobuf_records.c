@@ -288,26 +288,10 @@ static bool read_fields(struct reader *reader, const struct node *node, const ui
     return true;
 }
 
-/* The records behind `frame_size` bytes each into rows, except those that `doubtful` names, `outcome[0]` of them.
- * `outcome[1]` is a fault, with which there are none. Whoever calls frees what the cells point to. */
-void holdfast_read_protobuf(const int32_t *ends, const uint8_t *bytes, int64_t records, int64_t frame_size,
-                            const struct node *nodes, struct cell *cells, int64_t cell_count, int32_t *doubtful,
-                            int64_t *outcome) {
-    struct reader reader = {.nodes = nodes, .cells = cells};
-    outcome[0] = outcome[1] = 0;
-    if (!prepare(&reader, cells, records)) {
-        outcome[1] = reader.fault;
-        return;
-    }
-    for (int64_t record = 0; record < records; record++) {
-        const uint8_t *at = bytes + ends[record] + frame_size, *end = bytes + ends[record + 1];
-        if (put_message(&reader, nodes, cells, at, end)) continue;
-        if (reader.fault) {
-            outcome[1] = reader.fault;
-            return;
-        }
-        take_back(cells, cells, record - outcome[0]);
-        doubtful[outcome[0]++] = (int32_t)record;
-    }
-    finish(cells, cell_count);
+static bool put_record(struct reader *reader, const uint8_t *at, const uint8_t *end) {
+    return put_message(reader, reader->nodes, reader->cells, at, end);
+}
+
+void holdfast_read_protobuf(RECORDS) {
+    read_records(ends, bytes, records, frame_size, nodes, cells, cell_count, doubtful, outcome, put_record);
 }
