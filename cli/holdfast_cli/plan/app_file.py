@@ -19,6 +19,7 @@ from holdfast.errors import UserActionError, safely
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
 from holdfast.spec.rule_checks import FieldPath
+from holdfast_cli.plan.cut_texts import CutText, cut_items, cut_values
 
 KIND = "StreamApp"
 _MAX_DEPTH = 100
@@ -97,7 +98,9 @@ def documents_of(text: str, name: str) -> Iterator[Document]:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         address = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        message = f"{address}: not YAML: {error.problem or error.context}"
+        problem = str(error.problem or error.context)
+        hint = "; put a text with quotes, commas or brackets into quotes as a whole" if "expected" in problem else ""
+        message = f"{address}: not YAML: {problem}{hint}"
         raise FileUnreadableError(message) from error
     except (YAMLError, RecursionError, ValueError) as error:
         message = f"{name}: not YAML: {error}"
@@ -126,13 +129,33 @@ class _Reading:
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
-            return [self._value(item, (*path, i)) for i, item in enumerate(node.value)]
+            return self._sequence(node, path)
         return self._scalar(node, path)
+
+    def _sequence(self, node: SequenceNode, path: FieldPath) -> list[Any]:
+        values: list[Any] = []
+        cut_nodes = _by_node(cut_items(node))
+        for item in node.value:
+            item_path = (*path, len(values))
+            if id(item) not in cut_nodes:
+                values.append(self._value(item, item_path))
+            elif (cut_text := cut_nodes[id(item)]) is not None:
+                values.append(self._whole(cut_text, item_path))
+        return values
+
+    def _whole(self, cut_text: CutText, path: FieldPath) -> str:
+        """Return the text as it was meant."""
+        self._marks.setdefault(path, _mark(cut_text.nodes[0]))
+        self._errors.append(FieldError(path, cut_text.text, cut_text.message))
+        return cut_text.text
 
     def _mapping(self, node: MappingNode, path: FieldPath) -> dict[Any, Any]:
         tree: dict[Any, Any] = {}
         keys: set[str] = set()
+        cut_nodes = _by_node(cut_values(node))
         for key_node, value_node in node.value:
+            if id(key_node) in cut_nodes:
+                continue
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else "(not a text)"
             key_path = (*path, key)
             if key == "<<" and isinstance(value_node, MappingNode | SequenceNode):
@@ -144,7 +167,8 @@ class _Reading:
             self._marks[key_path] = _mark(key_node)
             if key != "on":  # which has an error of its own, that says what the field is called
                 self._check_plain(key_node, key_path)
-            tree[key] = self._value(value_node, key_path)
+            cut_text = cut_nodes.get(id(value_node))
+            tree[key] = self._value(value_node, key_path) if cut_text is None else self._whole(cut_text, key_path)
         return tree
 
     def _merge(self, tree: dict[Any, Any], node: Node, path: FieldPath) -> None:
@@ -171,6 +195,12 @@ class _Reading:
         if getattr(node, "style", None) is None and str(node.value).lower() in _BOOLEANS_OF_1_1:
             message = f"kubectl reads the unquoted {node.value} as a boolean; put it in quotes"
             self._errors.append(FieldError(path, node.value, message))
+
+
+def _by_node(cut_texts: list[CutText]) -> dict[int, CutText | None]:
+    """Return the id of a node that begins a text -> the text, and None for nodes that go on with one."""
+    by_node: dict[int, CutText | None] = {id(node): None for cut_text in cut_texts for node in cut_text.nodes}
+    return by_node | {id(cut_text.nodes[0]): cut_text for cut_text in cut_texts}
 
 
 def _number(text: str, tag: str) -> int | float | str:
