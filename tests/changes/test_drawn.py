@@ -2,11 +2,15 @@
 
 import random
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.planning.types.avro.schema import AvroSchema
+from holdfast.planning.types.ddl import parse_schema
+from holdfast_runtime.streams.codecs import JsonCodec, arrow_schema
 from holdfast_runtime.streams.stream_codecs import SchemaRecords
+from holdfast_runtime.testing import TestDriver
 from tests.changes.databases import COLUMNS, Database, databases
 from tests.changes.records import batch, codec, rows, tables
 
@@ -34,6 +38,33 @@ def test_a_table_of_avro_is_that_of_the_database(database: Database) -> None:
     if database.records:
         reader = codec(COLUMNS, "id", "part", records=SchemaRecords(Registry(database), None))
         assert tables(reader, *database.records) == database.table
+
+
+COPY = f"""
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {{name: copies}}
+spec:
+  systems: [{{name: here, log: {{}}}}]
+  streams:
+  - {{name: changes, system: here, partitions: 1, key: [id, part], changes: debezium, schema: "{COLUMNS}"}}
+  - {{name: copy, system: here, partitions: 3, key: [id, part]}}
+  steps:
+  - {{name: out, from: [changes], to: copy}}
+"""
+
+
+@given(databases())
+def test_what_is_copied_is_what_the_database_has(database: Database) -> None:
+    with TestDriver(COPY) as driver:
+        for key, value in database.records:
+            driver.feed_bytes("changes", [value], key)
+        driver.run_until_idle()
+        copied = {record.key: record.value for record in driver.records("copy")}
+    values = [value for value in copied.values() if value is not None]
+    decoded = JsonCodec(arrow_schema(parse_schema(COLUMNS))).decode(pa.array(values, pa.binary()))
+    assert {(row["id"], row["part"]): row for row in decoded.rows.to_pylist()} == database.table
+    assert len(values) == len(database.table)
 
 
 @given(databases(), st.integers(1, 7))

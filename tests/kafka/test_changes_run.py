@@ -1,4 +1,4 @@
-"""A whole run on changes of a database in Avro, with a real broker and a real registry."""
+"""Whole runs on changes of a database in Avro, with a real broker and a real registry."""
 
 import json
 import uuid
@@ -18,7 +18,7 @@ from tests.changes.databases import AVRO_KEY, COLUMNS, Database, avro_envelope
 from tests.changes.records import Record
 from tests.engine.runs import Run
 from tests.kafka.broker import Broker
-from tests.kafka.sent import bytes_by_partition
+from tests.kafka.sent import bytes_by_partition, consumed
 from tests.registry.server import Apicurio
 
 pytestmark = pytest.mark.kafka
@@ -49,13 +49,9 @@ def row(number: int, name: str, more: int | None = None) -> dict[str, Any]:
 
 
 def test_orders_see_what_the_database_has(broker: Broker, apicurio: Apicurio, tmp_path: Path) -> None:
-    name = f"goods-{uuid.uuid4().hex[:6]}"
+    name, database = prepared(apicurio, "goods")
     for topic, partitions in (("orders", 1), ("goods", 3)):
         broker.create_topic(f"{name}-{topic}", partitions)
-    with closing(SchemaRegistry(RegistrySettings(apicurio.url, "here", {}))) as registry:
-        subjects = [("key", AVRO_KEY), ("value", avro_envelope(wide=False)), ("value", avro_envelope(wide=True))]
-        ids = [registry.register(f"{name}-goods-{kind}", "AVRO", json.dumps(schema)) for kind, schema in subjects]
-    database = Database("avro", ids=dict(enumerate(ids, start=1)))
     database.write(row(1, "old"), "r")
     database.write(row(2, "gone"), "r")
     database.write(row(3, "kept"), "r")
@@ -75,6 +71,48 @@ def test_orders_see_what_the_database_has(broker: Broker, apicurio: Apicurio, tm
         {"id": 2, "part": "a"},
         {"id": 3, "name": "kept", **shared},
     ]
+
+
+COPY = f"""
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {{name: NAME}}
+spec:
+  systems:
+  - {{name: here, kafka: {{bootstrapServers: "BROKER", registry: {{url: "REGISTRY"}}}}}}
+  streams:
+  - {{name: goods, topic: NAME-goods, system: here, partitions: 1, format: avro, changes: debezium, key: [id, part],
+     schema: "{COLUMNS}"}}
+  - {{name: copy, topic: NAME-copy, system: here, partitions: 1, key: [id, part], format: avro,
+     avro: {{register: true}}}}
+  steps:
+  - {{name: out, from: [goods], to: copy}}
+"""
+
+
+def test_changes_are_copied_with_deletions(broker: Broker, apicurio: Apicurio, tmp_path: Path) -> None:
+    name, database = prepared(apicurio, "copies")
+    broker.create_topic(f"{name}-goods", 1)
+    database.write(row(1, "new"), "c")
+    database.write(row(2, "gone"), "c")
+    database.delete((2, "a"), envelope=True, tombstone=False)
+    _send(broker, f"{name}-goods", database.records)
+    path = tmp_path / "app.yaml"
+    path.write_text(COPY.replace("NAME", name).replace("BROKER", broker.bootstrap).replace("REGISTRY", apicurio.url))
+    with Run(path, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    messages = consumed(broker, f"{name}-copy", 0, 3)
+    assert [message.key() for message in messages] == [b'[1,"a"]', b'[2,"a"]', b'[2,"a"]']
+    assert [message.value() is None for message in messages] == [False, False, True]
+
+
+def prepared(apicurio: Apicurio, what: str) -> tuple[str, Database]:
+    """A name of its own, and a database whose schemas the registry knows."""
+    name = f"{what}-{uuid.uuid4().hex[:6]}"
+    with closing(SchemaRegistry(RegistrySettings(apicurio.url, "here", {}))) as registry:
+        subjects = [("key", AVRO_KEY), ("value", avro_envelope(wide=False)), ("value", avro_envelope(wide=True))]
+        ids = [registry.register(f"{name}-goods-{kind}", "AVRO", json.dumps(schema)) for kind, schema in subjects]
+    return name, Database("avro", ids=dict(enumerate(ids, start=1)))
 
 
 def _send(broker: Broker, topic: str, records: list[Record]) -> None:

@@ -60,6 +60,44 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], str]] 
 ]
 
 
+def copied(declared: dict[str, Any] | None = None, *steps: dict[str, Any], **target: Any) -> Plan:
+    """The plan of an app that copies changes."""
+    streams = [
+        stream("changes", **(CHANGES | (declared or {}))),
+        stream("copy", **{"key": ["id"], "schema": None, "eventTime": None, **target}),
+        *([stream("again", key=["id"], schema=None, eventTime=None)] if steps else []),
+    ]
+    return plan_of(streams, [step("w", "changes", to="copy"), *steps])
+
+
+def test_a_step_may_copy_changes_by_their_key() -> None:
+    assert copied().valid
+    assert copied({"key": ["id", "part"]}, key=["PART", "id"]).valid
+    assert copied({"schema": "id INT, name STRING"}, format="csv", schema="id INT, name STRING").valid
+
+
+@pytest.mark.parametrize(
+    ("target", "steps", "why"),
+    [
+        ({"key": ["name"]}, [], "whose key is (name) and not the primary key (id)"),
+        ({"key": None}, [], "whose key is () and not the primary key (id)"),
+        ({"partitioner": "none"}, [], "where partitioner is none"),
+        ({"control": True}, [], "let another app read the copy, without control: true"),
+        (
+            {"schema": CHANGES["schema"]},
+            [step("f", "copy", filter="true"), step("v", "f", to="again")],
+            "let another app read the copy",
+        ),
+        ({"format": "binary"}, [], "whose format is binary, and rows have columns"),
+    ],
+)
+def test_a_copy_that_would_lose_changes_is_refused(
+    target: dict[str, Any], steps: list[dict[str, Any]], why: str
+) -> None:
+    messages = refusals(copied({}, *steps, **target))
+    assert any(why in message for message in messages), messages
+
+
 @pytest.mark.parametrize(("declared", "table", "steps", "why"), REFUSED)
 def test_what_would_give_wrong_rows_is_refused(
     declared: dict[str, Any], table: dict[str, Any], steps: list[dict[str, Any]], why: str

@@ -208,8 +208,8 @@ class Stream(SpecModel):
     csv: Annotated[CsvRecords | None, ChangeCost.RESTART] = None
     """How its records are written, with `format: csv`."""
     changes: Annotated[Literal["debezium"] | None, ChangeCost.RESTART] = None
-    """debezium: records are changes of rows in a database, for a table of which it is a source. `schema` has the
-    columns of the rows, `key` those of the primary key."""
+    """debezium: records are changes of rows in a database, for a table of which it is a source or a step that copies
+    them. `schema` has the columns of the rows, `key` those of the primary key."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """Its columns as Spark DDL. Needed where the stream is read, unless `avro.schema` or `protobuf.schema` says them;
     string and binary streams have `value` alone."""

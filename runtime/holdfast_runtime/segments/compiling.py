@@ -85,10 +85,11 @@ def compile_graph(
     steps = {step.name: step for step in spec.steps}
     flow = _Flow(steps, plan, select_schema, in_spark, partial=partial_aggregates(spec))
     flow.tables = {table.name: table for table in spec.tables}
+    changed = {stream.name for stream in spec.streams if stream.changes is not None}
     needed = _needed(flow.steps)
     for name in sorted({source for step in spec.steps for source in step.inputs}):
         if name not in flow.steps or makes_stream(flow.steps[name]):
-            flow.add_source(name)
+            flow.add_source(name, changes=name in changed)
     for table in spec.tables:
         if table.sources is not None:
             flow.add_fed_table(table, table.sources)
@@ -179,9 +180,11 @@ class _Flow:
         self.broadcast[table.name] = BroadcastTable.of(table, input_schema, select, self.select_schema)
         return self.broadcast[table.name].shape
 
-    def add_source(self, name: str) -> None:
+    def add_source(self, name: str, *, changes: bool) -> None:
         from_step = name in self.steps
         schema = pa.schema([]) if from_step else arrow_schema(self.plan.stream(name).rows)
+        if changes:
+            schema = schema.append(GONE)
         node = GraphNode(len(self.nodes), name, SOURCE, (), 0, schema)
         (self.waiting if from_step else self.read_as)[name] = node.index
         self.nodes.append(node)

@@ -19,6 +19,7 @@ from holdfast.errors import UserActionError
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.slot.reading.user_records import payload_of, record_times, with_heads
+from holdfast_runtime.steps.tables.kept_table import GONE
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
@@ -198,6 +199,8 @@ class OutputStream:
     """Whether rows with a null key go to one partition: who groups by it, or wants the last one, finds them there."""
     columns: MetadataColumns | None = None
     """Which columns of its rows are not in values; None: all are."""
+    deletes: bool = False
+    """Whether its rows have `GONE` behind their columns: records of those that are gone have no value."""
 
 
 class Outbox:
@@ -221,7 +224,7 @@ class Outbox:
         """Add rows, each to the partition of its key."""
         if not rows.count:
             return
-        values = target.codec.encode(rows.rows if target.columns is None else target.columns.value_rows(rows.rows))
+        values = _with_deletes(target, rows.rows) if target.deletes else _values(target, rows.rows)
         if target.typed:
             values = with_heads(values, rows.times)
         keys = key_bytes(rows.rows, target.key)
@@ -284,6 +287,17 @@ class Outbox:
 
     def _put(self, partition: StreamPartition, records: pa.RecordBatch) -> None:
         self._parts.setdefault(partition, []).append(records)
+
+
+def _values(target: OutputStream, rows: pa.RecordBatch) -> pa.Array:
+    return target.codec.encode(rows if target.columns is None else target.columns.value_rows(rows))
+
+
+def _with_deletes(target: OutputStream, rows: pa.RecordBatch) -> pa.Array:
+    """Return the values of rows, null for those that are gone: of these nothing but the key is there."""
+    deleted = rows.column(GONE.name).to_numpy(zero_copy_only=False)
+    values = _values(target, rows.drop_columns(GONE.name).filter(pa.array(~deleted)))
+    return values.take(pa.array(np.cumsum(~deleted) - 1, mask=deleted))
 
 
 def _expired(target: OutputStream, times: pa.Array, now: int) -> int:

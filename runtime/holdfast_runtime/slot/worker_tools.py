@@ -26,10 +26,11 @@ from holdfast_runtime.slot.prepared_steps import PreparedSteps
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of
 from holdfast_runtime.slot.reading.inputs import InputReader, value_decoder
 from holdfast_runtime.slot.reading.key_check import FIRST_TURNS, KeyCheck, streams_by_key
-from holdfast_runtime.slot.reading.side_inputs import SideInputReader, dataset_ends
+from holdfast_runtime.slot.reading.side_inputs import SideInputReader, change_decoder, dataset_ends
 from holdfast_runtime.slot.report import TaskReport, TurnNote
 from holdfast_runtime.slot.shared_tables import SharedTables
 from holdfast_runtime.steps.failures import letters_of
+from holdfast_runtime.steps.tables.kept_table import GONE, without_side
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
@@ -170,7 +171,11 @@ class WorkerTools:
         typed, declared = node.name in self._typed, self._declared.get(node.name)
         if declared is not None and node.name in self._side_inputs:
             return SideInputReader(declared, node.schema, self._schemas.get(node.name), typed=typed)
-        decoder = value_decoder(declared, node.schema, self._schemas.get(node.name))
+        schemas = self._schemas.get(node.name)
+        if declared is not None and declared.changes is not None:
+            decoder = change_decoder(declared, without_side(node.schema), schemas)
+        else:
+            decoder = value_decoder(declared, node.schema, schemas)
         return InputReader(node.name, declared, node.schema, decoder, typed=typed)
 
     def _shared_reader(self, stream: str) -> SideInputReader:
@@ -190,7 +195,7 @@ class WorkerTools:
         stream = step.to or step.name
         declared = self._declared.get(stream)
         planned = self.program.plan.stream(stream)
-        columns = MetadataColumns.of(declared, node.schema)
+        columns = MetadataColumns.of(declared, without_side(node.schema))
         return OutputStream(
             stream,
             count_of(self.program.plan, stream),
@@ -207,6 +212,7 @@ class WorkerTools:
             # Of updates the last one holds, which only one partition can say.
             node.verb == "repartition" or step.name in self._updating,
             columns,
+            GONE.name in node.schema.names,
         )
 
     def _letter_target(self, stream: str) -> OutputStream:

@@ -40,11 +40,12 @@ class SideInputReader:
         self._columns = without_side(schema)
         timeless = declared.model_copy(update={"event_time": None})
         self._are_changes = declared.changes is not None
+        decoder = change_decoder if self._are_changes else value_decoder
         self._reader = InputReader(
             declared.name,
             timeless,
             self._columns,
-            self._decoder(timeless, records),
+            decoder(timeless, self._columns, records),
             typed=typed,
             ends=self._versioned,
         )
@@ -83,12 +84,6 @@ class SideInputReader:
         range_input.rows = TimedRows(rows, untimed, (RowOrigin(offset_range.partition, pa.array(row_offsets)),))
         return range_input
 
-    def _decoder(self, declared: Stream, records: SchemaRecords | None) -> RecordDecoder:
-        if not self._are_changes:
-            return value_decoder(declared, self._columns, records)
-        changes = ChangeCodec(declared, self._columns, GONE, records)
-        return lambda batch, _: changes.decode(batch)
-
     def _deleted(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, "np.typing.NDArray[np.int64]"]:
         """Return rows of the keys that records delete, and their offsets."""
         texts = pa.array([self._as_row(key) for key in records.column("key").to_pylist()], pa.binary())
@@ -119,6 +114,12 @@ class SideInputReader:
             return json.dumps({names[0]: _single(key, self._key.field(0).type)}).encode()
         except (ValueError, TypeError):
             return None
+
+
+def change_decoder(declared: Stream, columns: pa.Schema, records: SchemaRecords | None) -> RecordDecoder:
+    """Return what reads changes of a database: these columns, and `GONE` behind them. `records`: as of values."""
+    changes = ChangeCodec(declared, columns, GONE, records)
+    return lambda batch, _: changes.decode(batch)
 
 
 def dataset_ends(range_input: RangeInput) -> list[DatasetEnd]:
