@@ -26,8 +26,8 @@ _UNKNOWN, _INTERRUPTED = 3, 130
 _NUMBERS = ("PARTITIONS", "OLDEST", "END", "RECORDS", "BYTES")
 _FEED_EPILOG = """\
 Each line is one JSON object; its bytes become the record's value as they are, its key columns the key. For a stream of
-format string or binary the object's member "value" is the text, or the bytes in base64; for format avro the object
-becomes a record of the schema that the app would write. With --delete a line is a key, and its record has no value: a
+format string or binary the object's member "value" is the text, or the bytes in base64; for other formats than json the
+object becomes a record as the app would write it. With --delete a line is a key, and its record has no value: a
 table that the stream feeds deletes the row of that key, and a compacted topic forgets it.
 
 Into a topic, records are written with the system's login by an idempotent producer, without transactions. Streams that

@@ -78,8 +78,8 @@ def _put_back_in_kafka(
     from holdfast_runtime.streams.kafka.topic_put_back import opened_put_back  # noqa: PLC0415
 
     with OpenStreams(local_app) as opened:
-        cluster, replication = opened.cluster(system), None if system.kafka is None else system.kafka.replication
-        with opened_put_back(cluster.settings, local_app.app.name, replication) as topics:
+        cluster = opened.cluster(system)
+        with opened_put_back(cluster.settings, local_app.app.name, cluster.replication) as topics:
             return sum(_written_again(cluster, topics, partition, records) for partition, records in partitions.items())
 
 

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.streams.app_streams import StreamsEnvironment
+from holdfast_runtime.inspection.open_streams import OpenStreams
 from holdfast_runtime.streams.log.stream_feed import StreamFeed
 from holdfast_runtime.streams.records import StreamMissingError
 
@@ -50,21 +49,19 @@ def opened_feed(local_app: LocalApp, name: str, now: int) -> Iterator[RecordFeed
         return
     # Imported here: an app without Kafka does not need its client.
     from holdfast_runtime.inspection.kafka_topic import topic_missing  # noqa: PLC0415
-    from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
     from holdfast_runtime.streams.kafka.topic_feed import TopicFeed  # noqa: PLC0415
-    from holdfast_runtime.streams.systems import make_kafka, use_of_input  # noqa: PLC0415
+    from holdfast_runtime.streams.systems import use_of_input  # noqa: PLC0415
 
-    secrets = DataDir(local_app.data).secrets
-    settings = kafka_settings(system, secrets)
-    into = partial(TopicFeed.into, settings, planned.topic, declared.partitioner)
-    try:
-        topic = into()
-    except StreamMissingError:
-        if not declared.create or planned.count is None:
-            raise topic_missing(settings, planned.topic) from None
-        cluster = make_kafka(system, local_app.app.name, StreamsEnvironment(None, {}, secrets=secrets), ())
-        cluster.ensure(planned.topic, planned.count.actual, use_of_input(declared), declared.retention)
-        topic = into()
+    with OpenStreams(local_app) as opened:
+        cluster = opened.cluster(system)
+        into = partial(TopicFeed.into, cluster.settings, planned.topic, declared.partitioner)
+        try:
+            topic = into()
+        except StreamMissingError:
+            if not declared.create or planned.count is None:
+                raise topic_missing(cluster.settings, planned.topic) from None
+            cluster.ensure(planned.topic, planned.count.actual, use_of_input(declared), declared.retention)
+            topic = into()
     try:
         yield topic
     finally:

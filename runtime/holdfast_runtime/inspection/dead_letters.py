@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_streams import StreamNames
-from holdfast.spec.streams import Stream, System
+from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.open_streams import OpenStreams, ReadableStream
 from holdfast_runtime.inspection.schema_values import reading_codec
@@ -109,8 +108,8 @@ def dead_letters(local_app: LocalApp, letter_filter: LetterFilter) -> Iterator[D
 
 
 def _filtered(local_app: LocalApp, taking: list[Stream], letter_filter: LetterFilter) -> Iterator[DeadLetter]:
-    reader = _LetterReader(StreamNames.of(local_app.app.spec).called, _put_back(local_app))
     with OpenStreams(local_app) as streams:
+        reader = _LetterReader(StreamNames.of(local_app.app.spec).called, _put_back(local_app, streams))
         for stream in taking:
             codec = reading_codec(local_app, stream.name, DEAD_LETTER_SCHEMA)
             for part in _parts(streams.stream(stream.name)):
@@ -130,7 +129,7 @@ def _parts(stream: ReadableStream) -> Iterator[PartitionRecords]:
             yield part
 
 
-def _put_back(local_app: LocalApp) -> dict[StreamPartition, Mapping[int, int]]:
+def _put_back(local_app: LocalApp, opened: OpenStreams) -> dict[StreamPartition, Mapping[int, int]]:
     """Return how often records of the app's streams were put back."""
     times: dict[StreamPartition, Mapping[int, int]] = {}
     of_topics: dict[str, Mapping[StreamPartition, Mapping[int, int]]] = {}
@@ -140,23 +139,17 @@ def _put_back(local_app: LocalApp) -> dict[StreamPartition, Mapping[int, int]]:
             by_partition = StoredStream.of(local_app, stream.name).times_put_back()
             times |= {StreamPartition(stream.name, number): counts for number, counts in by_partition.items()}
         elif system is not None and kind == "kafka":
+            # Imported here: an app without Kafka does not need its client.
+            from holdfast_runtime.streams.kafka.topic_put_back import times_put_back  # noqa: PLC0415
+
             if system.name not in of_topics:
-                of_topics[system.name] = _in_kafka(local_app, system)
+                of_topics[system.name] = times_put_back(opened.cluster(system).settings, local_app.app.name)
             times |= {
                 StreamPartition(stream.name, partition.partition): counts
                 for partition, counts in of_topics[system.name].items()
                 if partition.stream == stream.topic
             }
     return times
-
-
-def _in_kafka(local_app: LocalApp, system: System) -> Mapping[StreamPartition, Mapping[int, int]]:
-    """Return how often records of topics were put back."""
-    # Imported here: an app without Kafka does not need its client.
-    from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
-    from holdfast_runtime.streams.kafka.topic_put_back import times_put_back  # noqa: PLC0415
-
-    return times_put_back(kafka_settings(system, DataDir(local_app.data).secrets), local_app.app.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ class OpenStreams:
 
         if system.name not in self._clusters:
             settings = kafka_settings(system, DataDir(self.local_app.data).secrets)
-            self._clusters[system.name] = KafkaCluster(settings, self.local_app.app.name)
+            replication = None if system.kafka is None else system.kafka.replication
+            self._clusters[system.name] = KafkaCluster(settings, self.local_app.app.name, replication=replication)
         return self._clusters[system.name]
 
 
