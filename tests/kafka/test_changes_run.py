@@ -23,14 +23,15 @@ from tests.registry.server import Apicurio
 
 pytestmark = pytest.mark.kafka
 
-APP = f"""
+HEAD = """
 apiVersion: holdfast.dev/v1alpha1
 kind: StreamApp
-metadata: {{name: NAME}}
+metadata: {name: NAME}
 spec:
   systems:
-  - {{name: here, kafka: {{bootstrapServers: "BROKER", registry: {{url: "REGISTRY"}}}}}}
-  streams:
+  - {name: here, kafka: {bootstrapServers: "BROKER", registry: {url: "REGISTRY"}}}
+"""
+APP = f"""{HEAD}  streams:
   - {{name: orders, topic: NAME-orders, system: here, partitions: 1, schema: "id BIGINT, part STRING"}}
   - {{name: goods, topic: NAME-goods, system: here, partitions: 3, format: avro, changes: debezium, key: [id, part],
      schema: "{COLUMNS}"}}
@@ -60,10 +61,7 @@ def test_orders_see_what_the_database_has(broker: Broker, apicurio: Apicurio, tm
     database.delete((2, "a"), envelope=True, tombstone=True)
     _send(broker, f"{name}-goods", database.records)
     _send(broker, f"{name}-orders", [(None, json.dumps({"id": at, "part": "a"}).encode()) for at in (1, 2, 3)])
-    path = tmp_path / "app.yaml"
-    path.write_text(APP.replace("NAME", name).replace("BROKER", broker.bootstrap).replace("REGISTRY", apicurio.url))
-    with Run(path, tmp_path / "data", "--until-idle") as run:
-        run.ended()
+    run_app(APP.replace("NAME", name), broker, apicurio, tmp_path)
     (values,) = bytes_by_partition(broker, f"{name}-priced").values()
     shared = {"part": "a", "price": -0.05, "at": "2026-01-02T03:04:05.678901Z", "day": "1969-12-31"}
     assert [json.loads(value) for value in values] == [
@@ -73,14 +71,7 @@ def test_orders_see_what_the_database_has(broker: Broker, apicurio: Apicurio, tm
     ]
 
 
-COPY = f"""
-apiVersion: holdfast.dev/v1alpha1
-kind: StreamApp
-metadata: {{name: NAME}}
-spec:
-  systems:
-  - {{name: here, kafka: {{bootstrapServers: "BROKER", registry: {{url: "REGISTRY"}}}}}}
-  streams:
+COPY = f"""{HEAD}  streams:
   - {{name: goods, topic: NAME-goods, system: here, partitions: 1, format: avro, changes: debezium, key: [id, part],
      schema: "{COLUMNS}"}}
   - {{name: copy, topic: NAME-copy, system: here, partitions: 1, key: [id, part], format: avro,
@@ -97,10 +88,7 @@ def test_changes_are_copied_with_deletions(broker: Broker, apicurio: Apicurio, t
     database.write(row(2, "gone"), "c")
     database.delete((2, "a"), envelope=True, tombstone=False)
     _send(broker, f"{name}-goods", database.records)
-    path = tmp_path / "app.yaml"
-    path.write_text(COPY.replace("NAME", name).replace("BROKER", broker.bootstrap).replace("REGISTRY", apicurio.url))
-    with Run(path, tmp_path / "data", "--until-idle") as run:
-        run.ended()
+    run_app(COPY.replace("NAME", name), broker, apicurio, tmp_path)
     messages = consumed(broker, f"{name}-copy", 0, 3)
     assert [message.key() for message in messages] == [b'[1,"a"]', b'[2,"a"]', b'[2,"a"]']
     assert [message.value() is None for message in messages] == [False, False, True]
@@ -113,6 +101,14 @@ def prepared(apicurio: Apicurio, what: str) -> tuple[str, Database]:
         subjects = [("key", AVRO_KEY), ("value", avro_envelope(wide=False)), ("value", avro_envelope(wide=True))]
         ids = [registry.register(f"{name}-goods-{kind}", "AVRO", json.dumps(schema)) for kind, schema in subjects]
     return name, Database("avro", ids=dict(enumerate(ids, start=1)))
+
+
+def run_app(app: str, broker: Broker, apicurio: Apicurio, folder: Path) -> None:
+    """Run it until nothing is left to read."""
+    path = folder / "app.yaml"
+    path.write_text(app.replace("BROKER", broker.bootstrap).replace("REGISTRY", apicurio.url))
+    with Run(path, folder / "data", "--until-idle") as run:
+        run.ended()
 
 
 def _send(broker: Broker, topic: str, records: list[Record]) -> None:

@@ -247,9 +247,10 @@ def table_columns(
     for name in stores.tasks(task):
         with stores.opened(name) as opened:
             tables |= (names := {kept_table.name for kept_table in opened.store.tables()})
+            stored_name = _kept_as(stores, table, names)
             if not raw:
-                _note_left(opened, stores, _kept_as(stores, table, names), note)
-            for rows in _columns(opened, stores, _kept_as(stores, table, names)):
+                _note_left(opened, stores, stored_name, note)
+            for rows in _columns(opened, stores, stored_name):
                 arrays = [pa.repeat(pa.scalar(name, pa.string()), rows.num_rows), *rows.columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([_TASK, *rows.schema]))
                 any_rows = True
