@@ -59,6 +59,8 @@ class Server:
     version: int = 0
     cut: set[str] = field(default_factory=set)
     hanging: set[str] = field(default_factory=set)
+    unread: bool = False
+    """Whether nobody can read it."""
     deaf: set[str] = field(default_factory=set)
     """Whose next answer is lost."""
 
@@ -79,6 +81,8 @@ class _Client:
 
     async def get(self, _: ApiKind, _namespace: str, _name: str) -> Tree | None:
         await self._arrives()
+        if self.server.unread:
+            raise ApiUnreachableError(self.who)
         return copy.deepcopy(self.server.lease)
 
     async def create(self, _: ApiKind, _namespace: str, tree: Tree) -> Tree:
@@ -166,6 +170,25 @@ def test_a_hanging_call_leaves_time_for_another() -> None:
         while not keeping.done() and asyncio.get_running_loop().time() < 60:
             assert lease.left() > 0
             await asyncio.sleep(0.1)
+        keeping.cancel()
+
+    lived(story)
+
+
+def test_a_leader_whose_lease_was_changed_reads_before_it_writes() -> None:
+    """It wrote for as long as its last renewal allowed, though somebody else had changed who holds it since."""
+
+    async def story() -> None:
+        server = Server()
+        lease, keeping = await leader(server, "first")
+        assert server.lease is not None
+        server.write(server.lease | {"metadata": server.lease["metadata"] | {"labels": {"team": "shop"}}})
+        server.unread = True
+        await until(lambda: lease.left() <= 0, LEADER.retry + 1)
+        await asyncio.sleep(3 * LEADER.retry)
+        assert lease.left() <= 0
+        server.unread = False
+        await until(lambda: lease.left() > 0, LEADER.retry + 1)
         keeping.cancel()
 
     lived(story)

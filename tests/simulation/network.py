@@ -17,7 +17,8 @@ from tests.simulation.server import BOOKMARKS_EVERY, ApiServer, Watch, WatchEven
 
 LATE = ", late"
 """Behind the name of who made a call that arrives late."""
-_LATEST = 40.0
+LATEST = 40.0
+"""Seconds that such a call takes at most."""
 TICK = 1e-6
 """Seconds between what comes one after the other: timers of the same moment have no order."""
 
@@ -93,7 +94,7 @@ class Client:
         if self.cut or pick.random() < network.lost:
             await self._silence(_request_timeout)
         if pick.random() < network.late:
-            later = pick.uniform(0.1, _LATEST)
+            later = pick.uniform(0.1, LATEST)
             asyncio.get_running_loop().call_later(later, self._arrive, method, path, query, body, self.who + LATE)
             await self._silence(_request_timeout)
         self._server = network.server(self._server)

@@ -13,11 +13,12 @@ from typing import Any
 
 from holdfast.errors import WorldChangeError
 from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, SPARK_APP_LABEL, TRIAL_LABEL, policy_name
+from holdfast_operator.act.lease import NAMESPACE as TIMES
 from holdfast_operator.act.namespaces import NAME
 from tests.simulation.controllers import Controllers
 from tests.simulation.drivers import Drivers
 from tests.simulation.machines import Machine, Machines
-from tests.simulation.network import LATE, Network
+from tests.simulation.network import LATE, LATEST, Network
 from tests.simulation.objects import (
     APPS,
     CLAIMS,
@@ -72,6 +73,8 @@ class World:
     brokers: Brokers = field(default_factory=Brokers)
     looks_after: tuple[str, float] = ("", 0.0)
     """The release that the namespace's lease names, and since when; empty: there is no lease."""
+    renewed: dict[str, float] = field(default_factory=dict)
+    """Release -> when it renewed this lease last."""
     unlimited: dict[str, float] = field(default_factory=dict)
     """Name of a NetworkPolicy that a tenant deleted -> when."""
 
@@ -115,11 +118,11 @@ class World:
             pod.start()
 
     def clock(self) -> int:
-        return EPOCH + int(asyncio.get_running_loop().time() * 1000)
+        return EPOCH + int(_now() * 1000)
 
     def note(self, what: str) -> None:
         if self.trace is not None:
-            self.trace.append(f"{asyncio.get_running_loop().time():9.3f} {what}")
+            self.trace.append(f"{_now():9.3f} {what}")
 
     def after(self, seconds: float, act: Callable[..., Any], *arguments: Any) -> None:
         asyncio.get_running_loop().call_later(seconds, act, *arguments)
@@ -127,7 +130,7 @@ class World:
     def break_rule(self, what: str) -> None:
         """Something must never be, and is."""
         self.note(f"BROKEN: {what}")
-        self.broken.append(f"at {asyncio.get_running_loop().time():.3f} s: {what}")
+        self.broken.append(f"at {_now():.3f} s: {what}")
 
     def app(self, name: str) -> Tree | None:
         return self.objects.get(APPS, NAMESPACE, name)
@@ -159,7 +162,7 @@ class World:
             self._note_release(change)
         deleted = change.type == "DELETED" or "deletionTimestamp" in change.tree["metadata"]
         if change.kind == POLICIES and change.type == "DELETED":
-            self.unlimited[change.tree["metadata"]["name"]] = asyncio.get_running_loop().time()
+            self.unlimited[change.tree["metadata"]["name"]] = _now()
         if operator and (deleted or change.type == "MODIFIED") and change.tree["metadata"]["uid"] in self.foreign:
             what = "deletes" if deleted else "changes"
             self.break_rule(f"{change.by} {what} {change.kind} {change.tree['metadata']['name']}, which is not ours")
@@ -169,17 +172,23 @@ class World:
             self._check_limited(change.tree)
 
     def _note_release(self, change: Change) -> None:
-        holder = "" if change.type == "DELETED" else change.tree["data"]["holderIdentity"]
+        holder, now = "" if change.type == "DELETED" else change.tree["data"]["holderIdentity"], _now()
         if holder != self.looks_after[0]:
-            self.looks_after = holder, asyncio.get_running_loop().time()
+            self.looks_after = holder, now
+        if not holder:
+            self.renewed.clear()
+        elif change.by.startswith("operator"):
+            self.renewed[holder] = now
 
     def _check_release(self, change: Change) -> None:
-        """An operator does nothing in a namespace that another release looks after."""
+        """An operator does nothing in a namespace that another looks after, from when its own renewals can't count."""
         (acting_for,) = {one.lease for one in self.operators if one.name == change.by.removesuffix(LATE)}
         release, since = self.looks_after
-        name, late = change.tree["metadata"]["name"], asyncio.get_running_loop().time() - since > _LONGEST_CALL
+        name = change.tree["metadata"]["name"]
         bookkeeping = change.kind in ("events", "leases") or name == NAME
-        if late and acting_for is not None and release not in ("", acting_for) and not bookkeeping:
+        if acting_for is None or release in ("", acting_for) or bookkeeping:
+            return
+        if _now() - self.renewed.get(acting_for, since) > TIMES.confidence + LATEST:
             what = f"{change.type} {change.kind} {name}"
             self.break_rule(f"{change.by} of {acting_for} does {what}, though {release} looks after the namespace")
 
@@ -225,10 +234,7 @@ class World:
         for owner in owners(pod):
             name = policy_name(owner["name"], owner["uid"])
             removed_at = self.unlimited.get(name, -math.inf)
-            if (
-                self.objects.get(POLICIES, NAMESPACE, name) is None
-                and asyncio.get_running_loop().time() - removed_at > _LONGEST_CALL
-            ):
+            if self.objects.get(POLICIES, NAMESPACE, name) is None and _now() - removed_at > _LONGEST_CALL:
                 self.break_rule(f"{pod['metadata']['name']} is made without a NetworkPolicy")
 
     def _check_fences(self) -> None:
@@ -262,3 +268,7 @@ def _shown(change: Change) -> str:
             f" attempt {status.get('attempt')} ended {status.get('ended')} {ready.get('status')} {ready.get('reason')}"
         )
     return text
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -188,6 +188,7 @@ class Lease:
         try:
             written = await self.cluster.replace(self.kind.object, self.candidate.namespace, self._renewal(held))
         except ApiConflictError:
+            self._until = -math.inf  # until it was read: another operator may be about to act
             return await self._renewed(await self._still_ours(held))
         if written is None:
             message = "it was deleted, so another operator may hold a new one"
