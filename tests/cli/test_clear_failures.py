@@ -102,7 +102,7 @@ def test_what_is_no_trouble_of_the_directory_passes_unchanged(trouble: OSError) 
             "f:count: module f fails when it is imported (line 2): ZeroDivisionError: division by zero",
         ),
         ("def count", "raise SystemExit(7)\n        def count", "fails when it is imported (line 1): SystemExit: 7"),
-        ('"f:count"', '"nosuch.module:count"', "nosuch.module:count: there is no module nosuch (there are: f); put it"),
+        ('"f:count"', '"nosuch.module:count"', "(there are: f); write "),
         ('"f:count"', '"json:count"', "json:count: count is missing (there are: "),
     ],
 )

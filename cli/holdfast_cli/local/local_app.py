@@ -50,7 +50,7 @@ def on_app(work: Callable[[LocalApp, argparse.Namespace], int]) -> Callable[[arg
         file = load_app(options.app)
         if file.app is None:
             return report_invalid([file], getattr(options, "output", "text"))
-        return work(LocalApp(file.app, plan(file.app), data_of(options, file.app.name)), options)
+        return work(LocalApp(file.app, plan(file.app), data_of(options, file.app.name), file.folder), options)
 
     return run
 

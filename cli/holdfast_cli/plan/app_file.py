@@ -228,6 +228,11 @@ class AppFile:
     errors: tuple[FieldError, ...]
 
     @property
+    def folder(self) -> Path | None:
+        """Return the directory of the file; None for standard input."""
+        return None if self.path == "-" else Path(self.path).absolute().parent
+
+    @property
     def name(self) -> str | None:
         """Return the app's name; None if the file does not give it."""
         tree = self.document.tree

@@ -22,7 +22,7 @@ from holdfast.spec.values import is_duration, millis
 from holdfast_cli.local.local_app import RunFiles, add_app_options, at_least_one, data_of, need_runtime
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import add_output_options
-from holdfast_cli.plan.app_file import load_app
+from holdfast_cli.plan.app_file import AppFile, load_app
 from holdfast_cli.plan.plan_text import print_plan, report_invalid
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _run(options: argparse.Namespace) -> int:
         sys.stderr.write(
             f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
         )
-    return _watched(app, data, options)
+    return _watched(file, app, data, options)
 
 
 def _topic_facts(app: StreamApp, data: Path) -> PlanningFacts:
@@ -135,7 +135,7 @@ def _topic_facts(app: StreamApp, data: Path) -> PlanningFacts:
     return PlanningFacts(topics=counts, near=near_topics(app, data, counts))
 
 
-def _watched(app: StreamApp, data: Path, options: argparse.Namespace) -> int:
+def _watched(file: AppFile, app: StreamApp, data: Path, options: argparse.Namespace) -> int:
     # Imported here, as all of it needs the extra `runtime`.
     from holdfast_cli.run.watcher import RunDisplay, run_watched  # noqa: PLC0415
     from holdfast_runtime.driver import local_run  # noqa: PLC0415
@@ -156,6 +156,7 @@ def _watched(app: StreamApp, data: Path, options: argparse.Namespace) -> int:
         options.seconds,
         master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
         ui=not options.no_ui,
+        folder=file.folder,
         offsets_command=files.offsets,
     )
 

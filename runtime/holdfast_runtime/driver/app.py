@@ -85,9 +85,9 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
         listen(event)
 
     # Starting a JVM takes seconds, so problems that need none are reported first.
-    require_functions(app.spec)
+    require_functions(app.spec, site.beside)
     outside, topics = _Outside(until, tell, drain), dict[str, int | None]()
-    attempt = Attempt(app, site.paths, site.coordinator, steady)
+    attempt = Attempt(app, site.paths, site.coordinator, steady, beside=site.beside)
     with names.explaining(), _session(attempt.app, attempt.plan, site) as spark:
         while True:
             try:
@@ -107,7 +107,7 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
                 if ended.ending is not EndCause.GROWN:
                     return ended
                 topics = kafka_counts(app.spec, site.paths.secrets)
-            attempt = Attempt(app, site.paths, site.coordinator, steady, topics)
+            attempt = Attempt(app, site.paths, site.coordinator, steady, topics, site.beside)
 
 
 def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:

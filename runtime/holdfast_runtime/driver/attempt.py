@@ -48,10 +48,12 @@ from holdfast_runtime.state.store.directory import TaskIdentity, quota_for
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.data_files import DataFiles
 from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
+from holdfast_runtime.streams.modules_beside import ModulesBeside
 from holdfast_runtime.streams.records import EpochPosition, LogCut, OffsetBounds
 from holdfast_runtime.streams.systems import Streams
 
 PartitionCounts = Mapping[str, int]
+_NOTHING_BESIDE = ModulesBeside()
 _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: a batch is held in memory as a whole."""
 
@@ -69,6 +71,7 @@ class Attempt:
         coordinator: Coordinator,
         clock: Callable[[], int],
         topics: Mapping[str, int | None] | None = None,
+        beside: ModulesBeside = _NOTHING_BESIDE,
     ) -> None:
         """`topics`: stream -> partition count, where newer than the coordinator's."""
         self.names, self.app = StreamNames.of(app.spec), kept_app(app)
@@ -93,7 +96,9 @@ class Attempt:
             for system in self.app.spec.systems
             if system.generator is not None
         }
-        self._environment = StreamsEnvironment(paths.log, coordinator.paces(rates, now), secrets=paths.secrets)
+        self._environment = StreamsEnvironment(
+            paths.log, coordinator.paces(rates, now), secrets=paths.secrets, beside=beside
+        )
         self._streams = Streams(app.name, self.app.spec, self.plan, self._environment, clock)
         for stream in self.plan.streams:
             if stream.count is not None:

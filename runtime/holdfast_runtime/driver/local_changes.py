@@ -20,6 +20,7 @@ from holdfast_runtime.driver.replanning import BatchRollback, Replan, ReplanRefu
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.positions import app_dir_of, logged_of
 from holdfast_runtime.inspection.streams import topic_counts
+from holdfast_runtime.streams.modules_beside import modules_beside
 
 
 class AppRunningError(UserActionError):
@@ -69,7 +70,7 @@ def planned_rollback(local_app: LocalApp) -> PlannedRollback:
     run, paths = data.app(app.name).run(run_id), data.paths(app.name, run_id)
     topics = topic_counts(app, data.path)
     with LocalCoordinator(run.metadata, app.name, run_id, topics) as coordinator:
-        attempt = Attempt(app, paths, coordinator, now, topics)
+        attempt = Attempt(app, paths, coordinator, now, topics, modules_beside(app.spec, local_app.folder))
         number = attempt.shut_out(len(attempt.tasks))
         attempt.take_up(number, logged)
         rollback = BatchRollback(attempt, number, paths, (app.name, run_id))

@@ -20,6 +20,7 @@ from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Listener, RunEnded
 from holdfast_runtime.spark.session import require_java, spark_log
 from holdfast_runtime.spark.settings import check_settings
+from holdfast_runtime.streams.modules_beside import modules_beside
 from holdfast_runtime.streams.systems import kafka_counts
 
 
@@ -37,6 +38,8 @@ class RunOptions:
     """End after so long."""
     master: str = "local[2]"
     ui: bool = True
+    folder: Path | None = None
+    """The directory of the app's file, where its functions are looked for first; None: it is from no file."""
     offsets_command: OffsetsCommand | None = None
     """For the error of an app that can't read on."""
 
@@ -59,6 +62,7 @@ def output_file(app: StreamApp, data: Path) -> Path:
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> RunEnded:
     """Run an app on this host until it ends or is asked to drain; raise what went wrong."""
     data, run = DataDir(options.data), app.spec.run_id
+    beside = modules_beside(app.spec, options.folder)
     app_directory, topics = data.app(app.name), kafka_counts(app.spec, data.secrets)
     with (
         disk_refusals(data.path),
@@ -73,6 +77,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
             shown=str(data.path),
             ui=options.ui,
             prints=app_directory.path,
+            beside=beside,
         )
         try:
             return run_at(site, app, StopCondition(options.idle, options.batches, options.seconds), listen, drain)

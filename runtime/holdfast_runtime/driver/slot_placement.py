@@ -30,6 +30,7 @@ from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, tasks_by_slot
 from holdfast_runtime.job import Job
 from holdfast_runtime.spark.located import by_processor, registered
+from holdfast_runtime.streams.modules_beside import ModulesBeside
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class Site:
     """Seconds that executors have to come up."""
     look_every: float = 0.1
     """Seconds between checks for executors."""
+    beside: ModulesBeside = field(default_factory=ModulesBeside)
+    """The modules beside the app's file; on a cluster there are none."""
 
 
 def shape_of(master: str) -> ProcessorShape | None:

@@ -20,6 +20,8 @@ class LocalApp:
     app: StreamApp
     plan: Plan
     data: Path
+    folder: Path | None = None
+    """The directory of the app's file; None: it is from no file."""
 
     @property
     def directory(self) -> Path:

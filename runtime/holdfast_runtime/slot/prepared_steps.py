@@ -5,7 +5,7 @@ A step that can't be prepared is an error before anything runs. Must not read or
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from holdfast.errors import HoldfastError
 from holdfast.spec.kept_state import state_name
@@ -116,10 +116,14 @@ class PreparedSteps:
 
     def _apply(self, node: GraphNode, step: Step, verb: Apply) -> StepRun:
         column = kept_event_time(self._program.compiled, node, self._declared)
-        called = load_function(verb.function, self._program.spec.runtime.code)
+        called = self._function(verb.function)
         function = UserFunction(step.name, verb.function, called, node.schema, column)
         applied = apply_apart if step.on_error == "DeadLetter" else apply_or_name
         return lambda rows, _, __: applied(function, rows[0])
+
+    def _function(self, path: str) -> Callable[..., Any]:
+        """Return a function of the user's by its name."""
+        return load_function(path, self._program.spec.runtime.code, self._program.environment.beside)
 
     def _keyed(self, node: GraphNode, step: Step, verb: Process | Deduplicate | Aggregate | Join) -> StepRun:
         """Return how a step with state runs, or sends on what it keeps of rows."""
@@ -130,7 +134,7 @@ class PreparedSteps:
                 inherited = InheritedNames(
                     kept_event_time(self._program.compiled, node, self._declared), state_name(step)
                 )
-                called = load_function(verb.function, self._program.spec.runtime.code)
+                called = self._function(verb.function)
                 process = ProcessStep(step.name, verb, called, schema, node.schema, inherited)
                 processed = process.run_apart if apart else process.run
                 return lambda rows, note, tables: processed(rows[0], tables, self._clock(step, note))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.generator import Pace
 from holdfast_runtime.streams.markers import AttemptSlot, Decided, TaskMarkers, WriteHook, Writes
+from holdfast_runtime.streams.modules_beside import ModulesBeside
 from holdfast_runtime.streams.records import Marker, OffsetRange, RecordLimit
 from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
@@ -98,5 +99,7 @@ class StreamsEnvironment:
     """Kafka system -> topic -> its limits, for topics that are written."""
     schemas: Mapping[str, SchemaRecords] = field(default_factory=dict)
     """Stream -> which schemas its records have, where a registry says so."""
+    beside: ModulesBeside = field(default_factory=ModulesBeside)
+    """The modules beside the app's file."""
     before: Mapping[str, TaskMarkers] = field(default_factory=dict)
     """Kafka system -> what earlier attempts of the run have written into it."""

@@ -107,7 +107,7 @@ def _generator(
             count = 1 if planned.count is None else planned.count.actual
             streams.append(GeneratedStream(planned.topic, count, stream.key, codec.encode))
     path = system.generator.function
-    make = load_function(path, spec.runtime.code)
+    make = load_function(path, spec.runtime.code, environment.beside)
     return Generator(path, make, streams, pace=environment.paces[system.name], clock=clock)
 
 

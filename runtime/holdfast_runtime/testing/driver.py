@@ -35,6 +35,7 @@ from holdfast_runtime.state.shared.shared_table import TABLES
 from holdfast_runtime.state.store.directory import drop
 from holdfast_runtime.steps.keyed.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
+from holdfast_runtime.streams.modules_beside import modules_beside
 from holdfast_runtime.testing.batches import BatchResult, job_of, run_slots
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
 from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record
@@ -44,6 +45,7 @@ from holdfast_runtime.testing.stand_ins import (
     StoppedClock,
     app_of,
     compiled_for,
+    folder_of,
     grown,
     millis_of,
     moment_of,
@@ -92,6 +94,7 @@ class TestDriver:
         `spark`: a session, needed where Spark SQL computes something. Kafka topics are replaced by the embedded log.
         """
         self._app, self._slots, self._spark, self._lab = offline(app_of(app)), slots, spark, lab or Lab()
+        self._folder = folder_of(app)
         self._crash, self._stores = CrashPoint(), KeptStores()
         self._stack = ExitStack()
         directory = data or Path(self._stack.enter_context(TemporaryDirectory(prefix="holdfast-test-")))
@@ -220,7 +223,7 @@ class TestDriver:
     def restart(self, app: AppLike | None = None) -> None:
         """Start a new attempt, of a changed app if one is given. It first runs a batch that was cut off."""
         if app is not None:
-            self._app = app_of(app)
+            self._app, self._folder = app_of(app), folder_of(app) or self._folder
         self._crash.disarm()
         self._begin()
 
@@ -292,7 +295,8 @@ class TestDriver:
             raise TestMisuseError(message)
         with LocalCoordinator(self._directory.metadata, self._app.name, spec.run_id) as coordinator:
             paths = self._data.paths(self._app.name, spec.run_id)
-            attempt = Attempt(self._app, paths, coordinator, lambda: self._clock.wall)
+            beside = modules_beside(spec, self._folder)
+            attempt = Attempt(self._app, paths, coordinator, lambda: self._clock.wall, beside=beside)
             self._names, spec = attempt.names, attempt.app.spec
             compiled = compiled_for(spec, attempt.plan, self._spark)
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)

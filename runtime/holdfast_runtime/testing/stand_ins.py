@@ -50,6 +50,12 @@ def app_of(source: AppLike) -> StreamApp:
     return parse_app(apps[0])
 
 
+def folder_of(source: AppLike) -> Path | None:
+    """Return the directory of the file that an app is read from; None if it is from no file."""
+    is_path = isinstance(source, Path) or (isinstance(source, str) and "\n" not in source)
+    return Path(str(source)).absolute().parent if is_path else None
+
+
 def offline(app: StreamApp) -> StreamApp:
     """Return the app with its Kafka topics moved to the embedded log; inputs without a partition count get one each."""
     spec = app.spec
