@@ -18,13 +18,14 @@ from holdfast.errors import HoldfastError, PlanningFailedError, code_of
 from holdfast_cli.cluster import drain_command, logs_command, status_command
 from holdfast_cli.local import letters_command, offsets_command, stream_commands
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.plan import builtin_commands, diff_command, plan_command
+from holdfast_cli.plan import builtin_commands, diff_command, plan_command, render_command
 from holdfast_cli.run import run_command
 from holdfast_cli.state import state_command
 
 _COMMANDS = (
     plan_command,
     diff_command,
+    render_command,
     run_command,
     stream_commands,
     letters_command,

@@ -222,7 +222,7 @@ def test_a_repaired_file_says_what_the_repaired_model_says(holdfast: Holdfast) -
     file = load_app("app.yaml")
     assert file.app is not None
     result = apply_all_repairs(file.app, PlanningFacts(given={"clicks": 8}))
-    Path("fixed.yaml").write_text(repaired_text(file, result.repairs), encoding="utf-8")
+    Path("fixed.yaml").write_text(repaired_text(file, result), encoding="utf-8")
     rewritten = load_app("fixed.yaml").app
     assert rewritten is not None
     assert diff(result.app, rewritten).changes == ()

@@ -252,7 +252,11 @@ class AppFile:
 
 def load_app(path: str) -> AppFile:
     """Read the app of a file; raise `FileUnreadableError` if the file holds none."""
-    text = read_text(Path(path))
+    return app_file(read_text(Path(path)), path)
+
+
+def app_file(text: str, path: str) -> AppFile:
+    """Return the file with this text; raise `FileUnreadableError` if it holds no app."""
     document = app_document(text, path)
     errors = list(document.errors)
     app: StreamApp | None = None

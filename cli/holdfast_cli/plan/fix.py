@@ -5,26 +5,20 @@ repair.
 """
 
 import copy
-import io
 import sys
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
-from holdfast.errors import UserActionError
-from holdfast.planning.plan import PlanningFacts, apply_all_repairs, plan
+from holdfast.planning.plan import PlanningFacts, RepairedApp, apply_all_repairs, plan
 from holdfast.planning.problems import Problem, Repair
 from holdfast.spec.app import StreamApp
-from holdfast.spec.diff import diff
-from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.output.yaml_text import OTHER_IN_YAML_1_1
-from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, app_document
+from holdfast_cli.plan.app_file import AppFile
+from holdfast_cli.plan.rewritten import rewritten_text
 
 _REJECTED = 1
-_KIND = "StreamApp"
 
 
 def fix(file: AppFile, app: StreamApp, facts: PlanningFacts) -> int:
@@ -32,8 +26,7 @@ def fix(file: AppFile, app: StreamApp, facts: PlanningFacts) -> int:
     repaired = apply_all_repairs(app, facts)
     text = file.text
     if repaired.repairs:
-        text = repaired_text(file, repaired.repairs)
-        _check(file, text, repaired.app)
+        text = repaired_text(file, repaired)
     for repair in repaired.repairs:
         _say(f"repaired: {repair.summary}")
     for problem in repaired.plan.problems:
@@ -46,58 +39,14 @@ def fix(file: AppFile, app: StreamApp, facts: PlanningFacts) -> int:
     return 0 if repaired.plan.valid else _REJECTED
 
 
-def repaired_text(file: AppFile, repairs: tuple[Repair, ...]) -> str:
+def repaired_text(file: AppFile, repaired: RepairedApp) -> str:
     """Return the file with the repairs; everything else stays as written."""
-    yaml = YAML(typ="rt")
-    yaml.preserve_quotes = True
-    yaml.width = 10_000
-    offset = _list_offset(file)
-    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)
-    documents = _documents(yaml, file)
-    for document in documents:
-        if isinstance(document, dict) and document.get("kind") == _KIND:
-            for repair in repairs:
-                _write_into(document["spec"], repair)
-    out = io.StringIO()
-    yaml.dump_all(documents, out)
-    return out.getvalue()
 
+    def write_into(spec: Any) -> None:
+        for repair in repaired.repairs:
+            _write_into(spec, repair)
 
-def _documents(yaml: YAML, file: AppFile) -> list[Any]:
-    """Return all documents, not only the app: all are printed, and none may lose anything."""
-    try:
-        return list(yaml.load_all(file.text))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        address = f"{file.path}:{mark.line + 1}:{mark.column + 1}" if mark else file.path
-        what = (error.problem or error.context or "not YAML").splitlines()[0]
-        message = f"{address}: {what}; the file can't be rewritten without loss; correct this first"
-        raise UserActionError(message, code="RepairUnwritableError") from error
-    except (YAMLError, RecursionError, ValueError) as error:
-        message = f"{file.path} can't be rewritten without loss: {error}"
-        raise UserActionError(message, code="RepairUnwritableError") from error
-
-
-def _check(file: AppFile, text: str, app: StreamApp) -> None:
-    """Raise unless the text parses to the repaired app: an alias can copy a change to unintended places."""
-    try:
-        document = app_document(text, file.path)
-        changes = () if document.errors else diff(app, parse_app(document.tree)).changes
-        wrong = [error.dotted for error in document.errors] + [change.path for change in changes]
-    except (FileUnreadableError, SpecInvalidError) as error:
-        wrong = [str(error)]
-    if wrong:
-        message = (
-            f"{file.path}: the file's anchors can't be kept, with the repairs {wrong[0]} would be wrong; "
-            f"write out what its aliases stand for, or paste the repairs that holdfast plan shows"
-        )
-        raise UserActionError(message, code="RepairUnwritableError")
-
-
-def _list_offset(file: AppFile) -> int:
-    """Return how far the file indents list dashes below their key."""
-    key, item = file.document.mark(("spec", "steps")), file.document.mark(("spec", "steps", 0))
-    return max(0, item.column - key.column - 2) if item.line > key.line else 0
+    return rewritten_text(file, write_into, repaired.app, "paste the repairs that holdfast plan shows")
 
 
 def _write_into(spec: Any, repair: Repair) -> None:

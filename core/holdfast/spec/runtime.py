@@ -100,7 +100,8 @@ class Runtime(SpecModel):
     image: Annotated[Text | None, ChangeCost.RESTART] = None
     """The image of driver and executors. Default: the runtime image of this release."""
     code: Annotated[Modules, ChangeCost.RESTART] = Field(default_factory=dict)
-    """Small Python modules, name to text, put on the path of driver and executors."""
+    """Small Python modules, name to text, put on the path of driver and executors; `parcels.zones` is one of a package.
+    `holdfast render` packs the modules beside a file."""
     trigger: Annotated[Trigger, ChangeCost.RESTART] = Trigger()
     """When a batch starts and how much it reads."""
     checkpoint: Annotated[Checkpoint | None, ChangeCost.NEW_RUN] = None

@@ -24,7 +24,7 @@ _MEMORY = r"^[1-9][0-9]{0,8}(k|m|g|t|Ki|Mi|Gi|Ti)$"
 _FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 _APP_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _RUN_ID = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-_MODULE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_MODULE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 _ARITHMETIC = r"^([0-9]+|partition|previous|current|[-+*/%() ])+$"
 _DIRECTORY = r"^[a-z][a-z0-9+.-]*:/+[^/].*$"
 _METADATA = r"^(key|keyBytes|headers|partition|offset|timestamp)( AS [A-Za-z_][A-Za-z0-9_]*)?$"
@@ -43,7 +43,7 @@ IN_WORDS = {
     _MEMORY: "must be an amount of memory, e.g. 512m, 2g or 2Gi",
     _APP_NAME: "must be lower-case letters, digits and inner dashes",
     _RUN_ID: "must be letters, digits and inner dashes, dots and underscores",
-    _MODULE: "must be the name of a Python module without dots, e.g. scoring",
+    _MODULE: "must be the name of a Python module, e.g. scoring or parcels.zones",
     _ARITHMETIC: "must be arithmetic over partition, previous and current, e.g. partition % previous",
     _DIRECTORY: "must be the address of a folder, e.g. s3a://bucket/path or file:///shared/path",
     _START: "must be oldest, latest or a moment, e.g. 2026-11-28T06:00:00Z",
@@ -158,7 +158,7 @@ FunctionPath = Annotated[
 """A Python function as `package.module:function`."""
 
 ModuleName = Annotated[str, StringConstraints(pattern=_MODULE, max_length=100)]
-"""A Python module outside of any package."""
+"""A Python module with its package, e.g. `parcels.zones`."""
 
 ModuleText = Annotated[str, StringConstraints(max_length=1_048_576)]
 """What stands in it; as much as an object of Kubernetes holds."""

@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
 
@@ -88,7 +88,7 @@ def require_functions(spec: AppSpec, beside: ModulesBeside = _NOTHING) -> None:
 
 
 def _module(name: str, path: str, code: Mapping[str, str], beside: ModulesBeside) -> ModuleType:
-    _install({**beside.files, **{module: ModuleFile(f"runtime.code.{module}", text) for module, text in code.items()}})
+    _install(_files(code, beside))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -100,6 +100,16 @@ def _module(name: str, path: str, code: Mapping[str, str], beside: ModulesBeside
         failure = " ".join(f"{type(error).__name__}: {error}".split())
         message = f"{path}: module {name} fails when it is imported{_line(error, name)}: {failure}"
         raise UserActionError(message, code="FunctionMissingError") from error
+
+
+def _files(code: Mapping[str, str], beside: ModulesBeside) -> dict[str, ModuleFile]:
+    """Return all modules of an app; packages around those of the spec may have no text of their own."""
+    packages = [
+        str(parent).replace("/", ".") for name in code for parent in list(PurePath(name.replace(".", "/")).parents)[:-1]
+    ]
+    around = {package: ModuleFile(f"runtime.code.{package}", "", is_package=True) for package in packages}
+    texts = {name: ModuleFile(f"runtime.code.{name}", text, is_package=name in around) for name, text in code.items()}
+    return {**around, **beside.files, **texts}
 
 
 def _nowhere(path: str, module: str, code: Mapping[str, str], beside: ModulesBeside) -> str:
