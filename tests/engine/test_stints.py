@@ -36,6 +36,10 @@ class Told:
         """Leave a file."""
         (self._folder / f"let go-{self._slot}").touch()
 
+    def end(self) -> None:
+        """Leave a file, too."""
+        self.let_go()
+
 
 def told(folder: Path, slot: int, batch: str) -> str:
     """Answer with the slot, its process and executor; die, fail or hang where `batch` names the slot."""

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.spec.fields import ChangeCost, SpecModel
-from holdfast.spec.runtime import Expansion, Planning, Restart, Runtime, State
+from holdfast.spec.runtime import Expansion, LocalState, Planning, Restart, Runtime
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, System, Table
 from holdfast.spec.values import AppName, RunId
@@ -159,7 +159,7 @@ class AppSpec(SpecModel):
     """What happens to tasks when an input grows partitions."""
     runtime: Annotated[Runtime, ChangeCost.RESTART] = Runtime()
     """The Spark application."""
-    state: Annotated[State, ChangeCost.RESTART] = State()
+    state: Annotated[LocalState, ChangeCost.RESTART] = LocalState()
     """Where local state lives."""
     restart: Annotated[Restart, ChangeCost.LIVE] = Restart()
     """What happens when an attempt fails."""

@@ -116,7 +116,7 @@ class Runtime(SpecModel):
     """Settings of Spark, passed through."""
 
 
-class State(SpecModel):
+class LocalState(SpecModel):
     """Where local state lives."""
 
     location: Annotated[LocationTemplate, ChangeCost.RESTART] = "Claim"

@@ -6,6 +6,7 @@ Spark SQL. A slot that was lost in a batch may have committed: asked again, it s
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from holdfast_runtime.spark.located import SlotLocation
 from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob, worker_tools
 from holdfast_runtime.spark.stints import Stints
 from holdfast_runtime.streams.kafka.write.agent import write_alone
+from holdfast_runtime.worker_resources import calling_functions
 
 
 class ResidentJob:
@@ -55,7 +57,8 @@ class _StayingSlot:
 
     def __init__(self, content: bytes, slots: Sequence[tuple[str, ...]], number: int) -> None:
         self._content, self._tasks, self._number = content, slots[number], number
-        self._stores = KeptStores()
+        self._stores, self._stack = KeptStores(), ExitStack()
+        self._stack.enter_context(calling_functions())
         write_alone()
 
     def answer(self, batch: str) -> str:
@@ -66,3 +69,8 @@ class _StayingSlot:
     def let_go(self) -> None:
         """Let other processes have the stores."""
         self._stores.close()
+
+    def end(self) -> None:
+        """Let other processes have the stores, and close what functions have set up."""
+        with self._stack:
+            self.let_go()

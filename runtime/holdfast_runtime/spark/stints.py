@@ -32,7 +32,10 @@ class SlotWork(Protocol):
         """Return the answer to a batch."""
 
     def let_go(self) -> None:
-        """Give back what is kept for the next batch: none has come for a while, or none will."""
+        """Give back what is kept for the next batch: none has come for a while."""
+
+    def end(self) -> None:
+        """Give back everything: no batch will come."""
 
 
 Begin = Callable[[int], SlotWork]
@@ -220,4 +223,4 @@ def _answer_all(connection: Connection, work: SlotWork) -> None:
     except (OSError, EOFError):
         return
     finally:
-        work.let_go()
+        work.end()

@@ -13,10 +13,12 @@ import pyspark.worker  # noqa: F401
 
 import holdfast_runtime.slot.worker_tools
 import holdfast_runtime.streams.systems  # noqa: F401
+from holdfast_runtime.spark.worker_end import close_before_end
 from holdfast_runtime.streams.kafka.write.agent import begin_agent
 
 if __name__ == "__main__":
     begin_agent()
+    close_before_end()
     gc.collect()
     gc.freeze()
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

@@ -18,10 +18,17 @@ from holdfast.errors import UserActionError
 from holdfast.spec.steps import Step
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, EncodeError, codec_for
+from holdfast_runtime.worker_resources import WorkerSetUpError
 
 _OURS = str(Path(__file__).parents[1])
 _FRAMES = 5
 _LONGEST_REASON = 1000
+_OF_THE_WORKER = (MemoryError, WorkerSetUpError)
+_CURE = (
+    "correct the function and run again, filter out the rows it can't take, or put them aside: onError: DeadLetter of "
+    "the step"
+)
+_CURE_OF_SET_UP = "see that the worker can set it up, and run again; no row is put aside for it"
 
 
 class UserFunctionError(UserActionError):
@@ -46,8 +53,7 @@ class UserFunctionError(UserActionError):
         frame_lines = "".join(f"\n  {frame}" for frame in frames)
         message = (
             f"step {step}: {function} failed{about}{source_line}: {_error_text(error)}{frame_lines}\n"
-            f"correct the function and run again, filter out the rows it can't take, or put them aside: onError: "
-            f"DeadLetter of the step"
+            f"{_CURE_OF_SET_UP if isinstance(error, WorkerSetUpError) else _CURE}"
         )
         return cls(message, step, function, frames)
 
@@ -78,9 +84,9 @@ def reason(error: Exception) -> str:
     return _shortened(f"{_error_text(raised)}{source_line}")
 
 
-def out_of_memory(error: Exception) -> bool:
-    """Whether the host's memory is to blame rather than a row."""
-    return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
+def no_row_is_to_blame(error: Exception) -> bool:
+    """Whether it is the host's memory, or what functions need, rather than a row."""
+    return isinstance(error, _OF_THE_WORKER) or isinstance(error.__cause__, _OF_THE_WORKER)
 
 
 def user_frames(error: BaseException) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from holdfast_runtime.coordination.coordinator import tasks_by_slot
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.file_tables import FileTables
+from holdfast_runtime.functions import Timer
 from holdfast_runtime.loop.next_batch import batch_to, next_offsets
 from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.slot.kept_stores import KeptStores
@@ -33,7 +34,6 @@ from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.shared.shared_table import TABLES
 from holdfast_runtime.state.store.directory import drop
-from holdfast_runtime.steps.keyed.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.streams.modules_beside import modules_beside
 from holdfast_runtime.testing.batches import BatchResult, job_of, run_slots
@@ -52,6 +52,7 @@ from holdfast_runtime.testing.stand_ins import (
     offline,
 )
 from holdfast_runtime.testing.states import ALL_KEYS, TaskStates
+from holdfast_runtime.worker_resources import calling_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,6 +116,7 @@ class TestDriver:
         try:
             if self._lab.exclusive:
                 self._stack.enter_context(self._data.app(self._app.name).taken())
+            self._stack.enter_context(calling_functions())
             self._directory = self._data.app(self._app.name).run(self._app.spec.run_id)
             self._history = History(self._directory.query)
             offsets = self._history.unfinished() or self._history.done()

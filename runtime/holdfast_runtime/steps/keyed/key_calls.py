@@ -11,7 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, out_of_memory, reason
+from holdfast_runtime.steps.failures import (
+    FailedRow,
+    FunctionResultError,
+    UserFunctionError,
+    no_row_is_to_blame,
+    reason,
+)
 from holdfast_runtime.steps.keyed.key_state import KeyState, Timers
 from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, short
 from holdfast_runtime.steps.keyed.state_values import supported, unsupported
@@ -63,7 +69,7 @@ class KeyCalls:
         try:
             return self._called(key, rows, state), None
         except Exception as error:
-            if out_of_memory(error):
+            if no_row_is_to_blame(error):
                 raise
             state.clear()
             state.update(values)

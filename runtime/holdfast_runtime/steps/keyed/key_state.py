@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Any
 
 from holdfast.times import event_moment, exact_span
+from holdfast_runtime.functions import State, Timer, When
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.steps.context import UNKNOWN, KeyValueTable, StepClock
 
@@ -71,19 +72,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FARTHEST = 1 << 62
 
-When = datetime | int
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Timer:
-    """A timer of a key."""
-
-    kind: str
-    """`event` or `processing`."""
-    name: str
-    time: int
-    """Milliseconds since 1970."""
-
 
 @dataclass(slots=True)
 class BatchMoment:
@@ -123,27 +111,21 @@ Timers = tuple[dict[str, int], dict[str, int]]
 """Name -> time, for event time and for processing time, in the order of `TimerKind`."""
 
 
-class KeyState(dict[Any, Any]):
-    """The state of one key: a dict that is kept from batch to batch. If it is left empty, the key is forgotten."""
+class KeyState(State):
+    """The state of one key, with what all keys of its batch share."""
 
     __slots__ = ("_moment", "_timers", "fired")
 
     _moment: BatchMoment
     _timers: Timers | None
     fired: tuple[Timer, ...]
-    """The timers this call is for; such a call has no rows."""
 
     @property
     def now(self) -> int:
-        """Processing time of the batch in milliseconds since 1970; a replay sees the same."""
         return self._moment.clock.wall
 
     @property
     def watermark(self) -> int | None:
-        """The watermark at the first row of this call; in a call for timers, one at which they are due.
-
-        In milliseconds since 1970, None if not known yet.
-        """
         moment = self._moment
         if moment.firing:
             return moment.clock.watermark
@@ -152,16 +134,13 @@ class KeyState(dict[Any, Any]):
 
     @property
     def ended(self) -> bool:
-        """Whether no more rows will come, for any key; only calls for timers can follow all rows."""
         return self._moment.firing and self._moment.clock.ended
 
     def is_late(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row of this call is behind the watermark, or implausibly far ahead of the clock."""
         return self._moment.is_late(row)
 
     @property
     def timers(self) -> tuple[Timer, ...]:
-        """The key's pending timers."""
         kinds = (TimerKind.EVENT, TimerKind.PROCESSING)
         clock = self._moment.clock
         return tuple(
@@ -169,13 +148,11 @@ class KeyState(dict[Any, Any]):
         )
 
     def at_event_time(self, when: When, name: str = "") -> None:
-        """Call the function for this key when the watermark reaches this time."""
         if not (self._moment.clock.ended and self._moment.firing):
             # At the end of the streams, a timer that always sets the next one would go on for ever.
             self._set(TimerKind.EVENT, milliseconds(when), name)
 
     def at_time(self, when: When, name: str = "") -> None:
-        """Call the function for this key when processing time reaches this time."""
         clock, ttl, time = self._moment.clock, self._moment.ttl, milliseconds(when)
         if ttl is not None and time >= clock.wall + ttl:
             message = (
@@ -186,11 +163,9 @@ class KeyState(dict[Any, Any]):
         self._set(TimerKind.PROCESSING, time + clock.skew, name)
 
     def cancel_event_time(self, name: str = "") -> None:
-        """Cancel the event-time timer of this name, if there is one."""
         self._cancel(TimerKind.EVENT, name)
 
     def cancel_time(self, name: str = "") -> None:
-        """Cancel the processing-time timer of this name, if there is one."""
         self._cancel(TimerKind.PROCESSING, name)
 
     def _set(self, kind: TimerKind, time: int, name: str) -> None:

@@ -22,7 +22,7 @@ from holdfast_runtime.steps.failures import (
     FailedRows,
     FunctionResultError,
     UserFunctionError,
-    out_of_memory,
+    no_row_is_to_blame,
     reason,
     row_named,
 )
@@ -126,7 +126,7 @@ def apply_or_name(function: UserFunction, rows: TimedRows) -> StepOutcome:
     try:
         return StepOutcome(apply(function, rows))
     except (UserFunctionError, ColumnValueError) as error:
-        if out_of_memory(error) or (first_failure := _first(function, rows)) is None:
+        if no_row_is_to_blame(error) or (first_failure := _first(function, rows)) is None:
             raise
         row, failure = first_failure
         raise _naming(function, rows, row, failure) from failure.__cause__
@@ -164,7 +164,7 @@ class _Apart:
         try:
             self.made.append(apply(self.function, self.rows.part(start, end)))
         except (UserFunctionError, ColumnValueError) as error:
-            if out_of_memory(error):
+            if no_row_is_to_blame(error):
                 raise
             return error
         return None

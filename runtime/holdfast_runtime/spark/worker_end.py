@@ -1,0 +1,42 @@
+"""The end of a Spark worker process, which first closes what functions have set up in it.
+
+Spark's daemon ends idle workers by `os._exit`, and all of them by a hangup, for which each task sets the default again;
+neither runs what Python does at exit. Both are replaced in the daemon, from which workers are forked. A worker without
+resources ends as Spark ends it. Must not keep a worker from ending.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from holdfast_runtime.worker_resources import close_resources, resources_held
+
+CLOSED_WITHIN = 5
+"""Seconds; then a worker ends as it is."""
+_end_process = os._exit
+_set_signal = signal.signal
+
+
+def close_before_end() -> None:
+    """Let processes that are forked from this one close what functions have set up before they end."""
+    os._exit = _end  # type: ignore[assignment]  # which never returns either
+    signal.signal = _signal  # type: ignore[assignment]  # with the same parameters
+
+
+def _end(code: int) -> None:
+    if resources_held():
+        _set_signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(CLOSED_WITHIN)
+        close_resources()
+    _end_process(code)
+
+
+def _signal(number: int, action: Callable[[int, FrameType | None], Any] | int | None) -> Any:
+    hung_up = number == signal.SIGHUP and action == signal.SIG_DFL and resources_held()
+    return _set_signal(number, _hung_up if hung_up else action)
+
+
+def _hung_up(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
+    _end(0)
