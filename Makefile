@@ -79,6 +79,7 @@ check: $(STAMP)  ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
+	$(BIN)/python -m tests.typed_modules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.class_names
 	$(BIN)/python -m tests.vague_names

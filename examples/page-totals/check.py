@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pages
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,6 @@ from holdfast_runtime.checkpoint.offset_log import read_offset_log
 from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange
-from holdfast_runtime.streams.user_functions import load_function
 
 
 def main(data: DataDir) -> int:
@@ -28,7 +28,7 @@ def main(data: DataDir) -> int:
     assert app is not None
     after, log = last_offsets(data, app), EmbeddedLog(data.log)
     expected = views_of_people(
-        app, {partition.partition: end for partition, end in after.items() if partition.stream == "views"}
+        {partition.partition: end for partition, end in after.items() if partition.stream == "views"}
     )
     moved = rows_among(records(log, "page-totals-by-page")["value"])
     views = pa.array([json.loads(row)["view"] for row in moved], pa.string())
@@ -55,14 +55,13 @@ def last_offsets(data: DataDir, app: StreamApp) -> Mapping[StreamPartition, int]
     return {} if logged is None else logged.done.positions
 
 
-def views_of_people(app: StreamApp, ends: Mapping[int, int]) -> pa.Array:
+def views_of_people(ends: Mapping[int, int]) -> pa.Array:
     """The views the generator made up to there, without those the app filters out."""
-    make = load_function("site:views", app.spec.runtime.code)
-    views = []
+    kept = []
     for partition, end in ends.items():
-        rows = make(partition, 0, end)
-        views.append(rows.filter(pc.invert(pc.starts_with(rows["page"], "/health")))["view"])
-    return pa.concat_arrays(views)
+        rows = pages.views(partition, 0, end)
+        kept.append(rows.filter(pc.invert(pc.starts_with(rows["page"], "/health")))["view"])
+    return pa.concat_arrays(kept)
 
 
 def records(log: EmbeddedLog, topic: str, ends: Mapping[int, int] | None = None) -> pa.Table:

@@ -9,7 +9,7 @@ slow to load, nor decide anything.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast_runtime.worker_resources import WorkerSetUpError, worker_resource
 
@@ -37,6 +37,11 @@ class State(dict[Any, Any]):
     """The state of one key: a dict that is kept from batch to batch. If it is left empty, the key is forgotten."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # as a dict's, whose default of any type would make the result one that may be None
+
+        def get(self, key: Any, default: Any = None, /) -> Any:
+            """Return the value of a key; the default if there is none."""
 
     fired: tuple[Timer, ...]
     """The timers this call is for; such a call has no rows."""

@@ -83,7 +83,12 @@ def unread() -> Iterator[str]:
     for page in all_pages():
         blocks = blocks_of(page)
         for at, block in enumerate(blocks):
-            if block.title and not any(
-                block.title in later.text for later in blocks[at:] if later.language == "console"
+            # A module is named by an app without its ending.
+            name = (block.title or "").removesuffix(".py")
+            called = name != block.title and any(f" {name}:" in app.text for app in blocks if app.is_app)
+            if (
+                name
+                and not called
+                and not any(name in later.text for later in blocks[at:] if later.language == "console")
             ):
                 yield block.where

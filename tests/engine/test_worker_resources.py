@@ -9,7 +9,6 @@ from holdfast_cli.plan.app_file import load_app
 from holdfast_runtime.driver.local_run import RunOptions, run_app
 from tests.waiting import wait_until
 
-
 APP = """\
 apiVersion: holdfast.dev/v1alpha1
 kind: StreamApp

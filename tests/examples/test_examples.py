@@ -101,7 +101,7 @@ def test_an_example_is_named_like_its_folder_and_describes_itself(name: str) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_code_compiles_and_has_the_functions_that_its_example_names(name: str) -> None:
     app = app_of(name)
-    images = (FOLDER / name).rglob("*/*.py")
+    images = (FOLDER / name).rglob("*.py")
     brought = {".".join(path.relative_to(FOLDER / name).with_suffix("").parts): path.read_text() for path in images}
     functions = {
         f"{module}:{node.name}"

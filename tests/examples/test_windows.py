@@ -67,7 +67,7 @@ def test_listening_sessions_counts_sittings_once() -> None:
 
 
 def test_card_fraud_tells_of_a_large_payment_abroad(spark: SparkSession) -> None:
-    with TestDriver(app_of("card-fraud"), spark=spark) as driver:
+    with TestDriver(FOLDER / "card-fraud" / "app.yaml", spark=spark) as driver:
         driver.feed("payments", card_payments()["payments"])
         driver.run_until_idle()
         assert [(row["payment"], row["score"]) for row in driver.rows("suspicious")] == [("large", 1.0)]

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from ruamel.yaml import YAML
 
+from holdfast_runtime.inspection.packed_app import packed_app
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from tests.cluster import docker
 from tests.cluster.cluster import Cluster
@@ -57,6 +58,8 @@ def test_an_example_runs_as_it_stands(
     spec["runtime"] = {**spec.get("runtime", {}), **small_runtime()}
     if (FOLDER / name / "Dockerfile").exists():
         spec["runtime"]["image"] = _derived(cluster, images, name)
+    elif modules := packed_app(app_of(name), FOLDER / name).modules:
+        spec["runtime"]["code"] = {**spec["runtime"].get("code", {}), **modules}
     spec["state"] = {"storageClass": team.storage_class, "size": "512Mi"}
     app = App(cluster, team.namespace, tree)
     app.apply()
