@@ -9,7 +9,17 @@ from holdfast.reasons import Reason
 from tests.cli.conftest import Holdfast
 
 
-@pytest.mark.parametrize("name", ["LocationMissing", "locationmissing", "LOCATIONMISSING"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LocationMissing",
+        "locationmissing",
+        "LOCATIONMISSING",
+        "location-missing",
+        "LOCATION_MISSING",
+        "Location missing",
+    ],
+)
 def test_a_reason_is_explained_with_its_cure_in_any_case(holdfast: Holdfast, name: str) -> None:
     ran = holdfast("explain", name)
     explanation = Reason.LOCATION_MISSING.explanation
@@ -42,6 +52,16 @@ def test_programs_get_all_of_it(holdfast: Holdfast) -> None:
 
 
 def test_what_is_no_reason_is_refused_with_the_nearest(holdfast: Holdfast) -> None:
-    ran = holdfast("explain", "notamultipel")
-    assert ran.code == 2
-    assert "did you mean NotAMultiple?" in ran.err
+    ran = holdfast("explain", "not-a-multipel")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "holdfast: there is no reason not-a-multipel; did you mean NotAMultiple?\n"
+
+
+def test_several_near_reasons_are_named(holdfast: Holdfast) -> None:
+    assert "did you mean KeyMismatch or KeyTypeMismatch" in holdfast("explain", "keymissmatch").err
+
+
+def test_what_is_near_no_reason_leads_to_the_list(holdfast: Holdfast) -> None:
+    assert (
+        holdfast("explain", "xyzzy").err == "holdfast: there is no reason xyzzy; `holdfast explain` lists all of them\n"
+    )

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from holdfast.errors import UserActionError
 from holdfast.reasons import Reason
 from holdfast.spec.crd import crd
-from holdfast.suggest import did_you_mean
+from holdfast.suggest import nearest_names
 from holdfast_cli.output.screen import add_output_format, print_json
 from holdfast_cli.output.yaml_text import to_yaml
 
@@ -26,7 +26,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "what to do; without REASON, what each means. `holdfast status APP` shows the reasons of an app on a cluster.",
         epilog="example: holdfast explain NotAMultiple. Exit codes: 0 said, 2 there is no such reason.",
     )
-    explain.add_argument("reason", nargs="?", metavar="REASON", help="in any case; default: all of them")
+    explain.add_argument(
+        "reason", nargs="?", metavar="REASON", help="in any case, with or without dashes; default: all of them"
+    )
     add_output_format(explain)
     explain.set_defaults(run=_explain)
     definition = commands.add_parser(
@@ -51,11 +53,19 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _reason(name: str) -> Reason:
+    letters = _letters_of(name)
     for reason in Reason:
-        if reason.value.lower() == name.lower():
+        if _letters_of(reason.value) == letters:
             return reason
-    message = f"there is no reason {name}{did_you_mean(name, [reason.value for reason in Reason])}"
+    near = nearest_names(letters, [reason.value for reason in Reason])
+    cure = f"did you mean {' or '.join(near)}?" if near else "`holdfast explain` lists all of them"
+    message = f"there is no reason {name}; {cure}"
     raise UserActionError(message, code="ReasonUnknownError")
+
+
+def _letters_of(name: str) -> str:
+    """A name without what people write differently: `key-mismatch`, `KEY_MISMATCH` and `KeyMismatch` are one."""
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 def _advice(reason: Reason) -> Iterator[tuple[str, str]]:
