@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from holdfast.errors import HoldfastError, PlanningFailedError, code_of
+from holdfast_cli.authoring import init_command
 from holdfast_cli.cluster import drain_command, logs_command, status_command
 from holdfast_cli.local import letters_command, offsets_command, stream_commands
 from holdfast_cli.output.failures import print_failure
@@ -23,6 +24,7 @@ from holdfast_cli.run import run_command
 from holdfast_cli.state import state_command
 
 _COMMANDS = (
+    init_command,
     plan_command,
     diff_command,
     render_command,

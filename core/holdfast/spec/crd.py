@@ -176,7 +176,7 @@ def structural(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _converted(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    schema = _resolved(schema, defs)
+    schema = resolved(schema, defs)
     out: dict[str, Any] = {word: schema[word] for word in _KEPT if word in schema}
     for word in schema:
         if word == "properties":
@@ -199,16 +199,16 @@ def _converted(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _resolved(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+def resolved(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     """The schema with its reference, or the one thing it is besides null, put in its place."""
     if "anyOf" in schema:
         (only,) = (choice for choice in schema["anyOf"] if choice != {"type": "null"})
         rest = {word: value for word, value in schema.items() if word != "anyOf"}
-        return _resolved(only | rest, defs)
+        return resolved(only | rest, defs)
     if "$ref" in schema:
         target = defs[schema["$ref"].removeprefix("#/$defs/")]
         rest = {word: value for word, value in schema.items() if word != "$ref"}
-        return _resolved(target | rest, defs)
+        return resolved(target | rest, defs)
     return schema
 
 
