@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from holdfast.errors import HoldfastError, PlanningFailedError, code_of
-from holdfast_cli.authoring import init_command
+from holdfast_cli.authoring import completion_command, init_command
 from holdfast_cli.cluster import drain_command, logs_command, status_command
 from holdfast_cli.local import letters_command, offsets_command, stream_commands
 from holdfast_cli.output.failures import print_failure
@@ -96,4 +96,5 @@ def command_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add_to(commands)
+    completion_command.add_to(commands, parser)
     return parser
