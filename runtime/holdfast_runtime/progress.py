@@ -86,6 +86,8 @@ class Progress:
     """Records that existed when the batch was planned and are still unread."""
     seconds: float
     """From its plan to its commit."""
+    lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The same by stream: of each of its partitions, from 0 on."""
     phases: Mapping[str, float] = field(default_factory=dict)
     """Phase -> milliseconds: `plan`, `spark`, `open`, `fetch`, `steps`, `write`, `commit`. Those of slots are from the
     slowest slot."""
@@ -129,6 +131,15 @@ class Progress:
     """Local stores that were removed after this batch, because nothing needs them any more."""
     streams: Mapping[str, int] = field(default_factory=dict)
     """Output stream -> rows written in this batch."""
+
+    @property
+    def farthest_behind(self) -> str | None:
+        """The stream partition with the most unread records and how many, `clicks/3: 12`; None if nothing is unread."""
+        unread, stream, partition = max(
+            ((unread, stream, i) for stream, each in self.lags.items() for i, unread in enumerate(each)),
+            default=(0, "", 0),
+        )
+        return f"{stream}/{partition}: {unread:,}" if unread else None
 
 
 class EndCause(StrEnum):
@@ -203,6 +214,7 @@ def event_under(names: StreamNames, event: Event) -> Event:
         case Progress():
             return replace(
                 event,
+                lags=names.shown(event.lags),
                 streams=names.shown(event.streams),
                 unkeyed=names.shown(event.unkeyed),
                 misplaced=names.shown(event.misplaced),

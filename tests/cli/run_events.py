@@ -29,6 +29,7 @@ FIRST = Progress(
     rows_out=900,
     bytes_out=123_456,
     lag=4_321,
+    lags={"clicks": (21, 0, 0, 4_000), "views": (300,)},
     seconds=0.182,
     phases={"plan": 12.4, "spark": 34.0, "open": 0.2, "fetch": 20.1, "steps": 88.0, "write": 9.9, "commit": 17.0},
     watermark=AT - 12_000,

@@ -42,6 +42,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "rowsOut": 900,
         "bytesOut": 123_456,
         "lag": 4_321,
+        "lags": {"clicks": [21, 0, 0, 4_000], "views": [300]},
         "seconds": 0.182,
         "phases": dict(FIRST.phases),
         "watermark": AT - 12_000,
@@ -121,6 +122,10 @@ def test_metrics_of_a_run() -> None:
         f"holdfast_misplaced_records_total {app} run=1 stream=clicks": 2,
         f"holdfast_restored_tasks_total {app} run=1": 1,
         f"holdfast_lag_records {app} run=1": 4_321,
+        f"holdfast_stream_lag_records {app} run=1 stream=clicks": 4_021,
+        f"holdfast_partition_lag_records {app} partition=3 run=1 stream=clicks": 4_000,
+        f"holdfast_partition_lag_records {app} partition=1 run=1 stream=clicks": 0,
+        f"holdfast_partition_lag_records {app} partition=0 run=1 stream=views": 300,
         f"holdfast_watermark_lag_seconds {app} run=1": 14,
         f"holdfast_state_bytes {app} run=1": 12_345_678,
         f"holdfast_attempt {app} run=1": 3,
@@ -133,6 +138,16 @@ def test_metrics_of_a_run() -> None:
         f"holdfast_batch_phase_seconds_bucket {app} le=0.1 phase=steps run=1": 3,
     }
     assert {name: samples.get(name) for name in shown} == shown
+
+
+def test_of_very_many_partitions_only_streams_have_a_lag() -> None:
+    metrics = RunMetrics()
+    metrics.note(STARTED)
+    metrics.note(FIRST)
+    metrics.note(replace(FIRST, lags={"clicks": (2,) * 1_000, "views": (1,)}))
+    samples = scraped(metrics)
+    assert samples["holdfast_stream_lag_records app=ad-clicks run=1 stream=clicks"] == 2_000
+    assert [name for name in samples if name.startswith("holdfast_partition_lag")] == []
 
 
 def test_before_the_first_batch_counters_are_zero_and_gauges_absent() -> None:

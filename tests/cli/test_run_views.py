@@ -45,7 +45,7 @@ def test_the_block_on_a_terminal_shows_how_it_goes() -> None:
         "batch      43, 16 tasks",
         "in         36,000 (10.3 k/s)",
         "out        2,700 (771/s)",
-        "lag        4,321",
+        "lag        4,321, most in clicks/3: 4,000",
         "took       182 ms",
         "watermark  2026-11-20T12:26:56.000Z",
         "           14 s behind",

@@ -17,6 +17,8 @@ _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 
 _APP = ("app", "run")
 _MOST_PORT = 65_535
 _MOST_DIGITS = 5
+_MOST_PARTITIONS = 1_000
+"""More series than this would cost whoever stores them more than they tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,13 @@ class RunMetrics:
         self._tasks = self._gauge("tasks", "Tasks of the app.")
         self._buffered = self._gauge("buffered_rows", "Rows that wait in a join for a partner.", "side")
         self._buffered_bytes = self._gauge("buffered_bytes", "Their size, as they are stored.", "side")
+        self._stream_lag = self._gauge("stream_lag_records", "The same by stream.", "stream")
+        self._partition_lag = self._gauge(
+            "partition_lag_records",
+            f"The same by partition, if an app reads at most {_MOST_PARTITIONS:,}.",
+            "stream",
+            "partition",
+        )
         self._loading = self._gauge("table_left_records", "Records to load before inputs are read.", "table")
         self._incomplete = self._gauge("table_incomplete", "1 for a table that lacks rows.", "table")
         self._seconds = self._histogram("batch_seconds", "Time of a batch from its plan to its commit.")
@@ -150,11 +159,23 @@ class RunMetrics:
         for side, waiting in progress.buffered.items():
             self._buffered.labels(*self._app, side).set(waiting.rows)
             self._buffered_bytes.labels(*self._app, side).set(waiting.bytes)
+        self._count_lags(progress.lags)
         self._show(self._loading, progress.loading)
         self._show(self._incomplete, dict.fromkeys(progress.incomplete, 1))
         self._seconds.labels(*self._app).observe(progress.seconds)
         for phase, took in progress.phases.items():
             self._phases.labels(*self._app, phase).observe(took / 1000)
+
+    def _count_lags(self, lags: Mapping[str, Sequence[int]]) -> None:
+        partitions = sum(map(len, lags.values()))
+        for stream, unread in lags.items():
+            self._stream_lag.labels(*self._app, stream).set(sum(unread))
+            if partitions <= _MOST_PARTITIONS:
+                for partition, records in enumerate(unread):
+                    self._partition_lag.labels(*self._app, stream, partition).set(records)
+        if partitions > _MOST_PARTITIONS:
+            # What was shown before the inputs grew would stand still.
+            self._partition_lag.clear()
 
     def _show(self, gauge: Gauge, by_table: Mapping[str, int]) -> None:
         gauge.clear()

@@ -176,7 +176,8 @@ def print_block(console: Console, totals: RunTotals) -> None:
     ago = f", {span(heard)} ago" if heard >= 1 else ""
     table.add(("batch", "dim"), (f"{count(last.batch)}, {many(last.tasks, 'task')}{ago}", "bold"))
     for label, value in _facts(totals, last):
-        table.add((label, "dim"), value)
+        most = f", most in {last.farthest_behind}" if label == "lag" and last.farthest_behind else ""
+        table.add((label, "dim"), f"{value}{most}")
     if last.watermark is not None:
         behind = (last.at - last.watermark) / 1000
         table.add(("", "dim"), f"{span(behind)} behind" if behind >= 0 else f"{span(-behind)} ahead")

@@ -212,10 +212,11 @@ class DriverLog:
             held_back = "" if event.held_back is None else f", watermark held back: {event.held_back}"
             counts = self._batches, self._rows_in, self._rows_out
             _LOG.info(
-                "batch %d (%d since the last line, %d rows in, %d out), lag %d%s",
+                "batch %d (%d since the last line, %d rows in, %d out), lag %d%s%s",
                 event.batch,
                 *counts,
                 event.lag,
+                "" if event.farthest_behind is None else f" (most in {event.farthest_behind})",
                 held_back,
             )
             for text, counts_by_name in self._counts.items():

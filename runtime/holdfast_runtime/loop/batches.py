@@ -31,7 +31,7 @@ from holdfast_runtime.loop.next_batch import (
     batch_to,
     check_replay,
     held_inputs,
-    lag,
+    lags,
     next_offsets,
     tables_left,
 )
@@ -104,7 +104,7 @@ class Batches:
         self._totals = loop.totals
         self._totals.begin()
         self._standing, self._clock, self._checks = TaskLedger(), BatchClock(), PositionChecks(loop.cut)
-        self._lag = 0
+        self._lags: Mapping[str, tuple[int, ...]] = {}
         self._held: list[str] = []
         self._loading: Mapping[str, int] = {}
         self._planned_in = 0.0
@@ -217,7 +217,9 @@ class Batches:
         totals = self._totals
         self._look_behind(after, snapshot)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
-        done = idle and not self._lag and (not self._loop.until.idle or self._sees_all(snapshot))
+        done = (
+            idle and not any(map(any, self._lags.values())) and (not self._loop.until.idle or self._sees_all(snapshot))
+        )
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
         if ending is not None:
             return self._over(ending, before)
@@ -238,7 +240,7 @@ class Batches:
     def _look_behind(self, after: Offsets, snapshot: LoopSnapshot) -> None:
         """Note what is left and what is waited for after a batch."""
         reading = self._loop.reading
-        self._lag = lag(reading, snapshot, after)
+        self._lags = lags(reading, snapshot, after)
         self._held, self._loading = held_inputs(after, reading, snapshot), tables_left(after, reading, snapshot)
 
     def _look_behind_replayed(self, offsets: Offsets) -> None:
@@ -331,7 +333,8 @@ class Batches:
             rows_in=rows_in,
             rows_out=rows_out,
             bytes_out=sum(task.bytes_out for task in tasks),
-            lag=self._lag,
+            lag=sum(map(sum, self._lags.values())),
+            lags=self._lags,
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
             watermark=mark.watermark,

@@ -190,10 +190,16 @@ def tables_left(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) 
     return _loading(reading, snapshot, _positions(after, reading, snapshot))
 
 
-def lag(reading: AttemptInputs, snapshot: LoopSnapshot, after: Offsets) -> int:
-    """Return how many known records are still unread after a batch."""
+def lags(reading: AttemptInputs, snapshot: LoopSnapshot, after: Offsets) -> dict[str, tuple[int, ...]]:
+    """Return stream -> how many known records of each partition, from 0 on, are still unread after a batch."""
     backlogs = _backlogs(reading, snapshot, _positions(after, reading, snapshot), after.ends, {})
-    return sum(backlog.lag for backlog in backlogs.values())
+    by_stream: dict[str, dict[int, int]] = {}
+    for partition, backlog in backlogs.items():
+        by_stream.setdefault(partition.stream, {})[partition.partition] = backlog.lag
+    return {
+        stream: tuple(unread.get(number, 0) for number in range(max(unread) + 1))
+        for stream, unread in by_stream.items()
+    }
 
 
 def _positions(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> dict[StreamPartition, int]:
