@@ -19,6 +19,7 @@ from holdfast_cli.authoring import completion_command, init_command
 from holdfast_cli.cluster import drain_command, logs_command, status_command
 from holdfast_cli.local import letters_command, offsets_command, stream_commands
 from holdfast_cli.output.failures import print_failure
+from holdfast_cli.output.screen import print_message
 from holdfast_cli.plan import builtin_commands, diff_command, plan_command, render_command
 from holdfast_cli.run import run_command
 from holdfast_cli.state import state_command
@@ -74,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
     except (HoldfastError, OSError) as error:
         if isinstance(error, PlanningFailedError):
             traceback.print_exception(error.__cause__)
-        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201 - for the terminal
+        print_message(f"holdfast: {error}")
         output, events = getattr(options, "output", "text"), getattr(options, "events", False)
         print_failure(output, code_of(error), str(error), event=events)
         return _BAD_USAGE

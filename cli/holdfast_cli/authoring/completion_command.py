@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from holdfast.reasons import Reason
+from holdfast_cli.output.help_text import HelpFormatter
 
 _EPILOG = """\
 to install it, once:
@@ -31,7 +32,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", whol
         help="print a script for completion in bash, zsh or fish",
         description="Print a script with which a shell completes commands, options, their values and files.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("shell", choices=_SHELLS)
     parser.set_defaults(run=lambda options: _print(options.shell, whole))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.errors import UserActionError
 from holdfast_cli.authoring.first_app import LOCAL_BROKER, FirstApp
+from holdfast_cli.output.help_text import HelpFormatter
 
 _EPILOG = """\
 The app counts what customers spend. It runs as it is, on this host: its test passes, `holdfast run` gives results.
@@ -34,7 +35,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         description="Write a small app that runs at once: app.yaml, a Python function, a test, orders to feed, and a "
         "JSON schema with which editors complete and explain fields.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("directory", nargs="?", metavar="DIR", default=".", help="where (default: this directory)")
     parser.add_argument("--name", type=_app_name, help="the app's name (default: that of the directory)")

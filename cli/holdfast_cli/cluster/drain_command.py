@@ -5,7 +5,6 @@ The operator's conditions are taken as they are.
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Collection
 from contextlib import closing
@@ -38,8 +37,9 @@ from holdfast_cli.cluster.target import (
 )
 from holdfast_cli.output.amounts import count, many
 from holdfast_cli.output.failures import print_failure
+from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.live import print_json, watch, watch_view
-from holdfast_cli.output.screen import screen, styled
+from holdfast_cli.output.screen import print_message, screen, styled
 
 _NO, _INTERRUPTED = 1, 130
 _EVERY = 1.0
@@ -95,7 +95,7 @@ def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: 
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("app", metavar="APP", help="name of a StreamApp")
     add_namespace_option(parser)
@@ -182,21 +182,21 @@ def set_suspend(
         else:
             now, text = _progress(look()), f"{_BEGUN[options.verb]}; see {status}"
     except HoldfastError as error:
-        sys.stderr.write(f"holdfast: {error}\n")
+        print_message(f"holdfast: {error}")
         print_failure(options.output, error.code, str(error))
         return _NO
     except KeyboardInterrupt:
-        sys.stderr.write(f"holdfast: {name} {done}\n")
+        print_message(f"holdfast: {name} {done}")
         return _INTERRUPTED
     if code != 0:
-        sys.stderr.write(f"holdfast: {name}: {text}; see {status}\n")
+        print_message(f"holdfast: {name}: {text}; see {status}")
     elif options.output == "text":
         console = screen(options.color)
         console.print(styled((name, "bold"), f" {text}"))
         if now.suspend:
             kubectl = target.command("kubectl", "patch", "streamapp", name, "--type=merge", "-p", _RESUME_PATCH)
-            console.print(styled(("take it up again: ", "dim"), back))
-            console.print(styled(("or with:          ", "dim"), kubectl))
+            console.print(styled(("take it up again: ", "dim"), back), soft_wrap=True)
+            console.print(styled(("or with:          ", "dim"), kubectl), soft_wrap=True)
     if options.output == "json" and (already or not options.wait):
         print_json(now.tree())
     return code

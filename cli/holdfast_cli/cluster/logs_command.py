@@ -26,6 +26,7 @@ from holdfast_cli.cluster.pod_logs import (
     selected_logs,
 )
 from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, duration_seconds, namespace_target
+from holdfast_cli.output.help_text import HelpFormatter
 
 _FAILED = 1
 _EVERY = 2.0
@@ -65,7 +66,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="show the log of an app's driver or executors",
         description="Show the log of an app's driver or of its executors, and follow it over attempts.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("app", metavar="APP", help="name of a StreamApp")
     add_namespace_option(parser)

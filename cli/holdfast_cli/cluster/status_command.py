@@ -15,6 +15,7 @@ from holdfast.errors import UserActionError
 from holdfast_cli.cluster.app import AppDetail, AppList, read_app, read_apps
 from holdfast_cli.cluster.status_view import app_json, list_json, print_app, print_apps
 from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, add_output_options, namespace_target
+from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.live import print_json, watch, watch_view
 from holdfast_cli.output.screen import screen
 
@@ -45,7 +46,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         description="Show how apps do on a cluster: what is wrong first and what to do, how far they are, where tasks "
         "run.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("app", nargs="?", metavar="APP", help="name of a StreamApp (default: a line for each)")
     group = parser.add_mutually_exclusive_group()

@@ -21,10 +21,11 @@ from holdfast.times import moment
 from holdfast.trees import Tree
 from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing, UpstreamApp
 from holdfast_cli.output.amounts import count, many, span
-from holdfast_cli.output.screen import TextTable, styled
+from holdfast_cli.output.screen import styled
+from holdfast_cli.output.text_table import TextTable
 
 _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
-_LABEL = 12
+_LABEL = 10
 _OLD = 30_000
 _REASONS = frozenset(reason.value for reason in Reason)
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
@@ -73,8 +74,10 @@ def print_app(console: Console, detail: AppDetail, now: int, *, all_tasks: bool)
         console.print(styled((f"  what it means: holdfast explain {verdict.reason}", "dim")))
     _conditions(console, app, now)
     console.print()
+    facts = TextTable("", "")
     for label, text in _facts(detail, now):
-        console.print(styled((label.ljust(_LABEL), "dim"), text))
+        facts.add((label.ljust(_LABEL), "dim"), text)
+    facts.print(console)
     _placement(console, detail.handed, all_tasks=all_tasks)
     console.print()
     if isinstance(detail.events, Missing):

@@ -7,6 +7,7 @@ import argparse
 
 from holdfast.errors import UserActionError
 from holdfast_cli.local.local_app import add_app_options, at_least_one, on_app
+from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import add_output_options
 from holdfast_runtime.inspection.local_app import LocalApp
 
@@ -43,7 +44,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="show an app's dead letters, or put their records back",
         description="Show the dead letters of an app, or put the records that they are about back into their streams.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add_app_options(parser)
     parser.add_argument(

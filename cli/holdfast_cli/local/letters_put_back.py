@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast_cli.output.amounts import many
-from holdfast_cli.output.screen import TextTable, confirmed, one_line, print_json, screen
+from holdfast_cli.output.screen import confirmed, one_line, print_json, print_message, screen
+from holdfast_cli.output.text_table import TextTable
 from holdfast_runtime.driver.put_back import PutBackPlan, decide_put_back
 from holdfast_runtime.driver.put_back_records import put_back_records, put_back_streams
 from holdfast_runtime.inspection.dead_letters import DeadLetter
@@ -31,7 +32,7 @@ def put_letters_back(local_app: LocalApp, letters: Iterable[DeadLetter], options
     if options.output == "json":
         print_json({"app": local_app.app.name, **_tree(plan), "written": written})
     if plan.records and not agreed:
-        sys.stderr.write("holdfast: nothing was put back; add --yes to put these records back\n")
+        print_message("holdfast: nothing was put back; add --yes to put these records back")
         return _NOT_DONE
     if options.output == "text":
         sys.stdout.write(f"{many(written, 'record')} put back\n")

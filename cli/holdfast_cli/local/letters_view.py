@@ -18,7 +18,8 @@ from rich.console import Console
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import Micros, event_moment, row_moment
 from holdfast_cli.local.tail import value_as_json
-from holdfast_cli.output.screen import TextTable, one_line, screen, styled
+from holdfast_cli.output.screen import one_line, print_message, screen, styled
+from holdfast_cli.output.text_table import TextTable
 from holdfast_runtime.inspection.dead_letters import DeadLetter, LetterOrigin
 from holdfast_runtime.inspection.letter_groups import LetterGroup, letter_groups
 
@@ -58,9 +59,9 @@ def show_groups(letters: Iterable[DeadLetter], most: int, output: str, color: st
 
 def _say_rest(shown: int, count: int, of: str) -> None:
     if not count:
-        sys.stderr.write("holdfast: there are no such dead letters\n")
+        print_message("holdfast: there are no such dead letters")
     elif shown < count:
-        sys.stderr.write(f"holdfast: {of.format(shown, count)}; -n {count} shows all\n")
+        print_message(f"holdfast: {of.format(shown, count)}; -n {count} shows all")
 
 
 def _print(letter: DeadLetter, console: Console) -> None:

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.output.screen import TextTable, confirmed, print_json, screen
+from holdfast_cli.output.screen import confirmed, print_json, print_message, screen
+from holdfast_cli.output.text_table import TextTable
 from holdfast_runtime.driver.jumps import PositionSetting, SettingRefusedError, decide_jump, parse_setting
 from holdfast_runtime.driver.local_changes import AppRunningError, app_stopped, leave_jump, planned_rollback
 from holdfast_runtime.driver.replanning import ReplanRefusedError, TurnState
@@ -68,7 +69,7 @@ def change_offsets(local_app: LocalApp, options: argparse.Namespace) -> int:
     if options.output == "json":
         print_json({**change.tree, "done": agreed})
     if not agreed:
-        sys.stderr.write(f"holdfast: nothing was changed; add --yes {change.confirm}\n")
+        print_message(f"holdfast: nothing was changed; add --yes {change.confirm}")
         return _NOT_CHANGED
     if options.output == "text":
         sys.stdout.write(change.done)
@@ -84,7 +85,7 @@ def _settings(texts: Sequence[str]) -> list[PositionSetting]:
 
 
 def _refused(output: str, error: HoldfastError) -> int:
-    sys.stderr.write(f"holdfast: {error}\n")
+    print_message(f"holdfast: {error}")
     print_failure(output, error.code, str(error))
     return _NOT_CHANGED
 

@@ -7,6 +7,7 @@ checkpoint or state. Replanning undoes the part of a batch whose results nobody 
 import argparse
 
 from holdfast_cli.local.local_app import add_app_options, on_app
+from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import add_output_options
 from holdfast_runtime.inspection.local_app import LocalApp
 
@@ -46,7 +47,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="show where an app stands in its inputs, or set it",
         description="Show where an app stands in the streams it reads, or put it elsewhere.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add_app_options(parser)
     change = parser.add_mutually_exclusive_group()

@@ -6,7 +6,8 @@ from typing import Any
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import event_moment
-from holdfast_cli.output.screen import TextTable, print_json, screen, styled
+from holdfast_cli.output.screen import print_json, screen, styled
+from holdfast_cli.output.text_table import TextTable
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.inspection.positions import (
     AppPositions,

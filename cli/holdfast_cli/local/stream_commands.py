@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
 from holdfast_cli.local.local_app import add_app_options, at_least_one, on_app
-from holdfast_cli.output.screen import TextTable, add_output_format, add_output_options, print_json, screen
+from holdfast_cli.output.help_text import HelpFormatter
+from holdfast_cli.output.screen import add_output_format, add_output_options, print_json, screen
+from holdfast_cli.output.text_table import TextTable
 from holdfast_cli.plan.app_file import FileUnreadableError
 from holdfast_runtime.inspection.local_app import LocalApp
 
@@ -71,7 +73,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         description="Write JSON lines into a stream of the embedded log or of Kafka, partitioned by the stream's key. "
         "In the log, the stream is created when it is not there; a topic only if the stream has create: true.",
         epilog=_FEED_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add_app_options(feed)
     feed.add_argument("stream", metavar="STREAM", help="a stream of the app")
@@ -86,7 +88,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="show the records of a stream",
         description="Show new records of a stream, in the embedded log or in Kafka, as they come.",
         epilog=_TAIL_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add_app_options(tail)
     tail.add_argument("stream", metavar="STREAM", help="a stream of the app")

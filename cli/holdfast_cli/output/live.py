@@ -89,7 +89,7 @@ class LiveView(Generic[T]):
     def show(self, latest: T, trouble: str | None) -> None:
         """Redraw the screen."""
         drawn = io.StringIO()
-        paper = console_for(drawn, self._colors)
+        paper = console_for(drawn, self._colors, self._live.console.width)
         if trouble is not None:
             paper.print(styled((trouble, "yellow")))
         self._draw(paper, latest)

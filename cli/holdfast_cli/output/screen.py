@@ -1,23 +1,24 @@
-"""Output of commands: the options `-o` and `--color`, consoles, tables and colours for people, JSON for programs.
+"""Output of commands: the options `-o` and `--color`, consoles and colours for people, JSON for programs.
 
 And the question that a change asks at a terminal.
 
-Text is aligned, and coloured on a terminal. Without a terminal lines are never wrapped, as a script or a log reads
-them.
+On a terminal text is coloured, and wrapped at words. Without one lines are never wrapped, as a script or a log reads
+them. What people copy, a command or a repair, is printed with `soft_wrap=True` and stays on its line.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
+from holdfast_cli.output.wrapping import paragraph
+
 _WIDE = 10_000
 """Width without a terminal: a script or a log reads the lines, so none may be cut or wrapped."""
-_GAP = "  "
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,19 @@ def confirmed(question: str) -> bool:
 
 
 class OutputConsole(Console):
-    """A console that raises `BrokenPipeError` when the reader has gone; rich itself would exit with 1."""
+    """A console that wraps sentences at words and raises `BrokenPipeError` when the reader has gone.
+
+    rich itself would exit with 1.
+    """
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        """Print; a text is wrapped at words unless `soft_wrap` is True."""
+        match objects:
+            case (str() | Text() as text,) if not soft_wrap:
+                for line in paragraph(Text(text) if isinstance(text, str) else text, self.width):
+                    super().print(line, soft_wrap=True, **options)
+            case _:
+                super().print(*objects, soft_wrap=soft_wrap, **options)
 
     def on_broken_pipe(self) -> None:
         """Raise the error that rich has caught."""
@@ -69,6 +82,14 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
     )
 
 
+def print_message(text: str) -> None:
+    """Print a line beside the output."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        screen("never", to_stderr=True).print(text)
+    else:
+        print(text, file=sys.stderr)  # noqa: T201 - for a log or a script
+
+
 def noting(color: str) -> Callable[[str], None]:
     """Return a function that prints a note beside the output, each once."""
     noted = set[str]()
@@ -86,11 +107,11 @@ def live_screen(color: str) -> Console:
     return OutputConsole(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
 
 
-def console_for(file: TextIO, colors: str | None) -> Console:
-    """Return a console that renders for another one: unwrapped lines, in that console's colours."""
+def console_for(file: TextIO, colors: str | None, width: int = _WIDE) -> Console:
+    """Return a console that renders for another one, in that console's colours and width."""
     return OutputConsole(
         file=file,
-        width=_WIDE,
+        width=width,
         force_terminal=colors is not None,
         color_system=colors,  # type: ignore[arg-type]
         highlight=False,
@@ -108,37 +129,3 @@ def styled(*parts: str | tuple[str, str]) -> Text:
 def one_line(text: str) -> str:
     """Return foreign text as one safe line: nothing that moves the cursor, ends the line or reverses letters."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-class TextTable:
-    """Rows under kubectl-like headings, each column as wide as its widest cell."""
-
-    def __init__(self, *headings: str, right: Sequence[str] = (), indent: str = "") -> None:
-        self._headings, self._right, self._indent = headings, set(right), indent
-        self._rows: list[list[Text]] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, *cells: str | tuple[str, str]) -> None:
-        """Add one row; a cell may be (text, style)."""
-        self._rows.append([styled(cell) for cell in cells])
-
-    def print(self, console: Console) -> None:
-        """Print headings, if there are any, and rows."""
-        heads = [styled((heading, "bold")) for heading in self._headings]
-        rows = [heads, *self._rows] if any(self._headings) else self._rows
-        widths = [max(row[i].cell_len for row in rows) for i in range(len(self._headings))] if rows else []
-        for row in rows:
-            console.print(self._line(row, widths))
-
-    def _line(self, row: Sequence[Text], widths: Sequence[int]) -> Text:
-        line = Text(self._indent)
-        for i, (cell, width, heading) in enumerate(zip(row, widths, self._headings, strict=True)):
-            space = " " * (width - cell.cell_len)
-            last = i == len(row) - 1
-            line.append_text(
-                Text.assemble(space, cell) if heading in self._right else Text.assemble(cell, "" if last else space)
-            )
-            line.append("" if last else _GAP)
-        return line

@@ -16,7 +16,8 @@ from holdfast.reasons import Reason
 from holdfast.spec.crd import crd
 from holdfast.spec.editor_schema import editor_schema
 from holdfast.suggest import nearest_names
-from holdfast_cli.output.screen import add_output_format, print_json
+from holdfast_cli.output.help_text import HelpFormatter
+from holdfast_cli.output.screen import add_output_format, print_json, screen
 from holdfast_cli.output.yaml_text import to_yaml
 
 SCHEMA_FILE = "streamapp.schema.json"
@@ -56,7 +57,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         description="Print the JSON schema of StreamApp files. With it an editor completes fields, shows what each "
         "means and what changing it costs, and marks what is wrong, without a network: put it beside app.yaml.",
         epilog=_SCHEMA_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     schema.set_defaults(run=_print_schema)
 
@@ -66,10 +67,12 @@ def _explain(options: argparse.Namespace) -> int:
     if options.output == "json":
         print_json({reason.value: asdict(reason.explanation) for reason in reasons})
         return 0
+    console = screen("never")
     for reason in reasons:
-        sys.stdout.write(f"{reason.value}: {reason.sentence}\n")
+        console.print(f"{reason.value}: {reason.sentence}")
     if options.reason is not None:
-        sys.stdout.writelines(f"\n{title}: {text}\n" for title, text in _advice(reasons[0]))
+        for title, text in _advice(reasons[0]):
+            console.print(f"\n{title}: {text}")
     return 0
 
 

@@ -3,18 +3,20 @@
 import argparse
 import json
 
+from rich.console import Console
 from rich.text import Text
 
 from holdfast.planning.state_change import refusals
 from holdfast.spec.diff import Diff, diff
 from holdfast.spec.fields import ChangeCost
-from holdfast_cli.output.screen import TextTable, add_output_options, one_line, print_json, screen, styled
+from holdfast_cli.output.screen import add_output_options, one_line, print_json, screen, styled
+from holdfast_cli.output.text_table import TextTable
 from holdfast_cli.plan.app_file import AppFile, load_app
 from holdfast_cli.plan.plan_text import report_invalid
 
 _REFUSED = 1
-_SHOWN, _BEFORE = 48, 16
-"""Characters shown of a value, and how many of them come before the first difference."""
+_SHOWN, _BEFORE, _BESIDE = 48, 16, 60
+"""Characters shown at least of a value, how many of them come before the first difference, and the columns beside."""
 _COLORS = {"Live": "green", "Restart": "yellow", "NewRun": "red", "Forbidden": "bold red"}
 
 
@@ -71,10 +73,10 @@ def _print(files: list[AppFile], app_diff: Diff, color: str) -> None:
     if app_diff.cost is None:
         console.print(f"{files[0].path} and {files[1].path} mean the same")
         return
-    table = TextTable("FIELD", "OLD", "NEW", "COST")
+    table, most = TextTable("FIELD", "OLD", "NEW", "COST"), _most_shown(console)
     for change in app_diff.changes:
         label = change.cost.label
-        table.add(change.path, *_shown(_text(change.old), _text(change.new)), (label, _COLORS[label]))
+        table.add(change.path, *_shown(_text(change.old), _text(change.new), most), (label, _COLORS[label]))
     table.print(console)
     console.print()
     for change in app_diff.changes:
@@ -101,9 +103,14 @@ def _text(value: object) -> str:
     return one_line(text.replace("\n", "\\n"))
 
 
-def _shown(old: str, new: str) -> tuple[str, str]:
+def _most_shown(console: Console) -> int:
+    """Return how many characters of a value are shown: more on a wide terminal."""
+    return _SHOWN if not console.is_terminal else max(_SHOWN, (console.width - _BESIDE) // 2)
+
+
+def _shown(old: str, new: str, most: int) -> tuple[str, str]:
     """Return both values cut around their first difference, as equal beginnings say nothing."""
-    if max(len(old), len(new)) <= _SHOWN:
+    if max(len(old), len(new)) <= most:
         return old, new
     first = next(
         (
@@ -114,10 +121,10 @@ def _shown(old: str, new: str) -> tuple[str, str]:
         None,
     )
     start = max(0, (min(len(old), len(new)) if first is None else first) - _BEFORE)
-    return _cut(old, start), _cut(new, start)
+    return _cut(old, start, most), _cut(new, start, most)
 
 
-def _cut(text: str, start: int) -> str:
-    start = max(0, min(start, len(text) - _SHOWN))
+def _cut(text: str, start: int, most: int) -> str:
+    start = max(0, min(start, len(text) - most))
     shown = f"…{text[start + 1 :]}" if start else text
-    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

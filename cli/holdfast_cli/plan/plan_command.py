@@ -18,6 +18,7 @@ from holdfast.planning.plan_json import plan_json
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
+from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import print_json
 from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app, read_text
 from holdfast_cli.plan.fix import fix
@@ -48,7 +49,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="check an app and show what it will be",
         description="Validate joins, infer partition counts and show the tasks of an app before anything starts.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("app", metavar="APP.yaml", help="the StreamApp; - reads standard input")
     parser.add_argument(

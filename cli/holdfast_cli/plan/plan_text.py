@@ -15,7 +15,8 @@ from holdfast.planning.problems import Problem, excerpt
 from holdfast.reasons import Reason
 from holdfast_cli.output.amounts import many
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.output.screen import TextTable, screen, styled
+from holdfast_cli.output.screen import screen, styled
+from holdfast_cli.output.text_table import TextTable
 from holdfast_cli.plan.app_file import AppFile, FileMark
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _findings(console: Console, file: AppFile, heading: str, problems: Iterable[
             shown.add(problem.repair.yaml)
             console.print(styled("  repair, to paste:"))
             for line in problem.repair.yaml.splitlines():
-                console.print(styled(("    " + line, "green")))
+                console.print(styled(("    " + line, "green")), soft_wrap=True)
 
 
 def _set_of(console: Console, problem: Problem) -> None:

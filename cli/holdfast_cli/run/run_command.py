@@ -7,7 +7,6 @@ the extra `runtime` only when a run begins.
 import argparse
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -21,7 +20,8 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.values import is_duration, millis
 from holdfast_cli.local.local_app import RunFiles, add_app_options, at_least_one, data_of, need_runtime
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.output.screen import add_output_options
+from holdfast_cli.output.help_text import HelpFormatter
+from holdfast_cli.output.screen import add_output_options, print_message
 from holdfast_cli.plan.app_file import AppFile, load_app
 from holdfast_cli.plan.plan_text import print_plan, report_invalid
 
@@ -62,7 +62,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="run an app on this host",
         description="Run an app on this host with Spark's local mode, and show how it goes.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add_app_options(parser)
     until = parser.add_argument_group("when it ends by itself (default: when it is stopped, or all inputs have ended)")
@@ -114,8 +114,8 @@ def _run(options: argparse.Namespace) -> int:
             print_plan(file, planned, PlanningFacts(), None, color=options.color, wide=False)
         return _refused("PlanRejected", f"the plan of {app.name} is rejected", planned.problems, options)
     for warning in planned.warnings:
-        sys.stderr.write(
-            f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
+        print_message(
+            f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}"
         )
     return _watched(file, app, data, options)
 
@@ -143,7 +143,7 @@ def _watched(file: AppFile, app: StreamApp, data: Path, options: argparse.Namesp
     try:
         local_run.check_spark_settings(app)
     except UserActionError as error:
-        sys.stderr.write(f"holdfast: {error}\n")
+        print_message(f"holdfast: {error}")
         return _refused(error.code, str(error), (), options)
     local_run.require_this_java()
     keeping = {system.name for system in app.spec.systems if system.kind != "generator"}

@@ -19,7 +19,8 @@ from holdfast.times import event_moment
 from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.output.amounts import count, many, rate, size, span
 from holdfast_cli.output.live import LiveView
-from holdfast_cli.output.screen import TextTable, styled
+from holdfast_cli.output.screen import styled
+from holdfast_cli.output.text_table import TextTable
 from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import (
     AttemptStarted,
@@ -264,9 +265,9 @@ def _print_outputs(console: Console, totals: RunTotals, files: RunFiles | None) 
     table = TextTable("OUTPUT", "ROWS", "ROWS/S" if files is None else "LOOK", right=("ROWS", "ROWS/S"))
     for stream, rows in sorted(totals.outputs.items()):
         if files is None:
-            more = rate(totals.rate(lambda progress, stream=stream: progress.streams.get(stream, 0)))  # type: ignore[misc]
+            more = Text(rate(totals.rate(lambda progress, stream=stream: progress.streams.get(stream, 0))))  # type: ignore[misc]
         else:
-            more = files.tail(stream) if stream in files.logs else "-"
+            more = Text(files.tail(stream) if stream in files.logs else "-", no_wrap=True)
         table.add(stream, count(rows), more)
     console.print()
     table.print(console)

@@ -22,7 +22,7 @@ from typing import NoReturn
 from holdfast.errors import HoldfastError
 from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.output.live import LiveView
-from holdfast_cli.output.screen import live_screen, screen
+from holdfast_cli.output.screen import live_screen, print_message, screen
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import JsonView, RunView, TextView, print_block
 from holdfast_runtime.progress import Event, Listener, RunDraining, RunEnded
@@ -175,4 +175,4 @@ def _stop_at_once() -> NoReturn:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    print_message(text)

@@ -14,6 +14,7 @@ from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.cluster.app import APPS, find_app
 from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, namespace_target
 from holdfast_cli.local.local_app import add_app_options, at_least_one, need_runtime, on_app
+from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import add_output_options
 from holdfast_runtime.inspection.local_app import LocalApp
 
@@ -128,7 +129,7 @@ def _action(
         help=hint,
         description=description,
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add_app_options(parser)
     if task:

@@ -17,7 +17,8 @@ from sqlglot.errors import SqlglotError
 from holdfast.errors import UserActionError
 from holdfast.spec.kept_state import kept_rows, row_tables, state_name
 from holdfast.suggest import did_you_mean
-from holdfast_cli.output.screen import TextTable, noting, screen
+from holdfast_cli.output.screen import noting, screen
+from holdfast_cli.output.text_table import TextTable
 from holdfast_runtime.inspection.run_stores import RunStores
 from holdfast_runtime.inspection.run_tables import table_columns
 from holdfast_runtime.inspection.table_rows import as_json, plain

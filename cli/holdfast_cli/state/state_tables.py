@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_cli.output.screen import TextTable, noting, print_json, screen
+from holdfast_cli.output.screen import noting, print_json, screen
+from holdfast_cli.output.text_table import TextTable
 from holdfast_runtime.inspection.run_stores import RunStores
 from holdfast_runtime.inspection.run_tables import (
     BroadcastSummary,
