@@ -149,7 +149,7 @@ $commands
 
 `holdfast explain REASON` says what to do about what a plan or a status says. An editor with yaml-language-server
 (VS Code: the extension YAML) completes and explains the fields of app.yaml by [$schema_file]($schema_file).
-""")
+$cluster""")
 
 _COMMANDS = (
     ("pytest", "the test, on the real engine"),
@@ -158,6 +158,10 @@ _COMMANDS = (
     ("holdfast run app.yaml --until-idle", "without --until-idle, until Ctrl-C"),
     ("holdfast tail app.yaml totals --from-beginning --until-end", "what came out"),
 )
+_CLUSTER = """
+On a cluster with the operator: `holdfast render app.yaml | kubectl apply -f -`, once brokers are named that pods reach, and
+`runtime.checkpoint.location`.
+"""
 LOCAL_BROKER = "localhost:9092"
 _BROKER = ("docker run --rm -d -p 9092:9092 apache/kafka", "a broker to try it on")
 
@@ -200,6 +204,7 @@ class FirstApp:
             function=", [functions.py](functions.py) its function" if self.function else "",
             commands="\n".join(self.next_lines()),
             schema_file=SCHEMA_FILE,
+            cluster="" if self.brokers is None else _CLUSTER,
         )
 
     def next_lines(self) -> tuple[str, ...]:
