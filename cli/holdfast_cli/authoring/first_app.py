@@ -159,8 +159,8 @@ _COMMANDS = (
     ("holdfast tail app.yaml totals --from-beginning --until-end", "what came out"),
 )
 _CLUSTER = """
-On a cluster with the operator: `holdfast render app.yaml | kubectl apply -f -`, once brokers are named that pods reach, and
-`runtime.checkpoint.location`.
+On a cluster with the operator: `holdfast render app.yaml | kubectl apply -f -`, once brokers are named that pods reach,
+and `runtime.checkpoint.location`.
 """
 LOCAL_BROKER = "localhost:9092"
 _BROKER = ("docker run --rm -d -p 9092:9092 apache/kafka", "a broker to try it on")
