@@ -8,7 +8,7 @@ from rich.text import Text
 
 from holdfast_cli.output.screen import console_for
 from holdfast_cli.output.text_table import TextTable
-from holdfast_cli.output.wrapping import flowing, paragraph
+from holdfast_cli.output.wrapping import UNLIMITED, flowing, paragraph
 
 WORDS = st.lists(st.text("abé表-", min_size=1, max_size=30), min_size=1, max_size=20)
 WIDTHS = st.integers(10, 60)
@@ -69,6 +69,13 @@ def test_three_widths_of_one_table() -> None:
         "STREAM totals",
         "  RECORDS 12",
     ]
+
+
+def test_without_a_terminal_even_the_longest_row_is_one_line() -> None:
+    table = TextTable("STREAM", "WHY")
+    table.add("totals", "word " * 9_000)
+    assert len(printed(table, UNLIMITED)) == 2
+    assert len(paragraph(Text("word " * 9_000), UNLIMITED)) == 1
 
 
 def test_what_is_copied_stays_on_its_line() -> None:

@@ -15,10 +15,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from holdfast_cli.output.wrapping import paragraph
-
-_WIDE = 10_000
-"""Width without a terminal: a script or a log reads the lines, so none may be cut or wrapped."""
+from holdfast_cli.output.wrapping import UNLIMITED, paragraph
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +69,7 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
     stream = sys.stderr if to_stderr else sys.stdout
     return OutputConsole(
         file=stream,
-        width=None if stream.isatty() else _WIDE,
+        width=None if stream.isatty() else UNLIMITED,
         force_terminal=True if color == "always" else None,
         no_color=color == "never",
         highlight=False,
@@ -107,7 +104,7 @@ def live_screen(color: str) -> Console:
     return OutputConsole(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
 
 
-def console_for(file: TextIO, colors: str | None, width: int = _WIDE) -> Console:
+def console_for(file: TextIO, colors: str | None, width: int = UNLIMITED) -> Console:
     """Return a console that renders for another one, in that console's colours and width."""
     return OutputConsole(
         file=file,

@@ -5,6 +5,7 @@ its first cell, and below it the others with their headings. Without a terminal 
 or a log reads it. Nothing is ever cut. Must not know what is in a table.
 """
 
+import sys
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast_cli.output.screen import styled
-from holdfast_cli.output.wrapping import flowing, longest_part, wrapped
+from holdfast_cli.output.wrapping import UNLIMITED, flowing, longest_part, wrapped
 
 _GAP = "  "
 _READABLE = 24
@@ -40,7 +41,8 @@ class TextTable:
         if not rows:
             return
         columns = [[row[i] for row in rows] for i in range(len(self._headings))]
-        widths = _fitting(columns, console.width - len(self._indent) - len(_GAP) * (len(columns) - 1))
+        beside = len(self._indent) + len(_GAP) * (len(columns) - 1)
+        widths = _fitting(columns, console.width - beside if console.width < UNLIMITED else sys.maxsize)
         if widths is None:
             lines = [line for row in self._rows for line in self._block(row, console.width)]
         else:
@@ -85,11 +87,14 @@ class TextTable:
 def _fitting(columns: Sequence[Sequence[Text]], room: int) -> list[int] | None:
     """Return widths of columns that fit into this room together; None if words would have to be torn apart."""
     widths = [max(cell.cell_len for cell in column) for column in columns]
+    if sum(widths) <= room:
+        return widths
     least = [
         min(width, max(_READABLE, *map(longest_part, column))) for width, column in zip(widths, columns, strict=True)
     ]
     if sum(least) > room:
         return None
+    widths = [min(width, room) for width in widths]
     while sum(widths) > room:
         widest = max((i for i in range(len(widths)) if widths[i] > least[i]), key=lambda i: widths[i])
         widths[widest] -= 1

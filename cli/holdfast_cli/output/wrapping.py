@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from rich.cells import cell_len
 from rich.text import Text
 
+UNLIMITED = 10_000
+"""The width where there is no terminal: a script or a log reads the lines, so none may be cut or wrapped."""
 _HANGING = 2
 _WORD = re.compile(r"\S+\s*")
 
@@ -29,9 +31,11 @@ def wrapped(text: Text, width: int) -> list[Text]:
 
 def paragraph(text: Text, width: int) -> list[Text]:
     """Return the lines of a text, which keep its own indentation; lines after the first are indented a little more."""
+    if text.no_wrap or width >= UNLIMITED:
+        return [text]
     lines: list[Text] = []
     for line in text.split(allow_blank=True):
-        if text.no_wrap or line.cell_len <= width:
+        if line.cell_len <= width:
             lines.append(line)
             continue
         indent = len(line.plain) - len(line.plain.lstrip())
