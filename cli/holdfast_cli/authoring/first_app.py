@@ -82,8 +82,12 @@ _AGGREGATE = """\
 _FUNCTIONS = '''\
 """The functions of app.yaml: ordinary Python, called where the state is."""
 
+from collections.abc import Iterator
 
-def spent(customer, rows, state):
+from holdfast_runtime.functions import Row, State
+
+
+def spent(customer: str, rows: list[Row], state: State) -> Iterator[Row]:
     """Take the new orders of one customer, once per batch; yield rows of the schema in app.yaml."""
     # The state is like a dict. It is saved with what is put out, and is there again after any crash.
     state["orders"] = state.get("orders", 0) + len(rows)
