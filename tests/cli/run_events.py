@@ -43,7 +43,7 @@ FILES = RunFiles(
     "app.yaml",
     ".holdfast/ad-clicks",
     data_given=False,
-    spark_log=".holdfast/ad-clicks/apps/ad-clicks/spark.log",
+    prints=".holdfast/ad-clicks/apps/ad-clicks/spark.log",
     logs=frozenset({"attributed"}),
 )
 

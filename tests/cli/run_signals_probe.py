@@ -51,9 +51,7 @@ def engine(directory: Path, listen: Listener, drain: threading.Event) -> RunEnde
 
 def main(directory: Path) -> int:
     """Run until it is stopped."""
-    files = RunFiles(
-        "app.yaml", str(directory), data_given=True, spark_log=str(directory / "spark.log"), logs=frozenset()
-    )
+    files = RunFiles("app.yaml", str(directory), data_given=True, prints=str(directory / "spark.log"), logs=frozenset())
     show = RunDisplay(as_json=False, color="auto", metrics=None, files=files)
     return run_watched(lambda listen, drain: engine(directory, listen, drain), show)
 

@@ -248,7 +248,7 @@ def test_a_form_that_is_not_there_is_bad_usage(holdfast: Holdfast) -> None:
 
 
 def test_a_stuck_app_names_the_command_for_streams_of_others() -> None:
-    files = RunFiles("my app.yaml", "data", data_given=True, spark_log="spark.log", logs=frozenset())
+    files = RunFiles("my app.yaml", "data", data_given=True, prints="spark.log", logs=frozenset())
     lost = [LostPosition(one, 9, OffsetBounds(0, 5), PositionTrouble.BEYOND_END) for one in (A1, A0)]
     error = with_offsets_command(lost_error(lost), files.offsets, {"b"})
     assert "holdfast offsets 'my app.yaml' --data data --set a/0=end --set a/1=end (" in str(error)

@@ -138,7 +138,7 @@ def test_a_spark_setting_that_breaks_the_engine_starts_nothing(holdfast: Holdfas
 def test_without_java_nothing_starts(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
-    ran = holdfast("run", "app.yaml")
+    ran = holdfast("run", "app.yaml", "--master", "local[1]")
     assert ran.code == 2
     assert ran.err.endswith("set it to a Java 17 or newer, or unset it\n")
     assert not Path(".holdfast").exists()

@@ -115,9 +115,9 @@ def test_one_ctrl_c_finishes_the_batch_and_ends_well(terminal: Terminal) -> None
 
 
 def test_ctrl_c_during_sparks_start_is_heard_a_second_stops(terminal: Terminal) -> None:
-    terminal.shows("starting Spark")
+    terminal.shows("starting ...")
     terminal.press(CTRL_C)
-    terminal.shows("as soon as Spark has started")
+    terminal.shows("as soon as it has started")
     terminal.wait((terminal.directory / "batch-0").exists)
     processes = in_session_of(int((terminal.directory / "jvm").read_text(encoding="utf-8")))
     assert len(processes) >= 3, "the JVM, the daemon and a worker"
@@ -141,7 +141,7 @@ def waits(listen, drain):
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(30)
 
-files = RunFiles("app.yaml", ".", data_given=True, spark_log="spark.log", logs=frozenset())
+files = RunFiles("app.yaml", ".", data_given=True, prints="spark.log", logs=frozenset())
 sys.exit(run_watched(waits, RunDisplay(as_json=True, color="never", metrics=None, files=files)))
 """
 

@@ -60,7 +60,7 @@ def test_the_block_on_a_terminal_shows_how_it_goes() -> None:
 
 
 def test_the_block_says_what_is_waited_for() -> None:
-    assert drawn(RunTotals(started_at=1.0), 5.0)[1:] == ["starting Spark ..."]
+    assert drawn(RunTotals(started_at=1.0), 5.0)[1:] == ["starting ..."]
     assert drawn(seen_after(0), 1.0)[1:] == ["waiting for the first batch ..."]
     assert drawn(seen_after(3, draining=True), 3.5)[0] == "3.5 s  draining"
 
@@ -176,7 +176,7 @@ def test_the_summary_says_why_it_ended(ending: EndCause) -> None:
 def test_a_failed_run_says_its_place_and_where_to_look() -> None:
     lines = printed([(0.0, STARTED), (1.0, FIRST)], ValueError("x"))
     assert any(line.startswith("failed: ") for line in lines)
-    assert "  what Spark and the steps printed: .holdfast/ad-clicks/apps/ad-clicks/spark.log" in lines
+    assert "  what was printed meanwhile: .holdfast/ad-clicks/apps/ad-clicks/spark.log" in lines
 
 
 def test_a_run_that_never_started_has_no_summary() -> None:

@@ -12,6 +12,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.engine.runs import APP, DEADLINE, Run, check, feed
 from tests.processes import parent_of
 from tests.waiting import wait_until
@@ -24,29 +26,37 @@ LONGEST = 0.06
 """Seconds in which a batch is over, or a stint has begun again."""
 
 
-def forks(run: Run) -> list[int]:
-    """What Spark's Python daemon has forked: the processes of slots, and the agent that they do without."""
+SPARK, HERE = ("--master", "local[2]"), ("--slots", "2")
+DAEMONS = {SPARK: "-m holdfast_runtime.spark.worker_daemon", HERE: "-m holdfast_runtime.stints"}
+"""Options of a run -> the command line of the process from which its slots are forked."""
+
+
+def forks(run: Run, options: tuple[str, str]) -> list[int]:
+    """The processes of slots; in Spark also the agent that they do without."""
     made = list[int]()
-    daemons = run.children("-m holdfast_runtime.spark.worker_daemon")
+    daemons = run.children(DAEMONS[options])
     for pid in daemons:
         with suppress(OSError):
             made += [pid] if parent_of(pid) in daemons else []
     return made
 
 
-def test_slots_killed_at_any_moment_lose_and_double_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "then"), [(SPARK, HERE), (HERE, SPARK)], ids=["in Spark", "here"])
+def test_slots_killed_at_any_moment_lose_and_double_nothing(
+    options: tuple[str, str], then: tuple[str, str], tmp_path: Path
+) -> None:
     draw, app, data = random.Random(SEED), tmp_path / "app.yaml", tmp_path / "data"  # noqa: S311
     app.write_text(APP)
     feed(data, ROWS)
     fed, killed = ROWS, set[int]()
-    with Run(app, data, "--master", "local[2]") as run:
+    with Run(app, data, *options) as run:
         run.until("progress")
-        while len(killed) < KILLS:
+        while len(killed) < KILLS / 2:
             feed(data, ROWS, fed)
             fed += ROWS
             threading.Event().wait(draw.random() * LONGEST)
-            wait_until(lambda: len(forks(run)) > 0, DEADLINE, "processes of slots")
-            victim = draw.choice(forks(run))
+            wait_until(lambda: len(forks(run, options)) > 0, DEADLINE, "processes of slots")
+            victim = draw.choice(forks(run, options))
             with suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
                 killed.add(victim)
@@ -58,7 +68,23 @@ def test_slots_killed_at_any_moment_lose_and_double_nothing(tmp_path: Path) -> N
                 pass
         run.process.send_signal(signal.SIGTERM)
         run.ended()
-    with Run(app, data, "--master", "local[2]", "--until-idle") as run:
+    with Run(app, data, *then, "--until-idle") as run:
         run.ended()
     print(f"seed {SEED}: {len(killed)} kills")  # noqa: T201 - shown when it fails
     check(data, fed)
+
+
+def test_slots_end_with_a_driver_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # which it does without
+    app, data = tmp_path / "app.yaml", tmp_path / "data"
+    app.write_text(APP)
+    feed(data, ROWS)
+    with Run(app, data, *HERE) as run:
+        run.until("progress")
+        daemons = run.children(DAEMONS[HERE])
+        assert len(daemons) == 3
+        run.killed()
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in daemons), DEADLINE, "the end of all slots")
+    with Run(app, data, *HERE, "--until-idle") as run:
+        run.ended()
+    check(data, ROWS)

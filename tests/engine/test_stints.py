@@ -1,4 +1,4 @@
-"""Slots that stay, on real executors: who answers, what becomes of those that are lost, and that strangers stay out."""
+"""Slots that stay, on real executors and in processes of this host: who answers, who is lost, who stays out."""
 
 import os
 import signal
@@ -12,10 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.job import JobFailedError
-from holdfast_runtime.spark import slot_connections, stints
+from holdfast_runtime.spark import stint_job
 from holdfast_runtime.spark.located import SlotLocation, by_processor, registered
-from holdfast_runtime.spark.slot_connections import DriverAddress, SlotConnections
-from holdfast_runtime.spark.stints import Stints
+from holdfast_runtime.spark.stint_job import starting_in_spark
+from holdfast_runtime.stints import slot_connections, slot_processes, stints
+from holdfast_runtime.stints.slot_connections import DriverAddress, SlotConnections
+from holdfast_runtime.stints.slot_processes import SlotProcesses
+from holdfast_runtime.stints.stints import Stints
+from tests.processes import parent_of
 from tests.waiting import wait_until
 
 SLOTS = 3
@@ -64,11 +68,30 @@ def ways_to(spark: SparkSession) -> list[SlotLocation]:
     return [SlotLocation(f"slot-{slot}", names[name]) for slot, name in enumerate(sorted(names))]
 
 
-@pytest.fixture
-def slots(spark: SparkSession, tmp_path: Path) -> Iterator[Stints]:
-    staying = Stints(spark, ways_to(spark), partial(Told, tmp_path))
-    yield staying
-    staying.end()
+def in_spark(spark: SparkSession, slots: list[SlotLocation], folder: Path) -> Stints:
+    return Stints(len(slots), starting_in_spark(spark, slots, partial(Told, folder)))
+
+
+@pytest.fixture(params=["Spark", "processes"])
+def slots(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stints]:
+    if request.param == "Spark":
+        spark = request.getfixturevalue("spark")
+        staying = in_spark(spark, ways_to(spark), tmp_path)
+        yield staying
+        staying.end()
+        return
+    with SlotProcesses() as processes:
+        staying = Stints(SLOTS, processes.starting(SLOTS, partial(Told, tmp_path)))
+        yield staying
+        staying.end()
+
+
+def is_there(pid: int) -> bool:
+    try:
+        parent_of(pid)
+    except OSError:
+        return False
+    return True
 
 
 def processes_of(slots: Stints, batch: str) -> list[list[str]]:
@@ -77,10 +100,16 @@ def processes_of(slots: Stints, batch: str) -> list[list[str]]:
     return [answer.removeprefix(f"{slot} {batch} ").split() for slot, answer in enumerate(answers)]
 
 
-def test_the_same_processes_answer_batch_after_batch(spark: SparkSession, slots: Stints) -> None:
+def test_the_same_processes_answer_batch_after_batch(slots: Stints) -> None:
     first = processes_of(slots, "1")
-    assert [executor for _, executor in first] == sorted(by_processor(registered(spark)))
+    assert len({process for process, _ in first}) == SLOTS
     assert [processes_of(slots, str(batch)) for batch in range(2, 30)] == [first] * 28
+
+
+def test_slots_are_where_they_were_placed(spark: SparkSession, tmp_path: Path) -> None:
+    staying = in_spark(spark, ways_to(spark), tmp_path)
+    assert [executor for _, executor in processes_of(staying, "1")] == sorted(by_processor(registered(spark)))
+    staying.end()
 
 
 def test_a_batch_is_asked_again_when_a_process_dies(slots: Stints) -> None:
@@ -116,7 +145,9 @@ def test_what_a_slot_raises_each_time_is_told(slots: Stints) -> None:
 def test_slots_that_hang_are_ended_with_the_job(
     slots: Stints, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stints, "_ENDS_WITHIN", 0.5)
+    monkeypatch.setattr(stint_job, "_ENDS_WITHIN", 0.5)
+    monkeypatch.setattr(slot_processes, "ENDS_WITHIN", 0.5)
+    pids = [int(pid) for pid, _ in processes_of(slots, "1")]
     failures: list[Exception] = []
 
     def ask() -> None:
@@ -133,11 +164,12 @@ def test_slots_that_hang_are_ended_with_the_job(
     assert not asking.is_alive()
     assert len(failures) == 1
     wait_until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), DEADLINE, "the end of Spark's job")
+    wait_until(lambda: not any(map(is_there, pids)), DEADLINE, "the end of the slots' processes")
 
 
 def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path: Path) -> None:
     for _ in range(3):
-        staying = Stints(spark, ways_to(spark), partial(Told, tmp_path))
+        staying = in_spark(spark, ways_to(spark), tmp_path)
         processes_of(staying, "1")
         staying.end()
         wait_until(
@@ -148,14 +180,16 @@ def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path:
 
 
 def test_too_few_cores_are_told_and_hold_nothing(
-    spark: SparkSession, slots: Stints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stints, "_BEGINS_WITHIN", 5.0)
-    more = Stints(spark, [SlotLocation(f"slot-{slot}") for slot in range(SLOTS + 1)], partial(Told, tmp_path))
+    slots = in_spark(spark, ways_to(spark), tmp_path)
+    more = in_spark(spark, [SlotLocation(f"slot-{slot}") for slot in range(SLOTS + 1)], tmp_path)
     assert more.ask("1") is None
     assert more.ask("1") is None
     more.end()
     processes_of(slots, "1")
+    slots.end()
 
 
 @pytest.fixture(params=[None, "127.0.0.1", "::1"])

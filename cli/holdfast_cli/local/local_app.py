@@ -71,8 +71,8 @@ class RunFiles:
     data: str
     data_given: bool
     """Whether hints must repeat `--data`."""
-    spark_log: str
-    """File with the output of Spark and of step functions."""
+    prints: str
+    """File with what Spark and the functions of steps print."""
     logs: frozenset[str]
     """Streams that `holdfast tail` can show."""
 

@@ -8,6 +8,7 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -24,8 +25,10 @@ from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import add_output_options, print_message
 from holdfast_cli.plan.app_file import AppFile, load_app
 from holdfast_cli.plan.plan_text import print_plan, report_invalid
+from holdfast_cli.run.saved_files import run_again_when_saved
 
 if TYPE_CHECKING:
+    from holdfast_runtime.driver.early_start import SlotProcesses
     from holdfast_runtime.progress import Listener, RunEnded
 
 _REJECTED = 1
@@ -40,8 +43,8 @@ stops at once; nothing is lost, the next run repeats the batch.
 Running again continues where the last run ended, as long as spec.runId and --data are the same.
 
 On a terminal how it goes is drawn anew in place; elsewhere, lines. With -o json each event is one line: started,
-progress, waiting, growthRefused, clockJumped, draining, ended or failed. What Spark and the functions of steps print is
-in apps/<app>/spark.log in the data directory.
+progress, waiting, growthRefused, clockJumped, draining, ended or failed. What the functions of steps print is in
+apps/<app>/functions.log in the data directory, or with what Spark prints in spark.log.
 
 Exit codes: 0 it ended well, 1 the app is invalid or its plan is rejected, 2 a file can't be read, the command line is
 wrong or something is not installed, 3 the run could not start or failed, 130 stopped at once.
@@ -50,6 +53,7 @@ examples:
   holdfast run app.yaml
   holdfast run app.yaml --until-idle                read all there is, then end
   holdfast run app.yaml --for 30s -o json | jq .
+  holdfast run app.yaml --watch                     start again with each save
   holdfast run app.yaml --metrics 9100              http://127.0.0.1:9100/metrics
   holdfast run app.yaml --metrics 0.0.0.0:9100 --master 'local[4]'
 """
@@ -60,7 +64,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser = commands.add_parser(
         "run",
         help="run an app on this host",
-        description="Run an app on this host with Spark's local mode, and show how it goes.",
+        description="Run an app on this host and show how it goes; in Spark's local mode if Spark SQL computes a part.",
         epilog=_EPILOG,
         formatter_class=HelpFormatter,
     )
@@ -69,8 +73,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     until.add_argument("--until-idle", action="store_true", help="when nothing is left to read")
     until.add_argument("--batches", type=at_least_one, metavar="N", help="after N batches")
     until.add_argument("--for", dest="seconds", type=_seconds, metavar="DURATION", help="after e.g. 30s or 1h30m")
+    slots = parser.add_mutually_exclusive_group()
+    slots.add_argument("--slots", type=at_least_one, metavar="N", help="work in N slots (default: one per core)")
+    slots.add_argument(
+        "--master", type=_master, metavar="local[N]", help="in Spark with N slots, also an app that needs no Spark"
+    )
     parser.add_argument(
-        "--master", type=_master, metavar="local[N]", help="Spark's master: N slots (default: one per core)"
+        "--watch", action="store_true", help="run it again whenever its file or a module beside it is saved"
     )
     parser.add_argument("--no-ui", action="store_true", help="without Spark's own pages")
     parser.add_argument(
@@ -97,7 +106,7 @@ def _master(text: str) -> str:
 def run(options: argparse.Namespace) -> int:
     """Check the app, run it and show its progress; return the exit code."""
     try:
-        return _run(options)
+        return run_again_when_saved(options.app, lambda: _run(options)) if options.watch else _run(options)
     except KeyboardInterrupt:  # before anything could be drained
         return _INTERRUPTED
 
@@ -117,7 +126,15 @@ def _run(options: argparse.Namespace) -> int:
         print_message(
             f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}"
         )
-    return _watched(file, app, data, options)
+    from holdfast_runtime.driver import early_start  # noqa: PLC0415 - needs the extra `runtime`
+
+    try:
+        early_start.check_spark_settings(app)
+    except UserActionError as error:
+        print_message(f"holdfast: {error}")
+        return _refused(error.code, str(error), (), options)
+    with nullcontext() if options.master else early_start.slots_without_spark(app, planned) as processes:
+        return _watched(file, app, data, options, processes)
 
 
 def _topic_facts(app: StreamApp, data: Path) -> PlanningFacts:
@@ -135,27 +152,27 @@ def _topic_facts(app: StreamApp, data: Path) -> PlanningFacts:
     return PlanningFacts(topics=counts, near=near_topics(app, data, counts))
 
 
-def _watched(file: AppFile, app: StreamApp, data: Path, options: argparse.Namespace) -> int:
+def _watched(
+    file: AppFile, app: StreamApp, data: Path, options: argparse.Namespace, processes: "SlotProcesses | None"
+) -> int:
     # Imported here, as all of it needs the extra `runtime`.
     from holdfast_cli.run.watcher import RunDisplay, run_watched  # noqa: PLC0415
     from holdfast_runtime.driver import local_run  # noqa: PLC0415
 
-    try:
-        local_run.check_spark_settings(app)
-    except UserActionError as error:
-        print_message(f"holdfast: {error}")
-        return _refused(error.code, str(error), (), options)
-    local_run.require_this_java()
+    if processes is None:
+        local_run.require_this_java()
     keeping = {system.name for system in app.spec.systems if system.kind != "generator"}
     shown = frozenset(stream.name for stream in app.spec.streams if stream.system in keeping)
-    files = RunFiles(options.app, str(data), bool(options.data), str(local_run.output_file(app, data)), shown)
+    prints = local_run.output_file(app, data, in_spark=processes is None)
+    files = RunFiles(options.app, str(data), bool(options.data), str(prints), shown)
     run_options = local_run.RunOptions(
         data,
         options.until_idle,
         options.batches,
         options.seconds,
-        master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
+        master=options.master or f"local[{options.slots or len(os.sched_getaffinity(0))}]",
         ui=not options.no_ui,
+        processes=processes,
         folder=file.folder,
         offsets_command=files.offsets,
     )

@@ -153,7 +153,7 @@ def started_line(started: AttemptStarted) -> str:
 
 def _draining_line(totals: RunTotals) -> str:
     if totals.started is None:
-        doing = "ending as soon as Spark has started"
+        doing = "ending as soon as it has started"
     else:
         doing = f"finishing {'the first batch' if totals.last is None else f'batch {count(totals.last.batch + 1)}'}"
     return f"draining: {doing}, press Ctrl-C again to stop at once"
@@ -170,7 +170,7 @@ def print_block(console: Console, totals: RunTotals) -> None:
     hint = "draining" if totals.draining else "Ctrl-C finishes the batch and ends; twice stops at once"
     console.print(styled((f"{span(totals.now - totals.started_at)}  {hint}", "dim")))
     if totals.started is None or totals.last is None:
-        console.print("starting Spark ..." if totals.started is None else "waiting for the first batch ...")
+        console.print("starting ..." if totals.started is None else "waiting for the first batch ...")
         return
     table, last = TextTable("", ""), totals.last
     heard = totals.now - totals.recent[-1].at
@@ -255,7 +255,7 @@ def _summary(totals: RunTotals, files: RunFiles, *, failed: bool) -> Iterator[Te
         yield styled("  ", (odd, "yellow"))
     yield styled(f"  data {files.data}")
     if failed:
-        yield styled(f"  what Spark and the steps printed: {files.spark_log}")
+        yield styled(f"  what was printed meanwhile: {files.prints}")
 
 
 def _print_outputs(console: Console, totals: RunTotals, files: RunFiles | None) -> None:

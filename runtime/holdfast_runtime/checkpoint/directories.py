@@ -265,6 +265,11 @@ class AppDir:
         """The lock file, which says who runs the app here."""
         return self.path / "run.lock"
 
+    @property
+    def functions_log(self) -> Path:
+        """The file with what the functions of steps print, where no Spark prints too."""
+        return self.path / "functions.log"
+
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Hold the lock of the app; raise `DataInUseError`, naming the process that holds it."""

@@ -2,7 +2,8 @@
 
     plan -> tasks -> placement -> slots -> job -> loop
 
-What differs between a laptop and a cluster is a value, `Site`. Must not decide anything that the parts can decide.
+What differs between a laptop and a cluster is a value, `Site`; where Spark computes nothing, a laptop needs none. Must
+not decide anything that the parts can decide.
 """
 
 import logging
@@ -37,7 +38,7 @@ from holdfast_runtime.driver.slot_placement import (
     SlotPlacement,
     first_slot_placement,
 )
-from holdfast_runtime.inspection.spark_need import computes_in_spark
+from holdfast_runtime.inspection.spark_need import computes_in_spark, foreseen_columns
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.batches import LoopParts
 from holdfast_runtime.loop.direct import run_direct
@@ -64,7 +65,9 @@ from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.resident_job import ResidentJob
 from holdfast_runtime.spark.session import HostTooBusyError, check_jvm, open_session, started_in_time, stopped_after
 from holdfast_runtime.spark.settings import SessionRequest
-from holdfast_runtime.spark.slot_job import PackedProgram, PreparingJob, SlotJob
+from holdfast_runtime.spark.slot_job import PreparingJob, SlotJob
+from holdfast_runtime.stints.packed_program import PackedProgram
+from holdfast_runtime.stints.staying_slot import StayingSlot
 from holdfast_runtime.streams.systems import kafka_counts
 from holdfast_runtime.streams.user_functions import require_functions
 
@@ -93,9 +96,8 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
             try:
                 with started_in_time():
                     expressions: dict[SparkExpression, None] = {}
-                    compiled = compile_graph(
-                        attempt.app.spec, attempt.plan, select_schema(spark), expressions.setdefault
-                    )
+                    columns = foreseen_columns if spark is None else select_schema(spark)
+                    compiled = compile_graph(attempt.app.spec, attempt.plan, columns, expressions.setdefault)
                     wiring = _Wiring(attempt.app, site, attempt, spark, compiled, tuple(map(str, expressions)))
                     ended = _run_attempt(wiring, outside)
             except HostTooBusyError as error:
@@ -112,7 +114,8 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
 
 def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
     site, attempt = wiring.site, wiring.attempt
-    with serve_offsets(wiring.spark) if wiring.compiled.has_sql else nullcontext() as questions:
+    spark = wiring.spark
+    with serve_offsets(spark) if spark is not None and wiring.compiled.has_sql else nullcontext() as questions:
         # Brokers and object stores are slow, so this is done while executors come up.
         number = attempt.shut_out(site.shape.slots)
         query = query_of(site.paths, number)
@@ -143,7 +146,10 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
 
 
 @contextmanager
-def _session(app: StreamApp, plan: Plan, site: Site) -> Iterator[SparkSession]:
+def _session(app: StreamApp, plan: Plan, site: Site) -> Iterator[SparkSession | None]:
+    if site.processes is not None:
+        yield None
+        return
     runtime = app.spec.runtime
     request = SessionRequest(
         app.name,
@@ -188,7 +194,8 @@ class _Wiring:
     app: StreamApp
     site: Site
     attempt: Attempt
-    spark: SparkSession
+    spark: SparkSession | None
+    """None: slots are processes of the site."""
     compiled: CompiledGraph
     spark_sql: tuple[str, ...]
 
@@ -197,21 +204,24 @@ class _Wiring:
         program = PackedProgram.of(self.attempt.program(self.compiled))
 
         def build(target: SlotPlacement) -> Job:
+            spark = self.spark
+            if spark is None:
+                assert self.site.processes is not None  # noqa: S101 - or there would be a session
+                begin = partial(StayingSlot, program.content, tuple(target.slots.values()))
+                return self.site.processes.job(len(target.slots), begin)
             if self.compiled.has_sql:
-                return SlotJob(self.spark, program, target.slots, target.slot_executors)
-            return ResidentJob(
-                self.spark,
-                program,
-                target.slots,
-                target.slot_executors,
-                partial(self._has_room, target),
-                self.site.host,
-            )
+                return SlotJob(spark, program, target.slots, target.slot_executors)
+            room = partial(self._has_room, spark, target)
+            return ResidentJob(spark, program, target.slots, target.slot_executors, room, self.site.host)
 
         nothing = BatchPlan(batch=0, epoch=number, now=0, first=True, turns={})
         first = PreparingJob(lambda: build(slot_placement), nothing.text())
-        moves = MoveActions(self._look, build, self.attempt.move, self.site.coordinator.applied)
-        return MovingJob(first, slot_placement, moves if self.site.moving else None)
+        moves = None
+        if self.site.moving and self.spark is not None:
+            moves = MoveActions(
+                partial(self._look, self.spark), build, self.attempt.move, self.site.coordinator.applied
+            )
+        return MovingJob(first, slot_placement, moves)
 
     def take_back(self, number: int, done: Offsets, planned: Offsets, log: PlanLog) -> None:
         """Replan the batch that is planned but not done, if the spec names it."""
@@ -235,7 +245,7 @@ class _Wiring:
             len(self.attempt.tasks),
             len(slot_placement.slots),
             self.site.shown,
-            self.spark.sparkContext.uiWebUrl if self.site.ui else None,
+            self.spark.sparkContext.uiWebUrl if self.spark is not None and self.site.ui else None,
             tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
             tuple(
                 name
@@ -283,17 +293,18 @@ class _Wiring:
         )
 
     def _check(self) -> None:
-        check_jvm()
+        if self.spark is not None:
+            check_jvm()
         self.site.coordinator.check()
 
-    def _has_room(self, slot_placement: SlotPlacement) -> bool:
+    def _has_room(self, spark: SparkSession, slot_placement: SlotPlacement) -> bool:
         """Return whether all slots can run at once."""
         if not self.site.shape.executors:
             return True
-        return len(by_processor(registered(self.spark))) * slot_placement.cores >= len(slot_placement.slots)
+        return len(by_processor(registered(spark))) * slot_placement.cores >= len(slot_placement.slots)
 
-    def _look(self, now: SlotPlacement) -> SlotPlacement:
+    def _look(self, spark: SparkSession, now: SlotPlacement) -> SlotPlacement:
         """Return where tasks are to run, and where Spark finds their processors now."""
-        executors = by_processor(registered(self.spark))
+        executors = by_processor(registered(spark))
         newer = self.site.coordinator.newer(now.placement, list(self.attempt.tasks), executors.keys())
         return now.followed(newer, executors)

@@ -19,7 +19,7 @@ from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Listener, RunEnded
 from holdfast_runtime.spark.session import require_java, spark_log
-from holdfast_runtime.spark.settings import check_settings
+from holdfast_runtime.stints.slot_processes import SlotProcesses
 from holdfast_runtime.streams.modules_beside import modules_beside
 from holdfast_runtime.streams.systems import kafka_counts
 
@@ -38,15 +38,12 @@ class RunOptions:
     """End after so long."""
     master: str = "local[2]"
     ui: bool = True
+    processes: SlotProcesses | None = None
+    """Where slots run without Spark; the app must not need it. `master` says how many."""
     folder: Path | None = None
     """The directory of the app's file, where its functions are looked for first; None: it is from no file."""
     offsets_command: OffsetsCommand | None = None
     """For the error of an app that can't read on."""
-
-
-def check_spark_settings(app: StreamApp) -> None:
-    """Raise `SparkSettingRefusedError` if the spec sets what Holdfast sets."""
-    check_settings(app.spec.runtime.spark_conf)
 
 
 def require_this_java() -> None:
@@ -54,9 +51,10 @@ def require_this_java() -> None:
     require_java(os.environ)
 
 
-def output_file(app: StreamApp, data: Path) -> Path:
-    """Return the file with what Spark and the functions of steps print."""
-    return spark_log(DataDir(data).app(app.name).path)
+def output_file(app: StreamApp, data: Path, *, in_spark: bool) -> Path:
+    """Return the file with what the functions of steps print, and Spark if the app runs there."""
+    directory = DataDir(data).app(app.name)
+    return spark_log(directory.path) if in_spark else directory.functions_log
 
 
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> RunEnded:
@@ -69,6 +67,8 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
         app_directory.taken(),
         LocalCoordinator(app_directory.run(run).metadata, app.name, run, topics) as coordinator,
     ):
+        if options.processes is not None:
+            options.processes.print_into(app_directory.functions_log)
         site = Site(
             master=options.master,
             shape=shape_of(options.master) or ProcessorShape(0, 1),
@@ -76,6 +76,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
             coordinator=coordinator,
             shown=str(data.path),
             ui=options.ui,
+            processes=options.processes,
             prints=app_directory.path,
             beside=beside,
         )

@@ -30,6 +30,7 @@ from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, tasks_by_slot
 from holdfast_runtime.job import Job
 from holdfast_runtime.spark.located import by_processor, registered
+from holdfast_runtime.stints.slot_processes import SlotProcesses
 from holdfast_runtime.streams.modules_beside import ModulesBeside
 
 
@@ -53,6 +54,7 @@ class Site:
     """Where an app runs."""
 
     master: str
+    """Of Spark."""
     shape: ProcessorShape
     paths: RunPaths
     coordinator: Coordinator
@@ -71,6 +73,8 @@ class Site:
     """Seconds that executors have to come up."""
     look_every: float = 0.1
     """Seconds between checks for executors."""
+    processes: SlotProcesses | None = None
+    """The processes of slots without Spark; None: Spark has them."""
     beside: ModulesBeside = field(default_factory=ModulesBeside)
     """The modules beside the app's file; on a cluster there are none."""
 
@@ -226,13 +230,15 @@ _HERE = "local"
 
 
 def first_slot_placement(
-    spark: SparkSession, site: Site, tasks: Sequence[str], drain: threading.Event
+    spark: SparkSession | None, site: Site, tasks: Sequence[str], drain: threading.Event
 ) -> SlotPlacement | None:
     """Wait for executors and return the first slot placement; None if the app is asked to drain meanwhile."""
     deadline = time.monotonic() + site.executors_within
     expected = site.shape.executors
     while True:
-        executors: dict[str, str | None] = {**by_processor(registered(spark))} if expected else {_HERE: None}
+        executors: dict[str, str | None] = (
+            {**by_processor(registered(spark))} if expected and spark is not None else {_HERE: None}
+        )
         placement = site.coordinator.placement(tasks, executors.keys(), expected)
         if placement is not None:
             return SlotPlacement(

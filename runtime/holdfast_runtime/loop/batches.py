@@ -303,8 +303,8 @@ class Batches:
             if (busy := too_busy(error)) is not None:
                 raise busy from error
             message = (
-                f"Spark could not run the batch. Nothing is lost: the next run repeats it, except for what slots have "
-                f"committed. Spark says: {shortened(error)}"
+                f"The batch could not be run. Nothing is lost: the next run repeats it, except for what slots have "
+                f"committed. What is known: {shortened(error)}"
             )
             raise HoldfastError(message, code="SlotDiedError") from error
 

@@ -5,20 +5,17 @@ cores are not there, as after an executor was lost, each batch is a job of its o
 Spark SQL. A slot that was lost in a batch may have committed: asked again, it says so. Must not know what slots do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from pyspark.sql import SparkSession
 
-from holdfast_runtime.slot.batch_plan import BatchPlan
-from holdfast_runtime.slot.kept_stores import KeptStores
-from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.spark.located import SlotLocation
-from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob, worker_tools
-from holdfast_runtime.spark.stints import Stints
-from holdfast_runtime.streams.kafka.write.agent import write_alone
-from holdfast_runtime.worker_resources import calling_functions
+from holdfast_runtime.spark.slot_job import SlotJob
+from holdfast_runtime.spark.stint_job import starting_in_spark
+from holdfast_runtime.stints.packed_program import PackedProgram
+from holdfast_runtime.stints.staying_slot import StayingSlot
+from holdfast_runtime.stints.stints import Stints
 
 
 class ResidentJob:
@@ -35,7 +32,8 @@ class ResidentJob:
     ) -> None:
         """`room`: whether all slots can run at once. `host`: as `Stints` has it."""
         locations = [SlotLocation(name, executors[name]) for name in slots]
-        self._stints = Stints(spark, locations, partial(_StayingSlot, packed.content, tuple(slots.values())), host)
+        begin = partial(StayingSlot, packed.content, tuple(slots.values()))
+        self._stints = Stints(len(locations), starting_in_spark(spark, locations, begin), host)
         self._room, self._job_for_each = room, partial(SlotJob, spark, packed, slots, executors)
         self._each: SlotJob | None = None
 
@@ -50,27 +48,3 @@ class ResidentJob:
     def end(self) -> None:
         """End the slots, also such as are at work."""
         self._stints.end()
-
-
-class _StayingSlot:
-    """A slot in its process, for the length of a stint."""
-
-    def __init__(self, content: bytes, slots: Sequence[tuple[str, ...]], number: int) -> None:
-        self._content, self._tasks, self._number = content, slots[number], number
-        self._stores, self._stack = KeptStores(), ExitStack()
-        self._stack.enter_context(calling_functions())
-        write_alone()
-
-    def answer(self, batch: str) -> str:
-        """Run a batch with this plan."""
-        tools, plan = worker_tools(self._content), BatchPlan.parse(batch)
-        return Slot(tools, plan, self._number, self._tasks, stores=self._stores).answer()
-
-    def let_go(self) -> None:
-        """Let other processes have the stores."""
-        self._stores.close()
-
-    def end(self) -> None:
-        """Let other processes have the stores, and close what functions have set up."""
-        with self._stack:
-            self.let_go()

@@ -6,12 +6,9 @@ a row ends the whole job; the error then names the step instead of showing Java'
 segments to Spark. Must not know what segments do, nor decide what becomes of a batch.
 """
 
-import gc
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
@@ -23,28 +20,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from holdfast.errors import UserActionError
 from holdfast.planning.problems import excerpt
 from holdfast.spec.verbs import SQL_VERBS
-from holdfast_runtime.clocks import now
 from holdfast_runtime.job import Job, JobFailedError, start_early
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
-from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Batches, Slot
-from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.spark.located import LocatedJob, Segment, SlotLocation, batch_plan_text
 from holdfast_runtime.spark.session import java_causes
-from holdfast_runtime.streams.systems import Streams
-
-
-@cache
-def worker_tools(content: bytes) -> WorkerTools:
-    """Return the tools for a pickled program, made once per process and program."""
-    program: Program = pickle.loads(content)  # noqa: S301 - from the driver of this app
-    tools = WorkerTools(program, Streams(program.app, program.spec, program.plan, program.environment, now))
-    # They live as long as the process, so garbage collection need not visit them after every batch.
-    gc.collect()
-    gc.freeze()
-    return tools
+from holdfast_runtime.stints.packed_program import PackedProgram, worker_tools
 
 
 class PreparingJob:
@@ -111,19 +94,6 @@ def _explained(cause: str, fragments: Sequence[str], texts: Mapping[str, str]) -
 
 
 _RESULT = "result STRING"
-
-
-@dataclass(frozen=True, slots=True)
-class PackedProgram:
-    """A pickled program: the same bytes in all jobs, so that workers reuse their tools when tasks move."""
-
-    program: Program
-    content: bytes
-
-    @classmethod
-    def of(cls, program: Program) -> "PackedProgram":
-        """Pickle this program."""
-        return cls(program, pickle.dumps(program, protocol=5))
 
 
 class SlotJob:

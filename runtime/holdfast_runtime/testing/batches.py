@@ -86,7 +86,8 @@ def job_of(
             at,
             stores,
         )
-    from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob  # noqa: PLC0415 - tests without SQL need no Spark
+    from holdfast_runtime.spark.slot_job import SlotJob  # noqa: PLC0415 - as above
+    from holdfast_runtime.stints.packed_program import PackedProgram  # noqa: PLC0415 - tests without SQL need no Spark
 
     return SlotJob(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
 

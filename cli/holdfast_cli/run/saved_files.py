@@ -1,0 +1,124 @@
+"""A run that starts again whenever the app's file or a module beside it is saved: `holdfast run --watch`.
+
+    run in a forked process -> a file is saved -> drain it -> run anew ...
+
+Each run is a process of its own, so that it imports what was saved. It continues from the state of the one before, as
+far as that fits; what does not start is explained, and tried again with the next save. Must not know what a run does.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+_LOOK_EVERY = 0.2
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+Stamps = dict[Path, tuple[int, int]]
+"""File -> when it was saved, and its size."""
+
+
+def run_again_when_saved(app: str, run: Callable[[], int]) -> int:
+    """Run, and again with each save, until Ctrl-C or SIGTERM; return the exit code of the last run."""
+    watch = _Watch()
+    before = {number: signal.signal(number, watch.stop) for number in _STOPS}
+    try:
+        while True:
+            saved = stamps(Path(app))
+            watch.begin(run)
+            while (code := watch.code()) is None:
+                if stamps(Path(app)) != saved:
+                    watch.drain()
+                time.sleep(_LOOK_EVERY)
+            if not watch.stopped and stamps(Path(app)) == saved:
+                _say("waiting for a save; Ctrl-C ends")
+            while not watch.stopped and stamps(Path(app)) == saved:
+                time.sleep(_LOOK_EVERY)
+            if watch.stopped:
+                return code
+            _say(f"saved: {', '.join(changed(saved, stamps(Path(app))))}")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stamps(app: Path) -> Stamps:
+    """Return the stamps of an app's file and of the modules beside it, in packages too."""
+    folder = app.parent
+    files = {
+        app,
+        *folder.glob("*.py"),
+        *(path for init in folder.glob("*/__init__.py") for path in init.parent.rglob("*.py")),
+    }
+    saved: Stamps = {}
+    for path in files:
+        with suppress(OSError):  # editors replace files
+            stat = path.stat()
+            saved[path] = (stat.st_mtime_ns, stat.st_size)
+    return saved
+
+
+def changed(before: Stamps, after: Stamps) -> list[str]:
+    """Return the files that were saved, made or removed, by name."""
+    return sorted(path.name for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+
+class _Watch:
+    """The run at hand, and whether the user wants an end."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._process = 0
+        """0: none runs."""
+        self._draining = False
+
+    def begin(self, run: Callable[[], int]) -> None:
+        """Run in a process of its own, which a Ctrl-C on the terminal reaches through this one."""
+        sys.stdout.flush()
+        self._process, self._draining = os.fork(), False
+        if not self._process:
+            os.setpgid(0, 0)
+            _end(run)
+
+    def code(self) -> int | None:
+        """Return the exit code of the run; None: it goes on."""
+        process, status = os.waitpid(self._process, os.WNOHANG)
+        if not process:
+            return None
+        self._process = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def drain(self) -> None:
+        """Let the run finish its batch and end."""
+        if not self._draining:
+            self._draining = True
+            self._send(signal.SIGTERM)
+
+    def stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the protocol of handlers
+        """Hand on what the user wants: the first time a drain, the second time an end at once."""
+        self.stopped = True
+        self._send(number)
+
+    def _send(self, number: int) -> None:
+        if self._process:
+            with suppress(ProcessLookupError):
+                os.kill(self._process, number)
+
+
+def _end(run: Callable[[], int]) -> NoReturn:
+    for number in _STOPS:
+        signal.signal(number, signal.default_int_handler)
+    code = 1
+    try:
+        code = run()
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

@@ -1,0 +1,1 @@
+"""Slots that stay from batch to batch, whoever starts their processes."""
