@@ -81,4 +81,4 @@ def test_all_that_was_opened_is_closed(tmp_path: Path, expression: str, *, witho
 
     # A worker of Spark SQL ends when its daemon does, behind the run.
     wait_until(lambda: lives()["open"] == lives()["close"], 10.0, "what was opened is closed")
-    assert len(lives()["open"]) == 2
+    assert len(lives()["open"]) >= 2
