@@ -1,5 +1,6 @@
 """What envelopes do to a table, how records are laid out, and which of them are bad."""
 
+import base64
 import json
 from typing import Any
 
@@ -190,19 +191,37 @@ def test_a_schema_without_the_column_gives_null() -> None:
     assert [row["name"] for row in rows(codec(SCHEMA, "id"), older, changed(6))] == [None, "x"]
 
 
-@pytest.mark.parametrize("column", ["name STRING", "name BINARY", "name ARRAY<STRING>"])
-def test_a_value_that_debezium_does_not_have_is_bad(column: str) -> None:
-    text = "__debezium_unavailable_value"
-    kind: dict[str, Any] = {"type": "string"}
-    shown: Any = text
-    if "BINARY" in column:
-        kind, shown = {"type": "bytes"}, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
-    elif "ARRAY" in column:
-        kind, shown = {"type": "array", "items": kind}, [text]
+UNAVAILABLE = "__debezium_unavailable_value"
+IN_LETTERS = base64.b64encode(UNAVAILABLE.encode()).decode()
+UNAVAILABLES: list[tuple[str, dict[str, Any], Any]] = [
+    ("STRING", {"type": "string"}, UNAVAILABLE),
+    ("STRING", {"type": "string"}, IN_LETTERS),
+    ("STRING", {"type": "string"}, UNAVAILABLE.encode().hex()),
+    ("STRING", {"type": "string"}, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'),
+    ("BINARY", {"type": "bytes"}, IN_LETTERS),
+    ("ARRAY<STRING>", {"type": "array", "items": {"type": "string"}}, [UNAVAILABLE]),
+    ("ARRAY<STRING>", {"type": "array", "items": {"type": "string"}}, ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
+    ("ARRAY<BINARY>", {"type": "array", "items": {"type": "bytes"}}, [IN_LETTERS]),
+    ("ARRAY<BIGINT>", {"type": "array", "items": {"type": "int64"}}, list(UNAVAILABLE.encode())),
+    ("ARRAY<DOUBLE>", {"type": "array", "items": {"type": "double"}}, list(map(float, UNAVAILABLE.encode()))),
+    ("MAP<STRING, STRING>", {"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}},
+     {UNAVAILABLE: UNAVAILABLE}),
+]  # fmt: skip
+
+
+def of_name(kind: dict[str, Any], value: Any) -> Record:
     row = {"type": "struct", "fields": [{"type": "int32", "field": "id"}, kind | {"field": "name"}]}
     schema = {"type": "struct", "fields": [row | {"field": "after"}, {"type": "string", "field": "op"}]}
-    record = b"5", wrapped(schema, {"after": {"id": 5, "name": shown}, "op": "u"})
-    assert "set REPLICA IDENTITY FULL" in reason(codec(f"id INT, {column}", "id"), record)
+    return b"5", wrapped(schema, {"after": {"id": 5, "name": value}, "op": "u"})
+
+
+@pytest.mark.parametrize(("column", "kind", "value"), UNAVAILABLES)
+def test_a_value_that_debezium_does_not_have_is_bad(column: str, kind: dict[str, Any], value: Any) -> None:
+    reader = codec(f"id INT, name {column}", "id")
+    assert "set REPLICA IDENTITY FULL" in reason(reader, of_name(kind, value))
+    other = value if isinstance(value, str | dict) else value[:-1]
+    other = dict.fromkeys(["a"], "b") if isinstance(other, dict) else other[4:] if isinstance(other, str) else other
+    assert len(rows(reader, of_name(kind, other), of_name(kind, None))) == 2
 
 
 BARE: list[tuple[str, Any, str]] = [
@@ -212,6 +231,8 @@ BARE: list[tuple[str, Any, str]] = [
     ("DECIMAL(9,2)", "BNI=", "field after.v holds BNI="),
     ("DATE", 20_000, "field after.v should be a date"),
     ("TIME", 5, "field after.v should be null"),
+    ("BINARY", "deadbeef", "field after.v holds deadbeef, letters that may be base64 or hexadecimal"),
+    ("ARRAY<BINARY>", [None, "AAEC", "", "012345670123", "AA=="], "field after.v[] holds 012345670123"),
     ("ARRAY<TIMESTAMP>", [5], "field after.v"),
 ]
 
@@ -230,6 +251,8 @@ def test_without_a_schema_what_only_one_tells_is_refused(column: str, value: Any
         ("DECIMAL(9,2)", 1234, "1234.00"),
         ("DECIMAL(9,2)", -0.5, "-0.50"),
         ("DECIMAL(9,2)", "1234.5", "1234.50"),
+        ("BINARY", "3q2+7w==", "b'\\xde\\xad\\xbe\\xef'"),
+        ("ARRAY<BINARY>", ["3q2+", "", None, "abcA"], "[b'\\xde\\xad\\xbe', b'', None, b'i\\xb7\\x00']"),
         ("DATE", "2026-01-02", "2026-01-02"),
         ("TIMESTAMP", "2026-01-02T03:04:05+01:00", "2026-01-02 02:04:05+00:00"),
         ("STRUCT<at: TIMESTAMP_NTZ>", {"at": "2026-01-02T03:04:05Z"}, "{'at': datetime.datetime(2026, 1, 2, 3, 4, 5)}"),

@@ -234,7 +234,7 @@ MISREAD = [
     ({"type": "array", "items": "string"}, "ARRAY<INT>", "a[] is string, and column a[] is INT"),
     ({"type": "map", "values": "string"}, "MAP<INT, STRING>", "a is map of string, and column a is MAP<INT, STRING>"),
     (INNER, "STRUCT<x: STRING>", "a.x is int, and column a.x is STRING; declare it as INT"),
-    (["null", "string"], "INT", "a is [null, string], and column a is INT"),
+    (["null", "string"], "INT", "a is string, and column a is INT; declare it as STRING"),
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from holdfast.planning.types.spark_types import Column, RowType
 from holdfast.spec.streams import Stream
 from holdfast_runtime.streams.changes.change_keys import ChangeKeys
 from holdfast_runtime.streams.changes.connect_json import ConnectJson
+from holdfast_runtime.streams.changes.unavailable_values import unavailable
 from holdfast_runtime.streams.changes.wrapped_values import members_of
 from holdfast_runtime.streams.codecs.arrow_types import compact, row_type
 from holdfast_runtime.streams.codecs.avro import AvroCodec
@@ -25,8 +26,6 @@ from holdfast_runtime.streams.codecs.record_reader import ReadRecords
 from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 UPSERTS, DELETE = ("c", "u", "r"), "d"
-UNAVAILABLE = "__debezium_unavailable_value"
-"""What Debezium writes in place of a value that an update has not changed and the database's log does not have."""
 _WHY = {
     "t": "a truncate, which says nothing of single rows: set skipped.operations to t in the connector (its default), "
     "and give the table another name to load it anew",
@@ -96,7 +95,7 @@ class ChangeCodec:
         for at in np.flatnonzero(~fits).tolist():
             faults[int(indices[at])] = self._other_key(rows, key_columns, at)
         for field, column in zip(self._columns, rows.columns, strict=True):
-            for at in np.flatnonzero(_unavailable(column)).tolist():
+            for at in np.flatnonzero(unavailable(column)).tolist():
                 fits[at] = False
                 faults.setdefault(int(indices[at]), _not_there(field.name))
         return ReadRecords(rows.filter(pa.array(fits)), indices[fits], [])
@@ -154,20 +153,6 @@ def _taken(keys: ReadRecords, indices: Indices) -> ReadRecords:
 
 def _marked(columns: Sequence[pa.Array], schema: pa.Schema, *, deleted: bool, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, pa.array(np.full(count, deleted))], schema=schema)
-
-
-def _unavailable(column: pa.Array) -> _Mask:
-    """Return where a value is the one that Debezium writes for one that it does not have."""
-    if pa.types.is_string(column.type):
-        return _mask(pc.equal(column, UNAVAILABLE))
-    if pa.types.is_binary(column.type):
-        return _mask(pc.equal(column, UNAVAILABLE.encode()))
-    mask = np.zeros(len(column), bool)
-    if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
-        lists = compact(column)
-        parents = pc.list_parent_indices(lists).to_numpy()
-        mask[parents[_mask(pc.equal(lists.flatten(), UNAVAILABLE))]] = True
-    return mask
 
 
 def _not_there(column: str) -> str:

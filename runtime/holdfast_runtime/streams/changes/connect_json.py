@@ -24,8 +24,9 @@ MOST_SCHEMAS = 64
 """How many schemas are kept; those of a batch beyond are read record by record."""
 _BARE = None
 _NO_SCHEMA = (
-    "; the record has no schema, and times as numbers, decimals without a point and a TIME can't be told without: set "
-    "schemas.enable=true of the converter, or declare such a column as Debezium writes it (BIGINT, STRING)"
+    "; the record has no schema, and times as numbers, decimals without a point, a TIME and bytes that may be "
+    "hexadecimal can't be told without: set schemas.enable=true of the converter, or declare such a column as Debezium "
+    "writes it (BIGINT, STRING)"
 )
 
 

@@ -4,6 +4,7 @@ A value that its column can't take raises `UnfitValueError` for the whole column
 it is known which record holds it. Must not decide what a type means: the node says so.
 """
 
+import base64
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -155,6 +156,23 @@ def _own_scale(values: pa.Array, node: ConnectNode, kind: pa.DataType) -> pa.Arr
     return result
 
 
+def _letters(values: pa.Array, node: ConnectNode, _kind: pa.DataType) -> pa.Array:
+    """Refuse what was read as base64 and may have been hexadecimal, as which Debezium can be told to write bytes."""
+    ends, content = _content(values.fill_null(b""))
+    lengths = np.diff(ends)
+    suspect = (lengths > 0) & (lengths % _TRIPLE == 0)
+    triples = content[np.repeat(suspect, lengths)].reshape(-1, _TRIPLE).astype(np.int64) @ _PLACES
+    if not len(triples):
+        return values
+    digits = _HEX_DIGITS[triples[:, None] >> _SHIFTS & _SIX_BITS].all(axis=1)
+    firsts = np.cumsum(lengths[suspect] // _TRIPLE) - lengths[suspect] // _TRIPLE
+    as_hex = np.logical_and.reduceat(digits, firsts)
+    if as_hex.any():
+        first = values[int(np.flatnonzero(suspect)[as_hex.argmax()])].as_py()
+        raise _unfit(pa.array([base64.b64encode(first).decode()]), node)
+    return values
+
+
 def _nothing(values: pa.Array, _node: ConnectNode, kind: pa.DataType) -> pa.Array:
     return pa.nulls(len(values), kind)
 
@@ -171,6 +189,9 @@ def _unfit(values: pa.Array, node: ConnectNode) -> UnfitValueError:
 
 
 _SHOWN = 60
+_TRIPLE, _PLACES, _SHIFTS, _SIX_BITS = 3, np.array([1 << 16, 1 << 8, 1]), np.array([18, 12, 6, 0]), 0x3F
+_HEX_DIGITS = np.isin(np.arange(64), [*range(26, 32), *range(52, 62)])
+"""Which values of a letter of base64 are those of a digit of hexadecimal, a to f and 0 to 9."""
 _LARGEST_POSITIVE, _ONES = 0x7F, 0xFF
 _Convert = Callable[[pa.Array, ConnectNode, pa.DataType], pa.Array]
 _PARTS: dict[Conversion, _Convert] = {
@@ -188,4 +209,5 @@ _LEAVES: dict[Conversion, _Convert] = {
     Conversion.UNSCALED: _unscaled,
     Conversion.OWN_SCALE: _own_scale,
     Conversion.POINTED: _pointed,
+    Conversion.LETTERS: _letters,
 }

@@ -3,6 +3,8 @@
  * A reader keeps all cells in step: each part of a row gets one row, a null if need be. Must not know formats.
  */
 
+#pragma once
+
 #include "cell_kinds.h"
 #include "utf8.h"
 

@@ -1,5 +1,7 @@
 /* Characters of UTF-8, for the readers of records. */
 
+#pragma once
+
 #include <stdint.h>
 
 /* The size of a character that is not ASCII, 0 if it is not UTF-8. */

@@ -35,6 +35,14 @@ class Op(IntEnum):
     """A branch whose values no column can take: a record with one can't be read."""
     CONSTANT = 14
     """A field that is written with its default, as no column has it."""
+    ISO_TIME = 15
+    """A time as text."""
+    ISO_DATE = 16
+    """A date as text, Z behind it."""
+    TEXT_DECIMAL = 17
+    """A number as text."""
+    OWN_SCALE = 18
+    """How many of a number's digits are behind its point, and its bytes without one."""
 
 
 OPS = {
@@ -68,7 +76,7 @@ class Node:
     """Where it is, for messages."""
     factor: int = 1
     """Of a number, what it is multiplied by, or divided by if it is negative, when it is read or written. Of a decimal,
-    how many digits are added behind its point."""
+    how many digits are added behind its point; of one that says its own, how many its column has there."""
     size: int = 0
     """The bytes of a fixed."""
     symbols: tuple[str, ...] = ()

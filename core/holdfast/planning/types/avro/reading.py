@@ -8,6 +8,7 @@ and a record with one of these is a bad one.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from holdfast.planning.types.avro.connect_values import connect_cure, connect_node, connect_type
 from holdfast.planning.types.avro.node_builder import NodeBuilder, inside, is_text
 from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Node, Op
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
@@ -69,6 +70,7 @@ class _Builder(NodeBuilder):
         super().__init__(schema, rows)
         self.absent: list[tuple[str, str]] = []
         """Columns and fields that no field fills, each with a hint."""
+        self._by_connect = bool(schema.resolved(schema.root).meaning)
         self._skipped: dict[str, int] = {}
 
     def only_value(self, kind: AvroType) -> None:
@@ -88,9 +90,12 @@ class _Builder(NodeBuilder):
     def value(self, kind: AvroType, cell: int, path: str) -> Node:
         """Return the node of a type without parts, or of one that does not fit its cell."""
         target = self.cells[cell].type
-        made = _value(kind, target)
+        has_meaning = kind.meaning or kind.kind is AvroKind.RECORD or (self._by_connect and not kind.logical)
+        known = connect_type(kind) if has_meaning else None
+        made = _value(kind, target) if known is None else connect_node(kind, known, target)
         if made is None:
-            self.misfits.append(f"{path} is {kind}, and column {path} is {target}{_cure(kind)}")
+            cure = _cure(kind) if known is None else connect_cure(known)
+            self.misfits.append(f"{path} is {kind}, and column {path} is {target}{cure}")
             return Node(Op.MISFIT, path=path, misfit=f"{path} is {kind}, which {target} can't take")
         return replace(made, cell=cell, path=path)
 
@@ -115,6 +120,7 @@ class _Builder(NodeBuilder):
         at = self.place()
         before_misfits, before_absent = len(self.misfits), len(self.absent)
         inner, fits = [], not kind.inner
+        faults: list[str] = []
         lacking: list[dict[str, str]] = []
         for branch in kind.inner:
             inner.append(self.node(branch, cell, path))
@@ -124,10 +130,12 @@ class _Builder(NodeBuilder):
             del self.absent[before_absent:]
             if misfits and self.nodes[inner[-1]].op is not Op.MISFIT:
                 self.nodes[inner[-1]] = Node(Op.MISFIT, path=path, misfit=misfits[0])
+            faults += misfits
             fits |= not misfits and (branch.kind is not AvroKind.NULL or len(kind.inner) == 1)
-        if not fits:
-            target = self.cells[cell].type
-            self.misfits.append(f"{path} is {kind}, and column {path} is {target}")
+        if not fits and faults and len([branch for branch in kind.inner if branch.kind is not AvroKind.NULL]) == 1:
+            self.misfits += faults
+        elif not fits:
+            self.misfits.append(f"{path} is {kind}, and column {path} is {self.cells[cell].type}")
         # What only one of several branches lacks, another fills.
         if lacking:
             self.absent += [pair for pair in lacking[0].items() if all(pair[0] in hints for hints in lacking)]

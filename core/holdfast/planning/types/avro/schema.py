@@ -7,7 +7,7 @@ the specification wants it. Must not know columns.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NoReturn
 
@@ -60,6 +60,8 @@ class AvroType:
     size: int = 0
     digits: tuple[int, int] = (0, 0)
     """Precision and scale of a decimal."""
+    meaning: str = ""
+    """How Kafka Connect calls what its values mean, e.g. `io.debezium.time.ZonedTimestamp`; of a record anything."""
 
     def __str__(self) -> str:
         """How messages call it."""
@@ -70,7 +72,8 @@ class AvroType:
         base = self.name if self.kind is AvroKind.NAMED else f"{self.kind.value} {self.name}".strip()
         if self.logical == "decimal":
             return f"decimal({self.digits[0]},{self.digits[1]}) in {base}"
-        return f"{base} ({self.logical})" if self.logical else base
+        means = self.logical or (self.meaning if self.kind is not AvroKind.RECORD else "")
+        return f"{base} ({means})" if means else base
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,8 @@ class _Reader:
             made = AvroType(AvroKind.ENUM, name=name, symbols=tuple(symbols))
         else:
             self._open.add(name)
-            made = AvroType(AvroKind.RECORD, name=name, fields=self._fields(tree.get("fields"), name))
+            fields = self._fields(tree.get("fields"), name)
+            made = AvroType(AvroKind.RECORD, name=name, fields=fields, meaning=_meaning(tree))
             self._open.discard(name)
             self._levels[name] = 1 + max((self._levels_of(known.type) for known in made.fields), default=0)
             if self._levels[name] > MOST_LEVELS:
@@ -273,13 +277,19 @@ def _full_name(tree: Mapping[str, Any], space: str, where: str) -> str:
 
 
 def _meant(kind: AvroType, tree: Mapping[str, Any]) -> AvroType:
-    """Return the type with its logical type, if that is known and fits."""
-    logical = tree.get("logicalType", _CONNECT_NAMES.get(str(tree.get("connect.name"))))
+    """Return the type with what its values mean, as far as that is known and fits."""
+    kind = replace(kind, meaning=_meaning(tree))
+    logical = tree.get("logicalType", _CONNECT_NAMES.get(kind.meaning))
     if not isinstance(logical, str) or kind.kind not in _LOGICAL.get(logical, ()):
         return kind
     if logical != "decimal":
-        return AvroType(kind.kind, logical, kind.name, size=kind.size)
+        return replace(kind, logical=logical)
     precision, scale = tree.get("precision"), tree.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or precision < 1:
         return kind
-    return AvroType(kind.kind, logical, kind.name, size=kind.size, digits=(precision, scale))
+    return replace(kind, logical=logical, digits=(precision, scale))
+
+
+def _meaning(tree: Mapping[str, Any]) -> str:
+    name = tree.get("connect.name")
+    return name if isinstance(name, str) else ""

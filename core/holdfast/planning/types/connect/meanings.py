@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from holdfast.planning.types.avro.node_builder import is_text
 from holdfast.planning.types.connect.schema import ConnectKind, ConnectType
 from holdfast.planning.types.spark_types import (
     BIGINT,
@@ -38,6 +39,7 @@ class Conversion(Enum):
     UNSCALED = "a whole number in bytes, of which some digits are behind the point"
     OWN_SCALE = "the same, with the number of such digits beside it"
     POINTED = "a number as text that has a point"
+    LETTERS = "letters that may be base64 or hexadecimal"
     ROW = "its fields are converted"
     ITEMS = "its elements are"
     PAIRS = "its values are"
@@ -122,6 +124,15 @@ def ways(kind: ConnectType) -> tuple[Way, ...]:  # noqa: PLR0911 - one per famil
             return ()
         case _:
             return (Way(_BY_KIND[kind.kind]),)
+
+
+def way_into(kind: ConnectType, target: SparkType) -> Way | None:
+    """Return the way of a type into a column of this type, if there is one."""
+    word = str(STRING) if is_text(target) else target.word
+    for way in ways(kind):
+        if word in way.targets and (word != "DECIMAL" or fits_digits(kind, target)):
+            return way
+    return None
 
 
 def fits_digits(kind: ConnectType, target: SparkType) -> bool:

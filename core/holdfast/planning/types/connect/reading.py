@@ -8,7 +8,7 @@ one of milliseconds. Must not know values.
 from dataclasses import dataclass
 
 from holdfast.planning.types.avro.node_builder import inside, is_text
-from holdfast.planning.types.connect.meanings import Conversion, Way, columns_for, fits_digits, ways
+from holdfast.planning.types.connect.meanings import Conversion, Way, columns_for, way_into
 from holdfast.planning.types.connect.schema import ConnectKind, ConnectType
 from holdfast.planning.types.ddl import typed_columns
 from holdfast.planning.types.spark_types import STRING, VOID, RowType, SparkType, struct
@@ -71,7 +71,7 @@ class _Reader:
         self.misfits: list[str] = []
 
     def node(self, kind: ConnectType, target: SparkType, path: str, *, in_numbers: bool) -> ConnectNode:
-        if (way := _way(kind, target)) is not None:
+        if (way := way_into(kind, target)) is not None:
             return _leaf(way, kind, target, path, in_numbers=in_numbers)
         if kind.kind is ConnectKind.STRUCT and target.word == "STRUCT":
             return self._fields(kind, target, path, in_numbers=in_numbers)
@@ -98,14 +98,6 @@ class _Reader:
                 self.misfits.append(f"{at} is called {other} there; write the column so, as names in JSON have case")
             inner.append(_absent(column, at))
         return _around(Conversion.ROW, target, path, tuple(inner))
-
-
-def _way(kind: ConnectType, target: SparkType) -> Way | None:
-    word = str(STRING) if is_text(target) else target.word
-    for way in ways(kind):
-        if word in way.targets and (word != "DECIMAL" or fits_digits(kind, target)):
-            return way
-    return None
 
 
 def _leaf(way: Way, kind: ConnectType, target: SparkType, path: str, *, in_numbers: bool) -> ConnectNode:
@@ -154,6 +146,8 @@ def _bare(target: SparkType, path: str, *, in_numbers: bool) -> ConnectNode:  # 
             return ConnectNode(Conversion.ISO_MOMENT, target, STRING, path)
         case "DECIMAL" if not in_numbers:
             return ConnectNode(Conversion.POINTED, target, STRING, path)
+        case "BINARY":
+            return ConnectNode(Conversion.LETTERS, target, target, path)
         case "TIME" | "MAP":
             return ConnectNode(Conversion.ABSENT, target, VOID, path)
         case word if word.startswith("INTERVAL"):

@@ -6,15 +6,16 @@ without end. Must not be used for batches of good records if the other is there:
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from typing import Any, NoReturn
 
 import numpy as np
 
 from holdfast.planning.types.avro.program import SKIPPED, AvroProgram, Node, Op
-from holdfast.planning.types.spark_types import SparkType
-from holdfast_runtime.streams.codecs.arrow_types import RANGES
+from holdfast.planning.types.spark_types import MAX_PRECISION, Column, RowType, SparkType
+from holdfast_runtime.streams.codecs.arrow_types import RANGES, arrow_schema
+from holdfast_runtime.streams.codecs.json_judge import UnfitError, ValueReader, reader_of
 from holdfast_runtime.streams.codecs.plain_codec import not_utf8
 from holdfast_runtime.streams.codecs.record_reader import UnreadableError
 
@@ -33,6 +34,7 @@ _WORDS = {
 }
 _MORE, _LOW, _BITS = 0x80, 0x7F, 64
 _INT_BITS = 31
+_TEXTS = (Op.ISO_TIME, Op.ISO_DATE, Op.TEXT_DECIMAL)
 _ALL_DIGITS = Context(prec=100)
 
 
@@ -41,6 +43,10 @@ class AvroJudge:
 
     def __init__(self, program: AvroProgram) -> None:
         self.nodes, self.cells = program.nodes, program.cells
+        self.text_readers: Mapping[int, ValueReader] = {
+            node.cell: _by_text(self.cells[node.cell].type) for node in self.nodes if node.op in _TEXTS
+        }
+        """Of the cells whose values are written as texts."""
 
     def read(self, raw: bytes) -> tuple[Any, ...]:
         """Return the values of the columns; raise `UnreadableError`.
@@ -137,6 +143,8 @@ def _number(judge: AvroJudge, node: Node, datum: _Datum, _depth: int) -> Any:
         return float(number)
     if target.word == "FLOAT":
         return float(np.int64(number).astype(np.float32))  # rounded once
+    if target.word == "DECIMAL":
+        return _of_digits(node, target, number * 10**node.factor)
     scaled = number * node.factor if node.factor > 0 else number // -node.factor
     least, most = RANGES[target.word]
     if not least <= scaled <= most:
@@ -168,11 +176,41 @@ def _text(node: Node, content: bytes) -> str:
 
 
 def _decimal(node: Node, target: SparkType, content: bytes) -> Decimal:
+    return _of_digits(node, target, int.from_bytes(content, "big", signed=True) * 10**node.factor)
+
+
+def _of_digits(node: Node, target: SparkType, unscaled: int) -> Decimal:
+    """Return the number that the digits of a column are."""
     precision, scale = target.digits
-    unscaled = int.from_bytes(content, "big", signed=True) * 10**node.factor
     if abs(unscaled) >= 10**precision:
         _unreadable(f"{_field(node)}should be a number of {target}, found one of more digits")
     return Decimal(unscaled).scaleb(-scale, _ALL_DIGITS)
+
+
+def _by_text(kind: SparkType) -> ValueReader:
+    return reader_of(arrow_schema(RowType((Column("value", str(kind)),))).field(0).type)
+
+
+def _text_value(judge: AvroJudge, node: Node, datum: _Datum, _depth: int) -> Any:
+    """Return the value that a text is: times, dates and numbers are written as in JSON."""
+    text = _text(node, datum.piece(node, datum.whole(node)))
+    if node.op is Op.ISO_DATE:
+        text = text.rstrip("Z")
+    try:
+        return judge.text_readers[node.cell](text, node.path)
+    except UnfitError as error:
+        _unreadable(str(error))
+
+
+def _own_scale(judge: AvroJudge, node: Node, datum: _Datum, _depth: int) -> Decimal:
+    scale, target = datum.whole(node), judge.cells[node.cell].type
+    unscaled = int.from_bytes(datum.piece(node, datum.whole(node)), "big", signed=True)
+    if abs(node.factor - scale) > MAX_PRECISION:
+        _unreadable(f"{_field(node)}has {scale} digits behind its point, too many or too few for {target}")
+    whole, rest = divmod(unscaled * 10 ** max(node.factor - scale, 0), 10 ** max(scale - node.factor, 0))
+    if rest:
+        _unreadable(f"{_field(node)}should be a number of {target}, found one with more digits behind its point")
+    return _of_digits(node, target, whole)
 
 
 def _enum(_judge: AvroJudge, node: Node, datum: _Datum, _depth: int) -> str:
@@ -240,4 +278,8 @@ _WAYS: dict[Op, Callable[[AvroJudge, Node, _Datum, int], Any]] = {
     Op.MAP: _map,
     Op.UNION: _union,
     Op.MISFIT: _misfit,
+    Op.ISO_TIME: _text_value,
+    Op.ISO_DATE: _text_value,
+    Op.TEXT_DECIMAL: _text_value,
+    Op.OWN_SCALE: _own_scale,
 }

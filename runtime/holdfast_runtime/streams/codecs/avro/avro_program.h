@@ -3,10 +3,11 @@
  */
 
 #include "../cell_kinds.h"
+#include "../powers_of_ten.h"
 
 /* Whoever changes a struct here, or a function of either file, counts this up, and LOOPS_VERSION of
  * compiled_program.py with it. */
-#define LOOPS_VERSION 2
+#define LOOPS_VERSION 3
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "Avro and Arrow have the lowest byte first");
 _Static_assert(sizeof(__int128) == 16, "a decimal has 16 bytes");
@@ -28,6 +29,10 @@ enum op {
     OP_UNION,
     OP_MISFIT,
     OP_CONSTANT,
+    OP_ISO_TIME,
+    OP_ISO_DATE,
+    OP_TEXT_DECIMAL,
+    OP_OWN_SCALE,
 };
 
 struct node {
@@ -45,32 +50,6 @@ struct node {
     int64_t branch;
     int64_t null_branch;
 };
-
-static inline unsigned __int128 power_of_ten(int64_t exponent) {
-    static const uint64_t powers[] = {
-        1ULL,
-        10ULL,
-        100ULL,
-        1000ULL,
-        10000ULL,
-        100000ULL,
-        1000000ULL,
-        10000000ULL,
-        100000000ULL,
-        1000000000ULL,
-        10000000000ULL,
-        100000000000ULL,
-        1000000000000ULL,
-        10000000000000ULL,
-        100000000000000ULL,
-        1000000000000000ULL,
-        10000000000000000ULL,
-        100000000000000000ULL,
-        1000000000000000000ULL,
-        10000000000000000000ULL,
-    };
-    return exponent < 20 ? powers[exponent] : (unsigned __int128)powers[19] * powers[exponent - 19];
-}
 
 static inline int64_t floor_quotient(int64_t value, int64_t divisor) {
     int64_t quotient = value / divisor;

@@ -10,6 +10,7 @@
  */
 
 #include "avro_program.h"
+#include "../decimal_cells.h"
 #include "../record_cells.h"
 #include "../varints.h"
 
@@ -68,15 +69,26 @@ static bool put_decimal(struct reader *reader, struct cell *cell, const uint8_t 
     if (end - at > 16) return false;
     unsigned __int128 bits = sign ? ~(unsigned __int128)0 : 0;
     for (; at < end; at++) bits = bits << 8 | *at;
-    __int128 value = (__int128)bits, limit = (__int128)power_of_ten(cell->precision - more);
-    if ((value < 0) != (sign != 0) || value >= limit || value <= -limit || !has_room(reader, cell)) return false;
-    value *= (__int128)power_of_ten(more);
-    memcpy(cell->values + cell->rows * 16, &value, 16);
-    keep_row(cell);
-    return true;
+    __int128 value = (__int128)bits;
+    return (value < 0) == (sign != 0) && put_digits(reader, cell, value, more);
+}
+
+/* A text that is a value of another type. */
+static bool put_by_text(struct reader *reader, struct cell *cell, const struct node *node, const uint8_t *at,
+                        int64_t size) {
+    int64_t micros;
+    int32_t days;
+    switch (node->op) {
+    case OP_ISO_TIME: return time_of(at, size, &micros) && put_whole(reader, cell, micros);
+    case OP_ISO_DATE:
+        size -= size > 0 && at[size - 1] == 'Z';
+        return date_of(at, size, &days) && put_whole(reader, cell, days);
+    default: return put_text_decimal(reader, cell, at, at + size, node->factor);
+    }
 }
 
 static inline bool put_number(struct reader *reader, struct cell *cell, int64_t value, int64_t factor) {
+    if (cell->kind == DECIMAL) return put_digits(reader, cell, value, factor);
     if (factor != 1 && cell->kind == WHOLE && !scaled(value, factor, &value)) return false;
     return put_whole(reader, cell, value);
 }
@@ -204,6 +216,15 @@ static const uint8_t *past_value(struct reader *reader, const struct node *node,
         if (at == NULL || end - at < size) return NULL;
         if (cell->kind == DECIMAL) return put_decimal(reader, cell, at, size, node->factor) ? at + size : NULL;
         return put_content(reader, cell, at, size, end) ? at + size : NULL;
+    case OP_ISO_TIME:
+    case OP_ISO_DATE:
+    case OP_TEXT_DECIMAL:
+        at = past_size(at, end, &size);
+        return at != NULL && put_by_text(reader, cell, node, at, size) ? at + size : NULL;
+    case OP_OWN_SCALE:
+        at = past_int(at, end, &number);
+        if (at != NULL) at = past_size(at, end, &size);
+        return at != NULL && put_decimal(reader, cell, at, size, node->factor - number) ? at + size : NULL;
     case OP_ENUM:
         at = past_choice(at, end, node->symbol_count, &number);
         if (at == NULL) return NULL;

@@ -9,7 +9,7 @@ from ctypes import c_int64, c_void_p
 from holdfast.planning.types.avro.program import AvroProgram, Node
 from holdfast_runtime.streams.codecs.compiled_cells import LoopProgram, LoopText
 
-LOOPS_VERSION = 2
+LOOPS_VERSION = 3
 
 
 class _Node(ctypes.Structure):

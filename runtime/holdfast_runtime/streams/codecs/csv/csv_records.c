@@ -10,7 +10,7 @@
 
 #include "csv_program.h"
 #include "../record_cells.h"
-#include "../text_scalars.h"
+#include "../decimal_cells.h"
 
 #include <math.h>
 
@@ -116,36 +116,6 @@ static bool put_base64(struct reader *reader, struct cell *cell, const uint8_t *
     return true;
 }
 
-#define MOST_DIGITS 38
-
-static inline unsigned __int128 power_of_ten(int64_t exponent) {
-    unsigned __int128 power = 1;
-    while (exponent-- > 0) power *= 10;
-    return power;
-}
-
-/* Digits, and perhaps a point among them. */
-static bool put_decimal(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *stop,
-                        int64_t scale) {
-    bool negative = at < stop && *at == '-';
-    const uint8_t *start = at += negative, *point = NULL;
-    unsigned __int128 value = 0;
-    for (; at < stop; at++) {
-        if (*at == '.' && point == NULL && at > start) point = at;
-        else if (is_digit(*at) && at - start <= MOST_DIGITS) value = value * 10 + (unsigned)(*at - '0');
-        else return false;
-    }
-    int64_t digits = at - start - (point != NULL), more = scale - (point == NULL ? 0 : at - point - 1);
-    if (digits == 0 || digits > MOST_DIGITS || more < 0 || point == at - 1) return false;
-    if (cell->precision < more ? value != 0 : value >= power_of_ten(cell->precision - more)) return false;
-    value *= power_of_ten(more);
-    __int128 with_sign = negative ? -(__int128)value : (__int128)value;
-    if (!has_room(reader, cell)) return false;
-    memcpy(cell->values + cell->rows * 16, &with_sign, 16);
-    keep_row(cell);
-    return true;
-}
-
 static inline bool is_word(const uint8_t *at, const uint8_t *stop, const char *word, int64_t size) {
     return stop - at == size && memcmp(at, word, (size_t)size) == 0;
 }
@@ -193,7 +163,7 @@ static inline bool put_value(struct reader *reader, const struct column *column,
         return put_whole(reader, cell, whole);
     case OP_DOUBLE: return put_real(reader, cell, at, stop, false);
     case OP_FLOAT: return put_real(reader, cell, at, stop, true);
-    case OP_DECIMAL: return put_decimal(reader, cell, at, stop, column->scale);
+    case OP_DECIMAL: return put_text_decimal(reader, cell, at, stop, column->scale);
     case OP_DATE: return date_of(at, stop - at, &days) && put_whole(reader, cell, days);
     case OP_BOOLEAN: return put_boolean(reader, cell, at, stop);
     case OP_BASE64: return put_base64(reader, cell, at, stop);
