@@ -13,7 +13,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 
 from bench.avro.records import drawn_rows
 from bench.avro.registry import OneRegistered
-from bench.rates import check, report
+from bench.protobuf.peers import of_java
+from bench.rates import check, report, show
 from holdfast.planning.types.json_schema import JsonSchema
 from holdfast.planning.types.protobuf.columns import columns_of
 from holdfast.planning.types.protobuf.fields import meeting
@@ -116,6 +117,8 @@ def of_protobuf(schema: ProtoSchema, made: Any) -> None:
         "encode by google.protobuf", TENTH, lambda: [written_by_google(made, row) for row in judged.to_pylist()]
     )
     check(by_google, tenth.to_pylist())
+    for name, rate in of_java(TEXT, values).items():
+        show(name, rate)
     if importlib.util.find_spec("ptars") is not None:
         of_ptars(made, pa.array([raw[len(FRAME) :] for raw in values.to_pylist()], pa.binary()))
 

@@ -27,6 +27,7 @@ from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import DecodedBatch, Indices
+from holdfast_runtime.streams.header_ids import VALUE_ID, without_header_ids
 from holdfast_runtime.streams.record_columns import MetadataColumns
 from holdfast_runtime.streams.record_keys import misplaced
 from holdfast_runtime.streams.records import OffsetRange
@@ -103,7 +104,14 @@ def value_decoder(declared: Stream | None, schema: pa.Schema, records: SchemaRec
     """Return what reads the values of a stream into these columns. `records`: what a registry says of them."""
     columns = MetadataColumns.of(declared, schema)
     codec = stream_codec(declared, columns.in_value, records)
-    return lambda batch, partition: columns.added(codec.decode(batch.column("value")), batch, partition)
+
+    def decoded(batch: pa.RecordBatch, partition: StreamPartition) -> DecodedBatch:
+        of_values = codec.decode(batch.column("value"))
+        if records is not None:
+            of_values = without_header_ids(of_values, batch, [VALUE_ID])
+        return columns.added(of_values, batch, partition)
+
+    return decoded
 
 
 class InputReader:

@@ -24,6 +24,7 @@ from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import RecordAccess
 from holdfast_runtime.streams.changes import ChangeCodec
 from holdfast_runtime.streams.codecs import codec_for
+from holdfast_runtime.streams.header_ids import KEY_ID, VALUE_ID, without_header_ids
 from holdfast_runtime.streams.record_keys import column_at, key_path
 from holdfast_runtime.streams.records import OffsetRange, no_rows
 from holdfast_runtime.streams.stream_codecs import SchemaRecords
@@ -119,7 +120,9 @@ class SideInputReader:
 def change_decoder(declared: Stream, columns: pa.Schema, records: SchemaRecords | None) -> RecordDecoder:
     """Return what reads changes of a database: these columns, and `GONE` behind them. `records`: as of values."""
     changes = ChangeCodec(declared, columns, GONE, records)
-    return lambda batch, _: changes.decode(batch)
+    if records is None:
+        return lambda batch, _: changes.decode(batch)
+    return lambda batch, _: without_header_ids(changes.decode(batch), batch, [VALUE_ID, KEY_ID])
 
 
 def dataset_ends(range_input: RangeInput) -> list[DatasetEnd]:
