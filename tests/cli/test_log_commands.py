@@ -178,6 +178,43 @@ def test_lines_of_csv_are_fed_and_tailed_as_objects(holdfast: Holdfast) -> None:
     assert "in:1: field s should be a string, found 5" in ran.err
 
 
+def test_rows_of_a_csv_file_are_fed_by_the_names_of_its_columns(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    content = '\ufeffs,num\r\n"a,""b""",1\r\n\r\n"",2\n,3\n'
+    ran = holdfast("feed", "kinds.yaml", "lines", fed("in.csv", content))
+    assert (ran.code, ran.err) == (0, "")
+    rows = [{"num": 1, "s": 'a,"b"'}, {"num": 2, "s": ""}, {"num": 3}]
+    assert [record["value"] for record in tailed(holdfast, "kinds.yaml", "lines", "--max", "3")] == rows
+    ran = holdfast("feed", "kinds.yaml", "typed", fed("in.CSV", "t,num,s\n2026-01-01T00:00:00Z,7,x\n,8,\n"))
+    assert (ran.code, ran.err) == (0, "")
+    typed = {record["key"]: record["value"] for record in tailed(holdfast, "kinds.yaml", "typed", "--max", "2")}
+    assert typed == {'[7,"x"]': {"t": "2026-01-01T00:00:00.000Z", "num": 7, "s": "x"}, "[8,null]": {"num": 8}}
+    ran = holdfast("feed", "kinds.yaml", "keyed", fed("in.csv", "user,value\nann,b\n"))
+    assert (ran.code, ran.err) == (0, "")
+    (keyed,) = tailed(holdfast, "kinds.yaml", "keyed", "--max", "1")
+    assert (keyed["key"], keyed["value"]) == ("ann", "b")
+
+
+@pytest.mark.parametrize(
+    ("stream", "content", "why"),
+    [
+        ("lines", "1,a,\n", "in.csv:1: the first line names the columns, and has '1', which the stream has not"),
+        ("lines", "num,S\n1,a\n", "has 'S', which the stream has not; did you mean s? (columns: num, s, at)"),
+        ("lines", "num,num\n1,2\n", "has 'num', twice"),
+        ("lines", 'num,"s\n1,2\n', "in.csv:1: the first line names the columns, and is no line of names: field 1"),
+        ("lines", "\nnum,s\n1,2\n\n3\n4,5\n", "in.csv:5: the line has 1 field and the stream 2 columns: s is missing"),
+        ("lines", "num,s\nx,2\n", "in.csv:2: field num should be a whole number of 64 bits"),
+        ("nested", "a\nx\n", "column a is struct<id: int64>, which no field of a line holds"),
+        ("blobs", "value\n?\n", "in.csv:2: field value should be base64"),
+    ],
+)
+def test_rows_of_csv_that_do_not_fit_end_the_feed(holdfast: Holdfast, stream: str, content: str, why: str) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    ran = holdfast("feed", "kinds.yaml", stream, fed("in.csv", content))
+    assert ran.code == 2
+    assert why in ran.err
+
+
 def test_texts_and_bytes_are_fed_as_values(holdfast: Holdfast) -> None:
     fed("kinds.yaml", MANY_KINDS)
     holdfast("feed", "kinds.yaml", "texts", fed("in", '{"value": "plain text"}\n'))

@@ -12,7 +12,7 @@ import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import pyarrow as pa
 
@@ -266,12 +266,19 @@ _BATCH = 10_000
 _READ = 1 << 18
 
 
+class ParsesLines(Protocol):
+    """Makes records of the lines of a file."""
+
+    def parse(self, lines: Sequence[bytes], first: int, /) -> ParsedLines:
+        """Return the records of these lines, numbered from `first`; blank lines are skipped."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feed:
     """Writes lines into one stream."""
 
     stream: RecordFeed
-    lines: LineFormat
+    lines: ParsesLines
 
     @property
     def written(self) -> int:

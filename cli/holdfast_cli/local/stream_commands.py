@@ -32,6 +32,9 @@ format string or binary the object's member "value" is the text, or the bytes in
 object becomes a record as the app would write it. With --delete a line is a key, and its record has no value: a
 table that the stream feeds deletes the row of that key, and a compacted topic forgets it.
 
+Of FILE.csv the first line names columns, in any order; each other line is a row, written as in a stream of format csv,
+and an empty field is null.
+
 Into a topic, records are written with the system's login by an idempotent producer, without transactions. Streams that
 the app writes itself are refused.
 
@@ -40,6 +43,7 @@ written, 130 interrupted.
 
 examples:
   holdfast feed app.yaml clicks clicks.jsonl
+  holdfast feed app.yaml clicks clicks.csv
   producer | holdfast feed app.yaml clicks
   echo '{"ad_id": "ad-7"}' | holdfast feed app.yaml ads --delete
 """
@@ -69,15 +73,18 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     """Add the command lines."""
     feed = commands.add_parser(
         "feed",
-        help="write JSON lines into a stream",
-        description="Write JSON lines into a stream of the embedded log or of Kafka, partitioned by the stream's key. "
+        help="write lines of JSON or CSV into a stream",
+        description="Write JSON lines, or the rows of a CSV file, into a stream of the embedded log or of Kafka, "
+        "partitioned by the stream's key. "
         "In the log, the stream is created when it is not there; a topic only if the stream has create: true.",
         epilog=_FEED_EPILOG,
         formatter_class=HelpFormatter,
     )
     add_app_options(feed)
     feed.add_argument("stream", metavar="STREAM", help="a stream of the app")
-    feed.add_argument("file", metavar="FILE", nargs="?", default="-", help="JSON lines (default: standard input)")
+    feed.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="JSON lines, or FILE.csv (default: standard input)"
+    )
     feed.add_argument(
         "--delete", action="store_true", help="lines have the key columns alone; write records without a value"
     )
@@ -117,13 +124,15 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _feed(local_app: LocalApp, options: argparse.Namespace) -> int:
     # Imported here, as they need the extra `runtime`.
+    from holdfast_cli.local.csv_lines import ENDING, CsvLines  # noqa: PLC0415
     from holdfast_cli.local.feed import Feed, LineFormat, feed  # noqa: PLC0415
     from holdfast_runtime.driver.stream_feeds import opened_feed  # noqa: PLC0415
 
     name = "standard input" if options.file == "-" else options.file
     lines = LineFormat.of(local_app, options.stream, deletes=options.delete)
     with opened_feed(local_app, options.stream, _now()) as stream:
-        to = Feed(stream, lines)
+        is_csv = options.file.casefold().endswith(ENDING)
+        to = Feed(stream, CsvLines.of(local_app, options.stream, lines) if is_csv else lines)
         file = sys.stdin.fileno() if options.file == "-" else _opened(options.file)
         try:
             feed(to, file, name, clock=_now, progress=_progress if sys.stderr.isatty() else None)
