@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
+from holdfast.one_line import escaped, printable_json
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.times import Micros, event_moment, row_moment
 from holdfast_cli.local.tail import value_as_json
@@ -36,7 +37,7 @@ def show_letters(letters: Iterable[DeadLetter], most: int, output: str, color: s
     console = screen(color)
     for letter in reversed(newest):
         if output == "json":
-            sys.stdout.write(_printable_json(_letter_as_json(letter)))
+            sys.stdout.write(printable_json(_letter_as_json(letter)) + "\n")
         else:
             _print(letter, console)
     _say_rest(len(newest), next(counter), "the newest {} of {} letters")
@@ -46,7 +47,7 @@ def show_groups(letters: Iterable[DeadLetter], most: int, output: str, color: st
     """Print how many letters have one reason and origin, the most first."""
     groups = letter_groups(letters)
     if output == "json":
-        sys.stdout.writelines(_printable_json(json.dumps(_group_tree(group))) for group in groups[:most])
+        sys.stdout.writelines(f"{printable_json(json.dumps(_group_tree(group)))}\n" for group in groups[:most])
     elif groups:
         table = TextTable("LETTERS", "FIRST", "LAST", "EXAMPLE", "FROM", "REASON", right=("LETTERS",))
         for group in groups[:most]:
@@ -96,11 +97,7 @@ def _shown(content: bytes | None) -> str:
         more = " ..." if len(content) > _LONGEST_HEX else ""
         return f"{content[:_LONGEST_HEX].hex(' ')}{more} ({len(content)} bytes, no text)"
     more = f"... ({len(content)} bytes)" if len(text) > _LONGEST else ""
-    return one_line("".join(map(_escaped, text[:_LONGEST]))) + more
-
-
-def _escaped(letter: str) -> str:
-    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+    return one_line(escaped(text[:_LONGEST])) + more
 
 
 def _letter_as_json(letter: DeadLetter) -> str:
@@ -149,12 +146,3 @@ def _decoded(content: bytes) -> str | None:
         return content.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _printable_json(line: str) -> str:
-    """Return a line of JSON in which what can't be printed is escaped; between members it is white space."""
-    return "".join(letter if letter.isprintable() else _json_escape(letter) for letter in line) + "\n"
-
-
-def _json_escape(letter: str) -> str:
-    return " " if letter in "\t\r\n" else json.dumps(letter)[1:-1]

@@ -127,12 +127,13 @@ def _feed(local_app: LocalApp, options: argparse.Namespace) -> int:
     from holdfast_cli.local.csv_lines import ENDING, CsvLines  # noqa: PLC0415
     from holdfast_cli.local.feed import Feed, LineFormat, feed  # noqa: PLC0415
     from holdfast_runtime.driver.stream_feeds import opened_feed  # noqa: PLC0415
+    from holdfast_runtime.inspection.csv_rows import CsvColumns  # noqa: PLC0415
 
     name = "standard input" if options.file == "-" else options.file
     lines = LineFormat.of(local_app, options.stream, deletes=options.delete)
     with opened_feed(local_app, options.stream, _now()) as stream:
         is_csv = options.file.casefold().endswith(ENDING)
-        to = Feed(stream, CsvLines.of(local_app, options.stream, lines) if is_csv else lines)
+        to = Feed(stream, CsvLines(lines, CsvColumns.of(local_app, options.stream)) if is_csv else lines)
         file = sys.stdin.fileno() if options.file == "-" else _opened(options.file)
         try:
             feed(to, file, name, clock=_now, progress=_progress if sys.stderr.isatty() else None)

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
+from holdfast.one_line import escaped, printable_json
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.output.amounts import many
 from holdfast_runtime.inspection.local_app import LocalApp
@@ -109,13 +110,13 @@ class Tail:
         control, value = self._shown(record)
         members = {"partition": record["partition"], "offset": record["offset"], "key": shown_key(record["key"])}
         members |= {"control": control} if control else {}
-        return f'{json.dumps(members, ensure_ascii=False)[:-1]}, "value": {value}}}\n'
+        return printable_json(f'{json.dumps(members, ensure_ascii=False)[:-1]}, "value": {value}}}') + "\n"
 
     def _text(self, record: dict[str, Any]) -> str:
         control, value = self._shown(record)
-        key = "-" if record["key"] is None else shown_key(record["key"])
+        key = escaped(shown_key(record["key"]) or "") if record["key"] is not None else "-"
         mark = f"{control} " if control else ""
-        return f"{self.stream}/{record['partition']}\t{record['offset']}\t{key}\t{mark}{value}\n"
+        return f"{self.stream}/{record['partition']}\t{record['offset']}\t{key}\t{mark}{printable_json(value)}\n"
 
     def _shown(self, record: dict[str, Any]) -> tuple[str | None, str]:
         """Return the kind of control message, if it is one, and the value as JSON."""

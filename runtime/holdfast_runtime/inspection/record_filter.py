@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from holdfast.control.messages import ControlRecordError, UserRecord, decode
 from holdfast.errors import UserActionError
+from holdfast.one_line import escaped
 from holdfast.planning.problems import excerpt
 from holdfast.planning.sql.expressions import check_filter
 from holdfast.planning.sql.plain.expressions import Plain
@@ -106,7 +107,7 @@ class RecordFilter:
     """The wanted records of a stream; without key and condition all of them."""
 
     key: str | None = None
-    """The key as `shown_key` writes it."""
+    """The key as it is shown, with or without escapes."""
     condition: RowCondition | None = None
 
     @classmethod
@@ -117,7 +118,8 @@ class RecordFilter:
     def chosen(self, partition: StreamPartition, records: pa.RecordBatch) -> ChosenRecords:
         """Return the wanted ones among these records."""
         if self.key is not None:
-            of_key = [shown_key(key) == self.key for key in records.column("key").to_pylist()]
+            keys = map(shown_key, records.column("key").to_pylist())
+            of_key = [key is not None and self.key in (key, escaped(key)) for key in keys]
             records = records.filter(pa.array(of_key, pa.bool_()))
         if self.condition is None or not records.num_rows:
             return ChosenRecords(records)

@@ -34,8 +34,8 @@ def without_header_ids(decoded: DecodedBatch, records: pa.RecordBatch, names: Se
     if not faults:
         return decoded
     keep = ~np.isin(decoded.good, list(faults))
-    others = [record for record in decoded.bad if record.index not in faults]
-    bad = [*others, *(BadRecord(index, fault) for index, fault in faults.items())]
+    other_faults = [record for record in decoded.bad if record.index not in faults]
+    bad = [*other_faults, *(BadRecord(index, fault) for index, fault in faults.items())]
     return replace(
         decoded,
         rows=decoded.rows.filter(pa.array(keep)),

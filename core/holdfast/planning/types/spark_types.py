@@ -203,3 +203,13 @@ class RowType:
 
 OPEN = RowType(columns=(), closed=False)
 """Rows whose columns are not known."""
+
+
+def inside(path: str, name: str) -> str:
+    """Return the path of a field inside a struct."""
+    return f"{path}.{name}".lstrip(".")
+
+
+def is_text(kind: SparkType) -> bool:
+    """Whether it is a type of text."""
+    return kind.word.split()[0] in ("STRING", "CHAR", "VARCHAR")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from holdfast.planning.types.avro.node_builder import is_text
 from holdfast.planning.types.avro.program import Cell
+from holdfast.planning.types.spark_types import is_text
 from holdfast_runtime.columns.loops import address
 from holdfast_runtime.streams.codecs.arrow_types import RANGES
 from holdfast_runtime.streams.codecs.codec import RECORDS, Indices

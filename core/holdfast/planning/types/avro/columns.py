@@ -5,12 +5,11 @@ import re
 from typing import Any, NoReturn
 
 from holdfast.planning.problems import ExpressionError, SqlFinding
-from holdfast.planning.types.avro.node_builder import is_text
 from holdfast.planning.types.avro.program import VALUE
 from holdfast.planning.types.avro.reading import column_word
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
 from holdfast.planning.types.ddl import parse_type, typed_columns
-from holdfast.planning.types.spark_types import STRING, Column, RowType, SparkType, array, mapping, struct
+from holdfast.planning.types.spark_types import STRING, Column, RowType, SparkType, array, is_text, mapping, struct
 from holdfast.reasons import Reason
 
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -9,11 +9,10 @@ from dataclasses import replace
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.types.avro.program import AvroProgram, Node, Op, cells_of
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
-from holdfast.planning.types.spark_types import RowType, SparkType
+from holdfast.planning.types.spark_types import RowType, is_text
 from holdfast.reasons import Reason
 
 MOST_NODES = 50_000
-TEXTS = ("STRING", "CHAR", "VARCHAR")
 
 
 class NodeBuilder(ABC):
@@ -70,13 +69,3 @@ class NodeBuilder(ABC):
         at = self.place()
         self.nodes[at] = replace(node, inner=(self.node(kind.inner[0], inner_cell, f"{node.path}[]"),))
         return at
-
-
-def inside(path: str, name: str) -> str:
-    """Return the path of a field inside a record."""
-    return f"{path}.{name}".lstrip(".")
-
-
-def is_text(kind: SparkType) -> bool:
-    """Whether it is a type of text."""
-    return kind.word.split()[0] in TEXTS

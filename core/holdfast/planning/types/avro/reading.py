@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.planning.types.avro.connect_values import connect_cure, connect_node, connect_type
-from holdfast.planning.types.avro.node_builder import NodeBuilder, inside, is_text
+from holdfast.planning.types.avro.node_builder import NodeBuilder
 from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Node, Op
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
 from holdfast.planning.types.spark_types import (
@@ -25,6 +25,8 @@ from holdfast.planning.types.spark_types import (
     TIMESTAMP_NTZ,
     RowType,
     SparkType,
+    inside,
+    is_text,
 )
 from holdfast.suggest import did_you_mean
 

@@ -6,7 +6,7 @@ something else: a column needs a field that takes all of its values.
 
 from dataclasses import dataclass, replace
 
-from holdfast.planning.types.avro.node_builder import NodeBuilder, inside, is_text
+from holdfast.planning.types.avro.node_builder import NodeBuilder
 from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Node, Op
 from holdfast.planning.types.avro.reading import CLOCK_NANOS, TIMES
 from holdfast.planning.types.avro.schema import AvroField, AvroKind, AvroSchema, AvroType
@@ -21,6 +21,8 @@ from holdfast.planning.types.spark_types import (
     VOID,
     RowType,
     SparkType,
+    inside,
+    is_text,
 )
 from holdfast.suggest import did_you_mean
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from holdfast.planning.types.avro.node_builder import is_text
 from holdfast.planning.types.connect.schema import ConnectKind, ConnectType
 from holdfast.planning.types.spark_types import (
     BIGINT,
@@ -22,6 +21,7 @@ from holdfast.planning.types.spark_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     SparkType,
+    is_text,
     struct,
 )
 

@@ -7,11 +7,10 @@ one of milliseconds. Must not know values.
 
 from dataclasses import dataclass
 
-from holdfast.planning.types.avro.node_builder import inside, is_text
 from holdfast.planning.types.connect.meanings import Conversion, Way, columns_for, way_into
 from holdfast.planning.types.connect.schema import ConnectKind, ConnectType
 from holdfast.planning.types.ddl import typed_columns
-from holdfast.planning.types.spark_types import STRING, VOID, RowType, SparkType, struct
+from holdfast.planning.types.spark_types import STRING, VOID, RowType, SparkType, inside, is_text, struct
 
 
 @dataclass(frozen=True, slots=True)

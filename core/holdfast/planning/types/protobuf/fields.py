@@ -7,7 +7,6 @@ column has is passed over when it is read, and left out when it is written. Must
 from dataclasses import dataclass, replace
 
 from holdfast.planning.problems import ExpressionError, SqlFinding
-from holdfast.planning.types.avro.node_builder import inside, is_text
 from holdfast.planning.types.avro.program import cells_of
 from holdfast.planning.types.protobuf.columns import WORDS
 from holdfast.planning.types.protobuf.program import MessageNode, ProtobufProgram, Shape, WireOp
@@ -20,7 +19,18 @@ from holdfast.planning.types.protobuf.schema import (
     ProtoMessage,
     ProtoSchema,
 )
-from holdfast.planning.types.spark_types import BIGINT, BINARY, BOOLEAN, DOUBLE, FLOAT, INTEGRAL, RowType, SparkType
+from holdfast.planning.types.spark_types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INTEGRAL,
+    RowType,
+    SparkType,
+    inside,
+    is_text,
+)
 from holdfast.planning.types.spark_types import TIMESTAMP as TIMESTAMP_COLUMN
 from holdfast.reasons import Reason
 from holdfast.suggest import did_you_mean

@@ -34,7 +34,8 @@ _WORDS = {
 }
 _MORE, _LOW, _BITS = 0x80, 0x7F, 64
 _INT_BITS = 31
-_TEXTS = (Op.ISO_TIME, Op.ISO_DATE, Op.TEXT_DECIMAL)
+_TEXTS = {Op.ISO_TIME: "a time as text", Op.ISO_DATE: "a date as text", Op.TEXT_DECIMAL: "a number as text"}
+_MOST_SHOWN = 60
 _ALL_DIGITS = Context(prec=100)
 
 
@@ -198,8 +199,11 @@ def _text_value(judge: AvroJudge, node: Node, datum: _Datum, _depth: int) -> Any
         text = text.rstrip("Z")
     try:
         return judge.text_readers[node.cell](text, node.path)
-    except UnfitError as error:
-        _unreadable(str(error))
+    except UnfitError:
+        shown = text[:_MOST_SHOWN]
+        _unreadable(
+            f"{_field(node)}holds {shown!r}, {_TEXTS[node.op]}, which does not fit {judge.cells[node.cell].type}"
+        )
 
 
 def _own_scale(judge: AvroJudge, node: Node, datum: _Datum, _depth: int) -> Decimal:
