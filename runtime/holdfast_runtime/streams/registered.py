@@ -140,7 +140,7 @@ class _Subject:
         if faults:
             message = (
                 f"stream {self._stream.name}: the latest schema of subject {self._name} (id {latest.id}) does not fit "
-                f"the stream's columns: {'; '.join(faults)}. Change the schema of the stream, or leave such columns out"
+                f"the stream's columns: {'; '.join(faults)}; change the schema of the stream, or leave such columns out"
             )
             raise SchemaMisfitError(message)
 
