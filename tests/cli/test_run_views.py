@@ -173,6 +173,13 @@ def test_the_summary_says_why_it_ended(ending: EndCause) -> None:
     assert [line for line in lines if line.startswith(f"{ending.value}: ") and "everything is committed" in line]
 
 
+def test_the_summary_says_what_no_watermark_waits_for() -> None:
+    waiting = replace(FIRST, watermark=None, held_back="clicks/3: no watermark yet, for 17 s: waiting for its source")
+    lines = printed([(0.0, STARTED), (1.0, waiting), (2.0, ENDED)])
+    assert f"  held back {waiting.held_back}" in lines
+    assert not any("held back" in line for line in printed([(0.0, STARTED), (1.0, FIRST), (2.0, ENDED)]))
+
+
 def test_a_failed_run_says_its_place_and_where_to_look() -> None:
     lines = printed([(0.0, STARTED), (1.0, FIRST)], ValueError("x"))
     assert any(line.startswith("failed: ") for line in lines)
