@@ -9,7 +9,13 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("core/holdfast", "runtime/holdfast_runtime", "operator/holdfast_operator", "cli/holdfast_cli")
+PACKAGES = (
+    "core/holdfast",
+    "runtime/holdfast_runtime",
+    "operator/holdfast_operator",
+    "cli/holdfast_api",
+    "cli/holdfast_cli",
+)
 
 
 def doubles(root: Path = ROOT) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The generated files of the repository: CRD, reference pages, pictures; and the check that they are up to date.
+"""The generated files of the repository: CRD, reference pages, pictures, typed options; and the check of them.
 
 `python -m holdfast_cli.generated` writes them; with `--check` it only reports stale ones. The pages come from the
 model, the reasons and the chart's schema and defaults, so that they can't be out of date. Works in a checkout, not in
@@ -21,6 +21,7 @@ from holdfast.planning.plan import plan
 from holdfast.reasons import reasons_text
 from holdfast.spec.app import AppSpec
 from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of
+from holdfast_api.option_text import options_text
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.builtin_commands import crd_text
 
@@ -141,6 +142,7 @@ def generated() -> dict[str, str]:
         "docs/reference/spec.md": spec_page(),
         "docs/troubleshooting.md": reasons_page(),
         "docs/reference/values.md": values_page(),
+        "cli/holdfast_api/options.py": options_text(),
     }
     for name in _PICTURED:
         app = load_app(f"examples/{name}/app.yaml").app

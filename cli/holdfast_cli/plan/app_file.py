@@ -1,4 +1,4 @@
-"""StreamApp files: YAML parsed with line and column, into a `StreamApp` or into all errors with their marks.
+"""StreamApp files: YAML, or Python, with line and column, into a `StreamApp` or into all errors with their marks.
 
 Files are read as YAML 1.2, where `no` is a string. `kubectl` reads YAML 1.1, so a value that the two read
 differently is an error here rather than a surprise there. The YAML part only knows how to find the StreamApp among
@@ -20,6 +20,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
 from holdfast.spec.rule_checks import FieldPath
 from holdfast_cli.plan.cut_texts import CutText, cut_items, cut_values
+from holdfast_cli.plan.python_app import is_python, python_app
 
 KIND = "StreamApp"
 _MAX_DEPTH = 100
@@ -257,7 +258,7 @@ def load_app(path: str) -> AppFile:
 
 def app_file(text: str, path: str) -> AppFile:
     """Return the file with this text; raise `FileUnreadableError` if it holds no app."""
-    document = app_document(text, path)
+    document = _python_document(text, path) if is_python(path) else app_document(text, path)
     errors = list(document.errors)
     app: StreamApp | None = None
     try:
@@ -267,6 +268,11 @@ def app_file(text: str, path: str) -> AppFile:
     app = None if errors else app
     errors.sort(key=lambda error: _order(document, error))
     return AppFile(path, text, document, app, tuple(errors))
+
+
+def _python_document(text: str, path: str) -> Document:
+    app = python_app(text, path)
+    return Document(app.tree, {field: FileMark(*mark) for field, mark in app.marks.items()})
 
 
 def _order(document: Document, error: FieldError) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from holdfast.planning.problems import Problem, Repair
 from holdfast.spec.app import StreamApp
 from holdfast_cli.output.yaml_text import OTHER_IN_YAML_1_1
 from holdfast_cli.plan.app_file import AppFile
+from holdfast_cli.plan.python_app import is_python
 from holdfast_cli.plan.rewritten import rewritten_text
 
 _REJECTED = 1
@@ -23,6 +24,9 @@ _REJECTED = 1
 
 def fix(file: AppFile, app: StreamApp, facts: PlanningFacts) -> int:
     """Print the repaired file; report on stderr what was repaired and what is left. Return the exit code."""
+    if is_python(file.path):
+        message = f"{file.path} is Python, which --fix does not rewrite: holdfast plan says which calls to change"
+        raise UserActionError(message, code="RepairUnwritableError")
     repaired = apply_all_repairs(app, facts)
     text = file.text
     if repaired.repairs:

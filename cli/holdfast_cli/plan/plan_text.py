@@ -13,11 +13,13 @@ from rich.text import Text
 from holdfast.planning.plan import Plan, PlannedStream, PlanningFacts
 from holdfast.planning.problems import Problem, excerpt
 from holdfast.reasons import Reason
+from holdfast_api.plan_view import python_repair
 from holdfast_cli.output.amounts import many
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import screen, styled
 from holdfast_cli.output.text_table import TextTable
 from holdfast_cli.plan.app_file import AppFile, FileMark
+from holdfast_cli.plan.python_app import is_python
 
 if TYPE_CHECKING:
     from holdfast_runtime.inspection.spark_need import SparkNeed
@@ -199,6 +201,10 @@ def _findings(console: Console, file: AppFile, heading: str, problems: Iterable[
         _set_of(console, problem)
         if problem.repair is not None and problem.repair.yaml in shown:
             console.print(styled("  repair: as above"))
+        elif problem.repair is not None and is_python(file.path):
+            shown.add(problem.repair.yaml)
+            for line in python_repair(problem.repair).splitlines():
+                console.print(styled((f"  {line}", "green")))
         elif problem.repair is not None:
             shown.add(problem.repair.yaml)
             console.print(styled("  repair, to paste:"))

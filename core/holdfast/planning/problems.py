@@ -109,12 +109,14 @@ def _written(model: Any) -> Any:
 def inline_yaml(value: object) -> str:
     """Return a value as YAML on one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {inline_yaml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{inline_yaml(key)}: {inline_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(inline_yaml(item) for item in value) + "]"
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    # YAML takes some of these for ends of lines, and refuses others.
+    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in text)
 
 
 @dataclass(frozen=True, slots=True)

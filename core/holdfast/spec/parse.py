@@ -116,6 +116,11 @@ def _field_errors(error: ValidationError) -> Iterator[FieldError]:
         yield FieldError(path=_clean(path), value=_as_read(detail["input"]), message=_message(detail))
 
 
+def errors_of_part(error: ValidationError) -> tuple[FieldError, ...]:
+    """What is wrong with a part of an app that was built by itself, as Python builds it."""
+    return tuple(_field_errors(error))
+
+
 def _as_read(value: object) -> object:
     """The value as the file has it: the model makes tuples of its lists."""
     return list(value) if isinstance(value, tuple) else value
