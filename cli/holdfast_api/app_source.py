@@ -7,7 +7,7 @@ are written behind it. Must not judge the app.
 import builtins
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -19,6 +19,7 @@ from holdfast.spec.streams import GeneratorSystem, KafkaSystem, Stream, Table
 from holdfast.spec.verbs import VERBS, Verb
 from holdfast_api.spec_names import POSITIONAL, file_names, verb_model
 
+_WIDTH = 100
 _LISTS = ("systems", "streams", "tables", "steps")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = {"app", "App", *dir(builtins), *(model.__name__ for model in SpecModel.__subclasses__())}
@@ -30,8 +31,8 @@ def python_source(tree: Mapping[str, Any]) -> str:
     spec = {name: value for name, value in tree["spec"].items() if value is not None}
     writer = _Writer()
     settings = {name: value for name, value in spec.items() if name not in _LISTS}
-    arguments = ", ".join([_written(tree["metadata"]["name"]), *writer.options(AppSpec, settings)])
-    lines = [f"app = App({arguments})"]
+    arguments = [_written(tree["metadata"]["name"]), *writer.options(AppSpec, settings)]
+    lines = [_call("app = App", arguments)]
     for kind in _LISTS:
         declared = [writer.line(kind, item) for item in _in_order(kind, spec.get(kind) or [])]
         lines += ["", *declared] if declared else []
@@ -50,6 +51,14 @@ def _in_order(kind: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ordered.append(ready)
         waiting.remove(ready)
     return [*ordered, *waiting]
+
+
+def _call(head: str, arguments: Sequence[str]) -> str:
+    """Return a call on one line, or with an argument a line where it is long."""
+    line = f"{head}({', '.join(arguments)})"
+    if len(line) <= _WIDTH:
+        return line
+    return "\n".join([f"{head}(", *(f"    {argument}," for argument in arguments), ")"])
 
 
 def _written(value: object) -> str:
@@ -77,21 +86,21 @@ class _Writer:
         item = {name: value for name, value in item.items() if value is not None}
         match kind:
             case "systems":
-                call = self._system(item)
+                call, arguments = self._system(item)
             case "streams":
                 system = self._variables["systems", item["system"]]
-                call = f"{system}.stream({self._arguments(item, Stream, {'name', 'system'})})"
+                call, arguments = f"{system}.stream", self._arguments(item, Stream, {"name", "system"})
             case "tables":
-                call = f"app.table({self._arguments(item, Table, {'name'})})"
+                call, arguments = "app.table", self._arguments(item, Table, {"name"})
             case _:
-                call = self._step(item)
-        return f"{self._variable(kind, item['name'])} = {call}"
+                call, arguments = self._step(item)
+        return _call(f"{self._variable(kind, item['name'])} = {call}", arguments)
 
-    def _arguments(self, item: Mapping[str, Any], model: type[BaseModel], left_out: set[str]) -> str:
+    def _arguments(self, item: Mapping[str, Any], model: type[BaseModel], left_out: set[str]) -> list[str]:
         fields = {name: value for name, value in item.items() if name not in left_out}
-        return ", ".join([_written(item["name"]), *self.options(model, fields)])
+        return [_written(item["name"]), *self.options(model, fields)]
 
-    def _system(self, item: Mapping[str, Any]) -> str:
+    def _system(self, item: Mapping[str, Any]) -> tuple[str, list[str]]:
         kind = next(name for name in item if name != "name")
         settings = dict(item[kind])
         first = [_written(item["name"])]
@@ -99,29 +108,25 @@ class _Writer:
             first += [_written(settings.pop("bootstrapServers")), *self.options(KafkaSystem, settings)]
         elif kind == "generator":
             first += [_written(settings.pop("function")), *self.options(GeneratorSystem, settings)]
-        return f"app.{kind}({', '.join(first)})"
+        return f"app.{kind}", first
 
-    def _step(self, item: Mapping[str, Any]) -> str:
+    def _step(self, item: Mapping[str, Any]) -> tuple[str, list[str]]:
         verb: Verb = next(verb for verb in VERBS if verb in item)
         left, *more = (self._source(name) for name in item["from"])
         settings, model = item[verb], verb_model(verb)
-        first = more
-        if model is not None:
-            settings = dict(settings)
+        if model is None:
+            of_kind = {"to": "streams", "toTable": "tables"}.get(verb, "")
+            texts = settings if isinstance(settings, list) else [settings]
+            first, options = [self._variables.get((of_kind, text), _written(text)) for text in texts], list[str]()
+        else:
+            settings, first = dict(settings), more
             if verb in POSITIONAL:
                 name = settings.pop(POSITIONAL[verb])
-                first = (
-                    [self._variables.get(("tables", name), _written(name))] if verb == "lookup" else [_written(name)]
-                )
+                first = [self._variables.get(("tables", name), _written(name)) if verb == "lookup" else _written(name)]
             options = self.options(model, settings)
-        else:
-            options = []
-            kind = {"to": "streams", "toTable": "tables"}.get(verb, "")
-            texts = settings if isinstance(settings, list) else [settings]
-            first = [self._variables.get((kind, text), _written(text)) for text in texts]
         beside = {name: value for name, value in item.items() if name not in ("name", "from", verb)}
-        arguments = [*first, f"name={_written(item['name'])}", *options, *self.options(Step, beside)]
-        return f"{left}.{'to_table' if verb == 'toTable' else verb}({', '.join(arguments)})"
+        call = f"{left}.{'to_table' if verb == 'toTable' else verb}"
+        return call, [*first, f"name={_written(item['name'])}", *options, *self.options(Step, beside)]
 
     def _source(self, name: str) -> str:
         return self._variables.get(("steps", name)) or self._variables["streams", name]

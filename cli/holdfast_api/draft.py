@@ -37,6 +37,12 @@ class SourceLine:
     line: int
     column: int
 
+    @property
+    def shown(self) -> str:
+        """The line for people; a cell of a notebook has no name that says anything."""
+        path = Path(self.file)
+        return f"{path.name}:{self.line}:{self.column}" if path.is_file() else f"line {self.line}"
+
     @classmethod
     def of_call(cls, file: str | None = None) -> "SourceLine":
         """Return the line that called this package, in this file if it was on the way."""

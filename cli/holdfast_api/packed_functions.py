@@ -11,6 +11,7 @@ import __future__
 import ast
 import inspect
 import re
+import symtable
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -144,13 +145,24 @@ def _definition(function: FunctionType) -> str:
 
 
 def _names(definition: str) -> Iterator[str]:
-    """Yield the names that a text reads, in order."""
+    """Yield the names of its module that a text reads, in order."""
+    of_module = set(_read_of_module(symtable.symtable(definition, "function", "exec")))
     for node in ast.walk(ast.parse(definition)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Name) and node.id in of_module:
             yield node.id
         elif isinstance(node, ast.Global):
             message = f"a function changes {', '.join(node.names)} of its module, which is lost: keep it in `state`"
             raise FunctionUnpackableError(message)
+
+
+def _read_of_module(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield names that are no variables of the functions in which they stand."""
+    is_module = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (is_module or symbol.is_global()):
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _read_of_module(inner)
 
 
 def _literal(value: object) -> str | None:

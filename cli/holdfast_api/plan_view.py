@@ -4,10 +4,10 @@ Shows errors of the spec too, so that a cell always shows something. Must not pl
 """
 
 import html
+import json
 import linecache
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from holdfast.errors import safely
 from holdfast.planning.picture.formats import draw
@@ -34,7 +34,7 @@ class PlanFinding:
     def __str__(self) -> str:
         call = linecache.getline(self.line.file, self.line.line).strip()
         head = f"{self.reason} at {self.subject}" if self.subject else self.reason
-        lines = [f"{head} ({Path(self.line.file).name}:{self.line.line}:{self.line.column})"]
+        lines = [f"{head} ({self.line.shown})"]
         lines += [f"    {call}"] if call else []
         return "\n".join([*lines, f"  {self.message}", *(f"  {line}" for line in self.cure.splitlines())])
 
@@ -118,7 +118,7 @@ def python_repair(repair: Repair) -> str:
 
 def _changes(repair: Repair) -> Iterator[str]:
     for new in repair.new_steps:
-        yield f"from {new.source}: .repartition(name={new.name!r}, by={list(new.by)})"
+        yield f"from {new.source}: .repartition(name={json.dumps(new.name)}, by={json.dumps(new.by)})"
     for rewire in repair.rewired:
         yield f"let {rewire.step} read {rewire.source} as its input {rewire.index + 1}"
     for name in repair.removed:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Rows = list[dict[str, Any]]
-_SYSTEM = "shown"
+_SYSTEM = "holdfast-shown"
 _SHOWN_ROWS = 20
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 

@@ -20,7 +20,7 @@ from holdfast_cli.cluster import drain_command, logs_command, status_command
 from holdfast_cli.local import letters_command, offsets_command, stream_commands
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import print_message
-from holdfast_cli.plan import builtin_commands, diff_command, plan_command, render_command
+from holdfast_cli.plan import builtin_commands, diff_command, plan_command, python_command, render_command
 from holdfast_cli.run import run_command
 from holdfast_cli.state import state_command
 
@@ -29,6 +29,7 @@ _COMMANDS = (
     plan_command,
     diff_command,
     render_command,
+    python_command,
     run_command,
     stream_commands,
     letters_command,

@@ -174,6 +174,7 @@ def nobody_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("diff", str(EXAMPLE), str(EXAMPLE)),
         ("explain",),
         ("crd",),
+        ("python", str(EXAMPLE)),
         ("streams", str(EXAMPLE)),
     ],
 )

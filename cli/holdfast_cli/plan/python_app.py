@@ -67,10 +67,10 @@ def _values(text: str, path: str, file: str) -> dict[str, Any]:
 def _run(code: CodeType, path: str, file: str) -> dict[str, Any]:
     module = module_from_spec(ModuleSpec(_MODULE, None, origin=file))
     module.__file__ = file
-    folder = str(Path(file).parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    folder = Path(file).parent
+    sys.path[:] = [str(folder), *(entry for entry in sys.path if entry != str(folder))]
     sys.modules[_MODULE] = module
+    loaded_before = set(sys.modules)
     try:
         with redirect_stdout(sys.stderr):
             exec(code, module.__dict__)  # noqa: S102 - the file that the user names
@@ -79,7 +79,17 @@ def _run(code: CodeType, path: str, file: str) -> dict[str, Any]:
         address = f"{path}:{lines[-1]}" if lines else path
         message = f"{address}: {_sentence(error)}"
         raise PythonAppError(message) from error
+    finally:
+        _forget(set(sys.modules) - loaded_before, folder)
     return vars(module)
+
+
+def _forget(names: set[str], folder: Path) -> None:
+    """Let go of modules beside the file: another app, as that to compare with, may have others of these names."""
+    for name in names:
+        origin = getattr(sys.modules[name], "__file__", None)
+        if origin is not None and folder in Path(origin).resolve().parents:
+            del sys.modules[name]
 
 
 def _sentence(error: BaseException) -> str:
