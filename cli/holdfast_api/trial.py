@@ -141,11 +141,15 @@ def _uncounted(app: StreamApp) -> tuple[str, ...]:
 
 
 def ends(app: StreamApp) -> tuple[str, ...]:
-    """Return the inputs that can end."""
-    spec = app.spec
-    made_up = {system.name for system in spec.systems if system.generator is not None}
-    written = {*(step.to for step in spec.steps), *spec.dead_letters}
-    return tuple(stream.name for stream in spec.streams if stream.system not in made_up and stream.name not in written)
+    """Return the inputs of steps that can end. What only feeds tables holds nothing back."""
+    made_up = {system.name for system in app.spec.systems if system.generator is not None}
+    written = {*(step.to for step in app.spec.steps), *app.spec.dead_letters}
+    read = {name for step in app.spec.steps for name in step.inputs}
+    return tuple(
+        stream.name
+        for stream in app.spec.streams
+        if stream.name in read - written and stream.system not in made_up and stream.changes is None
+    )
 
 
 def shown_rows(app: StreamApp, planned: Plan) -> tuple[_Shown, ...]:
@@ -185,7 +189,11 @@ def _dicts(planned: Plan, stream: str, table: Any) -> Rows:
     import pyarrow as pa  # noqa: PLC0415 - needs the extra `runtime`
 
     types = {column.name: str(column.type).upper() for column in planned.stream(stream).rows.columns}
-    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    try:
+        arrow = pa.Table.from_pandas(table, preserve_index=False)
+    except pa.ArrowException as error:
+        message = f"rows of {stream}: {error}"
+        raise TrialError(message) from error
     for index, field in enumerate(arrow.schema):
         if pa.types.is_timestamp(field.type):
             kind = pa.timestamp("us", tz=field.type.tz)
@@ -194,6 +202,10 @@ def _dicts(planned: Plan, stream: str, table: Any) -> Rows:
             kind = pa.int64()
         else:
             continue
-        arrow = arrow.set_column(index, field.name, arrow.column(index).cast(kind))
+        try:
+            arrow = arrow.set_column(index, field.name, arrow.column(index).cast(kind))
+        except pa.ArrowException as error:
+            message = f"rows of {stream}, column {field.name}: {error}"
+            raise TrialError(message) from error
     rows: Rows = arrow.to_pylist()
     return rows

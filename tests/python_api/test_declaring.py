@@ -72,13 +72,13 @@ def test_two_steps_of_one_derived_name_are_refused() -> None:
 
 def test_what_another_app_declared_is_refused() -> None:
     app, clicks = app_with_clicks()
-    _, others = app_with_clicks("other-app")
+    _, other_clicks = app_with_clicks("other-app")
     with pytest.raises(AppDraftError, match="clicks belongs to app other-app, not to clicks-app"):
-        clicks.join(others, name="joined", by="ad", within="1m")
+        clicks.join(other_clicks, name="joined", by="ad", within="1m")
     assert "steps" not in app.tree()["spec"]
 
 
-def test_an_option_that_there_is_not_is_refused_with_the_nearest() -> None:
+def test_an_unknown_option_is_refused_with_the_nearest() -> None:
     app, clicks = app_with_clicks()
     clicks.aggregate(name="counted", by="ad", windw="1m", compute="count(*) AS n").to("counts")  # type: ignore[call-arg]
     with pytest.raises(SpecInvalidError, match=r"there is no field windw here; did you mean window\?"):
@@ -102,7 +102,7 @@ def test_an_error_finds_the_method_of_a_chain() -> None:
     assert app.draft.line_of(("spec", "steps", 1, "deduplicate", "within")) == SourceLine(__file__, line, 10)
 
 
-def test_an_error_in_a_function_of_the_app_finds_the_call_in_its_file() -> None:
+def test_an_error_finds_the_call_inside_a_function() -> None:
     app, clicks = app_with_clicks()
     keep_large(clicks)
     assert app.draft.line_of(("spec", "steps", 0)).line == inspect.getsourcelines(keep_large)[1] + 1

@@ -22,15 +22,16 @@ ALSO_RUN = (
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def copy_of(case: Case) -> dict[str, Any]:
+def copy_of(case: Case, ending: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the copy of a case's app that keeps the rows of each step."""
     text = (case.folder / "app.yaml").read_text(encoding="utf-8")
-    return watched(app_document(text, case.name).tree, shown_rows(case.app, plan(case.app)), ())
+    return watched(app_document(text, case.name).tree, shown_rows(case.app, plan(case.app)), ending)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_copy_of_an_app_is_valid(name: str) -> None:
-    assert plan(parse_app(copy_of(CASES[name]))).problems == ()
+    case = CASES[name]
+    assert plan(parse_app(copy_of(case, ends(case.app)))).problems == ()
 
 
 @pytest.mark.parametrize("name", ALSO_RUN)
@@ -121,6 +122,15 @@ def test_rows_that_do_not_come_through_are_noted() -> None:
     assert tried.notes == ("rows ahead of the clock: 1",)
 
 
+def test_a_column_that_does_not_fit_is_named() -> None:
+    app, clicks = app_of_clicks()
+    clicks.filter("n > 0", name="large").to("counts")
+    half = frame(("a", 1, 1.0, "2026-01-01"), ("a", None, 1.0, "2026-01-01"))
+    half["n"] = [0.5, None]
+    with pytest.raises(TrialError, match="rows of clicks, column n: "):
+        app.try_rows({"clicks": half}, now=DAY)
+
+
 def test_a_rejected_app_shows_its_plan() -> None:
     app, clicks = app_of_clicks()
     clicks.filter("m > 1").to("counts")
@@ -136,7 +146,11 @@ def test_rows_of_what_there_is_not_are_refused() -> None:
         tried["lage"]
 
 
-def test_what_another_app_ends_can_end_too() -> None:
+def test_what_steps_read_ends_and_what_feeds_tables_does_not() -> None:
     app, clicks = app_of_clicks()
-    clicks.filter("n > 1").to("counts")
+    prices = app.log("local").stream("prices", partitions=1, key="ad", schema="ad STRING, cents INT")
+    table = app.table("price-of", sources=prices, key="ad")
+    clicks.lookup(table, by="ad", name="priced", select=["ad", "right.cents"]).to("counts")
     assert ends(app.spec()) == ("clicks",)
+    tried = app.try_rows({"prices": [{"ad": "a", "cents": 5}], "clicks": [{"ad": "a"}, {"ad": "b"}]}, now=DAY)
+    assert tried.rows("priced") == [{"ad": "a", "cents": 5}, {"ad": "b", "cents": None}]
