@@ -14,10 +14,10 @@ from holdfast.spec.runtime import (
     Driver,
     Executors,
     Expansion,
+    LocalState,
     Planning,
     Restart,
     Runtime,
-    State,
     Trigger,
 )
 from holdfast.spec.streams import CsvRecords, EventTime, KafkaRegistry, MessageSchema, RecordSchema, TableFiles
@@ -44,6 +44,7 @@ __all__ = [
     "Expansion",
     "FunctionUnpackableError",
     "KafkaRegistry",
+    "LocalState",
     "MessageSchema",
     "PlanView",
     "Planning",
@@ -51,7 +52,6 @@ __all__ = [
     "Restart",
     "RowSource",
     "Runtime",
-    "State",
     "TableFiles",
     "TriedRows",
     "Trigger",

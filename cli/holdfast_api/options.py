@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, Required, TypedDict
 
-from holdfast.spec.runtime import Expansion, Planning, Restart, Runtime, State
+from holdfast.spec.runtime import Expansion, LocalState, Planning, Restart, Runtime
 from holdfast.spec.streams import CsvRecords, EventTime, KafkaRegistry, MessageSchema, RecordSchema, TableFiles
 from holdfast_api.draft import Declared
 
@@ -22,7 +22,7 @@ class AppOptions(TypedDict, total=False):
     """What happens to tasks when an input grows partitions."""
     runtime: Runtime
     """The Spark application."""
-    state: State
+    state: LocalState
     """Where local state lives."""
     restart: Restart
     """What happens when an attempt fails."""

@@ -66,6 +66,16 @@ def test_modules_beside_are_packed_and_all_else_stays(holdfast: Holdfast, runtim
     assert plan(after, PlanningFacts()) == plan(before, PlanningFacts())
 
 
+def test_an_app_in_python_is_rendered_as_yaml(holdfast: Holdfast) -> None:
+    write(zones=ZONES, postcodes="DIGITS = 5\n")
+    Path("app.py").write_text(holdfast("python", "app.yaml").out, encoding="utf-8")
+    ran = holdfast("render", "app.py")
+    assert (ran.code, ran.err) == (0, "packed: postcodes, zones\n")
+    Path("rendered.yaml").write_text(ran.out, encoding="utf-8")
+    rendered, from_yaml = load_app("rendered.yaml").app, holdfast("render", "app.yaml").out
+    assert rendered == app_file(from_yaml, "app.yaml").app
+
+
 def test_a_rendered_file_runs_and_renders_as_itself(holdfast: Holdfast) -> None:
     write(zones=ZONES, postcodes="DIGITS = 5\n")
     Path("rendered.yaml").write_text(rendered := holdfast("render", "app.yaml").out, encoding="utf-8")

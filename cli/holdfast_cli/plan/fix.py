@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
+from holdfast.errors import UserActionError
 from holdfast.planning.plan import PlanningFacts, RepairedApp, apply_all_repairs, plan
 from holdfast.planning.problems import Problem, Repair
 from holdfast.spec.app import StreamApp

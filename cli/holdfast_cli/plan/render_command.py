@@ -11,8 +11,10 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString, ScalarString
 
 from holdfast.planning.run_checks import code_problems
-from holdfast_cli.plan.app_file import AppFile, load_app
+from holdfast_api.yaml_layout import as_yaml
+from holdfast_cli.plan.app_file import AppFile, app_file, load_app
 from holdfast_cli.plan.plan_text import report_invalid
+from holdfast_cli.plan.python_app import is_python
 from holdfast_cli.plan.rewritten import rewritten_text
 from holdfast_runtime.inspection.packed_app import PackedApp, packed_app
 
@@ -38,6 +40,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(options: argparse.Namespace) -> int:
     """Print the file with its modules; say on stderr what was packed, and what the image must have."""
     file = load_app(options.app)
+    if file.app is not None and is_python(file.path):
+        file = app_file(as_yaml(file.document.tree), f"{file.path} as YAML")
     if file.app is None:
         return report_invalid([file], "text")
     packed = packed_app(file.app, file.folder)
