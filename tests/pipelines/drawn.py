@@ -215,6 +215,8 @@ def _process(draft: Draft, node: Node) -> Node:
         "schema": "k STRING, v STRING, n BIGINT",
         "keeps": [node.key],
     }
+    if draft.draw.random() < 0.5:
+        settings |= {"function": "tests.pipelines.functions:count_batch", "form": "Batch", "state": "rows BIGINT"}
     return replace(node, name=draft.step(node, process=settings), ordered=False, timed=False)
 
 

@@ -62,7 +62,11 @@ FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "steps.filter": lambda *_: [*FILTERS],
     "steps.select": lambda *_: [[*columns] for columns in SELECTS],
     "steps.apply.function": lambda *_: ["tests.pipelines.functions:same_again"],
-    "steps.process.function": lambda *_: ["tests.pipelines.functions:count_again"],
+    "steps.process.function": lambda _, step: [
+        f"tests.pipelines.functions:{'count_batch' if 'state' in step['process'] else 'count'}_again"
+    ],
+    "steps.process.form": lambda *_: ["Rows", "Batch"],
+    "steps.process.state": lambda *_: ["rows BIGINT, more STRING", "rows INT"],
     "steps.process.by": lambda *_: [["k"], ["v"]],
     "steps.process.ttl": lambda *_: ["1000h", "2000h"],
     "steps.deduplicate.by": lambda *_: [["n", "v", "k"], ["k", "v"]],

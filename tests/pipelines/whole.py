@@ -36,6 +36,17 @@ _RESULTS: dict[str, dict[str, Any]] = {
             "keeps": ["k"],
         },
     },
+    "counted": {
+        "from": ["both"],
+        "process": {
+            "function": f"{_FUNCTIONS}:count_batch",
+            "form": "Batch",
+            "by": ["k"],
+            "state": "rows BIGINT",
+            "schema": "k STRING, v STRING, n BIGINT",
+            "keeps": ["k"],
+        },
+    },
     "matched": {
         "from": ["left-rows", "right-rows"],
         "join": {"by": ["k"], "within": "30s", "type": "Full", "select": join_select("k")},

@@ -145,7 +145,9 @@ BASE: dict[str, Any] = {
                 "from": ["scored"],
                 "process": {
                     "function": "ads.track:track",
+                    "form": "Batch",
                     "by": ["ad_id"],
+                    "state": "seen LONG",
                     "schema": "ad_id STRING, seen LONG",
                     "keeps": ["ad_id"],
                     "ttl": "7h",

@@ -216,6 +216,8 @@ _STEPS = (
         required=True,
     ),
     Row("spec.steps.tracked.process.function", "text", _FUNCTION, _NO_FUNCTION, required=True),
+    Row("spec.steps.tracked.process.form", "text", ("Batch",), ("", "batch", "Rows"), required=True),
+    Row("spec.steps.tracked.process.state", "text", _DDL, _NO_DDL, required=True),
     Row("spec.steps.tracked.process.by", "list", _COLUMNS, _NO_COLUMNS, required=True),
     Row("spec.steps.tracked.process.schema", "text", _DDL, _NO_DDL),
     Row("spec.steps.tracked.process.keeps", "list", _COLUMNS, _NO_COLUMNS),

@@ -60,7 +60,7 @@ def _names(stores: RunStores) -> dict[str, str]:
     """Return name in SQL -> what `holdfast state` calls it."""
     spec = stores.local_app.app.spec
     rows = {name: name for step in spec.steps if (tables := row_tables(step)) for name in (step.name, *tables)}
-    keyed = {step.name: state_name(step) for step in spec.steps if step.process is not None}
+    keyed = {step.name: state_name(step) for step in spec.steps if step.process and not row_tables(step)}
     tables = {table.name: table.name for table in spec.tables}
     assert kept_rows(spec).keys() <= {*rows, *tables}  # noqa: S101 - nothing that is kept is left out
     return {_OTHER.sub("_", shown): name for shown, name in {**keyed, **rows, **tables}.items()}

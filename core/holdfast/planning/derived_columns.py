@@ -161,6 +161,7 @@ def _merge(derivation: _Derivation, inputs: tuple[RowType, ...]) -> Out:
 def _function(derivation: _Derivation, verb: Apply | Process, input_rows: RowType) -> Out:
     if isinstance(verb, Process):
         derivation.note(missing_columns(verb.by, input_rows, "by"))
+        _check_state(derivation, verb)
     kept_columns = verb.keeps or ()
     derivation.note(missing_columns(kept_columns, input_rows, "keeps"))
     rows = input_rows
@@ -173,6 +174,16 @@ def _function(derivation: _Derivation, verb: Apply | Process, input_rows: RowTyp
                 message = f"keeps names {name}, but schema makes it {after.type} and it was {before.type}"
                 derivation.say(Reason.SCHEMA_MISMATCH, message)
     return rows, {name: frozenset({(0, name)}) for name in kept_columns}
+
+
+def _check_state(derivation: _Derivation, verb: Process) -> None:
+    if verb.state is None:
+        return
+    state = derivation.flow.parsed(verb.state, step=derivation.step.name)
+    for name in verb.by:
+        if (column := state.find(name)) is not None:
+            message = f"state has a column {column.name}, which is one of by; leave it out: states come with their key"
+            derivation.say(Reason.SCHEMA_MISMATCH, message)
 
 
 def _aggregate(derivation: _Derivation, verb: Aggregate, rows: RowType) -> Out:

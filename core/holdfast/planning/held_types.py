@@ -67,6 +67,8 @@ def _held(step: Step, flow: Flow) -> Iterator[tuple[str, str]]:
             yield from ((column.name, column.type) for column in flow.rows.get(step.name, OPEN).columns)
         case Deduplicate(by=by):
             yield from ((column.name, column.type) for column in _of(rows[0], by))
+        case Process(form="Batch", by=by):
+            yield from ((column.name, column.type) for column in _of(rows[0], by))
         case Process(by=by):
             # Keys are kept as text, and so are rows on their way: there whole numbers of all lengths are the same.
             yield from ((column.name, _as_text(column.type)) for column in _of(rows[0], by))

@@ -46,7 +46,8 @@ def row_tables(step: "Step") -> dict[str, str]:
     """Where a step keeps rows and not a state by key: what people call it -> the name of the state table."""
     if step.join is not None:
         return {f"{step.name}.{side}": f"{state_name(step)}.{side}" for side in ("left", "right")}
-    return {step.name: state_name(step)} if step.deduplicate or step.aggregate else {}
+    in_columns = step.process is not None and step.process.form == "Batch"
+    return {step.name: state_name(step)} if step.deduplicate or step.aggregate or in_columns else {}
 
 
 def kept_rows(spec: "AppSpec") -> dict[str, str]:

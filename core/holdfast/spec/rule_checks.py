@@ -82,6 +82,16 @@ def arity(step: object) -> Iterator[Broken]:
         )
 
 
+def process_form(process: object) -> Iterator[Broken]:
+    """State has declared columns where batches of it are read, and only there."""
+    fields = fields_of(process)
+    if fields.get("form") == "Batch":
+        if "state" not in fields:
+            yield (), 'form: Batch needs the columns of the state, e.g. state: "total BIGINT"'
+    elif "state" in fields:
+        yield ("state",), "state is for form: Batch; a function of single keys has a dict, without declared columns"
+
+
 def join_span(join: object) -> Iterator[Broken]:
     """How far apart rows of a join may be is said once, for both sides or for each."""
     fields = fields_of(join)

@@ -123,6 +123,12 @@ RULES: tuple[Rule, ...] = (
         broken=rule_checks.time_set,
     ),
     Rule(
+        at=("steps", "*", "process"),
+        message="state goes with form: Batch",
+        cel="has(self.state) == (has(self.form) && self.form == 'Batch')",
+        broken=rule_checks.process_form,
+    ),
+    Rule(
         at=("steps", "*", "join"),
         message="a join has within, or before, after or both",
         cel="has(self.within) != (has(self.before) || has(self.after))",

@@ -65,8 +65,13 @@ class Process(SpecModel):
 
     function: Annotated[FunctionPath, ChangeCost.RESTART]
     """The function, as `package.module:function`."""
+    form: Annotated[Literal["Rows", "Batch"], ChangeCost.NEW_RUN] = "Rows"
+    """Rows: called for each key, with dicts. Batch: for all keys of a batch at once, with `pyarrow.RecordBatch`. Default:
+    Rows."""
     by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The key of the state. It must contain the columns the rows are partitioned by."""
+    state: Annotated[Ddl | None, ChangeCost.NEW_RUN] = None
+    """The columns of the state with form Batch, as Spark DDL."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """The columns it returns, as Spark DDL. Default: those it was given."""
     keeps: Annotated[Columns | None, ChangeCost.RESTART] = None
@@ -240,6 +245,8 @@ class Step(SpecModel):
     def kept_as(self) -> str | None:
         """What it keeps, in words that are equal as long as state can follow: `process by user`. None: nothing."""
         match self.operation:
+            case Process(form="Batch", by=by):
+                return f"{self.verb} of batches by {', '.join(by)}"
             case Process(by=by) | Deduplicate(by=by) | Aggregate(by=by) | Join(by=by) | Repartition(by=by):
                 return f"{self.verb} by {', '.join(by)}"
             case Broadcast() | ToTable():

@@ -56,7 +56,9 @@ def step_of(local_app: LocalApp, name: str) -> Step | None:
 
 
 def step_table(local_app: LocalApp, step: Step, name: str, note: Note) -> StepTable | None:
-    """Return the rows of a step, or of a side; None if its columns can't be told, which is noted."""
+    """Return the rows of a step, or of a side; None if its columns can't be told, which is noted, or are as kept."""
+    if step.process is not None:
+        return None
     try:
         compiled = compiled_step(local_app.app.spec, local_app.plan, step)
     except HoldfastError as error:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.planning.types.spark_types import RowType
-from holdfast.spec.kept_state import state_name
+from holdfast.spec.kept_state import row_tables, state_name
 from holdfast.times import Micros
 from holdfast_runtime.inspection.local_app import LocalApp
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader
@@ -43,7 +43,7 @@ class RowKind:
 
 def row_kind(local_app: LocalApp, table: str) -> RowKind:
     """Return how to decode the rows of this table."""
-    steps = {state_name(step): step for step in local_app.app.spec.steps if step.process is not None}
+    steps = {state_name(step): step for step in local_app.app.spec.steps if step.process and not row_tables(step)}
     name = table.removesuffix(TIMERS_SUFFIX)
     step = steps.get(name)
     if step is None or step.process is None:

@@ -201,7 +201,7 @@ class _Flow:
                 node = self._add_join(step, verb, inputs)
             case Lookup() as verb:
                 node = self._add_lookup(step, verb, inputs[0])
-            case Deduplicate(by=by):
+            case Deduplicate(by=by) | Process(form="Batch", by=by):
                 self._check_key(step, inputs[0], by)
                 node = self._add(step, inputs)
             case ToTable(table):

@@ -44,6 +44,7 @@ from holdfast_runtime.slot.shared_tables import SharedTables
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.joins.join import JoinStep
+from holdfast_runtime.steps.keyed.batch_process import BatchProcessStep
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.late_rows import late_letters
@@ -135,7 +136,11 @@ class PreparedSteps:
                     kept_event_time(self._program.compiled, node, self._declared), state_name(step)
                 )
                 called = self._function(verb.function)
-                process = ProcessStep(step.name, verb, called, schema, node.schema, inherited)
+                process = (
+                    ProcessStep(step.name, verb, called, schema, node.schema, inherited)
+                    if verb.form == "Rows"
+                    else BatchProcessStep(step.name, verb, called, schema, node.schema, inherited)
+                )
                 processed = process.run_apart if apart else process.run
                 return lambda rows, note, tables: processed(rows[0], tables, self._clock(step, note))
             case Deduplicate():

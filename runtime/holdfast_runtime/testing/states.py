@@ -84,10 +84,12 @@ class TaskStates:
         return min(known_marks) if known_marks and len(known_marks) == len(marks) else None
 
     def _stateful(self, step: str) -> tuple[GraphNode, Step, Process]:
+        in_rows = self._row_tables()
         nodes = {node.name: node for node in self._program.compiled.nodes if node.verb == "process"}
+        nodes = {name: node for name, node in nodes.items() if name not in in_rows}
         if step not in nodes:
             message = f"there is no process step {step}{did_you_mean(step, nodes)}"
-            if step in self._row_tables():
+            if step in in_rows:
                 message = f"step {step} keeps rows, not a value for each key: kept_rows({step!r}, key) returns them"
             raise TestMisuseError(message)
         node = nodes[step]
@@ -98,7 +100,10 @@ class TaskStates:
     def _row_table(self, step: str) -> str:
         tables = self._row_tables()
         if step not in tables:
-            message = f"there is no table, deduplicate, aggregate or side of a join {step}{did_you_mean(step, tables)}"
+            message = (
+                f"there is no table, deduplicate, aggregate, process with form: Batch, or side of a join {step}"
+                f"{did_you_mean(step, tables)}"
+            )
             raise TestMisuseError(message)
         return tables[step]
 

@@ -204,8 +204,8 @@ def _details(step: Step) -> Iterator[str]:
             yield ", ".join(columns)
         case Apply(function=function):
             yield function
-        case Process(function=function, by=by):
-            yield function
+        case Process(function=function, by=by, form=form):
+            yield function if form == "Rows" else f"{function}, batches"
             yield f"by {', '.join(by)}"
         case Deduplicate(by=by, within=within):
             yield f"by {', '.join(by)}{f', within {within}' if within else ''}"

@@ -5,7 +5,8 @@ row of a key may say that the key was deleted.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +15,9 @@ import pyarrow.compute as pc
 
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import Combine, HashedRows
-from holdfast_runtime.columns.key_columns import KeyColumns, Words
+from holdfast_runtime.columns.key_columns import KeyColumns, Rows, Words, same_keys
+from holdfast_runtime.columns.sorted_hashes import SortedHashes
+from holdfast_runtime.state.sorted.layered_rows import LayeredRows
 from holdfast_runtime.state.sorted.schema import OWN
 
 
@@ -64,3 +67,56 @@ def newest(rows: pa.RecordBatch, hashes: Words, keys: Sequence[int]) -> HashedRo
     grouped = group_rows(KeyColumns.of([rows.column(index) for index in keys], rows.num_rows), hashes)
     last = np.append(grouped.starts[1:], len(grouped.order)) - 1
     return HashedRows(grouped.hashes[last], rows.take(pa.array(grouped.order[last])))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """The newest rows that were found for some keys."""
+
+    schema: pa.Schema
+    pieces: Sequence[pa.RecordBatch]
+    buckets: Sequence[int]
+    """The bucket of each piece."""
+    piece_of: Rows
+    """Key -> the piece with its row; -1: there is none."""
+    row_of: Rows
+    """Key -> the index of its row there."""
+
+    def column(self, number: int) -> pa.Array:
+        """Return a column of them, null where there is no row."""
+        indices = np.zeros(len(self.piece_of), np.int64)
+        parts, before = [], 0
+        for piece_number, piece in enumerate(self.pieces):
+            found_indices = np.flatnonzero(self.piece_of == piece_number)
+            if len(found_indices):
+                parts.append(piece.column(number).take(pa.array(self.row_of[found_indices])))
+                indices[found_indices] = np.arange(before, before + len(found_indices))
+                before += len(found_indices)
+        if not parts:
+            return pa.nulls(len(indices), self.schema.field(number).type)
+        return pa.concat_arrays(parts).take(pa.array(indices, mask=self.piece_of < 0))
+
+
+def find_newest(
+    layered: LayeredRows, buckets: Iterable[int], schema: pa.Schema, keys: KeyColumns, sought: SortedHashes
+) -> FoundRows:
+    """Look keys up in buckets of which later ones count as newer; `schema`: of the rows there, keys first."""
+    piece_of, row_of = np.full(keys.rows, -1), np.zeros(keys.rows, np.int64)
+    deleted = schema.get_field_index(DELETED) if DELETED in schema.names else None
+    key_count = sum(not name.startswith(OWN) for name in schema.names)
+    pieces: list[pa.RecordBatch] = []
+    bucket_of: list[int] = []
+    for bucket in buckets:
+        for piece, matches in layered.find(bucket, sought.hashes):
+            piece_keys = KeyColumns.of(piece.rows.columns[:key_count], piece.rows.num_rows)
+            for probe_indices, piece_rows in matches.pairs():
+                indices = sought.order[probe_indices]
+                hit = same_keys(keys, indices, piece_keys, piece_rows)
+                # Older layers come first, so the newest row of a key is the last that is found.
+                piece_of[indices[hit]], row_of[indices[hit]] = len(pieces), piece_rows[hit]
+                if deleted is not None:
+                    deletions = piece.rows.column(deleted).to_numpy(zero_copy_only=False)[piece_rows[hit]]
+                    piece_of[indices[hit][deletions]] = -1
+            pieces.append(piece.rows)
+            bucket_of.append(bucket)
+    return FoundRows(schema, pieces, bucket_of, piece_of, row_of)

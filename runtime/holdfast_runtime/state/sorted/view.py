@@ -39,6 +39,7 @@ class LayeredView:
 
     def __init__(self, table: LayeredTable, schema: LayeredSchema) -> None:
         self._table = table
+        self._newest = newest_in(schema.rows) is not None
         self._layered = LayeredRows(table, schema.rows, newest_in(schema.rows) or as_they_are)
         self._width = schema.width
         names = schema.rows.names
@@ -82,10 +83,12 @@ class LayeredView:
         if self._table.get_many([VERSIONS]) != [None]:
             served = [bucket for bucket in served if bucket == served_bucket(self._table)]
         single_key = None if key is None else SingleKey.of(key)
-        for bucket in served:
-            for chunk in read_keys(self._layered, [bucket], single_key):
+        # Where the newest row of a key counts, it counts in all buckets.
+        read_together = [served] if self._newest and served else [[bucket] for bucket in served]
+        for buckets in read_together:
+            for chunk in read_keys(self._layered, buckets, single_key):
                 if (rows := alive(chunk.rows)).num_rows:
-                    yield self._start(bucket), self._shown(rows)
+                    yield self._start(buckets[0]), self._shown(rows)
 
     def _shown(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [rows.column(index) for index in (*self._key, *self._own)]

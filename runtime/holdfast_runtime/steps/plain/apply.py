@@ -55,7 +55,12 @@ def apply(function: UserFunction, input_rows: TimedRows) -> TimedRows:
     """Call the function on the rows and return its checked result. Without rows it is not called."""
     if not input_rows.count:
         return TimedRows.nothing(function.schema)
-    rows = checked_result(function, call_function(function, input_rows.rows))
+    return timed_result(function, call_function(function, input_rows.rows), input_rows)
+
+
+def timed_result(function: UserFunction, result: Any, input_rows: TimedRows) -> TimedRows:
+    """Return the checked result of a call for these rows, with its event times."""
+    rows = checked_result(function, result)
     marks = input_rows.marks if rows.num_rows == input_rows.count else None
     if function.event_time is not None:
         return TimedRows(rows, event_times(rows, function.event_time), marks=marks)

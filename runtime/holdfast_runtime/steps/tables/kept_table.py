@@ -6,15 +6,21 @@ Rows are never read to be changed. A merge of layers keeps the newest row of eac
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from holdfast.planning.sql.plain.expressions import Plain
 from holdfast_runtime.columns.hashed_rows import HashedRows
-from holdfast_runtime.columns.key_columns import KeyColumns, Rows, Words, same_keys
+from holdfast_runtime.columns.key_columns import KeyColumns, Words
 from holdfast_runtime.columns.sorted_hashes import sort_hashes
 from holdfast_runtime.state.sorted.layered_rows import LayeredRows, LayeredTable
-from holdfast_runtime.state.sorted.newest_rows import DELETED, newest, served_bucket, with_newest
+from holdfast_runtime.state.sorted.newest_rows import (
+    DELETED,
+    FoundRows,
+    find_newest,
+    newest,
+    served_bucket,
+    with_newest,
+)
 from holdfast_runtime.state.sorted.schema import OWN
 from holdfast_runtime.steps.plain.plain_sql import computed_column
 from holdfast_runtime.steps.timed_rows import find_column
@@ -154,28 +160,16 @@ class KeptTable:
             self._layered.tidy_after([bucket], len(written.hashes))
         return int(total - rows.num_rows)
 
-    def find(self, keys: Sequence[pa.Array], count: int) -> "FoundRows":
+    def find(self, keys: Sequence[pa.Array], count: int) -> FoundRows:
         """Look keys up."""
         probe_keys = KeyColumns.of(keys, count)
-        sought = sort_hashes(probe_keys.hashes())
-        without = probe_keys.without_nulls()
-        piece_of, row_of = np.full(count, -1), np.zeros(count, np.int64)
-        pieces: list[pa.RecordBatch] = []
         bucket = served_bucket(self._table) if self._versioned else _BUCKET
-        for piece, matches in () if bucket is None else self._layered.find(bucket, sought.hashes):
-            piece_keys = self._key(piece.rows)
-            for probe_indices, piece_rows in matches.pairs():
-                indices = sought.order[probe_indices]
-                hit = same_keys(probe_keys, indices, piece_keys, piece_rows)
-                # Older layers come first, so the newest row of a key is the last that is found.
-                piece_of[indices[hit]], row_of[indices[hit]] = len(pieces), piece_rows[hit]
-                if self._deleted is not None:
-                    deleted = piece.rows.column(self._deleted).to_numpy(zero_copy_only=False)[piece_rows[hit]]
-                    piece_of[indices[hit][deleted]] = -1
-            pieces.append(piece.rows)
+        buckets = [] if bucket is None else [bucket]
+        found_rows = find_newest(self._layered, buckets, self._schema, probe_keys, sort_hashes(probe_keys.hashes()))
+        without = probe_keys.without_nulls()
         if without is not None:
-            piece_of[~without] = -1
-        return FoundRows(self._schema, pieces, piece_of, row_of)
+            found_rows.piece_of[~without] = -1
+        return found_rows
 
     def _without_deleted(self, rows: HashedRows) -> HashedRows:
         """Return rows without those of deleted keys, which say nothing where no older row is left."""
@@ -189,32 +183,6 @@ class KeptTable:
 
     def _key(self, rows: pa.RecordBatch) -> KeyColumns:
         return KeyColumns.of(rows.columns[: self._keys], rows.num_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundRows:
-    """The rows that were found for some keys."""
-
-    schema: pa.Schema
-    pieces: Sequence[pa.RecordBatch]
-    piece_of: Rows
-    """Key -> the piece with its row; -1: there is none."""
-    row_of: Rows
-    """Key -> the index of its row there."""
-
-    def column(self, number: int) -> pa.Array:
-        """Return a column of them, null where there is no row."""
-        indices = np.zeros(len(self.piece_of), np.int64)
-        parts, before = [], 0
-        for piece_number, piece in enumerate(self.pieces):
-            found_indices = np.flatnonzero(self.piece_of == piece_number)
-            if len(found_indices):
-                parts.append(piece.column(number).take(pa.array(self.row_of[found_indices])))
-                indices[found_indices] = np.arange(before, before + len(found_indices))
-                before += len(found_indices)
-        if not parts:
-            return pa.nulls(len(indices), self.schema.field(number).type)
-        return pa.concat_arrays(parts).take(pa.array(indices, mask=self.piece_of < 0))
 
 
 def _index(schema: pa.Schema, column: str) -> int:

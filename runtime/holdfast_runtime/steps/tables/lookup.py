@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.state.sorted.layered_rows import LayeredTable
+from holdfast_runtime.state.sorted.newest_rows import FoundRows
 from holdfast_runtime.steps.outcome import StepOutcome
-from holdfast_runtime.steps.tables.kept_table import FoundRows, KeptTable, TableShape
+from holdfast_runtime.steps.tables.kept_table import KeptTable, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 
 FOUND = "__found"
