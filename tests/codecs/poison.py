@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast_runtime.steps.keyed.row_dicts import result_rows, row_dicts
+from holdfast_runtime.steps.row_dicts import result_rows, row_dicts
 from holdfast_runtime.streams.codecs import StringCodec, codec_for, event_times
 from tests.codecs.poisoned_formats import (
     FORMAT_KINDS,

@@ -1,6 +1,7 @@
 """What the page of `process` says of late rows is so."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -13,10 +14,18 @@ PAGE = ROOT / "docs" / "verbs" / "process.md"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def app_with(text: str | None = None) -> dict[str, Any]:
+    """Return the first app of the page, with what the part of an app replaces that holds this text."""
+    (app,) = (YAML_READER.load(block.text) for block in blocks_of(PAGE) if block.title == "app.yaml")
+    parts = [YAML_READER.load(block.text) for block in blocks_of(PAGE) if text is not None and text in block.text]
+    (part,) = parts or [{}]
+    return {**app, "spec": {**app["spec"], **part}}
+
+
 @pytest.mark.parametrize("cut", [1, 7, 1000])
 def test_rows_within_the_lateness_are_not_late_in_any_batches(cut: int) -> None:
     """An hour of readings in order, but for each tenth, which comes eight seconds late."""
-    (app,) = (block.text for block in blocks_of(PAGE) if block.title == "late.yaml")
+    app = app_with("sensors:judge")
     seconds = [second - 8 * (second % 10 == 0) for second in range(10, 310, 2)]
     with TestDriver(app) as driver:
         for place in range(0, len(seconds), cut):
@@ -34,13 +43,11 @@ def test_rows_within_the_lateness_are_not_late_in_any_batches(cut: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 3, 1000])
-def test_the_form_of_batches_gives_what_the_form_of_rows_gives(cut: int) -> None:
-    (app,) = (YAML_READER.load(block.text) for block in blocks_of(PAGE) if block.title == "app.yaml")
-    (part,) = (YAML_READER.load(block.text) for block in blocks_of(PAGE) if "form: Batch" in block.text)
+def test_both_forms_of_the_smallest_app_give_the_same(cut: int) -> None:
     prices = [{"sku": f"s{number % 3}", "cents": number // 4 % 2} for number in range(40)]
     results = []
-    for changed in ({}, part):
-        with TestDriver({**app, "spec": {**app["spec"], **changed}}) as driver:
+    for text in (None, "form: Batch"):
+        with TestDriver(app_with(text)) as driver:
             for place in range(0, len(prices), cut):
                 driver.feed("prices", prices[place : place + cut])
                 driver.run()

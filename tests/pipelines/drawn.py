@@ -235,7 +235,9 @@ def _quiet(draft: Draft) -> Node:
 
 
 def _apply(draft: Draft, node: Node) -> Node:
-    function = {"function": "tests.pipelines.functions:same", "keeps": ["k", "v"]}
+    function: Tree = {"function": "tests.pipelines.functions:same", "keeps": ["k", "v"]}
+    if draft.draw.random() < 0.5:
+        function |= {"function": "tests.pipelines.functions:same_each", "concurrency": draft.draw.choice([1, 3, 100])}
     return replace(node, name=draft.step(node, apply=function))
 
 

@@ -24,6 +24,7 @@ LEFT_OUT: Mapping[str, str] = {
     "streams.was": "comes with a new name, in `stream_renamed`",
     "steps.was": "comes with a new name, in `renamed`",
     "steps.deadLetter": "comes with late and onError",
+    "steps.apply.concurrency": "comes with another kind of function",
     "streams.changes": "drawn apps have no envelopes",
     "streams.format": "what is fed before can't be read after",
     "tables.bootstrap": "look-ups do not wait for the table",
@@ -61,7 +62,11 @@ FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "steps.eventTime.idleAfter": lambda *_: ["1h", "2h"],
     "steps.filter": lambda *_: [*FILTERS],
     "steps.select": lambda *_: [[*columns] for columns in SELECTS],
-    "steps.apply.function": lambda *_: ["tests.pipelines.functions:same_again"],
+    "steps.apply.function": lambda _, step: [
+        f"tests.pipelines.functions:{'same_each' if 'concurrency' in step['apply'] else 'same'}_again"
+    ],
+    "steps.apply.timeout": lambda _, step: ["10s", "1m"] if "concurrency" in step["apply"] else [],
+    "steps.apply.retries": lambda _, step: [1, 2] if "concurrency" in step["apply"] else [],
     "steps.process.function": lambda _, step: [
         f"tests.pipelines.functions:{'count_batch' if 'state' in step['process'] else 'count'}_again"
     ],

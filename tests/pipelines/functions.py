@@ -1,5 +1,6 @@
 """What `process` and `apply` steps of drawn apps call."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -44,4 +45,11 @@ def same(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows
 
 
-count_again, count_batch_again, same_again = count, count_batch, same
+async def same_each(row: dict[str, Any]) -> dict[str, Any]:
+    """Give back the row that is given, after others."""
+    for _ in range(hash(row["n"]) % 3):
+        await asyncio.sleep(0)
+    return row
+
+
+count_again, count_batch_again, same_again, same_each_again = count, count_batch, same, same_each

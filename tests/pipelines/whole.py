@@ -12,6 +12,10 @@ _INPUTS = ("left", "right", "other", "writing")
 _RESULTS: dict[str, dict[str, Any]] = {
     "passing": {"from": ["left-rows"], "filter": "n > 20"},
     "same": {"from": ["left-rows"], "apply": {"function": f"{_FUNCTIONS}:same", "keeps": ["k", "v"]}},
+    "each": {
+        "from": ["left-rows"],
+        "apply": {"function": f"{_FUNCTIONS}:same_each", "concurrency": 4, "keeps": ["k", "v"]},
+    },
     "both": {"from": ["passing", "right-rows"], "merge": {}},
     "once": {"from": ["same"], "deduplicate": {"by": ["k", "v", "n"], "within": "30s"}},
     "ever": {"from": ["both"], "deduplicate": {"by": ["k", "v", "n"]}},

@@ -128,7 +128,12 @@ def test_code_that_holds_its_function_is_accepted(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "detail"),
-    [("def clean(:\n", "line 1"), ("def claen(batch): ...\n", "did you mean claen?"), ("x = '\x00'", "is not Python")],
+    [
+        ("async def clean(row): ...\n", "mine:clean is async"),
+        ("def clean(:\n", "line 1"),
+        ("def claen(batch): ...\n", "did you mean claen?"),
+        ("x = '\x00'", "is not Python"),
+    ],
 )
 def test_code_that_cannot_work_is_refused(text: str, detail: str) -> None:
     problem = only(with_code(text))

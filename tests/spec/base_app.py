@@ -136,7 +136,14 @@ BASE: dict[str, Any] = {
             {
                 "name": "scored",
                 "from": ["all-clicks"],
-                "apply": {"function": "ads.score:score", "schema": "ad_id STRING, score INT", "keeps": ["ad_id"]},
+                "apply": {
+                    "function": "ads.score:score",
+                    "concurrency": 8,
+                    "timeout": "2s",
+                    "retries": 3,
+                    "schema": "ad_id STRING, score INT",
+                    "keeps": ["ad_id"],
+                },
                 "eventTime": {"from": "score", "unit": "Seconds"},
             },
             {

@@ -128,6 +128,6 @@ def _sendable(tree: Tree, name: str) -> Tree | None:
     sent: Tree = app() | {"metadata": {"name": name}, "spec": tree.get("spec")}
     try:
         size = len(json.dumps(sent, ensure_ascii=False, allow_nan=False).encode())
-    except (TypeError, ValueError):
-        return None  # half a pair of surrogates, a number without end
+    except (TypeError, ValueError, RecursionError):
+        return None  # half a pair of surrogates, a number without end, deeper than any parser goes
     return sent if size <= LARGEST and isinstance(sent["spec"], dict) else None

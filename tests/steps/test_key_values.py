@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader, key_groups
-from holdfast_runtime.steps.keyed.row_dicts import row_dicts
+from holdfast_runtime.steps.row_dicts import row_dicts
 from holdfast_runtime.streams.record_keys import key_bytes
 from tests.steps.memory import timed
 

@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
 from holdfast_runtime.steps.keyed.process import StateValueError
-from holdfast_runtime.steps.keyed.row_dicts import TimeUnusableError
+from holdfast_runtime.steps.row_dicts import TimeUnusableError
 from tests.steps.running import Running, count, rows_of, values
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from holdfast_runtime.steps.keyed.row_dicts import TimeUnusableError, row_dicts
+from holdfast_runtime.steps.row_dicts import TimeUnusableError, row_dicts
 
 NAMES = ["n0", "v1", "class", "a b", 'quo"te', "back\\slash", "{}", "Größe", "", "lambda: 1"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_runtime.steps.keyed.row_dicts import row_dicts
+from holdfast_runtime.steps.row_dicts import row_dicts
 from holdfast_runtime.testing import TestDriver
 from tests.changes.databases import COLUMNS as CHANGED
 from tests.codecs import poison

@@ -27,13 +27,16 @@ _MOST_PARSED = 64_000
 def code_problems(spec: AppSpec) -> Iterator[Problem]:
     """A problem for each module that is not Python, and each function that its module does not define."""
     defined: dict[str, set[str]] = {}
+    coroutines: set[str] = set()
     left = _MOST_PARSED
     for module, text in sorted(spec.runtime.code.items(), key=lambda item: (len(item[1]), item[0])):
         left -= len(text)
         if left < 0:
             break
         try:
-            defined[module] = _names(ast.parse(text))
+            tree = ast.parse(text)
+            defined[module] = _names(tree)
+            coroutines |= {f"{module}:{node.name}" for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
         except SyntaxError as error:
             message = f"runtime.code.{module} is not Python: line {error.lineno}: {error.msg}"
             yield Problem(Reason.CODE_INVALID, message)
@@ -43,6 +46,8 @@ def code_problems(spec: AppSpec) -> Iterator[Problem]:
         verb = step.apply or step.process
         if verb is not None:
             yield from _missing(defined, verb.function, step=step.name)
+            if step.apply is None or step.apply.concurrency is None:
+                yield from _never_awaited(coroutines, verb.function, step.name)
     for system in spec.systems:
         if system.generator is not None:
             yield from _missing(defined, system.generator.function)
@@ -67,6 +72,15 @@ def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = N
     names = defined.get(module)
     if names is not None and function not in names and "*" not in names:
         message = f"runtime.code.{module} has no {function}{did_you_mean(function, names)}"
+        yield Problem(Reason.CODE_INVALID, message, step=step)
+
+
+def _never_awaited(coroutines: set[str], path: str, step: str) -> Iterator[Problem]:
+    if path in coroutines:
+        message = (
+            f"{path} is async, and nobody would await it: only apply with concurrency does, row by row (e.g. "
+            f"concurrency: 64); write def instead, or set that"
+        )
         yield Problem(Reason.CODE_INVALID, message, step=step)
 
 

@@ -82,6 +82,17 @@ def arity(step: object) -> Iterator[Broken]:
         )
 
 
+def apply_calls(apply: object) -> Iterator[Broken]:
+    """How a call may end is said of calls for each row alone."""
+    fields = fields_of(apply)
+    for field in ("timeout", "retries"):
+        if field in fields and "concurrency" not in fields:
+            yield (
+                (field,),
+                f"{field} is for calls row by row: add concurrency, e.g. concurrency: 64, or leave {field} out",
+            )
+
+
 def process_form(process: object) -> Iterator[Broken]:
     """State has declared columns where batches of it are read, and only there."""
     fields = fields_of(process)

@@ -123,6 +123,12 @@ RULES: tuple[Rule, ...] = (
         broken=rule_checks.time_set,
     ),
     Rule(
+        at=("steps", "*", "apply"),
+        message="timeout and retries go with concurrency",
+        cel="has(self.concurrency) || (!has(self.timeout) && !has(self.retries))",
+        broken=rule_checks.apply_calls,
+    ),
+    Rule(
         at=("steps", "*", "process"),
         message="state goes with form: Batch",
         cel="has(self.state) == (has(self.form) && self.form == 'Batch')",

@@ -53,7 +53,14 @@ class Apply(SpecModel):
     """A Python function over Arrow batches, without state."""
 
     function: Annotated[FunctionPath, ChangeCost.RESTART]
-    """The function, as `package.module:function`: takes and returns a `pyarrow.RecordBatch`."""
+    """The function, as `package.module:function`: takes and returns a `pyarrow.RecordBatch`; with `concurrency`,
+    `async` over a row."""
+    concurrency: Annotated[int | None, ChangeCost.RESTART, Field(ge=1, le=10_000)] = None
+    """Call the function for each row, so many at a time in each task."""
+    timeout: Annotated[PositiveDuration | None, ChangeCost.RESTART] = None
+    """How long such a call may take. Default: 30s."""
+    retries: Annotated[int | None, ChangeCost.RESTART, Field(ge=1, le=100)] = None
+    """How often a call that failed is repeated. Default: never."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """The columns it returns, as Spark DDL. Default: those it was given."""
     keeps: Annotated[Columns | None, ChangeCost.RESTART] = None
@@ -66,8 +73,7 @@ class Process(SpecModel):
     function: Annotated[FunctionPath, ChangeCost.RESTART]
     """The function, as `package.module:function`."""
     form: Annotated[Literal["Rows", "Batch"], ChangeCost.NEW_RUN] = "Rows"
-    """Rows: called for each key, with dicts. Batch: for all keys of a batch at once, with `pyarrow.RecordBatch`. Default:
-    Rows."""
+    """Rows: called for each key, with dicts. Batch: for all keys at once, with `pyarrow.RecordBatch`. Default: Rows."""
     by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The key of the state. It must contain the columns the rows are partitioned by."""
     state: Annotated[Ddl | None, ChangeCost.NEW_RUN] = None

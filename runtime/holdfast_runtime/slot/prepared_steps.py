@@ -50,6 +50,7 @@ from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.late_rows import late_letters
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.plain.apply import UserFunction, apply_apart, apply_or_name
+from holdfast_runtime.steps.plain.async_apply import CallLimits, apply_each
 from holdfast_runtime.steps.plain.event_time import TimedBy
 from holdfast_runtime.steps.plain.plain_step import PlainStep
 from holdfast_runtime.steps.tables.lookup import LookupStep
@@ -119,7 +120,10 @@ class PreparedSteps:
         column = kept_event_time(self._program.compiled, node, self._declared)
         called = self._function(verb.function)
         function = UserFunction(step.name, verb.function, called, node.schema, column)
-        applied = apply_apart if step.on_error == "DeadLetter" else apply_or_name
+        apart = step.on_error == "DeadLetter"
+        if (limits := CallLimits.of(verb)) is not None:
+            return lambda rows, _, __: apply_each(function, limits, rows[0], apart=apart)
+        applied = apply_apart if apart else apply_or_name
         return lambda rows, _, __: applied(function, rows[0])
 
     def _function(self, path: str) -> Callable[..., Any]:

@@ -17,8 +17,8 @@ from holdfast.suggest import did_you_mean
 from holdfast_runtime.inspection.streams import StoredStream
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.reading.user_records import USER_KINDS, payload_of, record_times
-from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, row_dicts
 from holdfast_runtime.steps.plain.event_time import TimedBy
+from holdfast_runtime.steps.row_dicts import RowFault, result_rows, row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog

@@ -19,8 +19,8 @@ from holdfast_runtime.steps.failures import (
     reason,
 )
 from holdfast_runtime.steps.keyed.key_state import KeyState, Timers
-from holdfast_runtime.steps.keyed.row_dicts import RowFault, result_rows, short
 from holdfast_runtime.steps.keyed.state_values import supported, unsupported
+from holdfast_runtime.steps.row_dicts import RowFault, result_rows, short
 
 Rows = list[dict[str, Any]]
 Function = Callable[[Any, Rows, KeyState], Iterable[dict[str, Any]] | None]

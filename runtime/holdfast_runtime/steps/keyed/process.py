@@ -38,9 +38,9 @@ from holdfast_runtime.steps.keyed.key_state import (
 )
 from holdfast_runtime.steps.keyed.key_table import TIMERS_SUFFIX, KeyTable, key_of, row_key
 from holdfast_runtime.steps.keyed.row_calls import CallResults, RowCalls
-from holdfast_runtime.steps.keyed.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
 from holdfast_runtime.steps.keyed.state_values import UnsupportedValue
 from holdfast_runtime.steps.outcome import StepOutcome
+from holdfast_runtime.steps.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_times
 from holdfast_runtime.streams.record_keys import holds_floats, one_zero
