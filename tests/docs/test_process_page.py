@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from holdfast_runtime.testing import TestDriver
+from holdfast_runtime.testing import TestDriver, TestMisuseError
 from tests.docs.pages import ROOT, blocks_of
 
 YAML_READER = YAML(typ="safe")
@@ -52,6 +52,16 @@ def test_both_forms_of_the_smallest_app_give_the_same(cut: int) -> None:
                 driver.feed("prices", prices[place : place + cut])
                 driver.run()
             results.append(sorted(driver.rows("changes"), key=lambda row: row["sku"]))
+            last = {price["sku"]: price["cents"] for price in prices}
+            if text is None:
+                assert {sku: dict(driver.state("changed", sku) or {}) for sku in last} == {
+                    sku: {"cents": cents} for sku, cents in last.items()
+                }
+            else:
+                assert {row["sku"]: row["cents"] for row in driver.kept_rows("changed")} == last
+                assert driver.kept_rows("changed", "s1") == [{"sku": "s1", "cents": last["s1"]}]
+                with pytest.raises(TestMisuseError, match="keeps rows, not a value for each key"):
+                    driver.state("changed", "s1")
     of_rows, of_batches = results
     assert of_batches == of_rows
     assert len(of_rows) > 3

@@ -141,6 +141,14 @@ def test_code_that_cannot_work_is_refused(text: str, detail: str) -> None:
     assert detail in problem.message
 
 
+def test_a_state_of_batches_may_not_hold_its_key() -> None:
+    process = {"function": "mine:count", "form": "Batch", "by": ["v"], "state": "n BIGINT, V BIGINT"}
+    plan = plan_of([stream("a", key=["v"])], [step("x", "a", process=process)])
+    problem = only(plan)
+    assert problem.reason is Reason.SCHEMA_MISMATCH
+    assert "state has a column V, which is one of by" in problem.message
+
+
 def test_a_location_template_that_names_nothing_is_refused() -> None:
     problem = only(plan_of([stream("a")], [step("x", "a", filter="v > 1")], state={"location": "{node.label.rack}"}))
     assert problem.reason is Reason.INVALID_SPEC
