@@ -189,6 +189,12 @@ class ApplyOptions(TypedDict, total=False):
 
     name: str
     """What other steps call it. State, and the intermediate stream it may make, belong to this name."""
+    concurrency: int | None
+    """Call the function for each row, so many at a time in each task."""
+    timeout: str | None
+    """How long such a call may take. Default: 30s."""
+    retries: int | None
+    """How often a call that failed is repeated. Default: never."""
     schema: str | None
     """The columns it returns, as Spark DDL. Default: those it was given."""
     keeps: str | Sequence[str] | None
@@ -209,8 +215,12 @@ class ProcessOptions(TypedDict, total=False):
 
     name: Required[str]
     """What other steps call it. State, and the intermediate stream it may make, belong to this name."""
+    form: Literal["Rows", "Batch"]
+    """Rows: called for each key, with dicts. Batch: for all keys at once, with `pyarrow.RecordBatch`. Default: Rows."""
     by: Required[str | Sequence[str]]
     """The key of the state. It must contain the columns the rows are partitioned by."""
+    state: str | None
+    """The columns of the state with form Batch, as Spark DDL."""
     schema: str | None
     """The columns it returns, as Spark DDL. Default: those it was given."""
     keeps: str | Sequence[str] | None

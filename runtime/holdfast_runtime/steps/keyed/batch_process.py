@@ -25,7 +25,7 @@ from holdfast_runtime.steps.failures import (
     FailedRows,
     FunctionResultError,
     UserFunctionError,
-    out_of_memory,
+    no_row_is_to_blame,
     reason,
     row_named,
 )
@@ -183,7 +183,7 @@ class BatchProcessStep:
         try:
             return self._all(grouped, states, now)
         except (UserFunctionError, ColumnValueError) as error:
-            if out_of_memory(error):
+            if no_row_is_to_blame(error):
                 raise
             named = self._naming(grouped, states, now)
             if named is None:
@@ -265,7 +265,7 @@ class _Apart:
         try:
             self.made.append(self.step.call(self.grouped, states, self.now, keys, rows))
         except (UserFunctionError, ColumnValueError) as error:
-            if out_of_memory(error):
+            if no_row_is_to_blame(error):
                 raise
             return error
         return None

@@ -22,7 +22,7 @@ from holdfast_runtime.steps.failures import (
     FailedRows,
     FunctionResultError,
     UserFunctionError,
-    out_of_memory,
+    no_row_is_to_blame,
     reason,
     row_named,
 )
@@ -68,7 +68,7 @@ def apply_each(function: UserFunction, limits: CallLimits, rows: TimedRows, *, a
         return StepOutcome(TimedRows.nothing(function.schema))
     answers = awaited(_Calls(function, limits, rows, apart=apart).run())
     for row, answer in enumerate(answers):
-        if isinstance(answer, MemoryError) or (isinstance(answer, Exception) and out_of_memory(answer)):
+        if isinstance(answer, MemoryError) or (isinstance(answer, Exception) and no_row_is_to_blame(answer)):
             raise answer
         if isinstance(answer, BaseException) and not apart:
             raise _named(function, rows, row, answer)
