@@ -99,3 +99,21 @@ def test_rows_that_come_by_themselves_meet_a_whole_table(situation: str, verb: s
         driver.restart(made)
         driver.run_until_idle()
         assert price_of(driver) == {price}
+
+
+@each_kind
+def test_a_bounded_stream_may_feed_a_table_alone(kind: str) -> None:
+    """The run ended with an error: a table has no end, and its task knew nobody to whom the stream's end was news."""
+    made = app("windows", kind)
+    made["spec"]["streams"][0]["bounded"] = True
+    with TestDriver(made) as driver:
+        driver.feed("products", [{"sku": sku, "price": 1} for sku in SKUS])
+        driver.feed("clicks", [{"sku": sku, "ts": START} for sku in SKUS])
+        driver.run_until_idle()
+        driver.end("products")
+        driver.run_until_idle()
+        assert not driver.completed
+        driver.end("clicks")
+        driver.run_until_idle()
+        assert driver.completed
+        assert sorted(row["sku"] for row in driver.rows("out")) == sorted(SKUS)

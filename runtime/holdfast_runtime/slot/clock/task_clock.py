@@ -346,7 +346,8 @@ def _own(plan: ClockPlan, clock_input: ClockInput, watermarks: Watermarks) -> It
     """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams."""
     yield from _watermarks(plan, clock_input.latest, clock_input.turn, watermarks)
     for partition in clock_input.ended:
-        yield Delivery(partition, EndOfStreamMessage(partition.stream, MessageNumber(clock_input.turn, 1)))
+        if partition.stream in plan.sources:  # tables have no end
+            yield Delivery(partition, EndOfStreamMessage(partition.stream, MessageNumber(clock_input.turn, 1)))
 
 
 def _watermarks(
