@@ -1,4 +1,4 @@
-"""Whole runs on real Spark: whatever dies, and whenever, each row counts once and in its order."""
+"""Whole runs, in Spark and without: whatever dies, and whenever, each row counts once and in its order."""
 
 import signal
 from contextlib import suppress
@@ -22,10 +22,15 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_whatever_ends_a_run_each_row_counts_once(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    endings = (Run.killed, worker_killed, jvm_killed, executor_killed, drained)
-    for attempt, ending in enumerate(endings):
+    endings = {
+        Run.killed: (),
+        worker_killed: ("--master", "local[2]"),
+        jvm_killed: ("--master", "local[2]"),
+        executor_killed: ("--master", "local-cluster[2,1,1024]"),
+        drained: (),
+    }
+    for attempt, (ending, options) in enumerate(endings.items()):
         feed(data, ROWS, attempt * ROWS)
-        options = ("--master", "local-cluster[2,1,1024]") if ending is executor_killed else ()
         with Run(app, data, *options) as run:
             run.until("progress", 2)
             ending(run)
