@@ -153,9 +153,12 @@ def test_its_state_can_be_read_also_after_a_lost_store(tmp_path: Path) -> None:
         (lambda driver: driver.state("once", "p1"), r"step once keeps rows, .* kept_rows\('once', key\)"),
         (
             lambda driver: driver.kept_rows("onse"),
-            "there is no table, deduplicate, aggregate or side of a join onse; did you mean once",
+            "there is no table, deduplicate, aggregate, process of batches or side of a join onse; did you mean once",
         ),
-        (lambda driver: driver.kept_rows("out"), "there is no table, deduplicate, aggregate or side of a join out"),
+        (
+            lambda driver: driver.kept_rows("out"),
+            "there is no table, deduplicate, aggregate, process of batches or side of a join out",
+        ),
         (lambda driver: driver.kept_rows("once", 7), "7 is no key of step once"),
         (lambda driver: driver.kept_rows("once", ("p1", "c1")), "is no key of step once"),
     ],

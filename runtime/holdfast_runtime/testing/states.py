@@ -101,7 +101,7 @@ class TaskStates:
         tables = self._row_tables()
         if step not in tables:
             message = (
-                f"there is no table, deduplicate, aggregate, process with form: Batch, or side of a join {step}"
+                f"there is no table, deduplicate, aggregate, process of batches or side of a join {step}"
                 f"{did_you_mean(step, tables)}"
             )
             raise TestMisuseError(message)
