@@ -110,10 +110,10 @@ def test_a_bounded_stream_may_feed_a_table_alone(kind: str) -> None:
         driver.feed("products", [{"sku": sku, "price": 1} for sku in SKUS])
         driver.feed("clicks", [{"sku": sku, "ts": START} for sku in SKUS])
         driver.run_until_idle()
-        driver.end("products")
-        driver.run_until_idle()
-        assert not driver.completed
-        driver.end("clicks")
-        driver.run_until_idle()
-        assert driver.completed
+        completed = []
+        for stream in ("products", "clicks"):
+            driver.end(stream)
+            driver.run_until_idle()
+            completed.append(driver.completed)
+        assert completed == [False, True]
         assert sorted(row["sku"] for row in driver.rows("out")) == sorted(SKUS)
