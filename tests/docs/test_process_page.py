@@ -15,11 +15,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def app_with(text: str | None = None) -> dict[str, Any]:
-    """Return the first app of the page, with what the part of an app replaces that holds this text."""
+    """Return the first app of the page and its module, with what the part of an app replaces that holds this text."""
+    modules = {block.title[:-3]: block.text for block in blocks_of(PAGE) if block.title and block.title.endswith(".py")}
     (app,) = (YAML_READER.load(block.text) for block in blocks_of(PAGE) if block.title == "app.yaml")
     parts = [YAML_READER.load(block.text) for block in blocks_of(PAGE) if text is not None and text in block.text]
     (part,) = parts or [{}]
-    return {**app, "spec": {**app["spec"], **part}}
+    return {**app, "spec": {**app["spec"], "runtime": {"code": modules}, **part}}
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1000])
