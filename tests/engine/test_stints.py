@@ -147,7 +147,7 @@ def test_slots_that_hang_are_ended_with_the_job(
 ) -> None:
     monkeypatch.setattr(stint_job, "_ENDS_WITHIN", 0.5)
     monkeypatch.setattr(slot_processes, "ENDS_WITHIN", 0.5)
-    pids = [int(pid) for pid, _ in processes_of(slots, "1")]
+    hanging = int(processes_of(slots, "1")[1][0])
     failures: list[Exception] = []
 
     def ask() -> None:
@@ -164,7 +164,7 @@ def test_slots_that_hang_are_ended_with_the_job(
     assert not asking.is_alive()
     assert len(failures) == 1
     wait_until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), DEADLINE, "the end of Spark's job")
-    wait_until(lambda: not any(map(is_there, pids)), DEADLINE, "the end of the slots' processes")
+    wait_until(lambda: not is_there(hanging), DEADLINE, "the end of the process that hangs")
 
 
 def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path: Path) -> None:
