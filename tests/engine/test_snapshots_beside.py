@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from holdfast_runtime.checkpoint.directories import DataDir
@@ -16,6 +17,7 @@ from holdfast_runtime.state.store.task_store import TaskStore
 from tests.engine.runs import APP, DEADLINE, Run, check, feed
 from tests.processes import processes_below
 from tests.state.test_beside import at_work
+from tests.waiting import wait_until
 
 ROWS = 12_000
 WRITER = "holdfast_runtime.state.durable.snapshot_process"
@@ -29,6 +31,10 @@ def snapshots_often() -> None:
 def tables(store: TaskStore) -> dict[str, dict[bytes, bytes]]:
     with store:
         return {name: dict(store.table(name).scan()) for name in store.tables()}
+
+
+def ended(store_directory: StoreDirectory) -> bool:
+    return not at_work(store_directory)
 
 
 @contextmanager
@@ -68,7 +74,7 @@ def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> Non
     for path in sorted(paths.state.glob("partition-*/")):
         identity = TaskIdentity("counted", "1", path.name)
         store_directory, durable = StoreDirectory(path, identity), DurableCopy(paths.durable, identity)
-        assert not at_work(store_directory)
+        wait_until(partial(ended, store_directory), DEADLINE, "the end of a snapshot whose worker has ended")
         store = TaskStore.open(store_directory)
         batch, contents = store.head.batch, tables(store)
         got = restore(durable, replace(store_directory, path=tmp_path / "restored" / path.name), batch)
