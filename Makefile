@@ -29,7 +29,7 @@ setup: $(STAMP)  ## install everything into .venv
 .PHONY: run
 run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what it did
 	rm -rf .holdfast/page-totals
-	$(BIN)/holdfast run examples/page-totals/app.yaml --for 30s --no-ui
+	$(BIN)/holdfast run examples/page-totals/app.yaml --for 30s --no-ui --master 'local[*]'
 	$(BIN)/python examples/page-totals/check.py .holdfast/page-totals
 
 .PHONY: kafka

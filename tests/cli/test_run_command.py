@@ -135,6 +135,12 @@ def test_a_spark_setting_that_breaks_the_engine_starts_nothing(holdfast: Holdfas
     assert json.loads(ran.out)["error"] == "SparkSettingRefusedError"
 
 
+def test_standard_input_is_not_watched(holdfast: Holdfast) -> None:
+    ran = holdfast("run", "-", "--watch")
+    assert ran.code == 2
+    assert ran.err == "holdfast: --watch needs a file: standard input is read once\n"
+
+
 def test_without_java_nothing_starts(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")

@@ -105,6 +105,9 @@ def _master(text: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Check the app, run it and show its progress; return the exit code."""
+    if options.watch and options.app == "-":
+        message = "--watch needs a file: standard input is read once"
+        raise UserActionError(message, code="UsageError")
     try:
         return run_again_when_saved(options.app, lambda: _run(options)) if options.watch else _run(options)
     except KeyboardInterrupt:  # before anything could be drained
