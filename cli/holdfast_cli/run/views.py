@@ -253,8 +253,9 @@ def _summary(totals: RunTotals, files: RunFiles, *, failed: bool) -> Iterator[Te
     yield styled(f"  rows in {count(rows_in)}{per_second}, out {count(rows_out)}")
     if odd := ", ".join(_odd(totals)):
         yield styled("  ", (odd, "yellow"))
-    if totals.last is not None and totals.last.watermark is None and totals.last.held_back is not None:
-        yield styled("  held back ", (totals.last.held_back, "yellow"))
+    last = totals.last
+    if rows_in and not rows_out and last is not None and last.watermark is None and last.held_back is not None:
+        yield styled("  held back ", (last.held_back, "yellow"))
     yield styled(f"  data {files.data}")
     if failed:
         yield styled(f"  what was printed meanwhile: {files.prints}")
