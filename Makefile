@@ -97,6 +97,7 @@ format: $(STAMP)  ## format the code
 
 .PHONY: bench
 bench: $(STAMP)  ## benchmarks, each prints its table
+	$(BIN)/python bench/start.py
 	$(BIN)/python bench/planner.py
 	$(BIN)/python bench/assignment.py
 	$(BIN)/python bench/control.py

@@ -51,6 +51,7 @@ _NO_COLUMNS = ([""], [5], ["c"] * 17, ["c" * 256])
 _EXPRESSIONS = (["a AS b"], ["1"] * 200, ["x" * 8192])
 _NO_EXPRESSIONS = ([""], [5], ["1"] * 201, ["x" * 8193])
 _DDL, _NO_DDL = ("a INT", "x" * 16384), ("", "x" * 16385)
+_SHORT_DDL, _NO_SHORT_DDL = ("a INT", "x" * 4096), ("", "x" * 4097)
 _COUNTS, _NO_COUNTS = (1, 7, 100_000), (100_001,)
 _POD: tuple[dict[str, Any], ...] = ({}, {"spec": {"containers": [{"name": "x", "env": None}], "anything": 5}})
 _CORES = (1, 1024)
@@ -220,7 +221,7 @@ _STEPS = (
     ),
     Row("spec.steps.tracked.process.function", "text", _FUNCTION, _NO_FUNCTION, required=True),
     Row("spec.steps.tracked.process.form", "text", ("Batch",), ("", "batch", "Rows"), required=True),
-    Row("spec.steps.tracked.process.state", "text", _DDL, _NO_DDL, required=True),
+    Row("spec.steps.tracked.process.state", "text", _SHORT_DDL, _NO_SHORT_DDL, required=True),
     Row("spec.steps.tracked.process.by", "list", _COLUMNS, _NO_COLUMNS, required=True),
     Row("spec.steps.tracked.process.schema", "text", _DDL, _NO_DDL),
     Row("spec.steps.tracked.process.keeps", "list", _COLUMNS, _NO_COLUMNS),

@@ -10,7 +10,17 @@ from pydantic import Field
 
 from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.streams import EventTime
-from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration, millis
+from holdfast.spec.values import (
+    ColumnName,
+    Ddl,
+    Duration,
+    Expression,
+    FunctionPath,
+    Name,
+    PositiveDuration,
+    ShortDdl,
+    millis,
+)
 from holdfast.spec.verbs import VERBS, Verb
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]
@@ -76,7 +86,7 @@ class Process(SpecModel):
     """Rows: called for each key, with dicts. Batch: for all keys at once, with `pyarrow.RecordBatch`. Default: Rows."""
     by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The key of the state. It must contain the columns the rows are partitioned by."""
-    state: Annotated[Ddl | None, ChangeCost.NEW_RUN] = None
+    state: Annotated[ShortDdl | None, ChangeCost.NEW_RUN] = None
     """The columns of the state with form Batch, as Spark DDL."""
     schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """The columns it returns, as Spark DDL. Default: those it was given."""

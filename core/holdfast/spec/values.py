@@ -143,6 +143,9 @@ ShortExpression = Annotated[str, StringConstraints(min_length=1, max_length=1024
 Ddl = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
 """Columns as Spark DDL, e.g. `ad_id STRING, ts TIMESTAMP`."""
 
+ShortDdl = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+"""Columns that the API server may compare at each edit, in each of a thousand steps."""
+
 SchemaText = Annotated[str, StringConstraints(min_length=1, max_length=65_536)]
 """A schema of records in the notation of their format."""
 
