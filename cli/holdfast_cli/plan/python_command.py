@@ -7,6 +7,7 @@ import argparse
 import sys
 
 from holdfast_api.app_source import python_source
+from holdfast_cli.output.screen import print_message
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.plan_text import report_invalid
 
@@ -30,6 +31,6 @@ def _run(options: argparse.Namespace) -> int:
         return report_invalid([file], "text")
     tree = file.document.tree
     if lost := [f"metadata.{name}" for name in tree["metadata"] if name != "name"]:
-        sys.stderr.write(f"warning: left out, as the app does not know them: {', '.join(lost)}\n")
+        print_message(f"warning: left out, as the app does not know them: {', '.join(lost)}")
     sys.stdout.write(python_source(tree))
     return 0

@@ -12,6 +12,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarStri
 
 from holdfast.planning.run_checks import code_problems
 from holdfast_api.yaml_layout import as_yaml
+from holdfast_cli.output.screen import print_message
 from holdfast_cli.plan.app_file import AppFile, app_file, load_app
 from holdfast_cli.plan.plan_text import report_invalid
 from holdfast_cli.plan.python_app import is_python
@@ -33,7 +34,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         epilog="example: holdfast render app.yaml | kubectl apply -f -. Exit codes: 0 printed, 1 the app or a module "
         "is invalid, 2 the file can't be read or the modules don't fit.",
     )
-    parser.add_argument("app", metavar="APP", help="the file with the StreamApp")
+    parser.add_argument("app", metavar="APP.yaml", help="the file with the StreamApp")
     parser.set_defaults(run=run)
 
 
@@ -46,10 +47,12 @@ def run(options: argparse.Namespace) -> int:
         return report_invalid([file], "text")
     packed = packed_app(file.app, file.folder)
     if problems := list(code_problems(packed.app.spec)):
-        sys.stderr.writelines(f"{problem.reason.value}: {problem.message}\n" for problem in problems)
+        for problem in problems:
+            print_message(f"{problem.reason.value}: {problem.message}")
         return _REJECTED
     text = rendered_text(file, packed) if packed.modules else file.text
-    sys.stderr.writelines(f"{note}\n" for note in _notes(packed))
+    for note in _notes(packed):
+        print_message(note)
     sys.stdout.write(text)
     return 0
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from holdfast_cli.output.screen import print_message
+
 _LOOK_EVERY = 0.2
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 Stamps = dict[Path, tuple[int, int]]
@@ -35,12 +37,12 @@ def run_again_when_saved(app: str, run: Callable[[], int]) -> int:
                     watch.drain()
                 time.sleep(_LOOK_EVERY)
             if not watch.stopped and stamps(Path(app)) == saved:
-                _say("waiting for a save; Ctrl-C ends")
+                print_message("waiting for a save; Ctrl-C ends")
             while not watch.stopped and stamps(Path(app)) == saved:
                 time.sleep(_LOOK_EVERY)
             if watch.stopped:
                 return code
-            _say(f"saved: {', '.join(changed(saved, stamps(Path(app))))}")
+            print_message(f"saved: {', '.join(changed(saved, stamps(Path(app))))}")
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -118,7 +120,3 @@ def _end(run: Callable[[], int]) -> NoReturn:
         sys.stdout.flush()
     finally:
         os._exit(code)
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

@@ -141,8 +141,7 @@ class _SlotHost:
     def end(self) -> None:
         """Wait for its end and that of its slots; end those that take too long."""
         try:
-            with suppress(BrokenPipeError):
-                self._process.communicate(timeout=ENDS_WITHIN)
+            self._process.communicate(timeout=ENDS_WITHIN)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
