@@ -1,14 +1,10 @@
 """What functions set up in workers is closed when a run ends, in slots that stay and in workers of Spark SQL."""
 
-import threading
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from holdfast_cli.plan.app_file import load_app
-from holdfast_runtime.driver.local_run import RunOptions, run_app
-from holdfast_runtime.stints.slot_processes import SlotProcesses
+from tests.engine.runs import Run
 from tests.waiting import wait_until
 
 APP = """\
@@ -60,20 +56,17 @@ def rows(partition: int, offset: int, count: int) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize(
-    ("expression", "without_spark"),
-    [("k > ''", False), ("k > ''", True), ("soundex(k) IS NOT NULL", False)],
+    ("expression", "options"),
+    [("k > ''", ("--master", "local[2]")), ("k > ''", ("--slots", "2")), ("soundex(k) IS NOT NULL", ())],
     ids=["slots that stay", "processes of this host", "Spark SQL"],
 )
-def test_all_that_was_opened_is_closed(tmp_path: Path, expression: str, *, without_spark: bool) -> None:
+def test_all_that_was_opened_is_closed(tmp_path: Path, expression: str, options: tuple[str, ...]) -> None:
     path = tmp_path / "app" / "app.yaml"
     path.parent.mkdir()
     path.write_text(APP.replace("EXPRESSION", expression), encoding="utf-8")
     path.with_name("lives.py").write_text(LIVES, encoding="utf-8")
-    file = load_app(str(path))
-    assert file.app is not None
-    with SlotProcesses() if without_spark else nullcontext() as processes:
-        options = RunOptions(tmp_path / "data", batches=3, ui=False, processes=processes, folder=file.folder)
-        run_app(file.app, options, lambda _: None, threading.Event())
+    with Run(path, tmp_path / "data", "--batches", "3", *options) as run:
+        run.ended()
 
     def lives() -> dict[str, set[str]]:
         lines = [line.split() for line in path.with_name("log").read_text(encoding="utf-8").splitlines()]
