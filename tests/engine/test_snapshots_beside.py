@@ -1,8 +1,8 @@
-"""Snapshots written beside batches, by processes that workers of a real Spark begin."""
+"""Snapshots written beside batches, by processes that the slots of a run begin."""
 
 import shutil
+import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -39,7 +39,7 @@ def ended(store_directory: StoreDirectory) -> bool:
 
 @contextmanager
 def notes_of(state: Path) -> Iterator[set[str]]:
-    """Collect all notes of snapshots below this folder; it has to look often, as the next batch takes them away."""
+    """Collect all notes of snapshots below this folder; it looks often, as the task's next batch takes one away."""
     notes, over = set[str](), threading.Event()
 
     def look() -> None:
@@ -57,17 +57,24 @@ def notes_of(state: Path) -> Iterator[set[str]]:
         looking.join()
 
 
-def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> None:
+def test_slots_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> None:
     app, data = tmp_path / "app.yaml", tmp_path / "data"
-    app.write_text(APP)
+    app.write_text(APP.replace("interval: 0s", "interval: 200ms"))  # so long can a note be seen
     feed(data, ROWS)
     paths, writers = DataDir(data).paths("counted", "1"), set[int]()
-    with Run(app, data, "--until-idle", prepare=snapshots_often) as run, notes_of(paths.state) as noted:
-        while run.next(time.monotonic() + DEADLINE, "ended")["event"] != "ended":
+    with Run(app, data, prepare=snapshots_often) as run, notes_of(paths.state) as noted:
+
+        def written() -> bool:
+            """Whether one was; a run until its rows are done could take all its writers with it."""
             writers.update(run.children(WRITER))
-        assert run.exit_code() == 0
+            return any('"done"' in one for one in noted)
+
+        wait_until(written, DEADLINE, "a snapshot written beside batches")
+        run.process.send_signal(signal.SIGTERM)
+        run.ended()
+    with Run(app, data, "--until-idle", prepare=snapshots_often) as run:
+        run.ended()
     assert writers
-    assert any('"done"' in one for one in noted), noted
     assert processes_below(1, str(data)) == []
     check(data, ROWS)
     snapshots = []
