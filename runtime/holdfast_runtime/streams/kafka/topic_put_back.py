@@ -22,6 +22,7 @@ from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
 from holdfast_runtime.streams.markers import marker_topic
 from holdfast_runtime.streams.records import written_batch
 
+_PATIENCE = 10.0
 Times = dict[StreamPartition, dict[int, int]]
 """Partition of a topic -> offset -> how often the record was put back."""
 
@@ -79,10 +80,10 @@ class _PutBackTopic:
         return f"{marker_topic(self.app)}.put-back"
 
     def ensure(self, replication: int | None) -> None:
-        KafkaTopics(self.settings).ensure(self.topic, wanted(TopicUse.MARKERS, 1, replication), ours=True)
+        KafkaTopics(self.settings, _PATIENCE).ensure(self.topic, wanted(TopicUse.MARKERS, 1, replication), ours=True)
 
     def times(self) -> Times:
-        if KafkaTopics(self.settings).count(self.topic) is None:
+        if KafkaTopics(self.settings, _PATIENCE).count(self.topic) is None:
             return {}
         notes, times = MarkerTopic(self.settings, self.topic), Times()
         try:

@@ -98,7 +98,6 @@ def _kept(retention: str | None) -> dict[str, str]:
     return {RETENTION: FOR_EVER if retention == "Forever" else str(millis(retention))}
 
 
-_PATIENCE = 30.0
 _DEFAULT = -1
 _T = TypeVar("_T")
 _FIELDS = "kafka.replication of the system, retention of the stream"
@@ -109,10 +108,12 @@ class KafkaTopics:
     """Creates and checks the topics of one Kafka system."""
 
     settings: KafkaSettings
+    patience: float = 30.0
+    """Seconds until an unanswered question is given up; a person at a terminal waits less."""
     _questions: BrokerQuestions = field(init=False)
 
     def __post_init__(self) -> None:
-        self._questions = BrokerQuestions(self.settings, _PATIENCE)
+        self._questions = BrokerQuestions(self.settings, self.patience)
 
     def count(self, topic: str) -> int | None:
         """Return the number of partitions of a topic, or None if it does not exist."""
@@ -254,12 +255,12 @@ class KafkaTopics:
         return {key: str(setting.value) for key, setting in settings.items()}
 
     def _awaited(self, topic: str, at_least: int = 1) -> list[int]:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             replicas = self._found(topic)
             if replicas is not None and len(replicas) >= at_least:
                 return replicas
-        message = f"{self._full_name(topic)} was made, but no broker shows it within {_PATIENCE:.0f} s"
+        message = f"{self._full_name(topic)} was made, but no broker shows it within {self.patience:.0f} s"
         raise KafkaBusyError(message)
 
     def _found(self, topic: str, patient_with: Collection[int] = ()) -> list[int] | None:
