@@ -3,6 +3,7 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
+from holdfast_runtime.state.sorted import layered_rows
 from holdfast_runtime.state.sorted.layered_rows import FAN_IN, PIECE_BYTES, PIECE_ROWS, LayeredRows
 from holdfast_runtime.state.sorted.stored_pieces import MARKED
 
@@ -99,6 +101,11 @@ class LayersAgainstLists(RuleBasedStateMachine):
     @rule(bucket=st.integers(-1, 1), budget=st.integers(1, 40))
     def tidy(self, bucket: int, budget: int) -> None:
         self.layered.tidy(bucket, budget)
+
+    @rule()
+    def tidy_quiet(self) -> None:
+        with patch.object(layered_rows, "_QUIET", 1):
+            self.layered.tidy_quiet([*self.layered.buckets()])
 
     @rule(bucket=st.integers(-1, 1))
     def drop(self, bucket: int) -> None:
@@ -192,6 +199,23 @@ def test_pieces_of_small_batches_become_few(most: tuple[int, int]) -> None:
         assert rows == 25 * (batch + 1)
         # At least half full, but for the last one of each layer.
         assert len(list(layered.pieces(0))) <= layers + 2 * rows // min(most[0], most[1] // 8)
+
+
+def test_quiet_buckets_become_one_layer_with_few_writes() -> None:
+    table, random = MemoryTable(), np.random.default_rng(6)
+    for batch in range(600):
+        layered = LayeredRows(table, SCHEMA, all_of_it)
+        layered.purge()
+        # A late row now and then, as every real stream has them.
+        late = [int(random.integers(0, batch // 100 + 1))] if batch % 10 == 0 else []
+        for bucket in {batch // 100, *late}:
+            layered.append(bucket, hashed([(int(one), 1) for one in random.integers(0, 2**64, 30, np.uint64)]))
+            layered.tidy_after([bucket], 30)
+        layered.tidy_quiet(layered.buckets(batch // 100))
+    sizes = [layered.size(bucket) for bucket in range(6)]
+    # A layer each, and those of late rows.
+    assert sum(layers for layers, _ in sizes[:5]) < 20
+    assert table.written / (sum(rows for _, rows in sizes) * 16) < 6
 
 
 def test_a_dropped_bucket_is_deleted_a_batch_later() -> None:

@@ -14,6 +14,8 @@ from holdfast_runtime.columns.loops import address, loops
 
 CHUNK = 64 * 1024
 """How many pairs are made at a time."""
+_FEW = 256
+"""Fewer hashes than this are found by numpy sooner than the loop is called."""
 MOST_ROWS = 2**32 - 1
 """The loop numbers rows with 32 bits; a batch has fewer by far."""
 
@@ -104,10 +106,10 @@ class HashMatches:
 def find_hashes(sorted_hashes: Words, probes: Words) -> HashMatches:
     """Return for each of `probes` where it is among `sorted_hashes`; both ascend."""
     library = loops()
-    if library is None:
+    if library is None or len(sorted_hashes) + len(probes) < _FEW:
         return HashMatches(
-            np.searchsorted(sorted_hashes, probes, side="left").astype(np.int64),
-            np.searchsorted(sorted_hashes, probes, side="right").astype(np.int64),
+            sorted_hashes.searchsorted(probes, side="left").astype(np.int64, copy=False),
+            sorted_hashes.searchsorted(probes, side="right").astype(np.int64, copy=False),
         )
     sorted_hashes, probes = np.ascontiguousarray(sorted_hashes), np.ascontiguousarray(probes)
     begins, ends = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)

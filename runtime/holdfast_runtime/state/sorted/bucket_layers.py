@@ -5,7 +5,7 @@ Plain values. Must not read or write tables.
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 FORMAT = 1
@@ -32,6 +32,11 @@ class Layer:
     number: int
     level: int
     pieces: tuple[LayerPiece, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, with those that a merge has taken from pieces that are left."""
+        return sum(piece.rows for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,14 @@ class BucketLayers:
     def layer(self, number: int) -> Layer:
         """Return a layer by its number."""
         return next(layer for layer in self.layers if layer.number == number)
+
+    def merging(self, sources: Sequence[Layer], target: int) -> "BucketLayers":
+        """Return the layers with a merge of these ones, older ones first, that has not begun, into a new layer."""
+        level = max(layer.level for layer in sources) + 1
+        # Right behind its newest source: layers stay in the order in which their rows came.
+        index = self.layers.index(sources[-1]) + 1
+        layers = (*self.layers[:index], Layer(target, level, ()), *self.layers[index:])
+        return BucketLayers(layers, (*self.merges, LayerMerge(target, tuple(layer.number for layer in sources), 0)))
 
     def parts(self, bucket: int, layers: Iterable[Layer]) -> "list[LayerPart]":
         """Return these layers of the bucket, each with its bound."""

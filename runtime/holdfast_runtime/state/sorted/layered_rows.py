@@ -41,6 +41,10 @@ PIECE_BYTES = 4 << 20
 _TIDIED = 4
 """How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
 _LEAST_TIDIED = 64 * 1024
+_QUIET = 16
+"""How many layers others get before a bucket without a new one counts as quiet."""
+_SCATTERED = 1 / 8
+"""How many rows for each of a quiet bucket's largest layer the others have before they are merged with it."""
 _BUCKET = Struct(">Q")
 _NUMBER = Struct(">Q")
 ASIDE = 2**62
@@ -143,8 +147,8 @@ class LayeredRows:
         `before`: only layers with a number below this one.
         """
         for piece in self.pieces(bucket, probes, before):
-            first = int(np.searchsorted(probes, piece.hashes[0], side="left"))
-            last = int(np.searchsorted(probes, piece.hashes[-1], side="right"))
+            first = int(probes.searchsorted(piece.hashes[0], side="left"))
+            last = int(probes.searchsorted(piece.hashes[-1], side="right"))
             matches = find_hashes(piece.hashes, probes[first:last])
             # Only these probes can be in the piece: the ranges of all others are empty.
             if matches.count():
@@ -171,8 +175,8 @@ class LayeredRows:
                 if piece.high < bound or piece.low >= span[1]:
                     continue
                 if probes is not None:
-                    first = int(np.searchsorted(probes, np.uint64(max(piece.low, bound)), side="left"))
-                    if first == int(np.searchsorted(probes, np.uint64(piece.high), side="right")):
+                    first = probes.searchsorted(np.uint64(max(piece.low, bound)), side="left")
+                    if first == probes.searchsorted(np.uint64(piece.high), side="right"):
                         continue
                 if rows + piece.rows > PIECE_ROWS:
                     yield from self._held(bounds)
@@ -212,7 +216,7 @@ class LayeredRows:
             parts += bucket_layers.parts(
                 bucket, (layer for layer in bucket_layers.layers if before is None or layer.number < before)
             )
-        while low < END_OF_HASHES:
+        while parts and low < END_OF_HASHES:
             rows, low = self._range(parts, low, combine or self.combine)
             if len(rows.hashes):
                 yield rows
@@ -220,7 +224,7 @@ class LayeredRows:
     def size(self, bucket: int) -> tuple[int, int]:
         """Return the number of layers and of rows in a bucket; rows of a merge under way may count twice."""
         layers = self._bucket_layers(bucket).layers
-        return len(layers), sum(piece.rows for layer in layers for piece in layer.pieces)
+        return len(layers), sum(layer.rows for layer in layers)
 
     def drop(self, bucket: int) -> None:
         """Delete the layers of a bucket; their pieces are deleted by the next batch, see `purge`."""
@@ -255,6 +259,22 @@ class LayeredRows:
         for bucket in buckets:
             budget -= self.tidy(bucket, budget)
 
+    def tidy_quiet(self, buckets: Iterable[int]) -> None:
+        """Make one layer of all in the first of these buckets that has got none for a while, if they are small.
+
+        What has stopped to grow would keep the layers that it had then, and each batch looks into all of them.
+        """
+        newest = self.next_number() - _QUIET
+        for bucket in buckets:
+            bucket_layers = self._bucket_layers(bucket)
+            if any(layer.number > newest for layer in bucket_layers.layers):
+                continue
+            if not bucket_layers.merges and _scattered(bucket_layers.layers):
+                bucket_layers = bucket_layers.merging(bucket_layers.layers, self._new_number())
+            if bucket_layers.merges:
+                self._keep(bucket, self._advance(bucket, bucket_layers, bucket_layers.merges[0])[0])
+                break
+
     def purge(self) -> None:
         """Delete the pieces that earlier batches took out of layers; once per batch, before it takes out any."""
         trash = self._trash()
@@ -269,17 +289,9 @@ class LayeredRows:
         for layer in bucket_layers.layers:
             if layer.number not in busy:
                 levels.setdefault(layer.level, []).append(layer)
-        for level, layers in sorted(levels.items()):
+        for _, layers in sorted(levels.items()):
             if len(layers) >= FAN_IN:
-                sources = tuple(layer.number for layer in layers)
-                target = Layer(self._new_number(), level + 1, ())
-                # Right behind its newest source: layers stay in the order in which their rows came.
-                index = bucket_layers.layers.index(layers[-1]) + 1
-                return replace(
-                    bucket_layers,
-                    layers=(*bucket_layers.layers[:index], target, *bucket_layers.layers[index:]),
-                    merges=(*bucket_layers.merges, LayerMerge(target.number, sources, 0)),
-                )
+                return bucket_layers.merging(layers, self._new_number())
         return bucket_layers
 
     def _advance(self, bucket: int, bucket_layers: BucketLayers, merge: LayerMerge) -> tuple[BucketLayers, int]:
@@ -363,3 +375,9 @@ class LayeredRows:
         (value,) = self._table.get_many([_TRASH])
         starts = range(0, len(value or b""), KEY_LENGTH)
         return [] if value is None else [value[start : start + KEY_LENGTH] for start in starts]
+
+
+def _scattered(layers: Sequence[Layer]) -> bool:
+    """Whether these layers would make one piece, and enough of it is not in the largest one."""
+    rows = [0, *(layer.rows for layer in layers)]
+    return sum(rows) <= PIECE_ROWS and sum(rows) - max(rows) > _SCATTERED * max(rows)

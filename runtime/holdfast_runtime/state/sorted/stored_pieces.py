@@ -4,6 +4,7 @@ Many small pieces are read in one call, which costs as much as one read of a sma
 layer has, nor when one is obsolete.
 """
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from struct import Struct
@@ -23,6 +24,8 @@ MARKED: Final = pa.field("#marked", pa.bool_())
 SHIFT: Final = 2**63
 """Buckets before 1970 are negative, and must come first."""
 _HASHES: Final = pa.field("#", pa.uint64(), nullable=False)
+_SMALL, _REMEMBERED = 16 * 1024, 1024
+"""Of pieces of at most so many bytes, so many stay unpacked: what they hold is looked at more often than it changes."""
 _NUMBERS: Final = Struct(">QQI")
 KEY_LENGTH: Final = len(PIECE) + _NUMBERS.size
 
@@ -82,13 +85,14 @@ class StoredPieces:
         values = self._table.get_many([*keys, *self._mark_keys(keys)])
         for index, value in enumerate(values[: len(keys)]):
             assert value is not None  # noqa: S101 - a layer names what is there
-            stored = pa.ipc.read_record_batch(pa.py_buffer(value), self._stored)
-            columns = stored.columns[1:]
+            stored = (_remembered if len(value) <= _SMALL else _unpacked)(value, self._stored)
             if self._marked:
                 bits = values[len(keys) + index]
                 assert bits is not None  # noqa: S101 - written with the piece
-                columns.append(pa.Array.from_buffers(pa.bool_(), len(stored), [None, pa.py_buffer(bits)]))
-            yield HashedRows(stored.column(0).to_numpy(), pa.RecordBatch.from_arrays(columns, schema=self.schema))
+                marks = pa.Array.from_buffers(pa.bool_(), len(stored.hashes), [None, pa.py_buffer(bits)])
+                columns = [*stored.rows.columns, marks]
+                stored = HashedRows(stored.hashes, pa.RecordBatch.from_arrays(columns, schema=self.schema))
+            yield stored
 
     def mark(self, key: bytes, indices: Rows) -> None:
         """Set the marks of the rows at these indices of a piece."""
@@ -104,6 +108,14 @@ class StoredPieces:
 
     def _mark_keys(self, keys: Sequence[bytes]) -> list[bytes]:
         return [*map(_mark_key, keys)] if self._marked else []
+
+
+def _unpacked(value: bytes, stored_schema: pa.Schema) -> HashedRows:
+    stored = pa.ipc.read_record_batch(pa.py_buffer(value), stored_schema)
+    return HashedRows(stored.column(0).to_numpy(), stored.remove_column(0))
+
+
+_remembered = functools.lru_cache(_REMEMBERED)(_unpacked)
 
 
 def _mark_key(piece: bytes) -> bytes:

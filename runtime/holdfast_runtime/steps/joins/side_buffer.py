@@ -180,6 +180,7 @@ class SideBuffer:
             self._row_bytes = rows.rows.nbytes / len(rows.hashes)
         buckets = self._put(HashedRows(rows.hashes, self._marked(rows)))
         self._layered.tidy_after(buckets, len(rows.hashes))
+        self._layered.tidy_quiet(bucket for bucket in [*self._buckets()] if bucket not in buckets)
         value = json.dumps([FORMAT, self.gone, self._watermark, round(self._row_bytes, 1)]).encode()
         if self._table.get_many([_GONE]) != [value]:
             self._table.put_many([_GONE], [value])
