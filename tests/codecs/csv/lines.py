@@ -9,8 +9,8 @@ from holdfast_runtime.streams.codecs.csv.compiled_reader import CompiledLineRead
 from holdfast_runtime.streams.codecs.csv.csv_format import CsvFormat
 from holdfast_runtime.streams.codecs.csv.line_judge import LineJudge
 from holdfast_runtime.streams.codecs.record_reader import RecordReader
-from tests.codecs.flat_records import CELLS as JSON_CELLS
-from tests.codecs.flat_records import mutated
+from tests.codecs.json_objects import CELLS as JSON_CELLS
+from tests.codecs.json_objects import mutated
 from tests.codecs.poisoned_json import number, text
 from tests.codecs.schemas import schema
 

@@ -109,7 +109,7 @@ class CellColumns:
     """The cells of a row, and the columns that are in them after a loop."""
 
     def __init__(self, cells: tuple[Cell, ...], schema: pa.Schema) -> None:
-        self._cells, self._types = cells, _types(pa.struct(list(schema)))
+        self._cells, self._types = cells, cell_types(pa.struct(list(schema)))
         self._pointed_to = Pointed()
         made = [self._cell(cell, kind) for cell, kind in zip(cells, self._types, strict=True)]
         self._empty = (ReadCell * len(cells))(*made)
@@ -202,13 +202,13 @@ class LoopReader:
         return UndoubtedRows(rows, doubtful[:doubts].astype(np.int64))
 
 
-def _types(kind: pa.DataType) -> list[pa.DataType]:
+def cell_types(kind: pa.DataType) -> list[pa.DataType]:
     """Return the type of each cell: the row first, each part behind what it is in."""
     if pa.types.is_map(kind):
         inner = [kind.key_type, kind.item_type]
     else:
         inner = [kind.field(index).type for index in range(kind.num_fields)]
-    return [kind, *(part for inside in inner for part in _types(inside))]
+    return [kind, *(part for inside in inner for part in cell_types(inside))]
 
 
 def kind_of(cell: Cell) -> int:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast_runtime.columns.loops import compiled
-from holdfast_runtime.streams.codecs.flat_reader import KINDS
 
 LOOPS_VERSION = 1
 LIBRARY = Path(__file__).with_name("json_objects.so")
@@ -22,10 +21,14 @@ _ARGUMENTS = {
     "holdfast_measure_objects": (c_void_p, c_int64, c_int64, c_void_p),
     "holdfast_write_objects": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
 }
-_BOOLEAN, _TEXT = KINDS[pa.bool_()], 10
+_BOOLEAN, _TEXT = 0, 10
+_WRITTEN = {
+    pa.bool_(): _BOOLEAN, pa.int8(): 1, pa.int16(): 2, pa.int32(): 3, pa.int64(): 4, pa.float64(): 6, pa.string(): 7,
+    pa.date32(): 8, pa.timestamp("us", tz="UTC"): 9, pa.timestamp("us"): 9,
+}  # fmt: skip
+"""The types it writes, and their numbers in json_objects.c."""
 _END_BYTES = 4
 _MOST_BYTES = 2**31 - 1
-_WRITTEN = {kind: number for kind, number in KINDS.items() if kind != pa.float32()}
 
 Texts = Callable[[pa.Array, str], pa.StringArray]
 """The JSON text of each value of a column, which errors name."""

@@ -1,7 +1,7 @@
 """The codec of `format: json`: one JSON object per record, read by blocks and written by columns.
 
-It reads a batch at once: flat columns by a compiled reader, which leaves doubtful records to the judge, others by
-pyarrow's. If that fails, it halves the batch until few records are in doubt, and judges those one by one. So a bad
+It reads a batch at once, by a compiled reader that leaves doubtful records to the judge, or by pyarrow's where much is
+doubtful. If that fails, it halves the batch until few records are in doubt, and judges those one by one. So a bad
 record costs at most about a second reading of one batch, and never the rows around it. Whether a record is good does
 not depend on its neighbours: the judge decides, and the fast readers refuse whatever they might read differently.
 Must not be silently lenient: a value of the wrong type makes a bad record.
@@ -28,7 +28,7 @@ from holdfast_runtime.streams.codecs.codec import (
     present,
     require_schema,
 )
-from holdfast_runtime.streams.codecs.flat_reader import FlatReader
+from holdfast_runtime.streams.codecs.compiled_json_reader import CompiledJsonReader
 from holdfast_runtime.streams.codecs.flat_writer import write_objects
 from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
@@ -50,12 +50,12 @@ class JsonCodec:
         self.schema = schema
         self._judge = judge_of(schema)
         self._reader = None if any(_has_map(field.type) for field in schema) else JsonReader(schema)
-        self._flat_reader = FlatReader.of(schema)
+        self._compiled_reader = CompiledJsonReader.of(schema)
 
     def decode(self, values: pa.BinaryArray, *, framed: bool = False) -> DecodedBatch:
         """Return one row for each record that is a JSON object of fitting values, if `framed` behind a schema's id."""
         present_values, indices, nulls = present(values)
-        judgement = self._flat(present_values, framed=framed)
+        judgement = self._undoubted(present_values, framed=framed)
         rows, fitting, unfit = judgement or self._halved(_unframed(present_values, framed=framed))
         bad = tuple(BadRecord(int(indices[index]), reason) for index, reason in unfit)
         return DecodedBatch(rows, indices[fitting], bad, nulls)
@@ -66,21 +66,21 @@ class JsonCodec:
         objects = write_objects(rows, _text)
         return json_objects(rows).cast(pa.binary()) if objects is None else objects
 
-    def _flat(self, block: pa.BinaryArray, *, framed: bool) -> _Judgement | None:
-        flat = self._flat_reader.read(block, FRAME_BYTES if framed else 0) if self._flat_reader else None
-        if flat is None:
+    def _undoubted(self, block: pa.BinaryArray, *, framed: bool) -> _Judgement | None:
+        reader, frame_bytes = self._compiled_reader, FRAME_BYTES if framed else 0
+        undoubted = None if reader is None else reader.read(block, frame_bytes)
+        if undoubted is None:
             return None
-        rows, good = flat.rows, np.arange(len(block))
-        if not len(flat.doubtful):
+        rows, doubtful, good = undoubted.rows, undoubted.doubtful, np.arange(len(block))
+        if not len(doubtful):
             return rows, good, []
-        doubtful = _unframed(block.take(pa.array(flat.doubtful)), framed=framed)
-        judged, fitting, unfit = self._judged(doubtful)
-        good = np.delete(good, flat.doubtful)
+        judged, fitting, unfit = self._judged(_unframed(block.take(pa.array(doubtful)), framed=framed))
+        good = np.delete(good, doubtful)
         if len(fitting):
-            good = np.concatenate([good, flat.doubtful[fitting]])
+            good = np.concatenate([good, doubtful[fitting]])
             order = np.argsort(good)
             rows, good = stacked([rows, judged], self.schema, RECORDS).take(pa.array(order)), good[order]
-        return rows, good, [(int(flat.doubtful[index]), reason) for index, reason in unfit]
+        return rows, good, [(int(doubtful[index]), reason) for index, reason in unfit]
 
     def _halved(self, block: pa.BinaryArray) -> _Judgement:
         pieces: list[pa.RecordBatch] = []

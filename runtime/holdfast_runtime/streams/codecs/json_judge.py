@@ -1,10 +1,9 @@
 """The careful reader of one JSON record: it returns the values, or a reason that names the field.
 
-Used for the few records that the compiled reader leaves to it, or near one that the fast reader refused, and for
-schemas with a MAP, which neither can read. The judge accepts everything they do, with equal values, and some more
-("NaN" as text, a key twice); otherwise neighbours would decide what is good. If it can't tell (nested too deeply for
-Python, `Inf`), it says so, and the fast reader is asked about that record alone. Must not be used for a batch of
-plainly good records: it is slow.
+Used for the few records that the compiled reader leaves to it, or near one that the fast reader refused. The judge
+accepts everything they do, with equal values, and some more ("NaN" as text, a key twice); otherwise neighbours would
+decide what is good. If it can't tell (nested too deeply for Python, `Inf`), it says so, and the fast reader is asked
+about that record alone. Must not be used for a batch of plainly good records: it is slow.
 """
 
 import json

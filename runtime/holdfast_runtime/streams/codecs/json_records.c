@@ -1,343 +1,249 @@
-/* The reader of flat JSON records, outside of Python and without the GIL: plainly good records into the buffers of Arrow
- * columns, by one pass over their bytes and one over their strings.
+/* The reader of JSON records, outside of Python and without the GIL: plainly good records into the buffers of Arrow
+ * columns, by one pass over their bytes.
  *
- * A record is doubtful if anything in it is not what most producers write: its columns are left as they were, and
- * json_judge.py, which is the law, reads it. What is taken is read as the judge reads it, to the bit.
- * Built by hatch_build.py, called by flat_reader.py. Numbers and times are read by text_scalars.h.
+ * A record is doubtful if anything in it is not what most producers write: its row is taken back, and json_judge.py,
+ * which is the law, reads it. What is taken is read as the judge reads it, to the bit.
+ * Built by hatch_build.py, called by compiled_json_reader.py. Numbers and times are read by text_scalars.h.
  *
- * Must not allocate or wait, nor read beyond a record's last byte: records come from anybody.
+ * Must not wait, nor read beyond a record's last byte: records come from anybody.
  */
 
-#include "json_kinds.h"
-#include "text_scalars.h"
-#include "utf8.h"
+#include "json_texts.h"
+#include "base64_cells.h"
+#include "decimal_cells.h"
 
-/* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of flat_reader.py with it. */
-#define LOOPS_VERSION 2
+/* Whoever changes a struct or a function below counts this up, and LOOPS_VERSION of compiled_json_reader.py with it. */
+#define LOOPS_VERSION 3
 
-/* The first special byte of eight is found by the lowest bit that is set. */
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lowest byte of a word must be its first");
+/* Keys of one map, which are compared with each other. */
+#define MOST_KEYS 64
 
-/* Arrays and objects that may be open at once in a field that no column has. */
-#define DEEPEST 64
+/* What JSON has for a cell; the numbers are those of compiled_json_reader.py. */
+enum op {
+    OP_NOTHING,
+    OP_BOOLEAN,
+    OP_WHOLE,
+    OP_FLOAT,
+    OP_DOUBLE,
+    OP_DECIMAL,
+    OP_TEXT,
+    OP_BASE64,
+    OP_DATE,
+    OP_TIME,
+    OP_STRUCT,
+    OP_LIST,
+    OP_MAP,
+};
 
-struct column {
-    const uint8_t *name; /* without quotes, backslashes and control characters: JSON may write it as it is */
-    int64_t name_size;
-    int64_t kind;
-    void *values;    /* of a STRING the ends: one more than rows, the first is 0 */
-    int32_t *starts; /* of a STRING: where in the bytes of all records, or ~ of that if there are escapes */
-    uint8_t *valid;
-    int64_t present;   /* values that are not null */
-    int64_t text_size; /* of a STRING: the bytes of all values without escapes */
-    int64_t record;    /* the last in which the name was met */
+/* There is one for each cell. */
+struct node {
+    int64_t op;
+    int64_t scale;            /* of a decimal */
+    const struct text *names; /* of the parts of a struct, as JSON may write them */
 };
 
 int32_t holdfast_loops_version(void) { return LOOPS_VERSION; }
 
-/* Each `past_` returns what follows the thing it is named after, NULL if there is no such thing. */
+void holdfast_free_memory(void *memory) { free(memory); }
 
-static inline const uint8_t *past_blanks(const uint8_t *at, const uint8_t *end) {
-    while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r')) at++;
-    return at;
+/* A text with escapes, which stands for so many bytes. */
+static bool put_escaped(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *end, int64_t size) {
+    if (!has_room(reader, cell) || !has_content_room(reader, cell, size)) return false;
+    uint8_t *out = cell->content + cell->content_size;
+    unescape_all(at, end, out, out + size);
+    cell->content_size += size;
+    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
+    keep_row(cell);
+    return true;
 }
 
-static inline const uint8_t *past_word(const uint8_t *at, const uint8_t *end, const char *word, int64_t size) {
-    return end - at >= size && memcmp(at, word, (size_t)size) == 0 ? at + size : NULL;
-}
-
-/* The number behind `\u`, -1 if there is none. */
-static inline int32_t code_unit(const uint8_t *at, const uint8_t *end) {
-    /* One more than the digit that a letter is. */
-    static const uint8_t digits[256] = {
-        ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
-        ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
-        ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
-    };
-    if (end - at < 6 || at[0] != '\\' || at[1] != 'u') return -1;
-    int32_t first = digits[at[2]], second = digits[at[3]], third = digits[at[4]], fourth = digits[at[5]];
-    if (first == 0 || second == 0 || third == 0 || fourth == 0) return -1;
-    return (first - 1) << 12 | (second - 1) << 8 | (third - 1) << 4 | (fourth - 1);
-}
-
-/* Goes past an escape, and returns the size of the UTF-8 it stands for, at most 4; 0 if it is none, or half a pair. */
-static inline int64_t unescape(const uint8_t **at, const uint8_t *end, uint8_t *out) {
-    static const uint8_t meanings[256] = {
-        ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
-        ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
-    };
-    if (end - *at >= 2 && meanings[(*at)[1]]) {
-        out[0] = meanings[(*at)[1]];
-        *at += 2;
-        return 1;
-    }
-    int32_t code = code_unit(*at, end);
-    if (code < 0) return 0;
-    *at += 6;
-    if (code >= 0xD800 && code < 0xE000) {
-        int32_t low = code_unit(*at, end);
-        if (code >= 0xDC00 || low < 0xDC00 || low >= 0xE000) return 0;
-        *at += 6;
-        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-    }
-    if (code < 0x80) {
-        out[0] = (uint8_t)code;
-        return 1;
-    }
-    int64_t size = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (int64_t i = size - 1; i > 0; i--, code >>= 6) out[i] = (uint8_t)(0x80 | (code & 0x3F));
-    out[0] = (uint8_t)((0xF0 << (4 - size)) | code);
-    return size;
-}
-
-#define EACH(byte) ((byte) * 0x0101010101010101ULL)
-
-/* A string behind its first quote; `size` gets its bytes without escapes. */
-static inline const uint8_t *past_string(const uint8_t *at, const uint8_t *end, int64_t *size) {
-    const uint8_t *start = at;
-    int64_t saved = 0;
-    for (;;) {
-        for (uint64_t word; end - at >= 8; at += 8) {
-            memcpy(&word, at, 8);
-            uint64_t quotes = word ^ EACH('"'), slashes = word ^ EACH('\\');
-            uint64_t special = (word | (word - EACH(0x20)) | (quotes - EACH(1)) | (slashes - EACH(1))) & EACH(0x80);
-            if (special) {
-                at += __builtin_ctzll(special) / 8;
-                break;
-            }
-        }
-        if (at == end || *at < 0x20) return NULL;
-        if (*at == '"') {
-            *size = at - start - saved;
-            return at + 1;
-        }
-        if (*at == '\\') {
-            do {
-                uint8_t meaning[4];
-                const uint8_t *escape = at;
-                int64_t unescaped = unescape(&at, end, meaning);
-                if (unescaped == 0) return NULL;
-                saved += at - escape - unescaped;
-            } while (at < end && *at == '\\');
-        } else if (*at < 0x80) {
-            at++;
-        } else {
-            do {
-                int64_t character = character_size(at, end);
-                if (character == 0) return NULL;
-                at += character;
-            } while (at < end && *at >= 0x80);
-        }
-    }
-}
-
-/* Any value, and the blanks behind it: what is skipped must be JSON, too. */
-static const uint8_t *past_value(const uint8_t *at, const uint8_t *end, int deeper) {
-    struct number number;
-    int64_t size;
-    if (at == end) return NULL;
-    uint8_t close = *at == '{' ? '}' : ']';
-    switch (*at) {
-    case '"': at = past_string(at + 1, end, &size); break;
-    case 'n': at = past_word(at, end, "null", 4); break;
-    case 't': at = past_word(at, end, "true", 4); break;
-    case 'f': at = past_word(at, end, "false", 5); break;
-    case '{':
-    case '[':
-        if (deeper == 0) return NULL;
-        at = past_blanks(at + 1, end);
-        for (bool first = true; at < end && !(first && *at == close); first = false) {
-            if (close == '}') {
-                if (*at != '"' || (at = past_string(at + 1, end, &size)) == NULL) return NULL;
-                at = past_blanks(at, end);
-                if (at == end || *at != ':') return NULL;
-                at = past_blanks(at + 1, end);
-            }
-            at = past_value(at, end, deeper - 1);
-            if (at == NULL || at == end) return NULL;
-            if (*at == close) break;
-            if (*at != ',') return NULL;
-            at = past_blanks(at + 1, end);
-        }
-        if (at == end) return NULL;
-        at++;
-        break;
-    default: at = past_number(at, end, &number);
-    }
-    return at == NULL ? NULL : past_blanks(at, end);
-}
-
-static inline bool put_number(struct column *column, int64_t row, const struct number *number) {
-    int64_t whole;
-    switch (column->kind) {
-    case TINYINT:
-        if (!integer_of(number, 8, &whole)) return false;
-        ((int8_t *)column->values)[row] = (int8_t)whole;
-        return true;
-    case SMALLINT:
-        if (!integer_of(number, 16, &whole)) return false;
-        ((int16_t *)column->values)[row] = (int16_t)whole;
-        return true;
-    case INT:
-        if (!integer_of(number, 32, &whole)) return false;
-        ((int32_t *)column->values)[row] = (int32_t)whole;
-        return true;
-    case BIGINT: return integer_of(number, 64, (int64_t *)column->values + row);
-    case FLOAT: return float_of(number, (float *)column->values + row);
-    case DOUBLE: return double_of(number, (double *)column->values + row);
-    case TIMESTAMP: return integer_of(number, 64, &whole) && micros_of(whole, (int64_t *)column->values + row);
-    default: return false;
-    }
-}
-
-static inline bool put_text(struct column *column, int64_t row, const uint8_t *bytes, const uint8_t *start,
-                            int64_t raw_size, int64_t size) {
-    switch (column->kind) {
-    case STRING:
-        column->starts[row] = raw_size == size ? (int32_t)(start - bytes) : ~(int32_t)(start - bytes);
-        ((int32_t *)column->values)[row + 1] = (int32_t)size;
-        column->text_size += size;
-        return true;
-    case DATE: return raw_size == size && date_of(start, size, (int32_t *)column->values + row);
-    case TIMESTAMP: return raw_size == size && time_of(start, size, (int64_t *)column->values + row);
-    default: return false;
-    }
-}
-
-/* A value of a column, which gets it. */
-static inline const uint8_t *past_cell(struct column *column, int64_t row, const uint8_t *bytes, const uint8_t *at,
-                                       const uint8_t *end) {
-    if (at == end) return NULL;
-    uint8_t bit = (uint8_t)(1u << (row & 7)), *truths = column->values;
-    const uint8_t *start = at + 1;
-    struct number number;
-    int64_t size;
-    switch (*at) {
-    case 'n': return past_word(at, end, "null", 4);
-    case 't':
-    case 'f':
-        if (column->kind != BOOLEAN) return NULL;
-        truths[row >> 3] = (uint8_t)(*at == 't' ? truths[row >> 3] | bit : truths[row >> 3] & ~bit);
-        at = *at == 't' ? past_word(at, end, "true", 4) : past_word(at, end, "false", 5);
-        if (at == NULL) return NULL;
-        break;
-    case '"':
-        at = past_string(start, end, &size);
-        if (at == NULL || !put_text(column, row, bytes, start, at - start - 1, size)) return NULL;
-        break;
-    default:
-        at = past_number(at, end, &number);
-        if (at == NULL || !put_number(column, row, &number)) return NULL;
-    }
-    column->valid[row >> 3] |= bit;
-    column->present++;
-    return at;
-}
-
-/* The column of a name behind its first quote, or `count`; records mostly have the order of the schema. */
-static inline int64_t column_at(const struct column *columns, int64_t count, int64_t likely, const uint8_t *at,
+/* A string behind its first quote, into its cell. */
+static inline const uint8_t *past_text(struct reader *reader, const struct node *node, struct cell *cell, const uint8_t *start,
                                 const uint8_t *end) {
+    int64_t size, micros;
+    int32_t days;
+    const uint8_t *at = past_string(start, end, &size);
+    if (at == NULL) return NULL;
+    const uint8_t *stop = at - 1;
+    bool is_put = false;
+    if (stop - start != size) {
+        is_put = node->op == OP_TEXT && put_escaped(reader, cell, start, end, size);
+    } else {
+        switch (node->op) {
+        case OP_TEXT: is_put = put_content(reader, cell, start, size, end); break;
+        case OP_BASE64: is_put = put_base64(reader, cell, start, stop); break;
+        case OP_DATE: is_put = date_of(start, size, &days) && put_whole(reader, cell, days); break;
+        case OP_TIME: is_put = time_of(start, size, &micros) && put_whole(reader, cell, micros); break;
+        case OP_DECIMAL: is_put = put_text_decimal(reader, cell, start, stop, node->scale); break;
+        default: break;
+        }
+    }
+    return is_put ? at : NULL;
+}
+
+/* A number that was read up to `stop`, into its cell. */
+static inline bool put_number(struct reader *reader, const struct node *node, struct cell *cell, const struct number *number,
+                       const uint8_t *at, const uint8_t *stop) {
+    int64_t whole;
+    double wide;
+    float narrow;
+    switch (node->op) {
+    case OP_WHOLE: return integer_of(number, 64, &whole) && put_whole(reader, cell, whole);
+    case OP_TIME:
+        return integer_of(number, 64, &whole) && micros_of(whole, &whole) && put_whole(reader, cell, whole);
+    case OP_DOUBLE: return double_of(number, &wide) && put_floating(reader, cell, (const uint8_t *)&wide, false);
+    case OP_FLOAT: return float_of(number, &narrow) && put_floating(reader, cell, (const uint8_t *)&narrow, true);
+    case OP_DECIMAL: return put_text_decimal(reader, cell, at, stop, node->scale);
+    default: return false;
+    }
+}
+
+static const uint8_t *past_cell(struct reader *reader, int64_t index, const uint8_t *at, const uint8_t *end);
+
+/* An array behind its bracket. */
+static const uint8_t *past_list(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *end) {
+    if (!has_room(reader, cell)) return NULL;
+    at = past_blanks(at, end);
+    for (bool first = true; at < end && !(first && *at == ']'); first = false) {
+        at = past_cell(reader, cell->inner[0], at, end);
+        if (at == NULL) return NULL;
+        at = past_blanks(at, end);
+        if (at < end && *at == ']') break;
+        if (at == end || *at != ',') return NULL;
+        at = past_blanks(at + 1, end);
+    }
+    if (at == end) return NULL;
+    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)reader->cells[cell->inner[0]].rows;
+    keep_row(cell);
+    return at + 1;
+}
+
+/* Whether the last key is among those since the row `first`. */
+static bool is_repeated(const struct cell *keys, int64_t first) {
+    const int32_t *ends = (const int32_t *)keys->values;
+    int64_t last = keys->rows - 1, size = ends[last + 1] - ends[last];
+    for (int64_t row = first; row < last; row++)
+        if (ends[row + 1] - ends[row] == size &&
+            memcmp(keys->content + ends[row], keys->content + ends[last], (size_t)size) == 0)
+            return true;
+    return false;
+}
+
+/* What is between a name and its value. */
+static inline const uint8_t *past_colon(const uint8_t *at, const uint8_t *end) {
+    at = past_blanks(at, end);
+    return at == end || *at != ':' ? NULL : past_blanks(at + 1, end);
+}
+
+/* An object behind its brace, whose names are keys. */
+static const uint8_t *past_map(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *end) {
+    if (!has_room(reader, cell)) return NULL;
+    struct cell *keys = reader->cells + cell->inner[0];
+    const struct node *key = reader->nodes + cell->inner[0];
+    int64_t start = keys->rows;
+    at = past_blanks(at, end);
+    for (bool first = true; at < end && !(first && *at == '}'); first = false) {
+        if (*at != '"' || keys->rows - start == MOST_KEYS) return NULL;
+        at = past_text(reader, key, keys, at + 1, end);
+        if (at == NULL || is_repeated(keys, start)) return NULL; /* which value counts? */
+        at = past_colon(at, end);
+        if (at == NULL) return NULL;
+        at = past_cell(reader, cell->inner[1], at, end);
+        if (at == NULL) return NULL;
+        at = past_blanks(at, end);
+        if (at < end && *at == '}') break;
+        if (at == end || *at != ',') return NULL;
+        at = past_blanks(at + 1, end);
+    }
+    if (at == end) return NULL;
+    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)keys->rows;
+    keep_row(cell);
+    return at + 1;
+}
+
+/* The part of a struct whose name is behind this quote, or their number; objects mostly have the order of the parts. */
+static inline int64_t part_at(const struct text *names, int64_t count, int64_t likely, const uint8_t *at,
+                              const uint8_t *end) {
     for (int64_t i = 0; i < count; i++) {
-        const struct column *column = columns + likely;
-        if (end - at > column->name_size && at[column->name_size] == '"' &&
-            memcmp(at, column->name, (size_t)column->name_size) == 0)
+        const struct text *name = names + likely;
+        if (end - at > name->size && at[name->size] == '"' && memcmp(at, name->start, (size_t)name->size) == 0)
             return likely;
         likely = likely + 1 == count ? 0 : likely + 1;
     }
     return count;
 }
 
-static bool put_record(struct column *columns, int64_t count, int64_t record, int64_t row, const uint8_t *bytes,
-                       const uint8_t *at, const uint8_t *end) {
-    int64_t likely = 0, size;
+/* An object behind its brace, whose names are those of parts. */
+static const uint8_t *past_struct(struct reader *reader, int64_t index, const uint8_t *at, const uint8_t *end) {
+    struct cell *cell = reader->cells + index;
+    const struct text *names = reader->nodes[index].names;
+    int64_t row = cell->rows, count = cell->inner_count, likely = 0, size;
+    if (!has_room(reader, cell)) return NULL;
     at = past_blanks(at, end);
-    if (at == end || *at != '{') return false;
-    at = past_blanks(at + 1, end);
     for (bool first = true; at < end && !(first && *at == '}'); first = false) {
-        if (*at != '"') return false;
+        if (*at != '"') return NULL;
         const uint8_t *name = at + 1;
-        int64_t index = column_at(columns, count, likely, name, end);
-        at = index < count ? name + columns[index].name_size + 1 : past_string(name, end, &size);
-        if (at == NULL || (index == count && at - name - 1 != size)) return false; /* which name do escapes stand for? */
-        at = past_blanks(at, end);
-        if (at == end || *at != ':') return false;
-        at = past_blanks(at + 1, end);
-        if (index < count) {
-            if (columns[index].record == record) return false;
-            columns[index].record = record;
-            at = past_cell(columns + index, row, bytes, at, end);
-            likely = index + 1 == count ? 0 : index + 1;
+        int64_t part = part_at(names, count, likely, name, end);
+        at = part < count ? name + names[part].size + 1 : past_string(name, end, &size);
+        if (at == NULL || (part == count && at - name - 1 != size)) return NULL; /* which name do escapes stand for? */
+        at = past_colon(at, end);
+        if (at == NULL) return NULL;
+        if (part < count) {
+            if (reader->cells[cell->inner[part]].rows != row) return NULL; /* it was there before */
+            at = past_cell(reader, cell->inner[part], at, end);
+            likely = part + 1 == count ? 0 : part + 1;
         } else {
             at = past_value(at, end, DEEPEST);
         }
-        if (at == NULL) return false;
+        if (at == NULL) return NULL;
         at = past_blanks(at, end);
         if (at < end && *at == '}') break;
-        if (at == end || *at != ',') return false;
+        if (at == end || *at != ',') return NULL;
         at = past_blanks(at + 1, end);
     }
-    return at < end && past_blanks(at + 1, end) == end;
+    if (at == end) return NULL;
+    for (int64_t i = 0; i < count; i++) {
+        struct cell *part = reader->cells + cell->inner[i];
+        if (part->rows == row && !put_null(reader, part)) return NULL;
+    }
+    keep_row(cell);
+    return at + 1;
 }
 
-/* Leaves the row to the next record. */
-static void take_back(struct column *columns, int64_t count, int64_t row) {
-    for (struct column *column = columns; column < columns + count; column++) {
-        uint8_t bit = (uint8_t)(1u << (row & 7));
-        column->present -= (column->valid[row >> 3] & bit) != 0;
-        column->valid[row >> 3] &= (uint8_t)~bit;
-        if (column->kind != STRING) continue;
-        column->text_size -= ((int32_t *)column->values)[row + 1];
-        ((int32_t *)column->values)[row + 1] = 0;
+/* A value, into its cell. */
+static const uint8_t *past_cell(struct reader *reader, int64_t index, const uint8_t *at, const uint8_t *end) {
+    const struct node *node = reader->nodes + index;
+    struct cell *cell = reader->cells + index;
+    struct number number;
+    const uint8_t *start = at;
+    if (at == end) return NULL;
+    switch (*at) {
+    case 'n': return (at = past_word(at, end, "null", 4)) != NULL && put_null(reader, cell) ? at : NULL;
+    case 't':
+    case 'f':
+        at = *at == 't' ? past_word(at, end, "true", 4) : past_word(at, end, "false", 5);
+        if (at == NULL || node->op != OP_BOOLEAN || !has_room(reader, cell)) return NULL;
+        set_bit(cell->values, cell->rows, *start == 't');
+        keep_row(cell);
+        return at;
+    case '"': return past_text(reader, node, cell, at + 1, end);
+    case '{':
+        if (node->op == OP_STRUCT) return past_struct(reader, index, at + 1, end);
+        return node->op == OP_MAP ? past_map(reader, cell, at + 1, end) : NULL;
+    case '[': return node->op == OP_LIST ? past_list(reader, cell, at + 1, end) : NULL;
+    default:
+        at = past_number(at, end, &number);
+        return at != NULL && put_number(reader, node, cell, &number, start, at) ? at : NULL;
     }
 }
 
-/* The records into rows, each from its byte `first` on, except those that `doubtful` names; `doubts` says how many it may
- * name, and gets how many these are, -1 if they are more. All buffers of the columns are 0; after it, those of a STRING hold sizes in place of ends. */
-void holdfast_read_records(const int32_t *ends, const uint8_t *bytes, int64_t records, int64_t first,
-                           struct column *columns, int64_t count, int32_t *doubtful, int64_t *doubts) {
-    int64_t most = *doubts;
-    *doubts = 0;
-    for (int64_t record = 0; record < records; record++) {
-        int64_t row = record - *doubts;
-        const uint8_t *start = bytes + ends[record] + first;
-        if (put_record(columns, count, record, row, bytes, start, bytes + ends[record + 1])) continue;
-        if (*doubts == most) {
-            *doubts = -1;
-            return;
-        }
-        take_back(columns, count, row);
-        doubtful[(*doubts)++] = (int32_t)record;
-    }
+static bool put_record(struct reader *reader, const uint8_t *at, const uint8_t *end) {
+    at = past_blanks(at, end);
+    if (at == end || *at != '{') return false;
+    at = past_struct(reader, 0, at + 1, end);
+    return at != NULL && past_blanks(at, end) == end;
 }
 
-/* The values of a STRING column that was read into `text`, which has `text_size` bytes. */
-void holdfast_copy_texts(const uint8_t *bytes, const uint8_t *bytes_end, struct column *column, int64_t rows,
-                         uint8_t *text) {
-    int32_t *ends = column->values;
-    uint8_t *out = text;
-    for (int64_t row = 0; row < rows; row++) {
-        uint8_t *out_end = out + ends[row + 1];
-        int32_t start = column->starts[row];
-        ends[row + 1] = (int32_t)(out_end - text);
-        if (start >= 0) {
-            memcpy(out, bytes + start, (size_t)(out_end - out));
-            out = out_end;
-            continue;
-        }
-        for (const uint8_t *at = bytes + ~start; out < out_end;) {
-            if (*at == '\\') {
-                out += unescape(&at, bytes_end, out);
-            } else if (out_end - out < 8) {
-                *out++ = *at++;
-            } else { /* as many bytes are left in the record, too */
-                uint64_t word;
-                memcpy(&word, at, 8);
-                memcpy(out, &word, 8);
-                uint64_t slashes = word ^ EACH('\\'), special = (slashes - EACH(1)) & ~slashes & EACH(0x80);
-                int64_t plain = special ? __builtin_ctzll(special) / 8 : 8;
-                at += plain;
-                out += plain;
-            }
-        }
-    }
+void holdfast_read_json(RECORDS) {
+    read_records(ends, bytes, records, frame_size, nodes, cells, cell_count, doubtful, outcome, put_record);
 }

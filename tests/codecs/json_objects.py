@@ -1,16 +1,23 @@
-"""Records of flat columns: good in all forms that the compiled reader takes, and mutated a little or much."""
+"""Records of JSON: good in all forms that the compiled reader takes, and mutated a little or much."""
 
+import base64
 import json
 import random
 from collections.abc import Callable
+
+import pyarrow as pa
 
 from tests.codecs.poisoned_json import fitting, moment, number, quoted, value
 from tests.codecs.schemas import schema
 
 COLUMNS = schema(
     "a BIGINT, i INT, s SMALLINT, t TINYINT, c DOUBLE, h FLOAT, f BOOLEAN, b STRING, name STRING, d TIMESTAMP, "
-    "n TIMESTAMP_NTZ, g DATE, `été` STRING"
+    "n TIMESTAMP_NTZ, g DATE, `été` STRING, m DECIMAL(12,3), w DECIMAL(38,18), y BINARY, v VOID, l ARRAY<INT>, "
+    "o STRUCT<x: BIGINT, t: STRING, o: STRUCT<z: DECIMAL(5,2), d: TIMESTAMP, f: BOOLEAN>>, "
+    "ls ARRAY<STRUCT<p: STRING, q: ARRAY<STRING>>>"
 )
+MAPS = schema("a BIGINT, k MAP<STRING, DOUBLE>, ks MAP<STRING, ARRAY<DATE>>, b STRING")
+"""pyarrow's reader has no maps."""
 TOKENS = (
     "{", "}", "[", "]", ",", ":", '"', "\\", "null", "true", "fals", "NaN", "-Infinity", "Inf", "0", "-", ".", "e5",
     "1.0", "-0", "01", "+1", "1e400", '"a":1,', '"b":"x",', '"":0,', '"q":{"a":[1,{"b":null}]},', "[[[[1]]]]", "//",
@@ -87,16 +94,79 @@ def unknown(draw: random.Random) -> str:
     return json.dumps({"x": [1, None, {}], "y": {"z": True}}) if draw.random() < 0.7 else value(draw)
 
 
+def decimal(draw: random.Random) -> str:
+    """A number of few digits, or of about as many as fit, as a number or a text."""
+    places = draw.choice((0, 1, 2, 3, 3, 5, 18))
+    digits = draw.choice((1, 2, 3, 9, 10, 20, 21, 38))
+    text = f"{draw.choice(('', '', '-'))}{draw.randrange(10**digits)}"
+    text += f".{draw.randrange(10**places):0{places}d}" if places else ""
+    return draw.choice((text, text, f'"{text}"', number(draw) if draw.random() < 0.2 else text))
+
+
+def base64_text(draw: random.Random) -> str:
+    content = base64.b64encode(draw.randbytes(draw.randrange(9))).decode()
+    return f'"{content if draw.random() < 0.95 else content[:-1]}"'
+
+
+def member(draw: random.Random, make: Callable[[random.Random], str]) -> str:
+    """A cell, or what is none."""
+    return make(draw) if draw.random() < 0.97 else draw.choice(("null", fitting(draw)))
+
+
+def array(make: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
+    def array_of(draw: random.Random) -> str:
+        blank = draw.choice(("", "", " "))
+        return (
+            f"[{blank}{f'{blank},{blank}'.join(member(draw, make) for _ in range(draw.choice((0, 1, 2, 5))))}{blank}]"
+        )
+
+    return array_of
+
+
+def members(cells: dict[str, Callable[[random.Random], str]]) -> Callable[[random.Random], str]:
+    """Draws objects with some of these members, in any order, and perhaps with one twice."""
+
+    def object_of(draw: random.Random) -> str:
+        names = [name for name in cells if draw.random() < 0.7]
+        if draw.random() < 0.2:
+            draw.shuffle(names)
+        if names and draw.random() < 0.02:
+            names.append(names[0])
+        if draw.random() < 0.1:
+            names.insert(draw.randrange(len(names) + 1), "q?")
+        blank = draw.choice(("", "", " ", "\n"))
+        pairs = (f'"{name}"{blank}:{blank}{member(draw, cells.get(name, unknown))}' for name in names)
+        return f"{{{blank}{f'{blank},{blank}'.join(pairs)}{blank}}}"
+
+    return object_of
+
+
+def keyed(make: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
+    """Draws objects with any names."""
+
+    def object_of(draw: random.Random) -> str:
+        names = [
+            text(draw) if draw.random() < 0.5 else f'"{draw.randrange(9)}"' for _ in range(draw.choice((0, 1, 3, 80)))
+        ]
+        return f"{{{','.join(f'{name}:{member(draw, make)}' for name in names)}}}"
+
+    return object_of
+
+
 CELLS: dict[str, Callable[[random.Random], str]] = {
     "a": whole(64), "i": whole(32), "s": whole(16), "t": whole(8), "c": real, "h": real, "b": text,
     "name": text, "d": time, "n": time, "g": date, "été": text,
     "f": lambda draw: draw.choice(("true", "false")), "q": unknown,
+    "m": decimal, "w": decimal, "y": base64_text, "l": array(whole(32)), "k": keyed(real), "ks": keyed(array(date)),
+    "o": members({"x": whole(64), "t": text, "o": members({"z": decimal, "d": time, "f": lambda _: "true"})}),
+    "ls": array(members({"p": text, "q": array(text)})), "v": lambda _: "null",
 }  # fmt: skip
 
 
-def record(draw: random.Random) -> bytes:
-    """A record of some columns; most are good."""
-    names = [name for name in CELLS if draw.random() < 0.4]
+def record(draw: random.Random, columns: pa.Schema) -> bytes:
+    """A record of some columns, and perhaps one that none is; most are good."""
+    share = 4 / len(columns)
+    names = [name for name in (*columns.names, "q") if draw.random() < share]
     if draw.random() < 0.2:
         draw.shuffle(names)
     blank = draw.choice(("", "", " ", "\n\t"))
