@@ -29,6 +29,7 @@ from holdfast_runtime.steps.keyed.key_state import (
 )
 from holdfast_runtime.steps.keyed.state_values import (
     UnsupportedValue,
+    all_plain,
     pack,
     same_values,
     supported,
@@ -155,6 +156,20 @@ class KeyTable:
 
     def save(self, loaded: LoadedKeys, refuse: Refuse) -> None:
         """Write what has changed; an empty state without timers gets no row. `refuse` raises."""
+        if self._is_plain(loaded):
+            written = [pack([dict(state)]) if state else None for state in loaded.states]
+            changed = [index for index, was in enumerate(loaded.contents) if written[index] != was]
+            self._rows.put_many([loaded.keys[index] for index in changed], [written[index] for index in changed])
+        else:
+            self._save_each(loaded, refuse)
+
+    def _is_plain(self, loaded: LoadedKeys) -> bool:
+        """Whether no key has timers, a ttl or a value that takes a second look, as in most batches."""
+        timed = self._touched or any(map(all_waiting, loaded.states))
+        timed = timed or any(before is not None and (before.touched or before.timers) for before in loaded.before)
+        return not timed and all_plain(loaded.states)
+
+    def _save_each(self, loaded: LoadedKeys, refuse: Refuse) -> None:
         keys: list[bytes] = []
         contents: list[bytes | None] = []
         index: dict[bytes, bytes | None] = {}

@@ -5,10 +5,11 @@ whatever the bytes hold, and other programs can read them too. Whatever would co
 bytearray, a numpy scalar) is refused when it is written. Must not know keys, steps or tables.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -25,6 +26,7 @@ _SIMPLE = frozenset(
 )
 _HOLDING = frozenset({dict, list, tuple, set, frozenset})
 _ZONED = frozenset({datetime, time})
+_PLAIN = _SIMPLE - _ZONED
 _ALL = _SIMPLE | _HOLDING
 _CAN = "None, bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, list, tuple, set and dict"
 
@@ -62,6 +64,12 @@ def supported(values: dict[Any, Any]) -> bool:
     return next(_faults(dict(values), "", 0), None) is None
 
 
+def all_plain(states: Sequence[dict[Any, Any]]) -> bool:
+    """Whether no value in these holds others or has a zone, so that all can be packed; asked once for a batch."""
+    kinds = set(map(type, chain.from_iterable(map(dict.values, states))))
+    return kinds.union(map(type, chain.from_iterable(states))) <= _PLAIN
+
+
 def same_values(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
     """Whether these are the same immutable objects as before, which is cheaper to find out than packing them."""
     if len(values) != len(before):
@@ -92,7 +100,7 @@ def _faults(value: Any, path: str, depth: int) -> Iterator[UnsupportedValue]:
         for key, inner in value.items():
             yield from _faults(key, f"{path} key {key!r}".strip(), depth + 1)
             yield from _faults(inner, f"{path}[{key!r}]" if path else str(key), depth + 1)
-    elif not (_SIMPLE - _ZONED).issuperset(map(type, value)):
+    elif not _PLAIN.issuperset(map(type, value)):
         for index, inner in enumerate(value):
             yield from _faults(inner, f"{path}[{index}]", depth + 1)
 
