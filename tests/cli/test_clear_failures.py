@@ -123,6 +123,7 @@ def test_prints_of_an_imported_module_are_not_among_the_events(holdfast: Holdfas
     [
         (("diff", "app.yaml", "broken.yaml"), "InvalidSpec", 1),
         (("diff", "app.yaml", "nowhere.yaml"), "FileUnreadableError", 2),
+        (("diff", "app.yaml", "--schema", "clicks=app.yaml"), "UsageError", 2),
         (("plan", "nowhere.yaml"), "FileUnreadableError", 2),
         (("plan", "app.yaml", "--partitions", "nothing=1"), "UsageError", 2),
         (("run", "nowhere.yaml"), "FileUnreadableError", 2),

@@ -24,6 +24,7 @@ ASKED = [
     ("holdfast explain KeyT", ["KeyTypeMismatch"]),
     ("holdfast explain ", sorted(reason.value for reason in Reason)),
     ("holdfast plan ap", ["app.yaml"]),
+    ("holdfast diff --sch", ["--schema"]),
     ("holdfast completion ", sorted(SHELLS)),
 ]
 

@@ -243,3 +243,104 @@ def test_a_refused_diff_is_json_where_json_was_asked_for(holdfast: Holdfast) -> 
     ran = holdfast("diff", "app.yaml", "nowhere.yaml", "-o", "json")
     assert (ran.code, json.loads(ran.out)["error"]) == (2, "FileUnreadableError")
     assert "nowhere.yaml" in ran.err
+
+
+ORDERS = """\
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: shop}
+spec:
+  systems: [{name: here, kafka: {bootstrapServers: "b:9092", registry: {url: "http://nowhere"}}}]
+  streams:
+  - {name: orders, system: here, partitions: 1, format: FORMAT, schema: "id BIGINT, cents BIGINT"}
+  - {name: large, system: here, partitions: 1, format: FORMAT}
+  steps:
+  - {name: chosen, from: [orders], filter: "cents > 10"}
+  - {name: out, from: [chosen], to: large}
+"""
+
+
+def with_schema(text: str, name: str = "avro") -> None:
+    Path("app.yaml").write_text(ORDERS.replace("FORMAT", name), encoding="utf-8")
+    Path("version").write_text(text, encoding="utf-8")
+
+
+def order(cents: str, *more: dict[str, object]) -> str:
+    fields = [{"name": "id", "type": "long"}, {"name": "cents", "type": cents}, *more]
+    return json.dumps({"type": "record", "name": "Order", "fields": fields})
+
+
+def test_a_version_is_judged_before_it_is_registered(holdfast: Holdfast) -> None:
+    with_schema(order("int", {"name": "shop", "type": "string", "default": "web"}))
+    ran = holdfast("diff", "app.yaml", "--schema", "orders=version")
+    assert (ran.code, ran.out.splitlines()) == (
+        0,
+        [
+            "orders  read, subject orders-value",
+            "",
+            "FIELD  SCHEMA  COLUMN  EFFECT",
+            "id     long    BIGINT  fits",
+            "cents  int     BIGINT  widened",
+            "shop   string  -       ignored",
+            "",
+            "applies: with this version as the latest, the app starts",
+        ],
+    )
+    ran = holdfast("diff", "app.yaml", "--schema", "orders=version", "--schema", "large=version")
+    assert ran.code == 1
+    assert 'shop   string  -       filled: default "web"' in ran.out
+    assert ran.out.splitlines()[-1].startswith("refused: SchemaMisfitError: stream large: the rows do not fit the ")
+
+
+def test_a_version_that_is_refused_is_json_where_asked(holdfast: Holdfast) -> None:
+    with_schema(order("string"))
+    ran = holdfast("diff", "app.yaml", "--schema", "orders=version", "-o", "json")
+    tree = json.loads(ran.out)
+    assert (ran.code, tree["changes"], tree["refused"]) == (1, [], ["spec.streams[orders]"])
+    (judged,) = tree["schemas"]
+    assert (judged["role"], judged["refused"], judged["error"]) == ("read", True, "SchemaMisfitError")
+    assert judged["fields"][1] == {
+        "path": "cents",
+        "schema": "string",
+        "column": "BIGINT",
+        "effect": "refused",
+        "why": "cents is string, and column cents is BIGINT; declare it as STRING",
+    }
+
+
+def test_a_version_is_judged_against_the_new_app(holdfast: Holdfast) -> None:
+    with_schema(order("string"))
+    changed(("cents BIGINT", "cents STRING"))
+    assert holdfast("diff", "app.yaml", "--schema", "orders=version").code == 1
+    ran = holdfast("diff", "app.yaml", "new.yaml", "--schema", "orders=version")
+    assert ran.code == 0
+    assert "spec.streams[orders].schema" in ran.out
+    assert "orders  read, subject orders-value" in ran.out
+
+
+def test_files_beside_a_message_are_imported(holdfast: Holdfast) -> None:
+    with_schema("", "protobuf")
+    text = 'syntax = "proto3"; import "money.proto"; message Order { int64 id = 1; Cents cents = 2; }'
+    Path("order.proto").write_text(text, encoding="utf-8")
+    ran = holdfast("diff", "app.yaml", "--schema", "orders=order.proto")
+    assert (ran.code, "imports money.proto, which is not there" in ran.out) == (1, True)
+    Path("money.proto").write_text('syntax = "proto3"; message Cents { int64 cents = 1; }', encoding="utf-8")
+    ran = holdfast("diff", "app.yaml", "--schema", "orders=order.proto")
+    assert "cents is Cents, and column cents is BIGINT" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "give one of them"),
+        (("--schema", "orders"), "--schema orders: write STREAM=FILE, e.g. orders=order.avsc"),
+        (("--schema", "orders=version", "--schema", "orders=app.yaml"), "stream orders has version already"),
+        (("-", "--schema", "orders=-"), "standard input is one file; write - once"),
+        (("--schema", "order=version"), "there is no stream order; did you mean orders?"),
+    ],
+)
+def test_versions_that_can_not_be_judged_say_why(holdfast: Holdfast, arguments: tuple[str, ...], why: str) -> None:
+    with_schema(order("long"))
+    ran = holdfast("diff", "app.yaml", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert why in ran.err

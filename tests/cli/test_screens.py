@@ -4,6 +4,7 @@ The app has the longest names there may be, and something to say to each command
 """
 
 import io
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -62,12 +63,17 @@ spec:
   - {{name: out, from: [{"sums-" * 10}x], to: {TOTALS}}}
 """
 REKEYED = APP.replace("by: [the_name_of_the_customer, the_number_of_the_shop]", "by: [the_number_of_the_shop]")
+VERSION = [("the_name_of_the", "customer"), ("the_number_of_the", "shop"), ("the_coupon_of_the_order_of_a", "customer")]
+REGISTERED = APP.replace("log: {}", 'kafka: {bootstrapServers: "b:9092", registry: {url: "http://nowhere"}}').replace(
+    "    partitions: 12\n", "    partitions: 12\n    format: avro\n"
+)
 COMMANDS = {
     "plan": ["plan", "app.yaml"],
     "a wide plan": ["plan", "app.yaml", "--wide"],
     "a rejected plan": ["plan", "rekeyed.yaml"],
     "an invalid app": ["plan", "invalid.yaml"],
     "diff": ["diff", "app.yaml", "rekeyed.yaml"],
+    "diff of a schema": ["diff", "registered.yaml", "--schema", f"{ORDERS}=order.avsc"],
     "streams": ["streams", "app.yaml"],
     "state ls": ["state", "ls", "app.yaml"],
     "state get": ["state", "get", "app.yaml", "--table", f"{'sums-' * 10}x"],
@@ -97,6 +103,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("screens")
     (path / "app.yaml").write_text(APP)
     (path / "rekeyed.yaml").write_text(REKEYED)
+    (path / "registered.yaml").write_text(REGISTERED)
+    fields = [{"name": f"{name}_{word}", "type": ["null", "string", "long"]} for name, word in VERSION]
+    (path / "order.avsc").write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
     (path / "invalid.yaml").write_text(APP.replace("lateness: 10s", "lateness: 10 seconds").replace("to: ", "too: "))
     with TestDriver(APP, path / ".holdfast" / NAME) as driver:
         rows = [

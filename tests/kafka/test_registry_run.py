@@ -14,6 +14,7 @@ import fastavro
 import pytest
 from confluent_kafka import Producer
 
+from holdfast_cli.main import main
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.registry.client import SchemaRegistry
 from holdfast_runtime.streams.registry.settings import RegistrySettings
@@ -140,6 +141,33 @@ def test_records_of_two_schemas_are_read_and_written(shop: Shop, tmp_path: Path)
     reasons = [json.loads(value)["reason"] for value in shop.seen("unread")]
     assert "it begins with 0x7b ('{')" in reasons[0]
     assert len(reasons) == 2
+
+
+def test_a_version_is_judged_as_the_start_judges_it(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, version = shop.file(tmp_path), tmp_path / "order.avsc"
+
+    def judged(schema: dict[str, Any]) -> tuple[int, list[str]]:
+        version.write_text(json.dumps(schema))
+        code = main(["diff", str(file), "--schema", f"orders={version}"])
+        return code, capsys.readouterr().out.splitlines()
+
+    good, bad = order(SHOP, AMOUNT | {"type": "float"}), order(SHOP, AMOUNT | {"type": "string"})
+    assert judged(good)[0] == 0
+    number = shop.registered(good)
+    shop.send(framed(number, good, {"id": 1, "shop": None, "amount": 20.0}))
+    with Run(file, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    assert [row["amount"] for row in shop.read(shop.seen("large"))] == [20.0]
+    code, lines = judged(bad)
+    assert code == 1
+    sentence = lines[-1].removeprefix("refused: SchemaMisfitError: ")
+    subject = f"subject {shop.name}-orders-value"
+    number = shop.registered(bad)
+    with Run(file, tmp_path / "data", "--until-idle") as run:
+        assert run.exit_code() == 3
+        assert sentence.replace(subject, f"{subject} (id {number})") in run.said()
 
 
 def test_objects_behind_ids_are_read_and_written(broker: Broker, apicurio: Apicurio, tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ KAFKA = {"name": "log", "kafka": {"bootstrapServers": "kafka:9092", "registry": 
 
 
 def absent(schema: object, columns: str) -> tuple[str, ...]:
-    return absent_columns(parse_json_schema(json.dumps(schema)), parse_schema(columns))
+    return tuple(map(str, absent_columns(parse_json_schema(json.dumps(schema)), parse_schema(columns))))
 
 
 def unwritable(schema: object, columns: str) -> tuple[str, ...]:
-    return unwritable_columns(parse_json_schema(json.dumps(schema)), parse_schema(columns))
+    return tuple(map(str, unwritable_columns(parse_json_schema(json.dumps(schema)), parse_schema(columns))))
 
 
 def test_a_column_that_is_no_property_has_the_nearest_name() -> None:

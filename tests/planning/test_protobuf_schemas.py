@@ -187,14 +187,14 @@ def test_columns_take_what_loses_nothing(kind: str, column: str, unread: str | N
     met = meeting(schema, parse_schema(f"x {column}"))
     for faults, expected in ((met.unread, unread), (met.unwritten, unwritten)):
         assert bool(faults) == (expected is not None), faults
-        assert expected is None or expected in faults[0]
+        assert expected is None or expected in str(faults[0])
 
 
 def test_columns_without_a_field_have_the_nearest_name() -> None:
     schema = parse_proto('syntax = "proto2"; message M { required int32 amount = 1; optional int32 n = 2; }')
     met = meeting(schema, parse_schema("amunt INT"))
-    assert met.absent == ("amunt; did you mean amount?",)
-    assert met.unwritten == (
+    assert tuple(map(str, met.absent)) == ("amunt; did you mean amount?",)
+    assert tuple(map(str, met.unwritten)) == (
         "field amount is required: no column is called amount",
         "column amunt is no field of M; did you mean amount?",
     )

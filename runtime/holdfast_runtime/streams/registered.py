@@ -5,7 +5,6 @@ those of the ids that it meets. Must not decode.
 """
 
 import functools
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.planning.problems import ExpressionError
-from holdfast.planning.schema_streams import written_schema
-from holdfast.planning.types.connect.envelope import envelope, other_key
+from holdfast.planning.subjects import SchemaVersion, Subject
 from holdfast.planning.types.protobuf.schema import ProtoSchema
-from holdfast.planning.types.record_formats import RECORD_FORMATS, RecordFormat
+from holdfast.planning.types.record_formats import RECORD_FORMATS
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
@@ -32,10 +30,6 @@ from holdfast_runtime.streams.stream_codecs import SchemaRecords
 
 _FRAME = b"\0"
 _ID_BYTES = 4
-
-
-class SchemaMisfitError(UserActionError):
-    """The registry's schema of a stream and its columns do not fit each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +80,7 @@ def records_fed(stream: Stream, system: System, secrets: Path | None, columns: p
     `columns`: those of its values.
     """
     schemas = _schemas_of(stream, system, secrets)
-    return None if schemas is None else SchemaRecords(schemas, _Subject(stream, schemas).to_write(row_type(columns)))
+    return None if schemas is None else SchemaRecords(schemas, _to_write(stream, schemas, row_type(columns)))
 
 
 def registered_records(
@@ -102,12 +96,10 @@ def registered_records(
         schemas = _schemas_of(stream, systems[stream.system], secrets)
         if schemas is None:
             continue
-        subject, to_write = _Subject(stream, schemas), None
         if stream.name in read:
-            subject.check_latest(row_type(read[stream.name]))
-            subject.check_key()
-        if stream.name in written:
-            to_write = subject.to_write(row_type(written[stream.name]))
+            _check_read(stream, schemas, row_type(read[stream.name]))
+        has_writer = stream.name in written
+        to_write = _to_write(stream, schemas, row_type(written[stream.name])) if has_writer else None
         records[stream.name] = SchemaRecords(schemas, to_write)
     return records
 
@@ -119,119 +111,61 @@ def _schemas_of(stream: Stream, system: System, secrets: Path | None) -> Registe
     return RegisteredSchemas(system.name, registry.url, registry.secret_name, secrets, stream.format, stream.message)
 
 
-class _Subject:
-    """What a registry calls the schemas of one stream."""
-
-    def __init__(self, stream: Stream, schemas: RegisteredSchemas) -> None:
-        declared = stream.record_schema
-        self._stream, self._schemas = stream, schemas
-        self._format: RecordFormat = RECORD_FORMATS[stream.format]
-        self._name = (declared and declared.subject) or f"{stream.topic or stream.name}-value"
-        self._registers = declared is not None and declared.register_
-
-    def check_latest(self, rows: RowType) -> None:
-        """Refuse columns that the latest schema can't fill."""
-        latest = self._schemas.registry.latest(self._name)
-        if latest is None:
-            return  # nobody has written to it yet
-        columns = rows if self._stream.changes is None else envelope(rows)
-        unread = self._format.unread(self._usable(latest, self._name), columns)
-        faults = [*unread.misfits, *(f"it has no {absent}" for absent in unread.absent)]
-        if faults:
-            message = (
-                f"stream {self._stream.name}: the latest schema of subject {self._name} (id {latest.id}) does not fit "
-                f"the stream's columns: {'; '.join(faults)}; change the schema of the stream, or leave such columns out"
-            )
-            raise SchemaMisfitError(message)
-
-    def check_key(self) -> None:
-        """Refuse changes whose `key` is not the key of the records, where the registry knows that."""
-        subject = f"{self._stream.topic or self._stream.name}-key"
-        latest = None if self._stream.changes is None else self._schemas.registry.latest(subject)
-        if latest is None:
-            return
-        schema = self._usable(latest, subject)
-        fault = other_key([field.name for field in schema.resolved(schema.root).fields], self._stream.key or ())
-        if fault is not None:
-            message = f"stream {self._stream.name}: the latest schema of subject {subject} does not fit: {fault}"
-            raise SchemaMisfitError(message)
-
-    def to_write(self, rows: RowType) -> WrittenSchema[Any]:
-        """Return the schema that rows are written with: the declared one, the latest, or one made of them."""
-        declared, latest = written_schema(self._stream), self._schemas.registry.latest(self._name)
-        if latest is not None and self._is_to_write(latest, declared, rows):
-            schema, number = self._usable(latest, self._name), latest.id
-        else:
-            text = declared or self._made(rows)
-            schema, number = self._format.parse(text, (), self._stream.message), self._id_of(text)
-        if misfits := self._format.unwritten(schema, rows):
-            message = (
-                f"stream {self._stream.name}: the rows do not fit the schema of subject {self._name} (id {number}): "
-                f"{'; '.join(misfits)}. Change the step that writes it, or give the stream another "
-                f"{self._format.field}.schema"
-            )
-            raise SchemaMisfitError(message)
-        return WrittenSchema(schema, _FRAME + number.to_bytes(_ID_BYTES, "big") + self._place(schema))
-
-    def _made(self, rows: RowType) -> str:
-        if self._format.made is None:
-            message = (
-                f"stream {self._stream.name}: the registry at {self._schemas.url} has no schema under subject "
-                f"{self._name} to write with; register one, or set {self._format.field}.schema"
-            )
-            raise UserActionError(message, code="SchemaNotRegisteredError")
-        return self._format.made(rows, self._stream.topic or self._stream.name)
-
-    def _place(self, schema: Any) -> bytes:
-        """Return what stands behind the id: which message of the schema records are, if it may have several."""
-        if not isinstance(schema, ProtoSchema):
-            return b""
-        try:
-            return place_bytes(schema.place)
-        except ExpressionError as error:
-            message = f"stream {self._stream.name}: {error}"
-            raise SchemaMisfitError(message) from error
-
-    def _is_to_write(self, latest: RegisteredSchema, declared: str | None, rows: RowType) -> bool:
-        """Whether rows are written with the latest: if it is the declared one, or fits, or no other may be made."""
-        if declared is not None:
-            return _same(latest.text, declared)
-        fits = latest.kind == self._format.kind and not self._format.unwritten(self._parsed(latest, self._name), rows)
-        return not self._registers or self._format.made is None or fits
-
-    def _id_of(self, text: str) -> int:
-        """Return the id of a schema, which is registered if it may be."""
-        known = self._schemas.registry.id_of(self._name, self._format.kind, text)
-        if known is not None:
-            return known
-        if not self._registers:
-            message = (
-                f"stream {self._stream.name}: the registry at {self._schemas.url} has no such schema under subject "
-                f"{self._name}. Register it, or set {self._format.field}.register of the stream to true: {text}"
-            )
-            raise UserActionError(message, code="SchemaNotRegisteredError")
-        return self._schemas.registry.register(self._name, self._format.kind, text)
-
-    def _usable(self, registered: RegisteredSchema, subject: str) -> Any:
-        if registered.kind != self._format.kind:
-            message = (
-                f"subject {subject} has a schema of {registered.kind}, and the stream is of format "
-                f"{self._format.name}; name another"
-            )
-            raise SchemaMisfitError(message)
-        return self._parsed(registered, subject)
-
-    def _parsed(self, registered: RegisteredSchema, subject: str) -> Any:
-        try:
-            return self._format.parse(registered.text, registered.references, self._stream.message)
-        except ExpressionError as error:
-            message = f"subject {subject} has a schema (id {registered.id}) that can't be used: {error}"
-            raise SchemaMisfitError(message) from error
+def _latest(schemas: RegisteredSchemas, subject: str) -> SchemaVersion | None:
+    registered = schemas.registry.latest(subject)
+    return None if registered is None else _version(subject, registered)
 
 
-def _same(left: str, right: str) -> bool:
-    """Whether two texts are one schema, whatever spaces they have; to some registries these are another one."""
-    try:
-        return left == right or bool(json.loads(left) == json.loads(right))
-    except ValueError:
-        return False  # a plain word is a schema of Avro, and no JSON
+def _version(subject: str, registered: RegisteredSchema) -> SchemaVersion:
+    return SchemaVersion(subject, registered.kind, registered.text, registered.references, registered.id)
+
+
+def _check_read(stream: Stream, schemas: RegisteredSchemas, rows: RowType) -> None:
+    """Refuse a stream whose columns do not fit what its subjects have."""
+    subject = Subject(stream)
+    latest = _latest(schemas, subject.name)
+    if latest is not None:  # else nobody has written to it yet
+        subject.check_latest(latest, rows)
+    latest_key = None if stream.changes is None else _latest(schemas, subject.key_name)
+    if latest_key is not None:
+        subject.check_key(latest_key)
+
+
+def _to_write(stream: Stream, schemas: RegisteredSchemas, rows: RowType) -> WrittenSchema[Any]:
+    """Return the schema that rows are written with: the declared one, the latest, or one made of them."""
+    subject = Subject(stream)
+    latest = _latest(schemas, subject.name)
+    if latest is not None and latest.id is not None and subject.writes(latest, rows):
+        schema, number = subject.parsed(latest), latest.id
+    else:
+        text = _own_text(subject, schemas, rows)
+        schema, number = subject.format.parse(text, (), stream.message), _id_of(subject, schemas, text)
+    subject.check_written(schema, rows, f"{subject.name} (id {number})")
+    # Behind the id stands which message of the schema records are, if it may have several.
+    place = place_bytes(schema.place) if isinstance(schema, ProtoSchema) else b""
+    return WrittenSchema(schema, _FRAME + number.to_bytes(_ID_BYTES, "big") + place)
+
+
+def _own_text(subject: Subject, schemas: RegisteredSchemas, rows: RowType) -> str:
+    text = subject.own_text(rows)
+    if text is None:
+        message = (
+            f"stream {subject.stream.name}: the registry at {schemas.url} has no schema under subject "
+            f"{subject.name} to write with; register one, or set {subject.format.field}.schema"
+        )
+        raise UserActionError(message, code="SchemaNotRegisteredError")
+    return text
+
+
+def _id_of(subject: Subject, schemas: RegisteredSchemas, text: str) -> int:
+    """Return the id of a schema, which is registered if it may be."""
+    known = schemas.registry.id_of(subject.name, subject.format.kind, text)
+    if known is not None:
+        return known
+    if not subject.registers:
+        message = (
+            f"stream {subject.stream.name}: the registry at {schemas.url} has no such schema under subject "
+            f"{subject.name}. Register it, or set {subject.format.field}.register of the stream to true: {text}"
+        )
+        raise UserActionError(message, code="SchemaNotRegisteredError")
+    return schemas.registry.register(subject.name, subject.format.kind, text)

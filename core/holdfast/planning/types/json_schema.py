@@ -13,7 +13,8 @@ from typing import Any
 from holdfast import bounded_json
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.types.ddl import typed_columns
-from holdfast.planning.types.spark_types import INTEGRAL, RowType, SparkType
+from holdfast.planning.types.misfits import Misfit, MisfitKind
+from holdfast.planning.types.spark_types import FRACTIONAL, INTEGRAL, RowType, SparkType
 from holdfast.reasons import Reason
 from holdfast.suggest import did_you_mean
 
@@ -100,21 +101,55 @@ def _object(tree: object) -> Mapping[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
-def absent_columns(schema: JsonSchema, rows: RowType) -> tuple[str, ...]:
+def absent_columns(schema: JsonSchema, rows: RowType) -> tuple[Misfit, ...]:
     """Return the columns that no object of the schema has, each with the nearest name."""
     if schema.others_come:
         return ()
-    return tuple(f"{name}{did_you_mean(name, schema.types)}" for name in rows.names if name not in schema.types)
+    return tuple(
+        Misfit(name, f"{name}{did_you_mean(name, schema.types)}", MisfitKind.NO_FIELD)
+        for name in rows.names
+        if name not in schema.types
+    )
 
 
-def unwritable_columns(schema: JsonSchema, rows: RowType) -> tuple[str, ...]:
+def doubtful_columns(schema: JsonSchema, rows: RowType) -> tuple[Misfit, ...]:
+    """Return the columns, whose types must be known, that do not take all that the schema lets a member be."""
+    doubts = []
+    for name, kind in typed_columns(rows) or ():
+        types = schema.types.get(name, set())
+        if untaken := sorted(types - _taken_types(kind) - {"null"}):
+            why = f"a record whose {name} is {' or '.join(untaken)} is bad where {kind} does not take it"
+            doubts.append(Misfit(name, why))
+    return tuple(doubts)
+
+
+def _taken_types(kind: SparkType) -> set[str]:
+    """Return the JSON types whose values a column takes, all of them or nearly."""
+    if kind in FRACTIONAL:
+        return {"integer", "number"}
+    if kind in INTEGRAL or kind.word == "DECIMAL":
+        return {"integer"}
+    if kind.word == "VOID":
+        return set()
+    return {_JSON_TYPES.get(kind.word, "string"), *({"integer"} if kind.word.startswith("TIMESTAMP") else ())}
+
+
+def unwritable_columns(schema: JsonSchema, rows: RowType) -> tuple[Misfit, ...]:
     """Return why objects of these columns, whose types must be known, would not meet the schema."""
-    misfits = [f"no properties have column {absent}" for absent in absent_columns(schema, rows)]
-    misfits += [f"member {name} is required, and no column" for name in schema.required if name not in rows.names]
+    misfits = [
+        Misfit(absent.path, f"no properties have column {absent}", MisfitKind.NO_FIELD)
+        for absent in absent_columns(schema, rows)
+    ]
+    misfits += [
+        Misfit(name, f"member {name} is required, and no column", MisfitKind.NO_COLUMN)
+        for name in schema.required
+        if name not in rows.names
+    ]
     for name, kind in typed_columns(rows) or ():
         types = schema.types.get(name, set()) if name in schema.types else set()
         if types and kind.word != "VOID" and not types & _json_types(kind):
-            misfits.append(f"column {name} is {kind}, and member {name} is {' or '.join(sorted(types))}")
+            why = f"column {name} is {kind}, and member {name} is {' or '.join(sorted(types))}"
+            misfits.append(Misfit(name, why))
     return tuple(misfits)
 
 

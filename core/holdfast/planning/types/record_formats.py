@@ -12,9 +12,11 @@ from holdfast.planning.types.avro.columns import avro_of, columns_of
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.schema import parse_avro
 from holdfast.planning.types.avro.writing import writing
+from holdfast.planning.types.misfits import Misfit
 from holdfast.planning.types.protobuf import columns as protobuf_columns
 from holdfast.planning.types.protobuf.fields import meeting
 from holdfast.planning.types.protobuf.text import parse_proto
+from holdfast.planning.types.schema_fields import SchemaField, avro_fields, json_fields, protobuf_fields
 from holdfast.planning.types.spark_types import RowType
 
 References = Sequence[tuple[str, str]]
@@ -25,10 +27,12 @@ References = Sequence[tuple[str, str]]
 class Unread:
     """What of a stream's columns a schema can't fill."""
 
-    misfits: tuple[str, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
     """Values that their column can't take: why."""
-    absent: tuple[str, ...] = ()
+    absent: tuple[Misfit, ...] = ()
     """Columns that no field has: which, with the nearest name."""
+    doubts: tuple[Misfit, ...] = ()
+    """Columns that take some values of their field alone: with which a record is bad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,10 @@ class RecordFormat:
     """Reads a text; the last is the message that records are, where the stream says so."""
     columns: Callable[[Any], RowType] | None
     """The columns that a schema says, if it does."""
+    fields: Callable[[Any], tuple[SchemaField, ...]]
+    """What records consist of, by name."""
     unread: Callable[[Any, RowType], Unread]
-    unwritten: Callable[[Any, RowType], tuple[str, ...]]
+    unwritten: Callable[[Any, RowType], tuple[Misfit, ...]]
     """Why rows of these columns are no records of the schema."""
     made: Callable[[RowType, str], str] | None
     """Makes a schema of columns, and what it is called, if one may be made."""
@@ -55,12 +61,16 @@ class RecordFormat:
 
 def _unread_avro(schema: Any, rows: RowType) -> Unread:
     fields = reading(schema, rows)
-    return Unread(fields.misfits, fields.absent)
+    return Unread(fields.misfits, fields.absent, fields.doubts)
 
 
 def _unread_protobuf(schema: Any, rows: RowType) -> Unread:
     fields = meeting(schema, rows)
-    return Unread(fields.unread, fields.absent)
+    return Unread(fields.unread, fields.absent, fields.doubts)
+
+
+def _unread_json(schema: Any, rows: RowType) -> Unread:
+    return Unread(absent=json_schema.absent_columns(schema, rows), doubts=json_schema.doubtful_columns(schema, rows))
 
 
 _FORMATS = (
@@ -70,6 +80,7 @@ _FORMATS = (
         kind="AVRO",
         parse=lambda text, references, _: parse_avro(text, [other for _, other in references]),
         columns=columns_of,
+        fields=avro_fields,
         unread=_unread_avro,
         unwritten=lambda schema, rows: writing(schema, rows).misfits,
         made=avro_of,
@@ -80,7 +91,8 @@ _FORMATS = (
         kind="JSON",
         parse=lambda text, _references, _message: json_schema.parse_json_schema(text),
         columns=None,
-        unread=lambda schema, rows: Unread(absent=json_schema.absent_columns(schema, rows)),
+        fields=json_fields,
+        unread=_unread_json,
         unwritten=json_schema.unwritable_columns,
         made=json_schema.json_schema_of,
         needs_registry=True,
@@ -91,6 +103,7 @@ _FORMATS = (
         kind="PROTOBUF",
         parse=parse_proto,
         columns=protobuf_columns.columns_of,
+        fields=protobuf_fields,
         unread=_unread_protobuf,
         unwritten=lambda schema, rows: meeting(schema, rows).unwritten,
         # Numbers of fields that follow from where a column stands would mean others after an edit.

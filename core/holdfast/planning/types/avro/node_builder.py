@@ -9,6 +9,7 @@ from dataclasses import replace
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.types.avro.program import AvroProgram, Node, Op, cells_of
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
+from holdfast.planning.types.misfits import Misfit
 from holdfast.planning.types.spark_types import RowType, is_text
 from holdfast.reasons import Reason
 
@@ -21,7 +22,7 @@ class NodeBuilder(ABC):
     def __init__(self, schema: AvroSchema, rows: RowType) -> None:
         self.schema, self.cells = schema, cells_of(rows)
         self.nodes: list[Node] = []
-        self.misfits: list[str] = []
+        self.misfits: list[Misfit] = []
 
     @property
     def program(self) -> AvroProgram:

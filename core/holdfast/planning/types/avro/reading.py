@@ -12,6 +12,7 @@ from holdfast.planning.types.avro.connect_values import connect_cure, connect_no
 from holdfast.planning.types.avro.node_builder import NodeBuilder
 from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgram, Node, Op
 from holdfast.planning.types.avro.schema import AvroKind, AvroSchema, AvroType
+from holdfast.planning.types.misfits import Misfit, MisfitKind
 from holdfast.planning.types.spark_types import (
     BIGINT,
     BINARY,
@@ -48,10 +49,12 @@ class Reading:
     """How records of a schema become rows, and what is in the way."""
 
     program: AvroProgram
-    misfits: tuple[str, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
     """Fields whose values their column can't take: why."""
-    absent: tuple[str, ...] = ()
+    absent: tuple[Misfit, ...] = ()
     """Columns, and fields inside them, that the schema lacks: which, with the nearest name."""
+    doubts: tuple[Misfit, ...] = ()
+    """Fields whose column takes some of their values alone: with which a record is bad."""
 
 
 def reading(schema: AvroSchema, rows: RowType) -> Reading:
@@ -62,7 +65,8 @@ def reading(schema: AvroSchema, rows: RowType) -> Reading:
         builder.node(root, 0, "")
     else:
         builder.only_value(root)
-    return Reading(builder.program, tuple(builder.misfits), tuple(f"{path}{hint}" for path, hint in builder.absent))
+    absent = tuple(Misfit(path, f"{path}{hint}", MisfitKind.NO_FIELD) for path, hint in builder.absent)
+    return Reading(builder.program, tuple(builder.misfits), absent, tuple(builder.doubts))
 
 
 class _Builder(NodeBuilder):
@@ -72,6 +76,7 @@ class _Builder(NodeBuilder):
         super().__init__(schema, rows)
         self.absent: list[tuple[str, str]] = []
         """Columns and fields that no field fills, each with a hint."""
+        self.doubts: list[Misfit] = []
         self._by_connect = bool(schema.resolved(schema.root).meaning)
         self._skipped: dict[str, int] = {}
 
@@ -97,8 +102,10 @@ class _Builder(NodeBuilder):
         made = _value(kind, target) if known is None else connect_node(kind, known, target)
         if made is None:
             cure = _cure(kind) if known is None else connect_cure(known)
-            self.misfits.append(f"{path} is {kind}, and column {path} is {target}{cure}")
+            self.misfits.append(Misfit(path, f"{path} is {kind}, and column {path} is {target}{cure}"))
             return Node(Op.MISFIT, path=path, misfit=f"{path} is {kind}, which {target} can't take")
+        if known is None and (beyond := _beyond(kind, target)):
+            self.doubts.append(Misfit(path, f"a record whose {path} is {beyond} is bad"))
         return replace(made, cell=cell, path=path)
 
     def record(self, kind: AvroType, cell: int, path: str) -> int:
@@ -122,22 +129,25 @@ class _Builder(NodeBuilder):
         at = self.place()
         before_misfits, before_absent = len(self.misfits), len(self.absent)
         inner, fits = [], not kind.inner
-        faults: list[str] = []
+        faults: list[Misfit] = []
         lacking: list[dict[str, str]] = []
         for branch in kind.inner:
+            before_doubts = len(self.doubts)
             inner.append(self.node(branch, cell, path))
             misfits, self.misfits[before_misfits:] = self.misfits[before_misfits:], []
             if not misfits and branch.kind is not AvroKind.NULL:
                 lacking.append(dict(self.absent[before_absent:]))
             del self.absent[before_absent:]
             if misfits and self.nodes[inner[-1]].op is not Op.MISFIT:
-                self.nodes[inner[-1]] = Node(Op.MISFIT, path=path, misfit=misfits[0])
+                self.nodes[inner[-1]] = Node(Op.MISFIT, path=path, misfit=misfits[0].why)
+            if misfits:
+                self.doubts[before_doubts:] = [Misfit(path, f"a record whose {path} is {branch} is bad")]
             faults += misfits
             fits |= not misfits and (branch.kind is not AvroKind.NULL or len(kind.inner) == 1)
         if not fits and faults and len([branch for branch in kind.inner if branch.kind is not AvroKind.NULL]) == 1:
             self.misfits += faults
         elif not fits:
-            self.misfits.append(f"{path} is {kind}, and column {path} is {self.cells[cell].type}")
+            self.misfits.append(Misfit(path, f"{path} is {kind}, and column {path} is {self.cells[cell].type}"))
         # What only one of several branches lacks, another fills.
         if lacking:
             self.absent += [pair for pair in lacking[0].items() if all(pair[0] in hints for hints in lacking)]
@@ -194,6 +204,13 @@ def _number(kind: AvroType, target: SparkType) -> Node | None:
         return Node(op, factor=CLOCK_NANOS[kind.logical])
     narrow = INTEGRAL if kind.kind is AvroKind.INT else (BIGINT,)
     return Node(op) if target in narrow or target in (FLOAT, DOUBLE) else None
+
+
+def _beyond(kind: AvroType, target: SparkType) -> str | None:
+    """Return which values of a type a column does not take, though it takes others."""
+    if target in INTEGRAL[:2]:
+        return f"beyond {target}"
+    return "no text in UTF-8" if kind.kind is AvroKind.BYTES and is_text(target) else None
 
 
 def _cure(kind: AvroType) -> str:

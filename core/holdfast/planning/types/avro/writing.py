@@ -11,6 +11,7 @@ from holdfast.planning.types.avro.program import OPS, SKIPPED, VALUE, AvroProgra
 from holdfast.planning.types.avro.reading import CLOCK_NANOS, TIMES
 from holdfast.planning.types.avro.schema import AvroField, AvroKind, AvroSchema, AvroType
 from holdfast.planning.types.avro.values import default_bytes, whole
+from holdfast.planning.types.misfits import Misfit, MisfitKind
 from holdfast.planning.types.spark_types import (
     BIGINT,
     BINARY,
@@ -32,7 +33,7 @@ class Writing:
     """How rows become records of a schema, and what is in the way."""
 
     program: AvroProgram
-    misfits: tuple[str, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
     """Columns that no field takes, and fields that are neither a column nor have a default: why."""
 
 
@@ -46,7 +47,8 @@ def writing(schema: AvroSchema, rows: RowType) -> Writing:
         builder.nodes.append(Node(Op.RECORD, 0, (1,)))
         builder.node(root, builder.cells[0].inner[0], VALUE)
     else:
-        builder.misfits.append(f"records are a single {root}, which is written from one column with the name {VALUE}")
+        why = f"records are a single {root}, which is written from one column with the name {VALUE}"
+        builder.misfits.append(Misfit(VALUE, why, MisfitKind.NO_COLUMN))
     return Writing(builder.program, tuple(builder.misfits))
 
 
@@ -58,7 +60,8 @@ class _Builder(NodeBuilder):
         target = self.cells[cell].type
         made = _value(kind, target)
         if made is None:
-            self.misfits.append(f"column {path} is {target}, and field {path} is {kind}, which does not take all of it")
+            why = f"column {path} is {target}, and field {path} is {kind}, which does not take all of it"
+            self.misfits.append(Misfit(path, why))
         return replace(made or Node(Op.NULL), cell=cell, path=path)
 
     def record(self, kind: AvroType, cell: int, path: str) -> int:
@@ -73,7 +76,12 @@ class _Builder(NodeBuilder):
         )
         names = [known.name for known in kind.fields]
         self.misfits += [
-            f"column {inside(path, name)} is no field of {kind.name}{did_you_mean(name, names)}" for name in inner_cells
+            Misfit(
+                inside(path, name),
+                f"column {inside(path, name)} is no field of {kind.name}{did_you_mean(name, names)}",
+                MisfitKind.NO_FIELD,
+            )
+            for name in inner_cells
         ]
         self.nodes[at] = Node(Op.RECORD, cell, inner, path)
         return at
@@ -94,7 +102,8 @@ class _Builder(NodeBuilder):
             del self.misfits[before:]
         target = self.cells[cell].type
         if target.word != "VOID" or null_branch < 0:
-            self.misfits.append(f"column {path} is {target}, and no branch of field {path}, {kind}, takes all of it")
+            why = f"column {path} is {target}, and no branch of field {path}, {kind}, takes all of it"
+            self.misfits.append(Misfit(path, why))
         self.nodes[at] = Node(Op.CONSTANT, SKIPPED, path=path, constant=whole(max(null_branch, 0)))
         return at
 
@@ -107,7 +116,8 @@ class _Builder(NodeBuilder):
             written = None if default is None else default_bytes(self.schema, kind, default.value)
         if written is None:
             lack = "no default" if default is None else "a default that does not fit it"
-            self.misfits.append(f"field {path} is {kind}, and has {lack}: no column is called {known.name}")
+            why = f"field {path} is {kind}, and has {lack}: no column is called {known.name}"
+            self.misfits.append(Misfit(path, why, MisfitKind.NO_COLUMN))
         return self.add(Node(Op.CONSTANT, SKIPPED, path=path, constant=written or b""))
 
 

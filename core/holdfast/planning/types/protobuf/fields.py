@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.planning.problems import ExpressionError, SqlFinding
 from holdfast.planning.types.avro.program import cells_of
+from holdfast.planning.types.misfits import Misfit, MisfitKind
 from holdfast.planning.types.protobuf.columns import WORDS
 from holdfast.planning.types.protobuf.program import MessageNode, ProtobufProgram, Shape, WireOp
 from holdfast.planning.types.protobuf.schema import (
@@ -50,12 +51,14 @@ class Meeting:
     """How a message and columns meet, and what is in the way."""
 
     program: ProtobufProgram
-    unread: tuple[str, ...] = ()
+    unread: tuple[Misfit, ...] = ()
     """Fields whose values their column can't take: why."""
-    unwritten: tuple[str, ...] = ()
+    unwritten: tuple[Misfit, ...] = ()
     """Columns that no field takes, and fields that must be there and are no column: why."""
-    absent: tuple[str, ...] = ()
+    absent: tuple[Misfit, ...] = ()
     """Columns, and fields inside them, that the message lacks: which, with the nearest name."""
+    doubts: tuple[Misfit, ...] = ()
+    """Fields whose column takes some of their values alone: with which a record is bad."""
 
 
 def meeting(schema: ProtoSchema, rows: RowType) -> Meeting:
@@ -63,7 +66,9 @@ def meeting(schema: ProtoSchema, rows: RowType) -> Meeting:
     builder = _Builder(schema, rows)
     builder.message(schema.root, MessageNode(WireOp.MESSAGE, 0), 0)
     program = ProtobufProgram(tuple(builder.nodes), builder.cells)
-    return Meeting(program, tuple(builder.unread), tuple(builder.unwritten), tuple(builder.absent))
+    return Meeting(
+        program, tuple(builder.unread), tuple(builder.unwritten), tuple(builder.absent), tuple(builder.doubts)
+    )
 
 
 class _Builder:
@@ -72,9 +77,10 @@ class _Builder:
     def __init__(self, schema: ProtoSchema, rows: RowType) -> None:
         self.schema, self.cells = schema, cells_of(rows)
         self.nodes: list[MessageNode] = []
-        self.unread: list[str] = []
-        self.unwritten: list[str] = []
-        self.absent: list[str] = []
+        self.unread: list[Misfit] = []
+        self.unwritten: list[Misfit] = []
+        self.absent: list[Misfit] = []
+        self.doubts: list[Misfit] = []
 
     def message(self, message: ProtoMessage, node: MessageNode, cell: int) -> int:
         """Add a message whose fields go to the parts of a cell."""
@@ -87,13 +93,15 @@ class _Builder:
             if known.name in cells:
                 inner.append(self._field(known, cells[known.name], path, choices.get(known.choice, 0)))
             elif known.presence is Presence.REQUIRED:
-                self.unwritten.append(f"field {path} is required: no column is called {known.name}")
+                why = f"field {path} is required: no column is called {known.name}"
+                self.unwritten.append(Misfit(path, why, MisfitKind.NO_COLUMN))
         names = [known.name for known in message.fields]
         lacking = {name: inner_cell for name, inner_cell in cells.items() if name not in names}
         for name in lacking:
-            hint = did_you_mean(name, names)
-            self.absent.append(f"{inside(node.path, name)}{hint}")
-            self.unwritten.append(f"column {inside(node.path, name)} is no field of {message.name}{hint}")
+            path, hint = inside(node.path, name), did_you_mean(name, names)
+            self.absent.append(Misfit(path, f"{path}{hint}", MisfitKind.NO_FIELD))
+            why = f"column {path} is no field of {message.name}{hint}"
+            self.unwritten.append(Misfit(path, why, MisfitKind.NO_FIELD))
         self.nodes[at] = replace(node, inner=tuple(inner), absent=tuple(lacking.values()))
         return at
 
@@ -145,7 +153,10 @@ class _Builder:
             return self._enum(name, place, target)
         reads, writes = (False, False) if name in self.schema.messages else _fits(name, target)
         if not reads:
-            self.unread.append(f"{place.path} is {name}, and column {place.path} is {target}{_cure(name)}")
+            why = f"{place.path} is {name}, and column {place.path} is {target}{_cure(name)}"
+            self.unread.append(Misfit(place.path, why))
+        elif _is_narrow(name, target):
+            self.doubts.append(Misfit(place.path, f"a record whose {place.path} is beyond {target} is bad"))
         if not writes:
             self._unwritten(place.path, name, target)
         return self._add(replace(place, op=_OPS.get(name, WireOp.MESSAGE)))
@@ -153,6 +164,8 @@ class _Builder:
     def _enum(self, name: str, place: MessageNode, target: SparkType) -> int:
         numbers = self.schema.enums[name].numbers
         if is_text(target):
+            why = f"a record whose {place.path} is a number that enum {name} has no name for is bad"
+            self.doubts.append(Misfit(place.path, why))
             return self._add(replace(place, op=WireOp.ENUM, symbols=tuple(numbers), numbers=tuple(numbers.values())))
         if target not in INTEGRAL[-2:]:
             return self._misfit(place, f"enum {name}", target)
@@ -161,12 +174,13 @@ class _Builder:
         return self._add(replace(place, op=WireOp.INT32))
 
     def _misfit(self, place: MessageNode, what: str, target: SparkType) -> int:
-        self.unread.append(f"{place.path} is {what}, and column {place.path} is {target}")
+        self.unread.append(Misfit(place.path, f"{place.path} is {what}, and column {place.path} is {target}"))
         self._unwritten(place.path, what, target)
         return self._add(place)
 
     def _unwritten(self, path: str, what: str, target: SparkType) -> None:
-        self.unwritten.append(f"column {path} is {target}, and field {path} is {what}, which does not take all of it")
+        why = f"column {path} is {target}, and field {path} is {what}, which does not take all of it"
+        self.unwritten.append(Misfit(path, why))
 
     def _add(self, node: MessageNode) -> int:
         if len(self.nodes) == MOST_NODES:
@@ -200,6 +214,12 @@ def _fits(name: str, target: SparkType) -> tuple[bool, bool]:
     return target == same or (name == "float" and target == DOUBLE), target == same or (
         name == "double" and target == FLOAT
     )
+
+
+def _is_narrow(name: str, target: SparkType) -> bool:
+    """Whether a column of whole numbers takes some values of a scalar alone."""
+    words, whole = [str(kind) for kind in INTEGRAL], WORDS[name]
+    return str(target) in (words[: words.index(whole)] if whole in words else words)
 
 
 def _cure(name: str) -> str:

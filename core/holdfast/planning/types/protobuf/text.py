@@ -54,6 +54,11 @@ def parse_proto(text: str, referred: Iterable[tuple[str, str]] = (), message: st
     return ProtoSchema(resolved, enums, first.places, first.messages[0].name, declared=False).chosen(message)
 
 
+def imports_of(text: str) -> tuple[str, ...]:
+    """Return the names of the files that a text imports, but for Google's own; raise `ExpressionError`."""
+    return tuple(name for name in _FileReader(text).imports if name not in WELL_KNOWN)
+
+
 def _resolved(
     message: ProtoMessage, messages: Mapping[str, ProtoMessage], enums: Mapping[str, ProtoEnum]
 ) -> ProtoMessage:

@@ -13,6 +13,7 @@ from holdfast.planning.problems import ExpressionError
 from holdfast.planning.types.avro.reading import reading
 from holdfast.planning.types.avro.schema import AvroSchema
 from holdfast.planning.types.avro.writing import writing
+from holdfast.planning.types.misfits import listed_misfits
 from holdfast.planning.types.spark_types import RowType
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 from holdfast_runtime.streams.codecs.avro.avro_judge import AvroJudge
@@ -85,7 +86,7 @@ class AvroCodec:
         except ExpressionError as error:
             return f"{which} can't be used: {error}"
         if meaning.misfits:
-            return f"{which} does not fit the columns: {'; '.join(meaning.misfits)}"
+            return f"{which} does not fit the columns: {listed_misfits(meaning.misfits)}"
         program = meaning.program
         return RecordReader(self.schema, AvroJudge(program).read, CompiledReader.of(program, self.schema))
 
@@ -93,7 +94,7 @@ class AvroCodec:
 def _writer(written: WrittenSchema[AvroSchema], rows: RowType) -> RecordWriter:
     meaning = writing(written.schema, rows)
     if meaning.misfits:
-        message = f"rows can't be written with their Avro schema: {'; '.join(meaning.misfits)}"
+        message = f"rows can't be written with their Avro schema: {listed_misfits(meaning.misfits)}"
         raise SchemaUnsupportedError(message)
     program = meaning.program
     return RecordWriter(written.frame, functools.partial(written_rows, program), CompiledWriter.of(program))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.planning.problems import ExpressionError
+from holdfast.planning.types.misfits import listed_misfits
 from holdfast.planning.types.protobuf.fields import meeting
 from holdfast.planning.types.protobuf.schema import ProtoSchema
 from holdfast.planning.types.spark_types import RowType
@@ -126,7 +127,7 @@ class ProtobufCodec:
         except ExpressionError as error:
             return f"{which} can't be used: {error}"
         if meant.unread:
-            return f"{which} does not fit the columns: {'; '.join(meant.unread)}"
+            return f"{which} does not fit the columns: {listed_misfits(meant.unread)}"
         program = meant.program
         return RecordReader(self.schema, ProtobufJudge(program).read, CompiledMessageReader.of(program, self.schema))
 
@@ -139,7 +140,7 @@ def _make_room(remembered: dict[_Key, Any]) -> None:
 def _writer(written: WrittenSchema[ProtoSchema], rows: RowType) -> RecordWriter:
     meant = meeting(written.schema, rows)
     if meant.unwritten:
-        message = f"rows can't be written as {written.schema.message}: {'; '.join(meant.unwritten)}"
+        message = f"rows can't be written as {written.schema.message}: {listed_misfits(meant.unwritten)}"
         raise SchemaUnsupportedError(message)
     program = meant.program
     return RecordWriter(written.frame, functools.partial(written_messages, program), CompiledMessageWriter.of(program))
