@@ -161,6 +161,10 @@ def test_a_declared_or_made_schema_is_written_instead() -> None:
         assert (judged.refusal, judged.fields) == (None, ())
         assert says in judged.notes[0]
         assert effect(app, "large", FITTING).fields
+    tree["steps"][0]["select"] = ["id", "NULL AS shop"]
+    refusal = effect(AppSpec.model_validate(tree), "large", avro(("id", "string"))).refusal
+    assert refusal is not None
+    assert "shop is VOID, which Avro has no type for" in refusal
 
 
 def test_members_of_other_types_make_records_bad() -> None:

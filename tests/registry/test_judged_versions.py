@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.protobuf.columns import columns_of
 from holdfast.planning.types.protobuf.text import parse_proto
 from holdfast.planning.types.record_formats import RECORD_FORMATS
@@ -19,8 +20,9 @@ from holdfast.planning.types.spark_types import Column, RowType
 from holdfast.planning.version_effects import Effect, Role, VersionEffect
 from holdfast_runtime.streams.codecs import JsonCodec, arrow_schema
 from holdfast_runtime.streams.codecs.codec import Codec
+from holdfast_runtime.streams.codecs.protobuf.wire import varint
 from tests.codecs.avro.drawn import Drawn, drawn
-from tests.codecs.avro.records import by_fastavro, codec_of
+from tests.codecs.avro.records import by_fastavro, codec_of, record_schema
 from tests.codecs.protobuf.drawn import Case, cases
 from tests.codecs.protobuf.messages import codec_of as protobuf_codec
 from tests.registry.judged import TYPES, Judges, changed_columns, judging
@@ -47,7 +49,7 @@ def check_records(effect: VersionEffect, codec: Codec, values: pa.BinaryArray, *
         assert not bad
 
 
-@given(drawn(), st.data())
+@given(drawn() | drawn(exact=True), st.data())
 def test_avro_is_refused_where_the_start_refuses(judges: Judges, case: Drawn, data: st.DataObject) -> None:
     rows, text = data.draw(changed_columns(case.columns)), json.dumps(case.tree)
     read = judges.judged("avro", text, rows, Role.READ)
@@ -69,6 +71,40 @@ def test_protobuf_is_refused_where_the_start_refuses(judges: Judges, case: Case,
     check_records(read.effect, protobuf_codec(schema, ddl(rows)), values, misfits=bool(misfits))
     written = judges.judged("protobuf", case.text, rows, Role.WRITTEN, message="Root")
     assert written.effect.refusal == written.start
+
+
+DOUBTS = [
+    ("int", "SMALLINT", 7, 70_000),
+    ("bytes", "STRING", b"a", b"\xff"),
+    (["null", "string", "long"], "STRING", "a", 7),
+    (["int", "double"], "INT", 7, 1.5),
+    ({"type": "array", "items": ["int", "string"]}, "ARRAY<INT>", [7], [7, "a"]),
+]
+
+
+@pytest.mark.parametrize(("tree", "column", "good", "bad"), DOUBTS)
+def test_a_doubt_of_avro_is_what_makes_records_bad(judges: Judges, tree: Any, column: str, good: Any, bad: Any) -> None:
+    schema, rows = record_schema(a=tree), parse_schema(f"a {column}")
+    read = judges.judged("avro", json.dumps(schema), rows, Role.READ)
+    assert (read.start, [field.effect for field in read.effect.fields]) == (None, [Effect.DOUBTFUL])
+    decoded = codec_of(schema, rows).decode(by_fastavro(schema, {"a": good}, {"a": bad}))
+    assert [record.index for record in decoded.bad] == [1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "good", "bad"),
+    [("int32", "TINYINT", 7, 200), ("uint64", "BIGINT", 7, 1 << 63), ("Kind", "STRING", 1, 5)],
+)
+def test_a_doubt_of_protobuf_is_what_makes_messages_bad(
+    judges: Judges, kind: str, column: str, good: int, bad: int
+) -> None:
+    text = f'syntax = "proto3"; enum Kind {{ NEW = 0; OLD = 1; }} message M {{ {kind} a = 1; }}'
+    rows = parse_schema(f"a {column}")
+    read = judges.judged("protobuf", text, rows, Role.READ)
+    assert (read.start, [field.effect for field in read.effect.fields]) == (None, [Effect.DOUBTFUL])
+    values = pa.array([b"\x08" + varint(number) for number in (good, bad)], pa.binary())
+    decoded = protobuf_codec(parse_proto(text), ddl(rows)).decode(values)
+    assert [record.index for record in decoded.bad] == [1]
 
 
 MEMBERS: dict[str, st.SearchStrategy[Any]] = {
