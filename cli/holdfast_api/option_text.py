@@ -36,7 +36,8 @@ from typing import {typing}
 {imports}
 from holdfast_api.draft import Declared
 '''
-_DECLARED = {"dead_letter": "Declared | str", "sources": "Declared | str | Sequence[Declared | str]"}
+_SEVERAL = "Declared | str | Sequence[Declared | str]"
+_DECLARED = {"dead_letter": "Declared | str", "sources": _SEVERAL, "tables": _SEVERAL}
 """Fields that name another object of the app: its declaration will do."""
 _LEFT_OUT: Mapping[type[BaseModel], set[str]] = {
     AppSpec: {"systems", "streams", "tables", "steps"},

@@ -227,6 +227,8 @@ class ProcessOptions(TypedDict, total=False):
     """Columns it returns unchanged. Name the partition key here, or the planner must take it as lost."""
     ttl: str | None
     """State of a key untouched this long is dropped. Default: never."""
+    tables: Declared | str | Sequence[Declared | str]
+    """Tables with `distribution: Broadcast` in which the function looks rows up. Default: none."""
     was: str | None
     """The name its state is kept under in this run, if it is another one: what the step was called before it was
     renamed. It stays as long as the run does. Default: its name."""

@@ -79,6 +79,7 @@ class Reason(StrEnum):
     BROADCAST_REPEATED = "BroadcastRepeated"
     DEAD_LETTERS_REPEATED = "DeadLettersRepeated"
     TABLE_KEY_COMPUTED = "TableKeyComputed"
+    TABLE_OUT_OF_REACH = "TableOutOfReach"
     TABLE_EMPTY = "TableEmpty"
     TOPIC_SHARED = "TopicShared"
     STREAM_CIRCLE = "StreamCircle"

@@ -9,11 +9,16 @@ slow to load, nor decide anything.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast_runtime.worker_resources import WorkerSetUpError, worker_resource
 
-__all__ = ["Row", "State", "Timer", "When", "WorkerSetUpError", "worker_resource"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Row", "State", "Tables", "Timer", "UnknownTableError", "When", "WorkerSetUpError", "worker_resource",
+]  # fmt: skip
 
 Row = dict[str, Any]
 """A row of a `process` function: column -> value."""
@@ -31,6 +36,34 @@ class Timer:
     name: str
     time: int
     """Milliseconds since 1970."""
+
+
+class UnknownTableError(LookupError):
+    """A function asks for a table that its step does not name; no row is to blame."""
+
+
+class Tables:
+    """The tables that a `process` step names. All calls of a batch see them as the batch found them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names, in the order of the step."""
+        return ()
+
+    def get(self, table: str, key: Any) -> Row | None:
+        """Return the row of a key as a dict of your own; None if there is none.
+
+        The key is a value of the table's key column; of several, a tuple of their values in the order of the table.
+        """
+        self._missing(table, key)
+
+    def lookup(self, table: str, *keys: "pa.Array | pa.ChunkedArray") -> "pa.RecordBatch":
+        """Return a row for each key, all null where there is none. `keys`: a column for each of the table's key."""
+        self._missing(table, keys)
+
+    def _missing(self, table: str, _: Any) -> NoReturn:
+        message = f"the step has no table {table}: name it in its tables"
+        raise UnknownTableError(message)
 
 
 class State(dict[Any, Any]):
@@ -67,6 +100,11 @@ class State(dict[Any, Any]):
     @property
     def timers(self) -> tuple[Timer, ...]:
         """The key's pending timers."""
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> Tables:
+        """The tables that the step names."""
         raise NotImplementedError
 
     def is_late(self, row: Mapping[str, Any]) -> bool:

@@ -209,7 +209,7 @@ def _written(draft: Draft, key: str) -> Tree:
 
 
 def _process(draft: Draft, node: Node) -> Node:
-    settings = {
+    settings: Tree = {
         "function": "tests.pipelines.functions:count",
         "by": [node.key],
         "schema": "k STRING, v STRING, n BIGINT",
@@ -217,6 +217,10 @@ def _process(draft: Draft, node: Node) -> Node:
     }
     if draft.draw.random() < 0.5:
         settings |= {"function": "tests.pipelines.functions:count_batch", "form": "Batch", "state": "rows BIGINT"}
+    if draft.draw.random() < 0.4:
+        table = _fed(draft, node.key) | {"distribution": "Broadcast"}
+        draft.tables.append(table)
+        settings["tables"] = [table["name"]]
     return replace(node, name=draft.step(node, process=settings), ordered=False, timed=False)
 
 

@@ -73,6 +73,9 @@ FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "steps.process.form": lambda *_: ["Rows", "Batch"],
     "steps.process.state": lambda *_: ["rows BIGINT, more STRING", "rows INT"],
     "steps.process.by": lambda *_: [["k"], ["v"]],
+    "steps.process.tables": lambda tree, _: [
+        [table["name"]] for table in tree.get("tables", ()) if table.get("distribution") == "Broadcast"
+    ],
     "steps.process.ttl": lambda *_: ["1000h", "2000h"],
     "steps.deduplicate.by": lambda *_: [["n", "v", "k"], ["k", "v"]],
     "steps.deduplicate.within": lambda *_: [*LENGTHS],

@@ -1,29 +1,35 @@
 """What `process` and `apply` steps of drawn apps call."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast_runtime.functions import State
 from holdfast_runtime.steps.keyed.key_batch import KeyBatch
 
 
-def count(key: Any, rows: Sequence[Mapping[str, Any]], state: MutableMapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Count the rows of a key, one by one."""
+def count(key: Any, rows: Sequence[Mapping[str, Any]], state: State) -> Iterator[dict[str, Any]]:
+    """Count the rows of a key, one by one; what the step's tables have for the key is added to each count."""
+    table_rows = [state.tables.get(name, key) or {} for name in state.tables.names]
+    more = sum(row.get("n") or 0 for row in table_rows)
     for _ in rows:
         state["rows"] = state.get("rows", 0) + 1
-        yield {"k": key, "v": key, "n": state["rows"]}
+        yield {"k": key, "v": key, "n": state["rows"] + more}
 
 
 def count_batch(rows: pa.RecordBatch, states: pa.RecordBatch, batch: KeyBatch) -> tuple[Any, Any]:
-    """Count the rows of all keys at once."""
+    """Do the same for all keys at once."""
     before = pc.fill_null(states["rows"], 0)
     nth = pc.subtract(pa.array(range(1, rows.num_rows + 1)), batch.firsts.take(batch.keys))
     counts = pc.add(nth, before.take(batch.keys))
     keys = states.column(0).take(batch.keys)
-    counted = pa.RecordBatch.from_arrays([keys, keys, counts], ["k", "v", "n"])
+    more = [batch.tables.lookup(name, keys)["n"] for name in batch.tables.names]
+    sums = reduce(pc.add, (pc.fill_null(column, 0) for column in more), counts)
+    counted = pa.RecordBatch.from_arrays([keys, keys, sums], ["k", "v", "n"])
     return counted, pa.RecordBatch.from_arrays([batch.last(counts)], ["rows"])
 
 

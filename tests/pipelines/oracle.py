@@ -128,7 +128,8 @@ class Oracle:
         if "process" in step:
             if step["process"]["function"].endswith(":quiet"):
                 return list(_quiet(rows, state, step["process"]["by"], over=over))
-            return list(_counted(rows, state, step["process"]["by"]))
+            tables = [self._tables[name] for name in step["process"].get("tables") or ()]
+            return list(_counted(rows, state, step["process"]["by"], tables))
         if "lookup" in step:
             return list(_looked_up(step["lookup"], rows, self._tables[step["lookup"]["table"]]))
         if "aggregate" in step:
@@ -150,11 +151,14 @@ def _firsts(settings: Tree, rows: Sequence[Row], state: dict[Any, Any], *, over:
         state.clear()
 
 
-def _counted(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str]) -> Iterator[Row]:
+def _counted(
+    rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str], tables: Sequence[Mapping[Any, Row]]
+) -> Iterator[Row]:
     for row in rows:
         key = getattr(row, by[0])
         state[key] = state.get(key, 0) + 1
-        yield Row(key, key, state[key], row.at)
+        more = sum(table[key].n or 0 for table in tables if key in table)
+        yield Row(key, key, state[key] + more, row.at)
 
 
 def _quiet(rows: Sequence[Row], state: dict[Any, Any], by: Sequence[str], *, over: bool) -> Iterator[Row]:

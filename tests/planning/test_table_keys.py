@@ -1,11 +1,12 @@
-"""A computed key of a Broadcast table is refused in the plan where hosts can't compute it."""
+"""Computed keys of Broadcast tables, and what functions may look up: what hosts can't do is refused in the plan."""
 
 from typing import Any
 
 import pytest
 
+from holdfast.planning.plan import Plan
 from holdfast.reasons import Reason
-from tests.planning.apps import plan_of, step, stream
+from tests.planning.apps import only, plan_of, step, stream, warned
 
 SCHEMA = "k STRING, n INT, big DECIMAL(10, 2), after STRUCT<id: STRING, tags: ARRAY<STRING>>, raw BINARY, price DOUBLE"
 
@@ -55,3 +56,40 @@ def test_a_table_of_files_is_judged_alike() -> None:
     }
     (message,) = refused(["md5(k) AS id", "n"], sources=None, **files)
     assert message.startswith("the key id of table t is md5(k) AS id")
+
+
+def asked_for(**table: Any) -> Plan:
+    """The plan of an app whose function looks rows up in a table."""
+    asking = {"function": "m:f", "by": ["k"], "tables": ["t"]}
+    streams = [stream("in"), stream("changes", schema=SCHEMA, eventTime=None), stream("out", schema=None, key=None)]
+    steps = [step("asking", "in", process=asking), step("last", "asking", to="out")]
+    fed = {"name": "t", "sources": ["changes"], "key": ["k"], "distribution": "Broadcast", **table}
+    steps += [step("kept", "in", toTable="t")] if fed["sources"] is None else []
+    return plan_of(streams, steps, tables=[{name: value for name, value in fed.items() if value is not None}])
+
+
+@pytest.mark.parametrize("select", [None, ["k", "after.id AS id"], ["k", "concat(k, '!') AS loud"], ["k", PRICED]])
+def test_a_function_may_ask_for_rows_that_hosts_compute(select: list[str] | None) -> None:
+    result = asked_for(select=select)
+    assert result.valid
+    assert Reason.ROWS_UNUSED not in warned(result)
+
+
+def test_a_function_may_not_ask_for_what_spark_computes() -> None:
+    problem = only(asked_for(select=["k", "md5(k) AS hash"]))
+    assert (problem.reason, problem.step) == (Reason.TABLE_OUT_OF_REACH, "asking")
+    assert problem.message.startswith("column hash of table t is md5(k) AS hash, which only Spark SQL computes")
+
+
+@pytest.mark.parametrize(
+    ("sources", "cure"),
+    [
+        (["changes"], "set distribution: Broadcast, or put a lookup step before this one"),
+        (None, "may ask for any: put a lookup step before this one"),
+    ],
+)
+def test_a_function_may_not_ask_for_rows_of_other_tasks(sources: list[str] | None, cure: str) -> None:
+    problem = only(asked_for(distribution=None, sources=sources))
+    assert (problem.reason, problem.step) == (Reason.TABLE_OUT_OF_REACH, "asking")
+    assert problem.message.startswith("tasks have only their own rows of table t")
+    assert problem.message.endswith(cure)

@@ -35,6 +35,15 @@ def test_an_only_item_stands_for_a_list() -> None:
     assert (step.aggregate.by, step.aggregate.compute) == (("ad",), ("count(*) AS n",))
 
 
+def test_a_function_names_tables_by_their_declarations() -> None:
+    app, clicks = app_with_clicks()
+    ads = app.table("ads", key="ad", sources=app.log("more").stream("ad-list", key="ad"), distribution="Broadcast")
+    clicks.process("m:f", name="one", by="ad", tables=ads).to("counts")
+    clicks.process("m:f", name="several", by="ad", tables=[ads, "ads"]).to("counts")
+    calls = [step.process for step in app.spec().spec.steps if step.process is not None]
+    assert [call.tables for call in calls] == [("ads",), ("ads", "ads")]
+
+
 def test_none_is_as_if_it_was_not_said() -> None:
     app, clicks = app_with_clicks()
     clicks.deduplicate(name="first", by="ad", within=None).to("counts")

@@ -158,6 +158,7 @@ BASE: dict[str, Any] = {
                     "schema": "ad_id STRING, seen LONG",
                     "keeps": ["ad_id"],
                     "ttl": "7h",
+                    "tables": ["rates", "campaign-info"],
                 },
             },
             {

@@ -147,6 +147,8 @@ def _of_rules() -> Iterator[Case]:
         "lookup names a stream": put("spec.steps.enriched.lookup.table", "campaigns"),
         "lookup, and there are no tables": _without_tables(but=("enriched",)),
         "toTable, and there are no tables": _without_tables(but=("keep",)),
+        "process looks up a stream": put("spec.steps.tracked.process.tables", ["rates", "campaigns"]),
+        "process looks up, and there are no tables": _without_tables(but=("tracked",)),
         "a source names a step": put("spec.tables.campaign-info.sources", ["valid"]),
         "dead letters go to a step": put("spec.streams.impressions.deadLetter", "valid"),
         "dead letters go to the stream itself": put("spec.streams.impressions.deadLetter", "impressions"),
@@ -266,6 +268,9 @@ def _without_tables(but: tuple[str, ...] = ()) -> dict[str, Any]:
     tree = drop("spec.tables")
     removed = {"enriched", "keep"} - set(but)
     tree["spec"]["steps"] = [step for step in tree["spec"]["steps"] if step["name"] not in removed]
+    for step in tree["spec"]["steps"]:
+        if step["name"] not in but and "process" in step:
+            del step["process"]["tables"]
     return tree
 
 

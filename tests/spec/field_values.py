@@ -226,6 +226,12 @@ _STEPS = (
     Row("spec.steps.tracked.process.schema", "text", _DDL, _NO_DDL),
     Row("spec.steps.tracked.process.keeps", "list", _COLUMNS, _NO_COLUMNS),
     Row("spec.steps.tracked.process.ttl", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
+    Row(
+        "spec.steps.tracked.process.tables",
+        "list",
+        (["rates"], ["last-click"], ["rates"] * 16),
+        ([], ["rates"] * 17, [""], [5], ["nowhere"], ["rates", "impressions"]),
+    ),
     Row("spec.steps.first.deduplicate", "object", ({"by": ["x"]},), ({},), required=True),
     Row("spec.steps.first.deduplicate.by", "list", _COLUMNS, _NO_COLUMNS, required=True),
     Row("spec.steps.first.deduplicate.within", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),

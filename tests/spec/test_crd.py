@@ -72,14 +72,20 @@ def test_a_missing_table_is_named_beside_existing_ones() -> None:
     app["spec"]["tables"] = [{"name": "users", "key": ["k"], "schema": "k STRING"}]
     app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
     (answer,) = ask([Question("app", app)]).answers.values()
-    assert any('toTable and lookup name tables that exist: {"seen":"user"}' in error for error in answer.errors)
+    assert any(
+        'toTable, lookup and process name tables that exist: {"seen":"user"}' in error for error in answer.errors
+    )
 
 
-def test_a_step_asking_an_app_without_tables_is_named() -> None:
-    app = tree()
-    app["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
-    (answer,) = ask([Question("app", app)]).answers.values()
-    assert any('toTable and lookup name tables that exist: {"seen":"user"}' in error for error in answer.errors)
+def test_steps_asking_an_app_without_tables_are_named() -> None:
+    lookup, process = tree(), tree()
+    call = {"function": "m:f", "by": ["k"], "tables": ["user"]}
+    lookup["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "lookup": {"table": "user", "by": ["k"]}})
+    process["spec"]["steps"].append({"name": "seen", "from": ["clicks"], "process": call})
+    answers = ask([Question("lookup", lookup), Question("process", process)]).answers
+    for name, written in (("lookup", '"user"'), ("process", '["user"]')):
+        sentence = f'toTable, lookup and process name tables that exist: {{"seen":{written}}}'
+        assert any(sentence in error for error in answers[name].errors), answers[name].errors
 
 
 NAMED_LISTS = ("systems", "streams", "tables", "steps")

@@ -35,6 +35,22 @@ def _everything() -> dict[str, Any]:
     return _app(streams, tables, steps)
 
 
+def _calls() -> dict[str, Any]:
+    """As many functions as there may be, each with as many tables."""
+    streams = [{"name": _long("s", n), "system": f"system-{n % SYSTEMS}"} for n in range(2)]
+    tables = [{"name": _long("t", n), "key": ["a"], "sources": [streams[1]["name"]]} for n in range(TABLES)]
+    call = {"function": "m:f", "by": ["a"]}
+    steps = [
+        {
+            "name": _long("p", n),
+            "from": [streams[0]["name"]],
+            "process": {**call, "tables": [tables[(n + i) % TABLES]["name"] for i in range(16)]},
+        }
+        for n in range(STEPS)
+    ]
+    return _app(streams, tables, steps)
+
+
 def _app(streams: list[Any], tables: list[Any], steps: list[Any]) -> dict[str, Any]:
     return {
         "apiVersion": "holdfast.dev/v1alpha1",
@@ -53,7 +69,7 @@ def _long(kind: str, n: int) -> str:
     return f"{kind}{n:04d}".ljust(63, "x")
 
 
-APPS = {"a chain": _chain(), "everything": _everything()}
+APPS = {"a chain": _chain(), "everything": _everything(), "functions with tables": _calls()}
 BY_NAME = pytest.mark.parametrize("name", APPS)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from holdfast.spec.steps import Process
 from holdfast.times import MICROS_PER_MILLI
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
+from holdfast_runtime.steps.keyed.process import ProcessSetting, ProcessStep
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables, listed, timed
@@ -33,7 +33,7 @@ class Running:
     ) -> None:
         self.schema, self.tables = schema, MemoryTables()
         verb = Process(function="shop:count", by=by, ttl=ttl)
-        self.step = ProcessStep("counted", verb, function, schema, out, InheritedNames(event_time))
+        self.step = ProcessStep("counted", verb, function, schema, out, ProcessSetting(event_time))
         self.outcome = StepOutcome(TimedRows.nothing(out))
         """Of the last batch."""
 

@@ -157,8 +157,8 @@ def unused_rows(graph: Graph) -> Iterator[Problem]:
         if not used and name not in graph.dead_letters:
             yield Problem(Reason.ROWS_UNUSED, f"no step or table uses stream {name}", stream=name)
     for name in sorted(graph.tables):
-        if name not in graph.lookups:
-            yield Problem(Reason.ROWS_UNUSED, f"no lookup reads table {name}", stream=name)
+        if name not in graph.lookups and name not in graph.called_with:
+            yield Problem(Reason.ROWS_UNUSED, f"no lookup or process reads table {name}", stream=name)
 
 
 def empty_tables(graph: Graph) -> Iterator[Problem]:

@@ -26,7 +26,7 @@ from holdfast.planning.problems import MOST_PROBLEMS, Problem, SqlFinding, liste
 from holdfast.planning.schema_streams import writing_findings
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
 from holdfast.planning.stream_columns import event_time_findings, key_findings, stream_rows, without_metadata
-from holdfast.planning.table_keys import spark_computed_keys
+from holdfast.planning.table_keys import out_of_reach, spark_computed_keys
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.steps import (
@@ -67,6 +67,7 @@ def _stored_rows(table: Table, source_rows: Mapping[str, RowType], flow: Flow) -
     for raw_rows in source_rows.values():
         rows = raw_rows
         if table.select is not None:
+            flow.source_rows.setdefault(table.name, rows)
             checked = check_select(table.select, Scope.of(rows))
             findings = findings_of(checked)
             if rows.closed and not findings:
@@ -162,6 +163,7 @@ def _function(derivation: _Derivation, verb: Apply | Process, input_rows: RowTyp
     if isinstance(verb, Process):
         derivation.note(missing_columns(verb.by, input_rows, "by"))
         _check_state(derivation, verb)
+        _check_tables(derivation)
     kept_columns = verb.keeps or ()
     derivation.note(missing_columns(kept_columns, input_rows, "keeps"))
     rows = input_rows
@@ -184,6 +186,18 @@ def _check_state(derivation: _Derivation, verb: Process) -> None:
         if (column := state.find(name)) is not None:
             message = f"state has a column {column.name}, which is one of by; leave it out: states come with their key"
             derivation.say(Reason.SCHEMA_MISMATCH, message)
+
+
+def _check_tables(derivation: _Derivation) -> None:
+    flow = derivation.flow
+    for name in derivation.step.function_tables:
+        if name not in flow.out_of_reach:
+            rows = flow.tables.get(name)
+            # Where the select has findings of its own, these say what to do.
+            source_rows = flow.source_rows.get(name) if rows is not None and rows.closed else None
+            flow.out_of_reach[name] = out_of_reach(derivation.graph.tables[name], source_rows)
+        if (message := flow.out_of_reach[name]) is not None:
+            derivation.say(Reason.TABLE_OUT_OF_REACH, message)
 
 
 def _aggregate(derivation: _Derivation, verb: Aggregate, rows: RowType) -> Out:

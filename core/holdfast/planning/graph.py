@@ -34,6 +34,8 @@ class Graph:
     """Table -> its `toTable` steps."""
     lookups: dict[str, tuple[str, ...]]
     """Table -> its `lookup` steps."""
+    called_with: dict[str, tuple[str, ...]]
+    """Table -> the `process` steps whose functions look rows up in it."""
     side_inputs: frozenset[str]
     """Streams that feed tables."""
     dead_letters: frozenset[str]
@@ -80,6 +82,7 @@ def build_graph(spec: AppSpec) -> Graph:
     stream_writers: dict[str, set[str]] = defaultdict(set)
     table_writers: dict[str, set[str]] = defaultdict(set)
     lookups: dict[str, set[str]] = defaultdict(set)
+    called_with: dict[str, set[str]] = defaultdict(set)
     for step in spec.steps:
         for name in step.inputs:
             readers[name].add(step.name)
@@ -89,6 +92,8 @@ def build_graph(spec: AppSpec) -> Graph:
             table_writers[step.to_table].add(step.name)
         if step.lookup is not None:
             lookups[step.lookup.table].add(step.name)
+        for table in step.function_tables:
+            called_with[table].add(step.name)
     order = _order(steps, readers, table_writers, lookups)
     dead_letters = spec.dead_letters
     return Graph(
@@ -101,6 +106,7 @@ def build_graph(spec: AppSpec) -> Graph:
         stream_writers=_sorted(stream_writers),
         table_writers=_sorted(table_writers),
         lookups=_sorted(lookups),
+        called_with=_sorted(called_with),
         side_inputs=frozenset(source for table in spec.tables for source in table.sources or ()),
         dead_letters=dead_letters,
         written_topics=frozenset(

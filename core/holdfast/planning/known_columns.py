@@ -112,6 +112,10 @@ class Flow:
     """Table -> its rows."""
     passes: dict[str, Passes] = field(default_factory=dict)
     """Step -> the columns it passes through unchanged."""
+    source_rows: dict[str, RowType] = field(default_factory=dict)
+    """Table with a `select` -> the rows that it takes, of its first source."""
+    out_of_reach: dict[str, str | None] = field(default_factory=dict)
+    """Table that functions are called with -> why they can't look it up; None if they can."""
     stored: dict[str, Passes] = field(default_factory=dict)
     """Table with a `select` -> the columns of a source row that it stores unchanged."""
     written: dict[str, tuple[str, RowType]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Keys of Broadcast tables that are computed: they have to be plain, as hosts fill such a table without Spark.
+"""What of Broadcast tables hosts compute without Spark: keys, as rows come, and columns that functions look up.
 
-What is plain of columns with these types is said before there is a Spark session; the compiled app asks again with the
-types that Spark gives. Pure.
+Both have to be plain. What is plain of columns with these types is said before there is a Spark session; the compiled
+app asks again with the types that Spark gives. Pure.
 """
 
 from collections.abc import Iterator
@@ -45,6 +45,32 @@ def spark_computed(table: str, column: str, written: str) -> str:
     return (
         f"the key {column} of table {table} is {written}, which only Spark SQL computes, and a table on each host is "
         f"filled without it: give the rows such a column in their source, or distribution: Partitioned"
+    )
+
+
+def out_of_reach(table: Table, rows: RowType | None) -> str | None:
+    """Return why a function can't look rows up in a table, and what to do; None if it can.
+
+    `rows`: rows that its `select` can take; None: they are not known.
+    """
+    if table.distribution != "Broadcast":
+        fed = table.sources is not None
+        message = f"tasks have only their own rows of table {table.name}, and a function may ask for any: "
+        return f"{message}{'set distribution: Broadcast, or ' if fed else ''}put a lookup step before this one"
+    if table.select is None or rows is None:
+        return None
+    kinds = {column.name: _kind(parse_type(column.type)) for column in rows.columns}
+    for name, column in split_table(table.select, rows.names).computed.items():
+        if sure_select((column.written,), kinds) is None:
+            return spark_computed_for_function(table.name, name, column.written)
+    return None
+
+
+def spark_computed_for_function(table: str, column: str, written: str) -> str:
+    """Return why a function can't look up a table with such a column, and what to do."""
+    return (
+        f"column {column} of table {table} is {written}, which only Spark SQL computes, and functions look rows up "
+        f"without it: give the rows such a column in their source, or put a lookup step before this one"
     )
 
 

@@ -70,9 +70,11 @@ def known_tables(spec: object) -> Iterator[Broken]:
     """Steps write and look up tables that exist."""
     tables = names_of(spec, "tables")
     for i, step in items_of(spec, "steps"):
+        read = strings_of(fields_of(step.get("process")).get("tables"))
         named: list[tuple[FieldPath, object]] = [
             (("toTable",), step.get("toTable")),
             (("lookup", "table"), fields_of(step.get("lookup")).get("table")),
+            *((("process", "tables", j), name) for j, name in read),
         ]
         for path, name in named:
             if isinstance(name, str) and name not in tables:

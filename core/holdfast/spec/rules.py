@@ -31,6 +31,7 @@ class Rule:
 
 _SIDE_INPUT = "self.tables.exists(table, has(table.sources) && each.name in table.sources)"
 _FED = "has(each.sources) || has(each.files)"
+_TABLES = {"tables": f"(has(self.tables) ? {names_of('tables')} : {{}})"}
 _GENERATED = known_names("systems", only="has(each.generator)") | known_names("streams", only="each.system in systems")
 
 
@@ -239,21 +240,30 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=(),
-        message="toTable and lookup name tables that exist",
+        message="toTable, lookup and process name tables that exist",
         cel="has(self.tables) ? "
         + with_names(
             "tables",
             "self.steps.all(step, (!has(step.toTable) || step.toTable in tables)"
-            " && (!has(step.lookup) || step.lookup.table in tables))",
+            " && (!has(step.lookup) || step.lookup.table in tables)"
+            " && (!has(step.process) || !has(step.process.tables)"
+            " || step.process.tables.all(name, name in tables)))",
         )
-        + " : !self.steps.exists(step, has(step.toTable) || has(step.lookup))",
+        + " : !self.steps.exists(step, has(step.toTable) || has(step.lookup)"
+        " || (has(step.process) && has(step.process.tables)))",
         broken=name_checks.known_tables,
         offenders=(
             Offenders(
                 "steps",
                 "has(item.toTable) ? !(item.toTable in tables) : has(item.lookup) && !(item.lookup.table in tables)",
                 "has(item.toTable) ? item.toTable : item.lookup.table",
-                {"tables": f"(has(self.tables) ? {names_of('tables')} : {{}})"},
+                _TABLES,
+            ),
+            Offenders(
+                "steps",
+                "has(item.process) && has(item.process.tables) && item.process.tables.exists(name, !(name in tables))",
+                "item.process.tables",
+                _TABLES,
             ),
         ),
     ),

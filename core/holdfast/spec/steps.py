@@ -94,6 +94,8 @@ class Process(SpecModel):
     """Columns it returns unchanged. Name the partition key here, or the planner must take it as lost."""
     ttl: Annotated[PositiveDuration | None, ChangeCost.RESTART] = None
     """State of a key untouched this long is dropped. Default: never."""
+    tables: Annotated[tuple[Name, ...] | None, ChangeCost.RESTART, Field(min_length=1, max_length=16)] = None
+    """Tables with `distribution: Broadcast` in which the function looks rows up. Default: none."""
 
 
 class Deduplicate(SpecModel):
@@ -256,6 +258,11 @@ class Step(SpecModel):
         verb = self.verb
         settings: Any = getattr(self, attribute_of(verb))
         return _WRITTEN_AS_TEXT[verb](settings) if verb in _WRITTEN_AS_TEXT else settings
+
+    @property
+    def function_tables(self) -> tuple[str, ...]:
+        """The tables in which its function looks rows up."""
+        return tuple(dict.fromkeys((self.process and self.process.tables) or ()))
 
     @property
     def kept_as(self) -> str | None:

@@ -275,7 +275,7 @@ class Table(SpecModel):
     """Rows by key, kept beside the tasks: fed by side inputs (`sources`), by `files`, or by `toTable` steps."""
 
     name: Annotated[Name, ChangeCost.RESTART]
-    """What `lookup` and `toTable` call it."""
+    """What `lookup`, `process` and `toTable` call it."""
     # Not more: "a side input is not read or written by steps" would exceed what a rule may cost the API server.
     # What it costs is judged by `made_by`, under the names that the run has for streams.
     sources: Annotated[tuple[Name, ...] | None, ChangeCost.RESTART, Field(min_length=1, max_length=8)] = None

@@ -51,6 +51,7 @@ def _alone(spec: AppSpec, step: Step) -> AppSpec:
         if (lookup := steps[name].lookup) is not None:
             tables.add(lookup.table)
             todo += (writer.name for writer in spec.steps if writer.to_table == lookup.table)
+        tables.update(steps[name].function_tables)
     tables |= {steps[name].to_table or "" for name in needed}
     # Steps that nobody reads are not compiled.
     reader = Step.model_construct(name=f"reader of {step.name}", inputs=(step.name,), to="nowhere")

@@ -14,11 +14,12 @@ from holdfast.planning.join_columns import JoinColumn, TableColumns
 from holdfast.planning.sql.items import quoted
 from holdfast.planning.sql.plain.expressions import Plain
 from holdfast.planning.sql.plain.reading import sure_select
-from holdfast.planning.table_keys import spark_computed
+from holdfast.planning.table_keys import spark_computed, spark_computed_for_function
 from holdfast.spec.streams import Table
 from holdfast_runtime.columns.key_columns import check_key_types
 from holdfast_runtime.segments.graph import SelectSchema
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, plain_kinds
+from holdfast_runtime.steps.tables.function_tables import FunctionTablePlan
 from holdfast_runtime.steps.tables.kept_table import TableShape
 from holdfast_runtime.steps.tables.lookup import FOUND
 
@@ -27,6 +28,7 @@ from holdfast_runtime.steps.tables.lookup import FOUND
 class BroadcastTable:
     """The columns of one."""
 
+    name: str
     shape: TableShape
     select: TableColumns | None
     """What is left of its `select` for look-ups; None: they see what is kept."""
@@ -44,7 +46,7 @@ class BroadcastTable:
             key_names = {field.name for field, _ in keys}
             select = replace(select, computed={n: c for n, c in select.computed.items() if n not in key_names})
         check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
-        return cls(shape, select)
+        return cls(table.name, shape, select)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,6 +72,20 @@ class BroadcastTable:
         if len(columns) == len(items) and all(item.startswith("`") for item in items):
             return tuple(columns), ()
         return (*columns, JoinColumn("right", FOUND, FOUND)), tuple(items)
+
+    def for_functions(self, select_schema: SelectSchema) -> FunctionTablePlan:
+        """Return what functions see of it, which has to be computed without Spark."""
+        columns, select = self.looked_up(tuple(JoinColumn("right", name, name) for name in self.columns))
+        lookup = FunctionTablePlan.by_keys(self.name, self.shape, columns)
+        if not select:
+            return FunctionTablePlan(lookup, (), lookup.schema)
+        schema, expressions = select_schema(lookup.schema, select), sure_select(select, plain_kinds(lookup.schema))
+        if expressions is None or not keeps_kinds(expressions, schema):
+            computed = {} if self.select is None else self.select.computed
+            name, column = next(iter(computed.items()))
+            message = spark_computed_for_function(self.name, name, column.written)
+            raise UserActionError(message, code="TableOutOfReachError")
+        return FunctionTablePlan(lookup, expressions, schema)
 
     def written(self, outputs: tuple[JoinColumn, ...]) -> tuple[tuple[str, str], ...]:
         """Return the columns among these that look-ups compute, and what computes them as the user wrote it."""

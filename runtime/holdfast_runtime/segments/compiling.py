@@ -63,6 +63,7 @@ from holdfast_runtime.segments.spark_expressions import SparkExpression, Written
 from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
 from holdfast_runtime.steps.plain.plain_sql import keeps_kinds, plain_kinds
+from holdfast_runtime.steps.tables.function_tables import FunctionTablePlan
 from holdfast_runtime.steps.tables.kept_table import GONE, SET, TableShape
 from holdfast_runtime.steps.tables.lookup import LookupPlan
 from holdfast_runtime.steps.timed_rows import find_column
@@ -137,6 +138,8 @@ class _Flow:
     tables: Mapping[str, Table] = field(default_factory=dict)
     fed: dict[str, FedTable] = field(default_factory=dict)
     broadcast: dict[str, BroadcastTable] = field(default_factory=dict)
+    called_with: dict[str, FunctionTablePlan] = field(default_factory=dict)
+    """Table -> what functions see of it."""
 
     def add_fed_table(self, table: Table, sources: tuple[str, ...]) -> None:
         """Add a table with side inputs, and how its tasks write it."""
@@ -247,11 +250,19 @@ class _Flow:
         else:
             schema = self._schema(step, sources) if join is None else JoinStep(step.name, join, step.name).schema
         level = earliest_level(step.verb, sources)
-        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join)
+        tables = tuple(map(self._function_table, step.function_tables))
+        node = GraphNode(
+            len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join, function_tables=tables
+        )
         self.nodes.append(node)
         if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
             self._add_failures(step, node, sources[0])
         return node
+
+    def _function_table(self, name: str) -> FunctionTablePlan:
+        if name not in self.called_with:
+            self.called_with[name] = self.broadcast[name].for_functions(self.select_schema)
+        return self.called_with[name]
 
     def _plain(self, step: Step, source: GraphNode) -> GraphNode | None:
         """Return the node of a step that needs no Spark SQL for rows that are in Python; None if it does."""

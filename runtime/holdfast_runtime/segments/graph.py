@@ -19,6 +19,7 @@ from holdfast.spec.verbs import SINK_VERBS, SQL_VERBS, verbs_that
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow, FailedRows, not_computed
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
+from holdfast_runtime.steps.tables.function_tables import FunctionTablePlan
 from holdfast_runtime.steps.tables.kept_table import TableShape
 from holdfast_runtime.steps.tables.lookup import LookupPlan
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -85,6 +86,8 @@ class GraphNode:
     """What a `lookup` finds and puts out, before the Spark SQL of its `select`."""
     table: TableShape | None = None
     """The columns of the table that a `toTable` writes."""
+    function_tables: tuple[FunctionTablePlan, ...] = ()
+    """The tables in which the function of a `process` looks rows up."""
     plain: tuple[Plain, ...] = ()
     """The columns of a `pick`, in the order of its schema; the condition of a `sift`."""
 

@@ -46,13 +46,14 @@ from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.joins.join import JoinStep
 from holdfast_runtime.steps.keyed.batch_process import BatchProcessStep
 from holdfast_runtime.steps.keyed.deduplicate import DeduplicateStep
-from holdfast_runtime.steps.keyed.process import InheritedNames, ProcessStep
+from holdfast_runtime.steps.keyed.process import ProcessSetting, ProcessStep
 from holdfast_runtime.steps.late_rows import late_letters
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.plain.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.plain.async_apply import CallLimits, apply_each
 from holdfast_runtime.steps.plain.event_time import TimedBy
 from holdfast_runtime.steps.plain.plain_step import PlainStep
+from holdfast_runtime.steps.tables.function_tables import FunctionTable, FunctionTables
 from holdfast_runtime.steps.tables.lookup import LookupStep
 from holdfast_runtime.steps.tables.to_table import DatasetInputs, ToTableStep
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
@@ -73,6 +74,7 @@ class PreparedSteps:
         compiled = program.compiled
         self._program, self._shared_tables, self._clock_plan = program, shared_tables, clock_plan
         self._declared = {stream.name: stream for stream in program.spec.streams}
+        self._function_tables: dict[str, FunctionTable] = {}
         self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
         self._nothing = [TimedRows.nothing(node.schema) for node in compiled.nodes]
         self._feeding = {index for index, reached in enumerate(compiled.reach()) if reached <= compiled.side_inputs}
@@ -136,14 +138,13 @@ class PreparedSteps:
         apart = step.on_error == "DeadLetter"
         match verb:
             case Process():
-                inherited = InheritedNames(
-                    kept_event_time(self._program.compiled, node, self._declared), state_name(step)
-                )
+                event_time = kept_event_time(self._program.compiled, node, self._declared)
+                setting = ProcessSetting(event_time, state_name(step), self._tables_of(node))
                 called = self._function(verb.function)
                 process = (
-                    ProcessStep(step.name, verb, called, schema, node.schema, inherited)
+                    ProcessStep(step.name, verb, called, schema, node.schema, setting)
                     if verb.form == "Rows"
-                    else BatchProcessStep(step.name, verb, called, schema, node.schema, inherited)
+                    else BatchProcessStep(step.name, verb, called, schema, node.schema, setting)
                 )
                 processed = process.run_apart if apart else process.run
                 return lambda rows, note, tables: processed(rows[0], tables, self._clock(step, note))
@@ -163,6 +164,16 @@ class PreparedSteps:
                 return lambda rows, note, tables: join.run(rows[0], rows[1], tables, self._clock(step, note))
             case never:
                 assert_never(never)
+
+    def _tables_of(self, node: GraphNode) -> FunctionTables:
+        """Return the tables of a function; steps share what is decoded of them."""
+        tables = dict[str, FunctionTable]()
+        for plan in node.function_tables:
+            name = plan.lookup.kept_as
+            if name not in self._function_tables:
+                self._function_tables[name] = FunctionTable(plan, self._shared_tables)
+            tables[name] = self._function_tables[name]
+        return FunctionTables(node.name, tables)
 
     def _lookup(self, node: GraphNode) -> StepRun:
         assert node.lookup is not None  # noqa: S101 - its verb says so

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import UserActionError
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast.spec.steps import Step
+from holdfast_runtime.functions import UnknownTableError
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, EncodeError, codec_for
 from holdfast_runtime.worker_resources import WorkerSetUpError
@@ -23,7 +24,7 @@ from holdfast_runtime.worker_resources import WorkerSetUpError
 _OURS = str(Path(__file__).parents[1])
 _FRAMES = 5
 _LONGEST_REASON = 1000
-_OF_THE_WORKER = (MemoryError, WorkerSetUpError)
+_OF_THE_WORKER = (MemoryError, WorkerSetUpError, UnknownTableError)
 _CURE = (
     "correct the function and run again, filter out the rows it can't take, or put them aside: onError: DeadLetter of "
     "the step"
@@ -47,7 +48,12 @@ class UserFunctionError(UserActionError):
 
     @classmethod
     def raised(cls, error: BaseException, step: str, function: str, about: str = "") -> "UserFunctionError":
-        """Build the error from the exception of a user function; `about` says what the call was for, ` for key 'a'`."""
+        """Build the error from the exception of a user function; `about` says what the call was for, ` for key 'a'`.
+
+        What Holdfast has raised because a table can't be read now is no failure of the function, and raised again.
+        """
+        if _of_holdfast(error):
+            raise error
         frames = user_frames(error)
         source_line = f" at {frames[-1].split(', in ')[0]}" if frames else ""
         frame_lines = "".join(f"\n  {frame}" for frame in frames)
@@ -86,7 +92,11 @@ def reason(error: Exception) -> str:
 
 def no_row_is_to_blame(error: Exception) -> bool:
     """Whether it is the host's memory, or what functions need, rather than a row."""
-    return isinstance(error, _OF_THE_WORKER) or isinstance(error.__cause__, _OF_THE_WORKER)
+    return any(isinstance(each, _OF_THE_WORKER) or _of_holdfast(each) for each in (error, error.__cause__))
+
+
+def _of_holdfast(error: BaseException | None) -> bool:
+    return isinstance(error, HoldfastError) and not isinstance(error, UserActionError)
 
 
 def user_frames(error: BaseException) -> tuple[str, ...]:

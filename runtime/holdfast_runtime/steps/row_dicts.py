@@ -203,6 +203,11 @@ _FAMILIES: tuple[tuple[Callable[[pa.DataType], bool], _Accepts], ...] = (
 )
 
 
+def fits_type(value: object, kind: pa.DataType) -> bool:
+    """Whether a value has a Python type that a column of this type takes, as null does in any."""
+    return value is None or _accepts(kind)(type(value))
+
+
 def _accepts(kind: pa.DataType) -> _Accepts:
     return next((accepts for is_kind, accepts in _FAMILIES if is_kind(kind)), lambda _: True)
 

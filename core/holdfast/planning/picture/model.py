@@ -355,6 +355,8 @@ class _Flows:
                 yield GraphLink("reads", source, name)
             if step.lookup is not None:
                 yield GraphLink("looks up", step.lookup.table, name)
+            for read in step.function_tables:
+                yield GraphLink("looks up", read, name)
             if step.to is not None:
                 yield GraphLink("writes", name, step.to)
             if step.to_table is not None:

@@ -31,7 +31,7 @@ from holdfast_runtime.steps.failures import (
 )
 from holdfast_runtime.steps.keyed.kept_states import BatchKeys, KeptStates
 from holdfast_runtime.steps.keyed.key_batch import Indices, KeyBatch, whole_column
-from holdfast_runtime.steps.keyed.process import InheritedNames
+from holdfast_runtime.steps.keyed.process import ProcessSetting
 from holdfast_runtime.steps.outcome import StepOutcome
 from holdfast_runtime.steps.plain.apply import UserFunction, call_function, checked_result, timed_result
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
@@ -67,7 +67,7 @@ class _Called:
     states: list[pa.Array]
 
 
-_OWN_NAMES = InheritedNames()
+_OWN = ProcessSetting()
 
 
 class BatchProcessStep:
@@ -80,14 +80,14 @@ class BatchProcessStep:
         function: BatchFunction,
         schema: pa.Schema,
         out: pa.Schema,
-        inherited: InheritedNames = _OWN_NAMES,
+        setting: ProcessSetting = _OWN,
     ) -> None:
         self.name, self.out = name, out
-        self._kept_as = inherited.state or name
+        self._kept_as, self._tables = setting.state or name, setting.tables
         self._key = pa.schema([schema.field(find_column(schema, column)) for column in verb.by])
         self._states = arrow_schema(parse_schema(verb.state or ""))
         self._ttl = None if verb.ttl is None else millis(verb.ttl)
-        event_time = inherited.event_time
+        event_time = setting.event_time
         column = None if event_time is None else out.field(find_column(out, event_time)).name
         self._function = UserFunction(name, verb.function, function, out, column)
         self._returned_states = replace(self._function, path=f"in its states, {verb.function}", schema=self._states)
@@ -141,7 +141,7 @@ class BatchProcessStep:
         key_columns = [column.slice(keys.start, len(keys)) for column in grouped.keys.columns]
         key_states = pa.RecordBatch.from_arrays([*key_columns, *states], schema=pa.schema([*self._key, *self._states]))
         starts = np.maximum(grouped.starts[keys.start : keys.stop], rows.start) - rows.start
-        batch = KeyBatch.of(starts, grouped.late.slice(rows.start, len(rows)), now)
+        batch = KeyBatch.of(starts, grouped.late.slice(rows.start, len(rows)), now, self._tables)
         result = call_function(self._function, part.rows, key_states, batch)
         if not isinstance(result, tuple) or len(result) != 2:  # noqa: PLR2004 - rows and states
             message = (

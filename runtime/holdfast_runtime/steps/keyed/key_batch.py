@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast_runtime.functions import Tables
+
 Indices = npt.NDArray[np.int64]
 
 
@@ -26,13 +28,15 @@ class KeyBatch:
     """For each row, whether it is late."""
     now: int
     """Processing time of the batch in milliseconds since 1970; a replay sees the same."""
+    tables: Tables
+    """The tables that the step names."""
 
     @classmethod
-    def of(cls, starts: Indices, late: pa.BooleanArray, now: int) -> "KeyBatch":
+    def of(cls, starts: Indices, late: pa.BooleanArray, now: int, tables: Tables) -> "KeyBatch":
         """`starts`: the index of the first row of each key."""
         ends = np.append(starts[1:], len(late))
         keys = pa.array(np.repeat(np.arange(len(starts)), ends - starts))
-        return cls(keys, pa.array(starts), pa.array(ends - 1), late, now)
+        return cls(keys, pa.array(starts), pa.array(ends - 1), late, now, tables)
 
     def before(self, values: pa.Array, states: pa.Array) -> pa.Array:
         """Return for each row the value of the row before it with its key; for the first one, that of the state."""

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any
 
 from holdfast.times import event_moment, exact_span
-from holdfast_runtime.functions import State, Timer, When
+from holdfast_runtime.functions import State, Tables, Timer, When
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.steps.context import UNKNOWN, KeyValueTable, StepClock
 
@@ -79,6 +79,8 @@ class BatchMoment:
 
     clock: StepClock
     ttl: int | None
+    tables: Tables = field(default_factory=Tables)
+    """The tables in which functions look rows up."""
     firing: bool = False
     """Whether timers are being served rather than rows."""
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -135,6 +137,10 @@ class KeyState(State):
     @property
     def ended(self) -> bool:
         return self._moment.firing and self._moment.clock.ended
+
+    @property
+    def tables(self) -> Tables:
+        return self._moment.tables
 
     def is_late(self, row: Mapping[str, Any]) -> bool:
         return self._moment.is_late(row)

@@ -11,7 +11,7 @@ import gc
 import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,6 +22,7 @@ from holdfast.errors import UserActionError
 from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
 from holdfast.times import micros
+from holdfast_runtime.functions import Tables
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FailedRows, FunctionResultError, UserFunctionError, row_named
 from holdfast_runtime.steps.keyed.grouped_keys import KeyReader, key_groups
@@ -83,13 +84,15 @@ def _collector_paused() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class InheritedNames:
-    """Names that a step takes over from what existed before it."""
+class ProcessSetting:
+    """What a step has of what is around it."""
 
     event_time: str | None = None
     """The event-time column, if the function keeps it."""
     state: str | None = None
     """The name its state is kept under, if not its own."""
+    tables: Tables = field(default_factory=Tables)
+    """The tables in which its function looks rows up."""
 
 
 class ProcessStep:
@@ -102,7 +105,7 @@ class ProcessStep:
         function: Function,
         schema: pa.Schema,
         out: pa.Schema,
-        inherited: InheritedNames = InheritedNames(),
+        setting: ProcessSetting = ProcessSetting(),
     ) -> None:
         self.name = name
         self.out = out
@@ -110,11 +113,11 @@ class ProcessStep:
         self._path = verb.function
         self._whose = f"step {name}: "
         self._function = function
-        self._kept_as = inherited.state or name
+        self._kept_as, self._tables = setting.state or name, setting.tables
         self._ttl = None if verb.ttl is None else millis(verb.ttl)
         self._reader = KeyReader(schema, self._by)
         self._floating = any(holds_floats(schema.field(column).type) for column in self._by)
-        time = inherited.event_time
+        time = setting.event_time
         self._event_time = None if time is None else _column(out, time, name)
 
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> StepOutcome:
@@ -154,7 +157,7 @@ class ProcessStep:
         return unusable
 
     def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: CallResults) -> StepOutcome:
-        moment = BatchMoment(clock, self._ttl)
+        moment = BatchMoment(clock, self._ttl, self._tables)
         table = KeyTable(self._kept_as, tables, moment)
         late = self._call_rows(rows, table, calls, moment) if rows.count else 0
         moment.firing = True

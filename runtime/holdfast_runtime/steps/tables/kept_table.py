@@ -163,13 +163,27 @@ class KeptTable:
     def find(self, keys: Sequence[pa.Array], count: int) -> FoundRows:
         """Look keys up."""
         probe_keys = KeyColumns.of(keys, count)
-        bucket = served_bucket(self._table) if self._versioned else _BUCKET
-        buckets = [] if bucket is None else [bucket]
-        found_rows = find_newest(self._layered, buckets, self._schema, probe_keys, sort_hashes(probe_keys.hashes()))
+        found_rows = find_newest(
+            self._layered, self._served(), self._schema, probe_keys, sort_hashes(probe_keys.hashes())
+        )
         without = probe_keys.without_nulls()
         if without is not None:
             found_rows.piece_of[~without] = -1
         return found_rows
+
+    def size(self) -> int:
+        """Return how many rows there are; those of deleted keys, and older ones of a key, count too."""
+        return sum(self._layered.size(bucket)[1] for bucket in self._served())
+
+    def all_keys(self) -> Iterator[pa.RecordBatch]:
+        """Yield the keys of all rows, those of deleted ones among them."""
+        for chunk in self._layered.read(self._served()):
+            yield chunk.rows.select(range(self._keys))
+
+    def _served(self) -> list[int]:
+        """Return the bucket whose rows are looked up, if there is one."""
+        bucket = served_bucket(self._table) if self._versioned else _BUCKET
+        return [] if bucket is None else [bucket]
 
     def _without_deleted(self, rows: HashedRows) -> HashedRows:
         """Return rows without those of deleted keys, which say nothing where no older row is left."""
