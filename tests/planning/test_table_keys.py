@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.planning.plan import Plan
+from holdfast.planning.picture.model import picture_of
+from holdfast.planning.plan import Plan, plan
 from holdfast.reasons import Reason
-from tests.planning.apps import only, plan_of, step, stream, warned
+from holdfast.spec.app import StreamApp
+from tests.planning.apps import app_of, only, plan_of, step, stream, warned
 
 SCHEMA = "k STRING, n INT, big DECIMAL(10, 2), after STRUCT<id: STRING, tags: ARRAY<STRING>>, raw BINARY, price DOUBLE"
 
@@ -58,14 +60,19 @@ def test_a_table_of_files_is_judged_alike() -> None:
     assert message.startswith("the key id of table t is md5(k) AS id")
 
 
-def asked_for(**table: Any) -> Plan:
-    """The plan of an app whose function looks rows up in a table."""
+def asking_app(**table: Any) -> StreamApp:
+    """An app whose function looks rows up in a table."""
     asking = {"function": "m:f", "by": ["k"], "tables": ["t"]}
     streams = [stream("in"), stream("changes", schema=SCHEMA, eventTime=None), stream("out", schema=None, key=None)]
     steps = [step("asking", "in", process=asking), step("last", "asking", to="out")]
     fed = {"name": "t", "sources": ["changes"], "key": ["k"], "distribution": "Broadcast", **table}
     steps += [step("kept", "in", toTable="t")] if fed["sources"] is None else []
-    return plan_of(streams, steps, tables=[{name: value for name, value in fed.items() if value is not None}])
+    return app_of(streams, steps, tables=[{name: value for name, value in fed.items() if value is not None}])
+
+
+def asked_for(**table: Any) -> Plan:
+    """The plan of such an app."""
+    return plan(asking_app(**table))
 
 
 @pytest.mark.parametrize("select", [None, ["k", "after.id AS id"], ["k", "concat(k, '!') AS loud"], ["k", PRICED]])
@@ -73,6 +80,12 @@ def test_a_function_may_ask_for_rows_that_hosts_compute(select: list[str] | None
     result = asked_for(select=select)
     assert result.valid
     assert Reason.ROWS_UNUSED not in warned(result)
+
+
+def test_a_picture_shows_which_function_reads_a_table() -> None:
+    app = asking_app()
+    edges = [(edge.source, edge.target) for edge in picture_of(plan(app), app).edges if edge.kind == "looks up"]
+    assert edges == [("table:t", "step:asking")]
 
 
 def test_a_function_may_not_ask_for_what_spark_computes() -> None:

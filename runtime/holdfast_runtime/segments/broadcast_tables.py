@@ -79,13 +79,14 @@ class BroadcastTable:
         lookup = FunctionTablePlan.by_keys(self.name, self.shape, columns)
         if not select:
             return FunctionTablePlan(lookup, (), lookup.schema)
-        schema, expressions = select_schema(lookup.schema, select), sure_select(select, plain_kinds(lookup.schema))
-        if expressions is None or not keeps_kinds(expressions, schema):
-            computed = {} if self.select is None else self.select.computed
-            name, column = next(iter(computed.items()))
-            message = spark_computed_for_function(self.name, name, column.written)
-            raise UserActionError(message, code="TableOutOfReachError")
-        return FunctionTablePlan(lookup, expressions, schema)
+        schema, computed = select_schema(lookup.schema, select), list[Plain]()
+        for name, item in zip(self.columns, select, strict=True):
+            expressions = sure_select((item,), plain_kinds(lookup.schema))
+            if expressions is None or not keeps_kinds(expressions, pa.schema([schema.field(name)])):
+                text = item if self.select is None else self.select.computed[name].written
+                raise UserActionError(spark_computed_for_function(self.name, name, text), code="TableOutOfReachError")
+            computed += expressions
+        return FunctionTablePlan(lookup, tuple(computed), schema)
 
     def written(self, outputs: tuple[JoinColumn, ...]) -> tuple[tuple[str, str], ...]:
         """Return the columns among these that look-ups compute, and what computes them as the user wrote it."""
