@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast_cli.run.saved_files import changed, run_again_when_saved, stamps
+from holdfast_runtime.driver.drain_request import DrainRequest
 from tests.waiting import wait_until
 
 DEADLINE = 30.0
@@ -30,7 +31,7 @@ def runs_until_told(folder: Path) -> Callable[[], int]:
     """Notes that it runs, and what is in the app's file; ends with 7 when it is told."""
 
     def run() -> int:
-        ending = threading.Event()
+        ending = DrainRequest()
         signal.signal(signal.SIGTERM, lambda *_: ending.set())
         signal.signal(signal.SIGINT, lambda *_: ending.set())
         with (folder / "runs").open("a") as file:

@@ -81,10 +81,13 @@ class _Watch:
     def begin(self, run: Callable[[], int]) -> None:
         """Run in a process of its own, which a Ctrl-C on the terminal reaches through this one."""
         sys.stdout.flush()
+        # What comes before both know whom it is for would be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         self._process, self._draining = os.fork(), False
         if not self._process:
             os.setpgid(0, 0)
             _end(run)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
 
     def code(self) -> int | None:
         """Return the exit code of the run; None: it goes on."""
@@ -116,6 +119,7 @@ def _end(run: Callable[[], int]) -> NoReturn:
         signal.signal(number, signal.default_int_handler)
     code = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         code = run()
         sys.stdout.flush()
     finally:

@@ -25,6 +25,7 @@ from holdfast_cli.output.live import LiveView
 from holdfast_cli.output.screen import live_screen, print_message, screen
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import JsonView, RunView, TextView, print_block
+from holdfast_runtime.driver.drain_request import DrainRequest
 from holdfast_runtime.progress import Event, Listener, RunDraining, RunEnded
 
 _TICK = 0.25
@@ -57,7 +58,7 @@ _Queue = SimpleQueue[Event | _Over]
 
 def run_watched(engine: Engine, show: RunDisplay) -> int:
     """Run and show; return the exit code, or end the process if it is stopped at once. Needs the main thread."""
-    drain, totals = threading.Event(), RunTotals(time.monotonic(), time.monotonic())
+    drain, totals = DrainRequest(), RunTotals(time.monotonic(), time.monotonic())
     with ExitStack() as opened:
         metrics = None if show.metrics is None else _metrics(show.metrics, opened)
         audience = _Audience(_view(show, opened), metrics, totals, drain)
@@ -138,8 +139,8 @@ def _signals(drain: threading.Event, events: _Queue) -> Iterator[None]:
             # Further key presses must not interrupt the shutdown.
             signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
+        events.put(RunDraining())  # before what follows from it
         drain.set()
-        events.put(RunDraining())
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     yield

@@ -24,6 +24,7 @@ from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
 from holdfast_runtime.coordination.given_up_runs import GivenUpRuns
 from holdfast_runtime.coordination.reporter import has_committed
 from holdfast_runtime.driver.app import run_at
+from holdfast_runtime.driver.drain_request import DrainRequest
 from holdfast_runtime.driver.periodic_work import PeriodicChore
 from holdfast_runtime.driver.pod import (
     DriverDirectory,
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     _LOG.setLevel(logging.INFO)
-    drain = threading.Event()
+    drain = DrainRequest()
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
         drain.set()
