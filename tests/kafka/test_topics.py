@@ -54,7 +54,7 @@ def test_a_missing_topic_is_made_with_what_it_needs(broker: Broker, topics: Kafk
 def test_an_input_is_made_only_if_the_spec_says(
     broker: Broker, topics: KafkaTopics, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_runtime.streams.kafka.admin.topics._PATIENCE", 0.5)
+    monkeypatch.setattr(KafkaTopics.__init__, "__defaults__", (0.5,))  # seconds of patience
     stream = {"system": "events", "partitions": 2, "schema": "k STRING"}
     spec = {
         "systems": [{"name": "events", "kafka": {"bootstrapServers": broker.bootstrap}}],
