@@ -19,7 +19,7 @@ static bool put_base64(struct reader *reader, struct cell *cell, const uint8_t *
     };
     if ((stop - at) % 4 != 0 || !has_room(reader, cell) || !has_content_room(reader, cell, (stop - at) / 4 * 3))
         return false;
-    uint8_t *out = cell->content + cell->content_size;
+    uint8_t *start = cell->content + cell->content_size, *out = start;
     for (; at < stop; at += 4) {
         int missing = stop - at == 4 && at[3] == '=' ? 1 + (at[2] == '=') : 0;
         uint32_t bits = 0;
@@ -31,8 +31,6 @@ static bool put_base64(struct reader *reader, struct cell *cell, const uint8_t *
         if (bits & ((1u << (8 * missing)) - 1)) return false; /* bits that no byte has */
         for (int i = 0; i < 3 - missing; i++) *out++ = (uint8_t)(bits >> (16 - 8 * i));
     }
-    cell->content_size = out - cell->content;
-    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
-    keep_row(cell);
+    keep_content(cell, out - start);
     return true;
 }

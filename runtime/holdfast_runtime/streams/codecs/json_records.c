@@ -51,15 +51,13 @@ static bool put_escaped(struct reader *reader, struct cell *cell, const uint8_t 
     if (!has_room(reader, cell) || !has_content_room(reader, cell, size)) return false;
     uint8_t *out = cell->content + cell->content_size;
     unescape_all(at, end, out, out + size);
-    cell->content_size += size;
-    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
-    keep_row(cell);
+    keep_content(cell, size);
     return true;
 }
 
 /* A string behind its first quote, into its cell. */
-static inline const uint8_t *past_text(struct reader *reader, const struct node *node, struct cell *cell, const uint8_t *start,
-                                const uint8_t *end) {
+static inline const uint8_t *past_text(struct reader *reader, const struct node *node, struct cell *cell,
+                                       const uint8_t *start, const uint8_t *end) {
     int64_t size, micros;
     int32_t days;
     const uint8_t *at = past_string(start, end, &size);
@@ -82,8 +80,8 @@ static inline const uint8_t *past_text(struct reader *reader, const struct node 
 }
 
 /* A number that was read up to `stop`, into its cell. */
-static inline bool put_number(struct reader *reader, const struct node *node, struct cell *cell, const struct number *number,
-                       const uint8_t *at, const uint8_t *stop) {
+static inline bool put_number(struct reader *reader, const struct node *node, struct cell *cell,
+                              const struct number *number, const uint8_t *at, const uint8_t *stop) {
     int64_t whole;
     double wide;
     float narrow;
@@ -104,15 +102,11 @@ static const uint8_t *past_cell(struct reader *reader, int64_t index, const uint
 static const uint8_t *past_list(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *end) {
     if (!has_room(reader, cell)) return NULL;
     at = past_blanks(at, end);
-    for (bool first = true; at < end && !(first && *at == ']'); first = false) {
+    for (bool more = at == end || *at != ']'; more; more = goes_on(&at, end, ']')) {
         at = past_cell(reader, cell->inner[0], at, end);
         if (at == NULL) return NULL;
-        at = past_blanks(at, end);
-        if (at < end && *at == ']') break;
-        if (at == end || *at != ',') return NULL;
-        at = past_blanks(at + 1, end);
     }
-    if (at == end) return NULL;
+    if (at == NULL) return NULL;
     ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)reader->cells[cell->inner[0]].rows;
     keep_row(cell);
     return at + 1;
@@ -129,12 +123,6 @@ static bool is_repeated(const struct cell *keys, int64_t first) {
     return false;
 }
 
-/* What is between a name and its value. */
-static inline const uint8_t *past_colon(const uint8_t *at, const uint8_t *end) {
-    at = past_blanks(at, end);
-    return at == end || *at != ':' ? NULL : past_blanks(at + 1, end);
-}
-
 /* An object behind its brace, whose names are keys. */
 static const uint8_t *past_map(struct reader *reader, struct cell *cell, const uint8_t *at, const uint8_t *end) {
     if (!has_room(reader, cell)) return NULL;
@@ -142,20 +130,16 @@ static const uint8_t *past_map(struct reader *reader, struct cell *cell, const u
     const struct node *key = reader->nodes + cell->inner[0];
     int64_t start = keys->rows;
     at = past_blanks(at, end);
-    for (bool first = true; at < end && !(first && *at == '}'); first = false) {
-        if (*at != '"' || keys->rows - start == MOST_KEYS) return NULL;
+    for (bool more = at == end || *at != '}'; more; more = goes_on(&at, end, '}')) {
+        if (at == end || *at != '"' || keys->rows - start == MOST_KEYS) return NULL;
         at = past_text(reader, key, keys, at + 1, end);
         if (at == NULL || is_repeated(keys, start)) return NULL; /* which value counts? */
         at = past_colon(at, end);
         if (at == NULL) return NULL;
         at = past_cell(reader, cell->inner[1], at, end);
         if (at == NULL) return NULL;
-        at = past_blanks(at, end);
-        if (at < end && *at == '}') break;
-        if (at == end || *at != ',') return NULL;
-        at = past_blanks(at + 1, end);
     }
-    if (at == end) return NULL;
+    if (at == NULL) return NULL;
     ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)keys->rows;
     keep_row(cell);
     return at + 1;
@@ -180,8 +164,8 @@ static const uint8_t *past_struct(struct reader *reader, int64_t index, const ui
     int64_t row = cell->rows, count = cell->inner_count, likely = 0, size;
     if (!has_room(reader, cell)) return NULL;
     at = past_blanks(at, end);
-    for (bool first = true; at < end && !(first && *at == '}'); first = false) {
-        if (*at != '"') return NULL;
+    for (bool more = at == end || *at != '}'; more; more = goes_on(&at, end, '}')) {
+        if (at == end || *at != '"') return NULL;
         const uint8_t *name = at + 1;
         int64_t part = part_at(names, count, likely, name, end);
         at = part < count ? name + names[part].size + 1 : past_string(name, end, &size);
@@ -196,12 +180,8 @@ static const uint8_t *past_struct(struct reader *reader, int64_t index, const ui
             at = past_value(at, end, DEEPEST);
         }
         if (at == NULL) return NULL;
-        at = past_blanks(at, end);
-        if (at < end && *at == '}') break;
-        if (at == end || *at != ',') return NULL;
-        at = past_blanks(at + 1, end);
     }
-    if (at == end) return NULL;
+    if (at == NULL) return NULL;
     for (int64_t i = 0; i < count; i++) {
         struct cell *part = reader->cells + cell->inner[i];
         if (part->rows == row && !put_null(reader, part)) return NULL;

@@ -1,4 +1,5 @@
-/* The texts that JSON is made of, for the readers of its records: blanks, words, strings, and values that are passed over.
+/* The texts that JSON is made of, for the reader of its records: blanks, words, strings, and values that are passed
+ * over.
  *
  * Must not allocate or wait, nor read beyond a record's last byte: records come from anybody.
  */
@@ -110,6 +111,24 @@ static inline const uint8_t *past_string(const uint8_t *at, const uint8_t *end, 
     }
 }
 
+/* What is between a name and its value. */
+static inline const uint8_t *past_colon(const uint8_t *at, const uint8_t *end) {
+    at = past_blanks(at, end);
+    return at == end || *at != ':' ? NULL : past_blanks(at + 1, end);
+}
+
+/* Whether a comma is behind a value: then `at` gets where the next one begins, else where what holds them is
+ * closed; NULL if neither is there. */
+static inline bool goes_on(const uint8_t **at, const uint8_t *end, uint8_t close) {
+    *at = past_blanks(*at, end);
+    if (*at < end && **at == ',') {
+        *at = past_blanks(*at + 1, end);
+        return true;
+    }
+    if (*at == end || **at != close) *at = NULL;
+    return false;
+}
+
 /* Any value, and the blanks behind it: what is skipped must be JSON, too. */
 static const uint8_t *past_value(const uint8_t *at, const uint8_t *end, int deeper) {
     struct number number;
@@ -125,20 +144,16 @@ static const uint8_t *past_value(const uint8_t *at, const uint8_t *end, int deep
     case '[':
         if (deeper == 0) return NULL;
         at = past_blanks(at + 1, end);
-        for (bool first = true; at < end && !(first && *at == close); first = false) {
+        for (bool more = at == end || *at != close; more; more = goes_on(&at, end, close)) {
             if (close == '}') {
-                if (*at != '"' || (at = past_string(at + 1, end, &size)) == NULL) return NULL;
-                at = past_blanks(at, end);
-                if (at == end || *at != ':') return NULL;
-                at = past_blanks(at + 1, end);
+                if (at == end || *at != '"' || (at = past_string(at + 1, end, &size)) == NULL) return NULL;
+                at = past_colon(at, end);
+                if (at == NULL) return NULL;
             }
             at = past_value(at, end, deeper - 1);
-            if (at == NULL || at == end) return NULL;
-            if (*at == close) break;
-            if (*at != ',') return NULL;
-            at = past_blanks(at + 1, end);
+            if (at == NULL) return NULL;
         }
-        if (at == end) return NULL;
+        if (at == NULL) return NULL;
         at++;
         break;
     default: at = past_number(at, end, &number);

@@ -105,6 +105,13 @@ static inline void keep_row(struct cell *cell) {
     cell->rows++;
 }
 
+/* The same of a row whose content, so many bytes, was written. */
+static inline void keep_content(struct cell *cell, int64_t size) {
+    cell->content_size += size;
+    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
+    keep_row(cell);
+}
+
 static bool put_null(struct reader *reader, struct cell *cell) {
     if (!has_room(reader, cell)) return false;
     if (cell->kind == NOTHING) {
@@ -187,9 +194,7 @@ static inline bool put_content(struct reader *reader, struct cell *cell, const u
         for (; done < size; done++) all |= at[done];
     }
     if (cell->kind == TEXT && (all & HIGH_BITS) && !is_utf8(at, at + size)) return false;
-    cell->content_size += size;
-    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
-    keep_row(cell);
+    keep_content(cell, size);
     return true;
 }
 

@@ -78,9 +78,7 @@ static bool put_unquoted(struct reader *reader, struct cell *cell, const uint8_t
         at += part + (quote != NULL);
     }
     if (!is_utf8(start, out)) return false;
-    cell->content_size += size;
-    ((int32_t *)cell->values)[cell->rows + 1] = (int32_t)cell->content_size;
-    keep_row(cell);
+    keep_content(cell, size);
     return true;
 }
 
