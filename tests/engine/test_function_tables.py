@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.testing import Crashed, TestDriver
+from tests.engine import fed_tables
 from tests.engine.fed_tables import products
 
 FUNCTIONS = """
@@ -38,28 +39,18 @@ VERBS: dict[str, dict[str, Any]] = {
 
 def app(verbs: dict[str, dict[str, Any]], **table: Any) -> dict[str, Any]:
     """Orders that each of these verbs finds prices for."""
-    stream = {"system": "here", "partitions": 2, "key": ["sku"]}
-    fed = {"name": "product", "sources": ["products"], "key": ["sku"], "distribution": "Broadcast", **table}
-    return {
-        "apiVersion": "holdfast.dev/v1alpha1",
-        "kind": "StreamApp",
-        "metadata": {"name": "priced"},
-        "spec": {
-            "systems": [{"name": "here", "log": {}}],
-            "streams": [
-                {"name": "products", **stream, "schema": "sku STRING, price BIGINT"},
-                {"name": "orders", **stream, "schema": "sku STRING, n BIGINT"},
-                *({"name": f"out-{name}", "system": "here", "partitions": 1} for name in verbs),
-                {"name": "dead", "system": "here", "partitions": 1},
-            ],
-            "tables": [fed],
-            "steps": [
-                *({"name": name, "from": ["orders"], **verb} for name, verb in verbs.items()),
-                *({"name": f"{name}-out", "from": [name], "to": f"out-{name}"} for name in verbs),
-            ],
-            "runtime": {"code": {"m": FUNCTIONS}},
-        },
-    }
+    made = fed_tables.app("Broadcast", **table)
+    spec, names = made["spec"], [*(f"out-{name}" for name in verbs), "dead"]
+    spec["streams"] = [
+        *(stream for stream in spec["streams"] if stream["name"] != "out"),
+        *({"name": name, "system": "here", "partitions": 1} for name in names),
+    ]
+    spec["steps"] = [
+        *({"name": name, "from": ["orders"], **verb} for name, verb in verbs.items()),
+        *({"name": f"{name}-out", "from": [name], "to": f"out-{name}"} for name in verbs),
+    ]
+    spec["runtime"] = {"code": {"m": FUNCTIONS}}
+    return made
 
 
 def prices(driver: TestDriver, name: str) -> dict[int, int | None]:
