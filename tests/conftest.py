@@ -62,6 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if reason := why_real(item):
             item.add_marker(pytest.mark.real(reason))
+    # What real components are made of is compiled beside the pure tests: who needs it comes when it is there.
+    items.sort(key=lambda item: item.get_closest_marker("smoke") is not None)
     if config.option.why_real:
         for item in items:
             for mark in item.iter_markers("real"):
