@@ -243,7 +243,7 @@ def stream_app(
         {"name": "made", "system": "here", "partitions": parts},
     ]
     if code:
-        streams[0]["key"] = ["key"]
+        streams[0] |= {"key": ["key"], "partitioner": "none"}
     sink = {"name": "out", "from": [steps[-1]["name"] if steps else "given"], "to": "made"}
     runtime = {
         "trigger": {"interval": "0s", "maxRecordsPerPartition": records},
