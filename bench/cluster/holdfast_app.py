@@ -10,6 +10,8 @@ from typing import Any
 
 from bench.cluster.newest import BLOB
 from bench.cluster.subject import BLOB_BYTES, INTERVAL, NO_ARCHIVE, PER_PARTITION, killed
+from holdfast.protocol.pods import MAIN
+from holdfast_operator.manifests.pod_templates import merged
 from tests.cluster.cluster import Tree
 from tests.kafka.counted import Counted
 from tests.kind.apps import App, counted_app
@@ -96,7 +98,8 @@ def ours(installed: Installed, team: Team, counted: Counted, **spec: Any) -> Ite
 def without_archive(installed: Installed, team: Team, counted: Counted) -> Iterator[Ours]:
     """The image's archive of Java's classes is not used, as stock Spark can't."""
     made = Ours(installed, team, counted)
-    for pods in ("driver", "executors"):
-        (container,) = made.app.tree["spec"]["runtime"][pods]["podTemplate"]["spec"]["containers"]
-        container["env"] = [NO_ARCHIVE]
+    for pods, container in MAIN.items():
+        runtime = made.app.tree["spec"]["runtime"][pods]
+        no_archive = {"spec": {"containers": [{"name": container, "env": [NO_ARCHIVE]}]}}
+        runtime["podTemplate"] = merged(runtime.get("podTemplate", {}), no_archive)
     yield made

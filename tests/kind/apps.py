@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -192,12 +191,15 @@ def counted_app(cluster: Cluster, team: Team, counted: Counted, **spec: Any) -> 
     return App(cluster, team.namespace, tree)
 
 
+_SMALL_DRIVER = {"name": "driver", "resources": {"requests": {"cpu": "200m"}}}
+
+
 def small_runtime() -> Tree:
     """Small pods that share the folder of their namespace."""
     return {
-        "checkpoint": {"location": f"file://{CHECKPOINTS}"},
-        "driver": {"memory": "768m", "podTemplate": _template("driver", {"requests": {"cpu": "200m"}})},
-        "executors": {"count": 2, "cores": 1, "memory": "768m", "podTemplate": _template("spark-kubernetes-executor")},
+        "checkpoint": {"claim": SHARED_CLAIM},
+        "driver": {"memory": "768m", "podTemplate": {"spec": {"containers": [_SMALL_DRIVER]}}},
+        "executors": {"count": 2, "cores": 1, "memory": "768m"},
         "sparkConf": _SPARK,
     }
 
@@ -205,13 +207,6 @@ def small_runtime() -> Tree:
 def with_secret(container: str, secret: str) -> Tree:
     """A pod template by which a container has a Secret's entries in its environment."""
     return {"spec": {"containers": [{"name": container, "envFrom": [{"secretRef": {"name": secret}}]}]}}
-
-
-def _template(container: str, resources: Mapping[str, Any] | None = None) -> Tree:
-    mount = {"name": "checkpoints", "mountPath": CHECKPOINTS}
-    main = {"name": container, "volumeMounts": [mount], **({"resources": resources} if resources else {})}
-    volume = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": SHARED_CLAIM}}
-    return {"spec": {"containers": [main], "volumes": [volume]}}
 
 
 def _is_local(volume: Tree) -> bool:

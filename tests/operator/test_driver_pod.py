@@ -20,6 +20,7 @@ from holdfast_operator.manifests.driver_pod import (
     takes_node_directory,
 )
 from holdfast_operator.manifests.pod_security import PodProfile, violations
+from holdfast_runtime.checkpoint.directories import storage_at
 from holdfast_runtime.spark.settings import check_settings
 from tests.operator.apps import TREE, tree
 
@@ -39,6 +40,24 @@ def test_driver_and_executors_pass_restricted_pod_security() -> None:
     for pod in (driver_pod(app(), 1, OWNER, RELEASE), executor_template(StartDriver(app(), 1), OWNER, RELEASE)):
         assert list(violations(pod, PodProfile.RESTRICTED)) == []
         assert pod["spec"]["enableServiceLinks"] is False
+
+
+def test_all_pods_mount_the_checkpoints_claim_at_its_location() -> None:
+    for checkpoint, path in (
+        ({"claim": "shared"}, "/checkpoints"),
+        ({"claim": "shared", "location": "file:///with%20space/apps"}, "/with space/apps"),
+    ):
+        mounting = app(runtime=runtime(checkpoint=checkpoint))
+        for pod in (
+            driver_pod(mounting, 1, OWNER, RELEASE),
+            executor_template(StartDriver(mounting, 1), OWNER, RELEASE),
+        ):
+            (container,) = pod["spec"]["containers"]
+            (volume,) = (one for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one)
+            assert volume["persistentVolumeClaim"] == {"claimName": "shared"}
+            mount = {"name": volume["name"], "mountPath": path}
+            assert mount in container["volumeMounts"]
+            assert storage_at(checkpoint.get("location", "file:///checkpoints"), {}).directory == path
 
 
 def test_executors_have_no_account_token_unless_the_user_asks() -> None:

@@ -51,6 +51,10 @@ def test_the_claims_of_a_template_are_known_whatever_its_shape(template: dict[st
     assert mounted_claims(parse_app(tree(runtime=parts))) == claims
 
 
+def test_the_claim_of_the_checkpoint_must_be_there_too() -> None:
+    assert mounted_claims(parse_app(tree(runtime={"checkpoint": {"claim": "shared"}}))) == ("shared",)
+
+
 def test_executors_have_a_container_of_another_name() -> None:
     check_templates(runtime("executors", {"spec": {"containers": [{"name": "driver", "image": "proxy"}]}}))
     with pytest.raises(TemplateRefusedError, match="spark-kubernetes-executor"):

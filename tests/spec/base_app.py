@@ -212,7 +212,7 @@ BASE: dict[str, Any] = {
             "image": "example.org/holdfast:1",
             "code": {"ads": "x = 1\n"},
             "trigger": {"interval": "2s", "maxRecordsPerPartition": 100},
-            "checkpoint": {"location": "s3a://bucket/apps", "retention": "24h"},
+            "checkpoint": {"location": "file:///shared/apps", "claim": "shared", "retention": "24h"},
             "driver": {"cores": 2, "memory": "2g", "podTemplate": {"spec": {"priorityClassName": "high"}}},
             "executors": {"count": 3, "cores": 2, "memory": "4g", "podTemplate": {"metadata": {"labels": {"a": "b"}}}},
             "sparkConf": {"spark.ui.enabled": "false"},

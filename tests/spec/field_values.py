@@ -321,8 +321,8 @@ _RUN = (
         "text",
         ("file:///x", "a+b.c-d://x", "hdfs:/x"),
         ("", "x", "/x", "s3a://", "S3A://x", "1a:/x", "s3a:/" + "x" * 1020),
-        required=True,
     ),
+    Row("spec.runtime.checkpoint.claim", "text", _OBJECT_GOOD, _OBJECT_BAD),
     Row(
         "spec.runtime.checkpoint.retention",
         "text",

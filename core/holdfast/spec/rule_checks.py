@@ -57,6 +57,12 @@ def one_kind(system: object) -> Iterator[Broken]:
         yield (), f"a system is exactly one of kafka, log, generator; found {kinds_text}"
 
 
+def checkpoint_place(checkpoint: object) -> Iterator[Broken]:
+    """A checkpoint is somewhere."""
+    if not fields_of(checkpoint).keys() & {"location", "claim"}:
+        yield (), "a checkpoint has location, e.g. s3a://bucket/path, or claim, a volume claim that all pods can mount"
+
+
 def one_verb(step: object) -> Iterator[Broken]:
     """A step has exactly one verb."""
     verbs = [verb for verb in VERBS if verb in fields_of(step)]

@@ -173,6 +173,12 @@ RULES: tuple[Rule, ...] = (
         broken=rule_checks.backoff_order,
     ),
     Rule(
+        at=("runtime", "checkpoint"),
+        message="a checkpoint has location or claim",
+        cel="has(self.location) || has(self.claim)",
+        broken=rule_checks.checkpoint_place,
+    ),
+    Rule(
         at=("state",),
         message="storageClass is used only with location: Claim",
         cel="!has(self.storageClass) || !has(self.location) || self.location == 'Claim'",

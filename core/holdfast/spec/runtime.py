@@ -64,8 +64,11 @@ class Trigger(SpecModel):
 class Checkpoint(SpecModel):
     """Where offsets and durable copies of state are kept."""
 
-    location: Annotated[Directory, ChangeCost.NEW_RUN]
-    """A folder that driver and executors reach, e.g. `s3a://bucket/path` or `file:///shared/path`."""
+    location: Annotated[Directory, ChangeCost.NEW_RUN] = "file:///checkpoints"
+    """A folder that driver and executors reach, e.g. `s3a://bucket/path` or `file:///shared/path`. Default, with a
+    claim: file:///checkpoints."""
+    claim: Annotated[ObjectName | None, ChangeCost.NEW_RUN] = None
+    """A volume claim (ReadWriteMany): driver and executors mount it at the path of the location."""
     retention: Annotated[Retention, ChangeCost.RESTART] = "168h"
     """How long a run that was left is kept there, or `Forever`. Default: 168h."""
 

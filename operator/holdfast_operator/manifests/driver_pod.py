@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from holdfast.placement.state_disk import StateDisk, state_disk
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, VersionedAssignment
@@ -52,7 +53,7 @@ _DRAIN = 120
 _LONGEST_DRAIN = 3600
 _NODES = 50
 POD_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_POD"
-APP_VOLUME = "holdfast-app"
+APP_VOLUME, _CHECKPOINT_VOLUME = "holdfast-app", "holdfast-checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
         "resources": _resources(driver.cores, driver.memory),
         "securityContext": _container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": APP_VOLUME, "mountPath": _APP_DIRECTORY, "readOnly": True}, *_secret_mounts(app)],
+        "volumeMounts": [{"name": APP_VOLUME, "mountPath": _APP_DIRECTORY, "readOnly": True}, *_mounts(app)],
     }
     pod: Tree = {
         "apiVersion": "v1",
@@ -121,7 +122,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": drain_seconds(app),
             "containers": [container],
-            "volumes": [{"name": APP_VOLUME, "configMap": {"name": name}}, *_secret_volumes(app)],
+            "volumes": [{"name": APP_VOLUME, "configMap": {"name": name}}, *_volumes(app)],
         },
     }
     return with_node_tolerations(merged(pod, driver.pod_template), release.lost_after)
@@ -197,10 +198,10 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
                     "env": [
                         {"name": POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                     ],
-                    "volumeMounts": _secret_mounts(app),
+                    "volumeMounts": _mounts(app),
                 }
             ],
-            "volumes": _secret_volumes(app),
+            "volumes": _volumes(app),
         },
     }
     if app.spec.state.location != "Claim" and not _disk(app).of_template:
@@ -342,17 +343,26 @@ def _add_local_state(spec: Tree, app: StreamApp, owner: AppOwner) -> None:
     container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": STATE_DIRECTORY}]
 
 
-def _secret_volumes(app: StreamApp) -> list[Tree]:
-    return [
+def _volumes(app: StreamApp) -> list[Tree]:
+    """Return what driver and executors mount alike: the app's secrets, and the claim of its checkpoint."""
+    checkpoint = app.spec.runtime.checkpoint
+    volumes: list[Tree] = [
         {"name": f"secret-{number}", "secret": {"secretName": name}} for number, name in enumerate(secrets_needed(app))
     ]
+    if checkpoint is not None and checkpoint.claim is not None:
+        volumes.append({"name": _CHECKPOINT_VOLUME, "persistentVolumeClaim": {"claimName": checkpoint.claim}})
+    return volumes
 
 
-def _secret_mounts(app: StreamApp) -> list[Tree]:
-    return [
+def _mounts(app: StreamApp) -> list[Tree]:
+    checkpoint = app.spec.runtime.checkpoint
+    mounts: list[Tree] = [
         {"name": f"secret-{number}", "mountPath": f"{_APP_DIRECTORY}/secrets/{name}", "readOnly": True}
         for number, name in enumerate(secrets_needed(app))
     ]
+    if checkpoint is not None and checkpoint.claim is not None:
+        mounts.append({"name": _CHECKPOINT_VOLUME, "mountPath": unquote(urlsplit(checkpoint.location).path)})
+    return mounts
 
 
 def _resources(cores: int, memory: str) -> Tree:

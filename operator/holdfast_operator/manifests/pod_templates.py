@@ -48,9 +48,12 @@ class TemplateRefusedError(UserActionError):
 
 
 def mounted_claims(app: StreamApp) -> tuple[str, ...]:
-    """Return the names of the claims that the app's pod templates mount."""
+    """Return the names of the claims that the app's pods mount: that of its checkpoint, and those of its templates."""
     runtime = app.spec.runtime
-    return tuple(sorted({*_claims(runtime.driver.pod_template), *_claims(runtime.executors.pod_template)}))
+    claims = {*_claims(runtime.driver.pod_template), *_claims(runtime.executors.pod_template)}
+    if runtime.checkpoint is not None and runtime.checkpoint.claim is not None:
+        claims.add(runtime.checkpoint.claim)
+    return tuple(sorted(claims))
 
 
 def _claims(template: Mapping[str, Any]) -> Iterator[str]:

@@ -86,8 +86,8 @@ def cluster_runs(app: StreamApp, namespace: str, location: str | None = None) ->
     runtime = app.spec.runtime
     if runtime.checkpoint is None:
         message = (
-            "spec.runtime.checkpoint.location is not set: on a cluster, offsets and durable copies of state need a "
-            "place that all pods reach, e.g. s3a://bucket/path, or file:///checkpoints on a volume that they mount"
+            "spec.runtime.checkpoint is not set: on a cluster, offsets and durable copies of state need a location "
+            "that all pods reach, e.g. s3a://bucket/path, or the claim of a volume that all of them can mount"
         )
         raise UserActionError(message, code="CheckpointLocationError")
     storage = storage_at(location or runtime.checkpoint.location, runtime.spark_conf)
