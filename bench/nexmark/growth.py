@@ -56,10 +56,9 @@ def app_tree(name: str, bootstrap: str, team: Team, executors: int) -> Tree:
     (bid,) = (one for one in spec["streams"] if one["name"] == "bid")
     (last,) = (one for one in spec["steps"] if "to" in one)
     runtime: dict[str, Any] = small_runtime()
-    limits = {"spark.kubernetes.executor.request.cores": "100m", "spark.kubernetes.executor.limit.cores": CORES}
+    resources = {"requests": {"cpu": "100m"}, "limits": {"cpu": CORES}}
     runtime |= {
-        "executors": {**runtime["executors"], "count": executors},
-        "sparkConf": {**runtime["sparkConf"], **limits},
+        "executors": {**runtime["executors"], "count": executors, "resources": resources},
         "trigger": {"interval": "0s", "maxRecordsPerPartition": PER_PARTITION},
         "code": {"house": _HOUSE, "nexmark_events": Path(events.__file__).read_text(encoding="utf-8")},
     }

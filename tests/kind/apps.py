@@ -21,10 +21,9 @@ READY = 180.0
 JAVA, PYTHON = "org.apache.spark.deploy.SparkSubmit", "holdfast_runtime.driver"
 """The processes of a driver, by their command lines."""
 _GRACE = ("--force", "--grace-period=0")
-_SPARK = {
-    "spark.kubernetes.executor.request.cores": "200m",  # two cores carry three nodes
-    "spark.ui.enabled": "false",
-}
+_SPARK = {"spark.ui.enabled": "false"}
+_SMALL = {"requests": {"cpu": "200m"}}
+"""Two cores carry three nodes."""
 
 
 @dataclass
@@ -191,15 +190,12 @@ def counted_app(cluster: Cluster, team: Team, counted: Counted, **spec: Any) -> 
     return App(cluster, team.namespace, tree)
 
 
-_SMALL_DRIVER = {"name": "driver", "resources": {"requests": {"cpu": "200m"}}}
-
-
 def small_runtime() -> Tree:
     """Small pods that share the folder of their namespace."""
     return {
         "checkpoint": {"claim": SHARED_CLAIM},
-        "driver": {"memory": "768m", "podTemplate": {"spec": {"containers": [_SMALL_DRIVER]}}},
-        "executors": {"count": 2, "cores": 1, "memory": "768m"},
+        "driver": {"memory": "768m", "resources": _SMALL},
+        "executors": {"count": 2, "cores": 1, "memory": "768m", "resources": _SMALL},
         "sparkConf": _SPARK,
     }
 

@@ -12,8 +12,6 @@ from tests.kind.fed import Fed
 from tests.kind.installed import Team
 from tests.s3.gateway import CREDENTIALS, Bucket, Gateway
 
-_TWO = {"count": 2, "cores": 1, "memory": "768m"}
-
 
 @pytest.fixture
 def bucket(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
@@ -32,8 +30,8 @@ def test_state_in_a_bucket_outlives_the_disks_of_all_pods(
     runtime = app.tree["spec"]["runtime"]
     runtime |= {
         "checkpoint": {"location": bucket.location},
-        "driver": {"memory": "768m", "podTemplate": with_secret("driver", "s3")},
-        "executors": {**_TWO, "podTemplate": with_secret("spark-kubernetes-executor", "s3")},
+        "driver": {**runtime["driver"], "podTemplate": with_secret("driver", "s3")},
+        "executors": {**runtime["executors"], "podTemplate": with_secret("spark-kubernetes-executor", "s3")},
         "sparkConf": {**runtime["sparkConf"], **bucket.conf},
     }
     app.tree["spec"]["state"] = {"location": "Pod", "size": "512Mi"}

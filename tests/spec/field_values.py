@@ -103,6 +103,16 @@ _SYSTEMS = (
 )
 
 
+def _resources(path: str) -> tuple[Row, ...]:
+    good: tuple[dict[str, Any], ...] = ({}, {"cpu": "500m", "memory": "1.5Gi", "example.org/gpu": "1"}, {"cpu": None})
+    bad = ({"cpu": 5}, {"cpu": ""}, {"cpu": "x"}, {"cpu": "-1"}, {"cpu": "1 m"}, {str(n): "1" for n in range(21)})
+    return (
+        Row(path, "object", ({},), ({"cpu": "1"},)),
+        Row(f"{path}.requests", "map", good, bad),
+        Row(f"{path}.limits", "map", good, bad),
+    )
+
+
 def _event_time(named: str, computed: str) -> tuple[Row, ...]:
     """Return the rows of an event time that is a column, and of one that is computed."""
     return (
@@ -332,11 +342,13 @@ _RUN = (
     Row("spec.runtime.driver", "object", ({},), ({"x": 1},)),
     Row("spec.runtime.driver.cores", "int", _CORES, (1025,)),
     Row("spec.runtime.driver.memory", "text", _MEMORY, _NO_MEMORY),
+    *_resources("spec.runtime.driver.resources"),
     Row("spec.runtime.driver.podTemplate", "object", _POD),
     Row("spec.runtime.executors", "object", ({},), ({"x": 1},)),
     Row("spec.runtime.executors.count", "int", (1, 10_000), (10_001,)),
     Row("spec.runtime.executors.cores", "int", _CORES, (1025,)),
     Row("spec.runtime.executors.memory", "text", _MEMORY, _NO_MEMORY),
+    *_resources("spec.runtime.executors.resources"),
     Row("spec.runtime.executors.podTemplate", "object", _POD),
     Row("spec.runtime.replan", "int", (1, 1_000_000_000_000), (1_000_000_000_001,)),
     Row("spec.runtime.sparkConf", "map", ({}, {"a": ""}, {"a": None}), ({"a": 5}, {"a": True})),

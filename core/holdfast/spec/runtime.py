@@ -22,6 +22,7 @@ from holdfast.spec.values import (
     Quantity,
     Retention,
     Settings,
+    Shares,
     Text,
     without_nulls,
 )
@@ -73,6 +74,15 @@ class Checkpoint(SpecModel):
     """How long a run that was left is kept there, or `Forever`. Default: 168h."""
 
 
+class Resources(SpecModel):
+    """What a container asks of its node: `cpu`, `memory` and others that nodes have, by name."""
+
+    requests: Annotated[Shares, ChangeCost.RESTART] = Field(default_factory=dict)
+    """What must be free. Default: `cpu` as `cores` says, `memory` as the limit."""
+    limits: Annotated[Shares, ChangeCost.RESTART] = Field(default_factory=dict)
+    """What it may take. Default: `memory`, the heap and two fifths of it (384 MiB or more) for Python and Java."""
+
+
 class Driver(SpecModel):
     """The pod that plans batches."""
 
@@ -80,6 +90,8 @@ class Driver(SpecModel):
     """CPU cores. Default: 1."""
     memory: Annotated[Memory, ChangeCost.RESTART] = "1g"
     """Java heap. Default: 1g."""
+    resources: Annotated[Resources, ChangeCost.RESTART] = Resources()
+    """What its container asks of its node."""
     pod_template: Annotated[PodTemplate, ChangeCost.RESTART] = Field(default_factory=dict)
     """A pod template merged into the driver's pod."""
 
@@ -93,6 +105,8 @@ class Executors(SpecModel):
     """CPU cores of each. Default: 1."""
     memory: Annotated[Memory, ChangeCost.RESTART] = "1g"
     """Java heap of each. Default: 1g."""
+    resources: Annotated[Resources, ChangeCost.RESTART] = Resources()
+    """What the container of each asks of its node."""
     pod_template: Annotated[PodTemplate, ChangeCost.RESTART] = Field(default_factory=dict)
     """A pod template merged into each executor's pod."""
 

@@ -20,6 +20,7 @@ FOREVER = "Forever"
 _RETENTION = rf"^({FOREVER}|{_DURATION[1:-1]})$"
 _OBJECT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _QUANTITY = r"^[0-9]{1,15}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$"
+_SHARE = r"^[0-9]{1,15}(\.[0-9]{1,3})?(m|Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$"
 _MEMORY = r"^[1-9][0-9]{0,8}(k|m|g|t|Ki|Mi|Gi|Ti)$"
 _FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 _APP_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -40,6 +41,7 @@ IN_WORDS = {
     _DURATION: "must be a duration, e.g. 500ms, 10m or 1h30m",
     _RETENTION: "must be a duration, e.g. 168h, or Forever",
     _QUANTITY: "must be an amount, e.g. 10Gi or 500M",
+    _SHARE: "must be an amount, e.g. 500m or 2Gi",
     _MEMORY: "must be an amount of memory, e.g. 512m, 2g or 2Gi",
     _APP_NAME: "must be lower-case letters, digits and inner dashes",
     _RUN_ID: "must be letters, digits and inner dashes, dots and underscores",
@@ -251,6 +253,12 @@ SettingText = Annotated[str, StringConstraints(max_length=16_384)]
 # The bound stands before the validator: behind it pydantic would keep it out of the schema.
 Settings = Annotated[dict[str, SettingText], Field(max_length=200), BeforeValidator(without_nulls)]
 """Settings of other software, passed through."""
+
+Share = Annotated[str, StringConstraints(pattern=_SHARE, max_length=24)]
+"""An amount of something that nodes have, as Kubernetes writes it: `500m` of a core, `2Gi` of memory."""
+
+Shares = Annotated[dict[str, Share], Field(max_length=20, examples=[{"cpu": "500m"}]), BeforeValidator(without_nulls)]
+"""Amounts of what nodes have, by its name."""
 
 ReplicaCount = Annotated[int, Field(ge=1, le=32_767)]
 """How many brokers hold a record."""

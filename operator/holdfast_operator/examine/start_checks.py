@@ -13,6 +13,7 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast_operator.decide.facts import AppFinding, Grounds, ParsedSpec, StartVerdict, Unknown
 from holdfast_operator.manifests.pod_policy import PodPolicy
+from holdfast_operator.manifests.pod_resources import refused_resources
 from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates
 from holdfast_operator.manifests.trial_pod import pod_digests
 
@@ -73,11 +74,13 @@ def _settings(case: _Case) -> AppFinding | None:
 
 
 def _templates(case: _Case) -> AppFinding | None:
+    runtime = case.app.spec.runtime
     try:
-        check_templates(case.app.spec.runtime)
+        check_templates(runtime)
     except TemplateRefusedError as error:
         return AppFinding(Reason.POD_TEMPLATE_REFUSED, str(error))
-    return None
+    wrong = "; ".join(refused_resources(runtime))
+    return AppFinding(Reason.POD_TEMPLATE_REFUSED, wrong) if wrong else None
 
 
 def _pods(case: _Case) -> AppFinding | None:

@@ -32,23 +32,12 @@ from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
 from holdfast.trees import Tree
 from holdfast_operator.decide.decision import StartDriver
+from holdfast_operator.manifests.pod_resources import driver_resources, executor_resources, executor_settings
 from holdfast_operator.manifests.pod_templates import merged, with_node_tolerations
 
 USER = 185
 APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
 _APP_DIRECTORY = "/etc/holdfast"
-_OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
-"""Memory beside the heap, for Python workers and Java itself: a factor and a minimum."""
-_OVERHEADS = frozenset(
-    {
-        "spark.executor.memoryOverhead",
-        "spark.executor.memoryOverheadFactor",
-        "spark.executor.minMemoryOverhead",
-        "spark.kubernetes.memoryOverheadFactor",
-    }
-)
-"""With any of these the user sets the memory overhead of executors."""
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DRAIN = 120
 _LONGEST_DRAIN = 3600
 _NODES = 50
@@ -104,7 +93,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
             {"name": "HOLDFAST_POD", "value": name},
             {"name": "HOLDFAST_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         ],
-        "resources": _resources(driver.cores, driver.memory),
+        "resources": driver_resources(driver),
         "securityContext": _container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": APP_VOLUME, "mountPath": _APP_DIRECTORY, "readOnly": True}, *_mounts(app)],
@@ -193,6 +182,7 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
             "containers": [
                 {
                     "name": MAIN["executors"],
+                    **executor_resources(app.spec.runtime.executors),
                     "securityContext": _container_security(),
                     # Spark passes it to the driver, which knows executors by pod, whatever number Spark gives them.
                     "env": [
@@ -238,8 +228,7 @@ def spark_settings(
         f"{kubernetes}.executor.missingPodDetectDelta": "3s",
         f"{kubernetes}.executor.apiPollingInterval": "2s",
     }
-    if not spec.runtime.spark_conf.keys() & _OVERHEADS:
-        settings["spark.executor.memoryOverheadFactor"] = str(_OVERHEAD)
+    settings |= executor_settings(executors, spec.runtime.spark_conf)
     if spec.state.location == "Claim":
         claim = f"{kubernetes}.executor.volumes.persistentVolumeClaim.{STATE_VOLUME}"
         settings |= {
@@ -363,15 +352,3 @@ def _mounts(app: StreamApp) -> list[Tree]:
     if checkpoint is not None and checkpoint.claim is not None:
         mounts.append({"name": _CHECKPOINT_VOLUME, "mountPath": unquote(urlsplit(checkpoint.location).path)})
     return mounts
-
-
-def _resources(cores: int, memory: str) -> Tree:
-    """Return requests and limits: the heap plus the overhead of Java and Python."""
-    heap = _bytes(memory)
-    whole = heap + max(int(heap * _OVERHEAD), _LEAST_OVERHEAD)
-    return {"requests": {"cpu": str(cores), "memory": str(whole)}, "limits": {"memory": str(whole)}}
-
-
-def _bytes(memory: str) -> int:
-    text = as_spark(memory)
-    return int(text[:-1]) * _UNITS[text[-1]]

@@ -1,0 +1,94 @@
+"""What containers of an app's pods ask of nodes: by cores and heap, or as the spec says.
+
+A heap is not all that a pod takes: Java itself and Python's workers need memory beside it. The driver's container is
+made here; Spark makes the executors', from settings, and gives them as much memory as they may take. Must not know
+pods.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
+
+from holdfast.spec.runtime import Driver, Executors, Resources, Runtime
+from holdfast.spec.values import as_spark, in_bytes
+from holdfast.trees import Tree
+
+_BESIDE, _LEAST_BESIDE = 0.4, 384 << 20
+"""Memory beside the heap: a factor and a minimum."""
+_BESIDE_SETTINGS = frozenset(
+    {
+        "spark.executor.memoryOverhead",
+        "spark.executor.memoryOverheadFactor",
+        "spark.executor.minMemoryOverhead",
+        "spark.kubernetes.memoryOverheadFactor",
+    }
+)
+"""With any of these the user sets the memory beside the heap of executors."""
+_CORES: Mapping[str, Callable[[Resources], Mapping[str, str]]] = {
+    "spark.kubernetes.executor.request.cores": attrgetter("requests"),
+    "spark.kubernetes.executor.limit.cores": attrgetter("limits"),
+}
+_OF_SPARK = ("cpu", "memory")
+
+
+def driver_resources(driver: Driver) -> Tree:
+    """Return the resources of the driver's container."""
+    heap = _heap(driver.memory)
+    memory = _memory(driver.resources) or str(heap + max(int(heap * _BESIDE), _LEAST_BESIDE))
+    return {
+        "requests": {"cpu": str(driver.cores), "memory": memory, **driver.resources.requests},
+        "limits": {"memory": memory, **driver.resources.limits},
+    }
+
+
+def executor_resources(executors: Executors) -> Tree:
+    """Return the resources that an executor's container has beside those that Spark gives it."""
+    parts = {"requests": executors.resources.requests, "limits": executors.resources.limits}
+    others = {part: _others(amounts) for part, amounts in parts.items()}
+    return {"resources": {part: amounts for part, amounts in others.items() if amounts}} if any(others.values()) else {}
+
+
+def executor_settings(executors: Executors, conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings by which Spark sizes the containers of executors; `conf`: the user's."""
+    resources = executors.resources
+    settings = {name: amounts(resources)["cpu"] for name, amounts in _CORES.items() if "cpu" in amounts(resources)}
+    if conf.keys() & _BESIDE_SETTINGS:
+        return settings
+    if (memory := _memory(resources)) is None:
+        return settings | {"spark.executor.memoryOverheadFactor": str(_BESIDE)}
+    return settings | {"spark.executor.memoryOverhead": f"{(in_bytes(memory) - _heap(executors.memory)) >> 20}m"}
+
+
+def refused_resources(runtime: Runtime) -> Iterator[str]:
+    """Yield what containers can't ask for, each with its cure."""
+    for part, of in (("driver", runtime.driver), ("executors", runtime.executors)):
+        path, memory = f"spec.runtime.{part}.resources", _memory(of.resources)
+        if memory is not None and memory.endswith("m"):
+            yield f"{path}: memory {memory} is a part of a byte; write e.g. 2Gi"
+        elif memory is not None and in_bytes(memory) <= _heap(of.memory):
+            yield f"{path}: memory {memory} has no room beside the heap of {of.memory}, for Python and Java; raise it"
+    resources = runtime.executors.resources
+    asked, taken = resources.requests.get("memory"), resources.limits.get("memory")
+    if asked is not None and taken is not None and asked != taken:
+        yield (
+            f"spec.runtime.executors.resources: requests.memory {asked} and limits.memory {taken} differ, and Spark "
+            f"gives executors one amount; leave one out"
+        )
+    twice = [name for name, amounts in _CORES.items() if "cpu" in amounts(resources)]
+    if _memory(resources) is not None:
+        twice.extend(_BESIDE_SETTINGS)
+    for name in sorted(runtime.spark_conf.keys() & set(twice)):
+        yield f"spec.runtime.sparkConf.{name}: spec.runtime.executors.resources says it already; leave one out"
+
+
+def _memory(resources: Resources) -> str | None:
+    """Return the memory that the user gives a container; a limit alone is asked for, too."""
+    return resources.limits.get("memory") or resources.requests.get("memory")
+
+
+def _others(amounts: Mapping[str, str]) -> dict[str, str]:
+    return {name: amount for name, amount in amounts.items() if name not in _OF_SPARK}
+
+
+def _heap(memory: str) -> int:
+    """Return bytes; `g` means powers of 1024 to Java."""
+    return in_bytes(f"{as_spark(memory)[:-1]}{as_spark(memory)[-1].upper()}i")
