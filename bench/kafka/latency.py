@@ -38,9 +38,12 @@ from bench.kafka.jars import jars
 from bench.kafka.streams import command
 from bench.kafka.topics import Filler, filler
 from bench.kafka.ways import ALO, EOS, Work, removed
+from bench.objects import DELAY
 from holdfast_runtime.streams.record_keys import place, split
 from holdfast_runtime.streams.records import written_batch
+from tests.api.proxy import Proxy
 from tests.kafka.broker import Broker
+from tests.s3.gateway import CREDENTIALS, Gateway
 
 STEP = 0.01
 PATIENCE = 120.0
@@ -119,6 +122,14 @@ def measured(rate: Rate, way: str, start: Callable[[dict[str, Any], Path], list[
     return Measurement(way, len(counted), rate.seconds, 0.0, (statistics.median(counted) / 1e3,), str(sent), notes)
 
 
+def by_place(rate: Rate) -> list[partial[Measurement]]:
+    """Holdfast with its checkpoint on a disk, and in an object store."""
+    return [
+        partial(measured, rate, "Holdfast, exactly once, checkpoint on a disk", partial(_ours, "ExactlyOnce")),
+        partial(in_objects, rate),
+    ]
+
+
 def all_ways(rate: Rate) -> list[partial[Measurement]]:
     """Each of them."""
     ways = [
@@ -137,6 +148,20 @@ def all_ways(rate: Rate) -> list[partial[Measurement]]:
         )
     ]
     return ways
+
+
+def in_objects(rate: Rate) -> Measurement:
+    """Holdfast, exactly once, with all that lasts in an S3 server whose answers come later."""
+    os.environ |= CREDENTIALS
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder,
+        Gateway(Path(folder)) as gateway,
+        Proxy(int(gateway.address.rpartition(":")[2]), delay=DELAY) as proxy,
+    ):
+        conf = {"spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{proxy.port}"}
+        place = {"objects": {"location": gateway.bucket().location, "conf": conf}}
+        way = f"Holdfast, exactly once, checkpoint in S3, {1000 * DELAY:.0f} ms an answer"
+        return measured(rate, way, lambda request, scratch: _ours("ExactlyOnce", request | place, scratch))
 
 
 def _ours(delivery: str, request: Mapping[str, Any], scratch: Path) -> list[str]:

@@ -5,6 +5,7 @@ Started by `fresh.measure` as `python -m bench.kafka.ours REQUEST SCRATCH`. Must
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bench.engine.fresh import answer
 from bench.engine.holdfast import joined
 from bench.engine.holdfast_run import PHASES, Watch, median
 from bench.kafka.given import EVENT, PARTITIONS, results
+from holdfast_runtime.checkpoint.directories import DataDir, RunPaths, storage_at
 
 FUNCTIONS = """
 def name(key, rows, state):
@@ -110,10 +112,24 @@ def app(request: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": name, "spec": spec}
 
 
+def _keep_in(location: str, conf: dict[str, str]) -> None:
+    """Have local runs keep in an object store what a cluster's would."""
+    local = DataDir.paths
+
+    def paths(directory: DataDir, app: str, run_id: str) -> RunPaths:
+        shared = storage_at(location, conf)
+        durable, planned = shared.below("state"), shared.below("query")
+        return replace(local(directory, app, run_id), shared=shared, durable=durable, planned=planned)
+
+    setattr(DataDir, "paths", paths)  # noqa: B010 - no run of Holdfast does that
+
+
 def main() -> None:
     """Run it, and report its batches but the first few."""
     request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
     request["app"], request["master"] = app(request), "local[2]"
+    if "objects" in request:
+        _keep_in(request["objects"]["location"], request["objects"]["conf"])
     watch = Watch(None if request["rows"] else FOR_EVER)
     watch.run(request, scratch / "data")
     # Until a table is loaded, batches read nothing else.

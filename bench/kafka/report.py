@@ -16,6 +16,7 @@ from bench.kafka.given import Events
 from tests.kafka.broker import Broker
 
 Peer = Callable[[ways.Given], Measurement]
+Places = Callable[[latency.Rate], list[partial[Measurement]]]
 PER_CPU = Column("rows/CPU-s", lambda measurement: measurement.rows / measurement.cpu_seconds)
 THROUGHPUT = (PER_CPU, Column("rows/s", lambda measurement: measurement.rows / measurement.seconds))
 LATENCY = tuple(note(name) for name in latency.NAMES)
@@ -85,12 +86,14 @@ def join(broker: Broker, *, quick: bool) -> Benchmark:
     return throughput(f"orders joined with payments within {data.within} minutes", workload, peers)
 
 
-def latencies(broker: Broker, *, quick: bool, work: ways.Work = "stateless") -> Benchmark:
+def latencies(
+    broker: Broker, *, quick: bool, work: ways.Work = "stateless", compared: Places = latency.all_ways
+) -> Benchmark:
     """From a row's making to its being read, or to that of its pair."""
     seconds = 10 if quick else 20
     rate = latency.Rate(broker, rows_per_second=2_000, seconds=seconds, warm=5 if quick else 20, work=work)
     what = "row to pair" if work == "join" else "row to row"
-    return Benchmark(f"milliseconds from {what} at {rate.rows_per_second:,} rows/s", latency.all_ways(rate), LATENCY)
+    return Benchmark(f"milliseconds from {what} at {rate.rows_per_second:,} rows/s", compared(rate), LATENCY)
 
 
 BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
@@ -103,6 +106,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
     "join": join,
     "latency": latencies,
     "latency-join": partial(latencies, work="join"),
+    "latency-objects": partial(latencies, compared=latency.by_place),
 }
 
 

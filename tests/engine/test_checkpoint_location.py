@@ -6,7 +6,8 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.directories import storage_at
-from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
+from holdfast_runtime.state.durable.object_service import S3Service
+from holdfast_runtime.state.durable.object_storage import ObjectStorage
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from tests.error_codes import has_code
 

@@ -236,6 +236,9 @@ class _Watched:
     def names(self) -> list[str]:
         return self.storage.names()
 
+    def names_behind(self, name: str) -> list[str]:
+        return self.storage.names_behind(name)
+
     def modified(self) -> dict[str, int]:
         return self.storage.modified()
 

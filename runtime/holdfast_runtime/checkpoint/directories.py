@@ -23,7 +23,8 @@ from pyarrow import fs as pafs
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.app import StreamApp
-from holdfast_runtime.state.durable.object_storage import ObjectStorage, S3Service
+from holdfast_runtime.state.durable.object_service import S3Service
+from holdfast_runtime.state.durable.object_storage import ObjectStorage
 from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 
 

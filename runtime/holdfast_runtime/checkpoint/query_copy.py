@@ -61,6 +61,9 @@ class _Found:
 class QueryCopy:
     """The copy, as one attempt writes it."""
 
+    lasts_on_disk = False
+    """Whether the next attempt reads the directory itself."""
+
     def __init__(self, storage: Storage, directory: Path, epoch: int) -> None:
         """`directory`: where Spark will keep its checkpoint in this attempt; what is there is removed."""
         self._storage, self.directory, self._epoch = storage, directory, epoch
@@ -117,7 +120,7 @@ class QueryCopy:
         self._found = _Found(tuple(entry for entry in self._found.entries if entry.name not in obsolete), ())
 
     def _look(self) -> None:
-        listing = _found(self._storage.names())
+        listing = _found(self._storage.names_behind(""))
         if listing.newest_epoch > self._epoch:
             message = (
                 f"attempt {self._epoch} may not plan batches in {self._storage.directory}: attempt "
@@ -165,6 +168,8 @@ class QueryCopy:
 
 class SharedQuery:
     """Stands for `QueryCopy` if Spark's checkpoint is itself shared by all attempts: nothing needs to be copied."""
+
+    lasts_on_disk = True
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -2,8 +2,9 @@
 
     plan -> (the batch runs) -> done
 
-An entry is written once, whole and synced; the driver that finds it there was overtaken. That a batch is done need not
-outlive a crash: then it is run again, and finds what it has written. Must not run batches.
+An entry is written once and whole, and synced where the next attempt reads it; the driver that finds it there was
+overtaken. That a batch is done need not outlive a crash: then it is run again, and finds what it has written. Must not
+run batches.
 """
 
 import json
@@ -33,10 +34,11 @@ def overtaken() -> RetrySoonError:
 class QueryLog:
     """The logs in one directory, as one attempt writes them."""
 
-    def __init__(self, query: Path) -> None:
+    def __init__(self, query: Path, *, sync: bool = True) -> None:
+        """`sync`: whether a planned batch must be on the disk; the next attempt may read a copy elsewhere."""
         self._query = query
         self._offsets, self._commits = (
-            DirectoryStorage(query / "offsets"),
+            DirectoryStorage(query / "offsets", sync=sync),
             DirectoryStorage(query / "commits", sync=False),
         )
         self._entry = -1

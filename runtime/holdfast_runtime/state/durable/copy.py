@@ -21,6 +21,7 @@ from holdfast_runtime.state.store.delta import (
     Delta,
     Listing,
     PackedDelta,
+    delta_name,
     fence_name,
     listing,
     obsolete,
@@ -133,7 +134,9 @@ class DurableCopy:
             raise HoldfastError(message, code="StoreMisuseError")
         size = self.storage.write(delta.name, packed.chunks)
         # Check after writing: a newer attempt that writes its fence after this check will find the delta.
-        self._check_epoch(listing(shutting_out(self.storage.names(), delta.batch)), delta.epoch, delta.batch)
+        # It can't be asked for at once with the write: both could miss the other.
+        names = shutting_out(self.storage.names_behind(delta_name(delta.batch, 0)), delta.batch)
+        self._check_epoch(listing(names), delta.epoch, delta.batch)
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise RetrySoonError(message, code="DeltaExistsError")

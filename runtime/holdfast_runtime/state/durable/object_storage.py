@@ -1,48 +1,38 @@
 """Checkpoint storage in a bucket of an S3 object store, with as few requests as possible.
 
-An object exists once its upload is complete; every later read and listing sees it. There is no renaming, and `pyarrow`
-offers no write that fails if the name is taken. `write` checks first, which is not atomic, so an object that must have
-a single writer carries the attempt in its name. A "directory" is only a common prefix of names. Must not know what the
-objects mean.
+An object exists once its upload is complete; every later read and listing sees it. There is no renaming. A small object
+is created in one request, which fails if the name is taken; one whose answer was lost is told from another's by its
+content. Where the store knows no such condition, and for what comes in parts, `write` looks first, which is not atomic:
+so an object that must have a single writer carries the attempt in its name. A "directory" is only a common prefix of
+names. Must not know what the objects mean.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from holdfast_runtime.state.durable.object_answers import CLIENT_TRIES, ShortAnswerError, answer_error, asked_again
+from holdfast_runtime.state.durable.object_answers import (
+    ClientFinding,
+    ShortAnswerError,
+    StoreAnswerError,
+    answer_error,
+    asked_again,
+    asked_until_answered,
+)
+from holdfast_runtime.state.durable.object_service import AT_ONCE, S3Service
+from holdfast_runtime.state.durable.object_writes import ObjectWrites
 from holdfast_runtime.state.durable.storage import Chunk, obsolete_may_stay
 
 _DELETES_AT_ONCE = 16
 """A snapshot may make a hundred objects obsolete, and each delete takes one to three round trips."""
-_AT_ONCE = 32
-"""Each thread waits for its round trips nearly all the time."""
 _READ = 8 << 20
 """Bytes asked for at once."""
-_ANY_REGION = "us-east-1"
-
-
-@dataclass(frozen=True, slots=True)
-class S3Service:
-    """How to reach an object store. Contains no credentials: each process finds those of its pod."""
-
-    endpoint: str | None = None
-    """Host and port; None means Amazon's."""
-    encrypted: bool = True
-    region: str | None = None
-    """None: taken from the environment, or at Amazon from the bucket's location."""
-    virtual_hosts: bool = False
-    """Whether a custom endpoint, too, expects the bucket in the host name."""
-
-    def opened(self, bucket: str) -> pafs.S3FileSystem:
-        """Return a client, one per process."""
-        return _opened(self, bucket, os.getpid())
+_SMALL = 8 << 20
+"""Bytes that are written in one request; a larger object goes in parts, some of them at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +47,7 @@ class ObjectStorage:
     @property
     def at_once(self) -> int:
         """How many threads best use it at once."""
-        return _AT_ONCE
+        return AT_ONCE
 
     @property
     def directory(self) -> str:
@@ -104,9 +94,16 @@ class ObjectStorage:
         with self._reporting(name), self._opened(name) as file:
             yield _Reader(file).read
 
+    def names_behind(self, name: str) -> list[str]:
+        """Return the names that sort behind this one, in a directory that has no further ones."""
+        with self._reporting(""):
+            return asked_until_answered(lambda: self._writes.names_behind(self._within(""), name))
+
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
-        """Create an object and return its size in bytes, or None if the name is taken; that object stays."""
+        """Create an object and return its size in bytes, or None if other content has the name; that object stays."""
         with self._reporting(name):
+            if isinstance(chunks, list | tuple) and (size := sum(map(len, chunks))) <= _SMALL:
+                return size if self._written(name, b"".join(chunks), replace=replace) else None
             if not replace and self._is_there(name):
                 return None
             if isinstance(chunks, list | tuple):
@@ -137,6 +134,29 @@ class ObjectStorage:
     def _client(self) -> pafs.S3FileSystem:
         return self.service.opened(self.bucket)
 
+    @property
+    def _writes(self) -> ObjectWrites:
+        return self.service.writes(self.bucket)
+
+    def _written(self, name: str, content: bytes, *, replace: bool) -> bool:
+        """Write a small object and return whether it is there, not another."""
+        writes, key = self._writes, self._within(name)
+        if replace:
+            asked_until_answered(lambda: writes.replace(key, content))
+            return True
+        return asked_until_answered(lambda: self._created(writes, name, content))
+
+    def _created(self, writes: ObjectWrites, name: str, content: bytes) -> bool:
+        looks_first = not writes.creates
+        if not (looks_first and self._is_there(name)) and writes.create(self._within(name), content):
+            return True
+        # Perhaps an earlier try has written it, whose answer was lost.
+        stored = self.read(name)
+        if stored is None:
+            # Deleted meanwhile, or the store was busy with another request about it.
+            raise StoreAnswerError(ClientFinding("CONFLICT", None, "PutObject"), "the name is taken, and nothing there")
+        return stored == content
+
     def _listed(self, *, recursive: bool = False) -> list[pafs.FileInfo]:
         with self._reporting(""):
             selector = pafs.FileSelector(self._key(""), allow_not_found=True, recursive=recursive)
@@ -144,6 +164,10 @@ class ObjectStorage:
 
     def _key(self, name: str) -> str:
         return "/".join(filter(None, (self.bucket, self.prefix, name)))
+
+    def _within(self, name: str) -> str:
+        """Return the name in the bucket."""
+        return "/".join(filter(None, (self.prefix, name)))
 
     def _is_there(self, name: str) -> bool:
         # Opening asks for the object only; asking for file info would ask for a directory of that name as well.
@@ -249,28 +273,3 @@ def _piece(file: pa.NativeFile, offset: int, size: int) -> bytes:
         raise ShortAnswerError(message)
 
     return asked_again(ask) if size else b""
-
-
-@cache
-def _opened(service: S3Service, bucket: str, _: int) -> pafs.S3FileSystem:
-    """Open a client. `_` is the process id: a forked child can't use its parent's client."""
-    overrides = {} if service.endpoint is None else {"endpoint_override": service.endpoint}
-    pa.set_io_thread_count(max(pa.io_thread_count(), _AT_ONCE))  # it uploads with these
-    return pafs.S3FileSystem(
-        scheme="https" if service.encrypted else "http",
-        region=service.region or _region(service, bucket),
-        force_virtual_addressing=service.virtual_hosts,
-        # A small object then takes one request instead of the three of a multipart upload.
-        allow_delayed_open=True,
-        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=CLIENT_TRIES),
-        **overrides,
-    )
-
-
-def _region(service: S3Service, bucket: str) -> str:
-    named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if named:
-        return named
-    if service.endpoint is not None or "AWS_ENDPOINT_URL" in os.environ or "AWS_ENDPOINT_URL_S3" in os.environ:
-        return _ANY_REGION
-    return pafs.resolve_s3_region(bucket)  # type: ignore[no-any-return]

@@ -47,6 +47,10 @@ class Storage(Protocol):
         """Return the names of all objects, unordered, without unfinished ones."""
         ...
 
+    def names_behind(self, name: str) -> list[str]:
+        """Return the names that sort behind this one, unordered, in a directory that has no subdirectories."""
+        ...
+
     def modified(self) -> dict[str, int]:
         """Return when each object was last written, in milliseconds since 1970 by the storage's clock."""
         ...
@@ -68,7 +72,10 @@ class Storage(Protocol):
         ...
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
-        """Create an object and return its size in bytes, or None if the name is taken; that object stays."""
+        """Create an object and return its size in bytes, or None if the name is taken; that object stays.
+
+        By the same content, a name may count as free: an answer may have been lost, and its write be tried again.
+        """
         ...
 
     def delete(self, names: Iterable[str]) -> Iterator[str]:
@@ -137,6 +144,10 @@ class DirectoryStorage:
     def names(self) -> list[str]:
         """Return the names of all objects, unordered, without unfinished ones."""
         return [name for name in self._all() if not name.startswith(_TEMPORARY)]
+
+    def names_behind(self, name: str) -> list[str]:
+        """Return the names that sort behind this one, unordered."""
+        return [other_name for other_name in self.names() if other_name > name]
 
     def modified(self) -> dict[str, int]:
         """Return when each object was last written, in milliseconds since 1970 by the file system's clock."""
