@@ -115,6 +115,14 @@ def test_a_server_that_stays_away_is_named_with_a_cure(monkeypatch: pytest.Monke
         ObjectStorage(service, "bucket").write("one", [b"1"], replace=True)
 
 
+def test_no_condition_is_promised_for_what_goes_in_parts(gateway: Gateway) -> None:
+    storage, large = gateway.bucket().storage, (8 << 20) + 1
+    storage.write("first", [b"1"])
+    assert (storage.refuses_taken(1), storage.refuses_taken(large)) == (True, False)
+    assert storage.write("large", [bytes(large)]) == large
+    assert storage.write("large", [b"2"]) is None
+
+
 def test_only_the_names_behind_one_are_listed(gateway: Gateway) -> None:
     storage = gateway.bucket().storage.below("a%2Ftask")
     assert storage.names_behind("") == []

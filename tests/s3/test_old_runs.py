@@ -223,6 +223,9 @@ class _Watched:
     def at_once(self) -> int:
         return self.storage.at_once
 
+    def refuses_taken(self, size: int) -> bool:
+        return self.storage.refuses_taken(size)
+
     @property
     def directory(self) -> str:
         return self.storage.directory

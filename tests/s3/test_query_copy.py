@@ -1,16 +1,22 @@
 """What the next driver finds of Spark's checkpoint, and who may still plan: in a folder and an object store alike."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from holdfast.errors import UserActionError
+from holdfast.errors import RetrySoonError, UserActionError
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
+from holdfast_runtime.state.durable.object_storage import ObjectStorage
 from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
+from tests.waiting import wait_until
 
 Files = dict[str, str]
 
@@ -143,8 +149,8 @@ def test_each_batch_is_written_once_and_old_ones_are_removed(storage: Storage, d
     second.copy.done()
     second.copy.done()
     names = sorted(storage.names())
-    assert [name.split("-")[0] for name in names] == ["done", "fence", "planned", "planned", "planned"]
-    assert "fence-0000000002" in names
+    assert [name.split("-")[0] for name in names] == ["done", "fence", *["planned"] * 4]
+    assert {"fence-0000000002", f"planned-{0:020}-0000000001"} <= set(names)
     assert driver(3).began()["commits/19"] == "done by 2"
 
 
@@ -178,6 +184,102 @@ def test_damage_stops_the_app_where_nothing_else_says_the_same(
         UserActionError, match=rf"{planned} can't be read.* new spec\.runId", check=has_code("QueryCopyDamagedError")
     ):
         driver(3).began()
+
+
+def test_an_older_attempt_never_gets_its_name_back(storage: Storage, driver: Callable[[int], Driver]) -> None:
+    first, second = driver(1), driver(2)
+    first.began()
+    first.run(0)
+    first.run(1)
+    second.began()
+    for batch in range(1, 20):
+        second.run(batch)
+    second.copy.done()
+    first.plan(2)
+    with pytest.raises(EpochFencedError, match=r"attempt 1 may not plan .* attempt 2 works there"):
+        first.copy.planned()
+    third = driver(3)
+    assert {"offsets/19", "commits/19"} <= third.began().keys()
+    for batch in range(20, 30):
+        third.run(batch)
+    third.copy.done()
+    assert {f"planned-{2:020}-0000000001", f"planned-{20:020}-0000000002"} <= set(storage.names())
+
+
+def test_an_older_attempt_does_not_run_again_what_it_found(driver: Callable[[int], Driver]) -> None:
+    first, second, third = driver(1), driver(2), driver(3)
+    first.began()
+    first.run(0)
+    first.plan(1)
+    first.copy.planned()
+    assert second.began().keys() == third.began().keys()
+    with pytest.raises(EpochFencedError, match=r"attempt 2 may not plan .* attempt 3 works there"):
+        second.copy.planned()
+    third.run(1)
+    assert driver(4).began()["offsets/1"] == "batch 1 of 1"
+
+
+def _has_two(batches: list[int]) -> bool:
+    return len(batches) > 1
+
+
+def test_a_newer_attempt_finds_all_that_was_planned_meanwhile(driver: Callable[[int], Driver]) -> None:
+    for epoch in range(1, 9, 2):
+        older, newer, planned = driver(epoch), driver(epoch + 1), list[int]()
+        before = [int(name.split("/")[1]) for name in older.began() if name.startswith("offsets/")]
+
+        def plan(older: Driver = older, first: int = max(before, default=0), planned: list[int] = planned) -> None:
+            for batch in range(first, first + 1000):
+                older.run(batch)
+                planned.append(batch)
+
+        with ThreadPoolExecutor(1) as pool:
+            planning = pool.submit(plan)
+            wait_until(partial(_has_two, planned), 20, "batches are planned")
+            files = newer.began()
+            with pytest.raises(EpochFencedError):
+                planning.result()
+        assert f"offsets/{planned[-1]}" in files
+
+
+@dataclass(frozen=True, slots=True)
+class SlowLooks(ObjectStorage):
+    """A bucket in which nobody gets an answer to a look before it is time."""
+
+    answers: Event = field(default_factory=Event)
+
+    def names_behind(self, name: str) -> list[str]:
+        assert self.answers.wait(20)
+        return ObjectStorage.names_behind(self, name)
+
+
+def test_a_batch_in_a_bucket_waits_for_no_look(gateway: Gateway, tmp_path: Path) -> None:
+    bucket = gateway.bucket().storage
+    slow = SlowLooks(bucket.service, bucket.bucket, bucket.prefix)
+    slow.answers.set()
+    attempt = Driver(slow, tmp_path / "disk", 1)
+    attempt.began()
+    attempt.run(0)
+    slow.answers.clear()
+    attempt.run(1)
+    slow.answers.set()
+    Driver(slow, tmp_path / "disk", 2).began()
+    with pytest.raises(EpochFencedError):
+        attempt.run(2)
+
+
+def test_a_plan_of_its_own_is_not_anothers(storage: Storage, driver: Callable[[int], Driver]) -> None:
+    first = driver(1)
+    first.began()
+    first.run(0)
+    again = driver(1)
+    again.began()
+    again.copy.planned()
+    (planned,) = (name for name in storage.names() if name.startswith("planned"))
+    again.plan(1)
+    storage.write(planned.replace("0-", "1-", 1), [storage.read(planned) or b""])
+    with pytest.raises(RetrySoonError, match="another attempt", check=has_code("AttemptOvertakenError")):
+        again.copy.planned()
 
 
 def test_a_batch_does_not_run_where_it_cannot_be_written(tmp_path: Path) -> None:

@@ -4,18 +4,22 @@ Spark keeps its two logs in files. In an object store it could not keep two driv
 gigabyte of jars. So the logs stay on the driver's own disk, and what the next driver needs is copied: before a batch
 runs, one object with its entry and the one before. Fencing works as for state (`durable`):
 
-    begin:    fence -> look -> files for Spark
-    planned:  write -> look for fences -> (the batch runs)
+    begin:    fence -> look -> take names -> files for Spark
+    planned:  write -> look for fences, beside the batch if the name was refused otherwise -> (the batch runs)
     done:     write, unless a later batch is planned: that already implies it
 
-No two attempts write the same name, and no attempt writes a name twice with different content. Must not run batches.
+An attempt that begins takes, by an empty object, the name under which each older one would plan its next batch. Where
+the storage refuses a name that is taken, that stops the older one in the request that it makes anyway; it looks only to
+end soon. Its first plan may be one that it found, under a name nobody takes, so it looks behind that. A taken name
+stays for ever: the older attempt may come back at any time. Must not run batches.
 """
 
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +29,7 @@ from holdfast.attempt_number import PADDED, padded
 from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.checkpoint.offset_log import check_query, last_entry
+from holdfast_runtime.checkpoint.query_log import overtaken
 from holdfast_runtime.job import Job
 from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.errors import EpochFencedError
@@ -57,6 +62,10 @@ class _Found:
     def newest_epoch(self) -> int:
         return max([*self.fences, *(entry.epoch for entry in self.entries)], default=0)
 
+    def older_than(self, epoch: int) -> Iterator[int]:
+        """Yield older attempts that may plan: of one that can't, a newer one has removed the fence."""
+        return (fence for fence in self.fences if fence < epoch)
+
 
 class QueryCopy:
     """The copy, as one attempt writes it."""
@@ -69,6 +78,11 @@ class QueryCopy:
         self._storage, self.directory, self._epoch = storage, directory, epoch
         self._planned = self._done = -1
         self._found = _Found((), ())
+        self._own = dict[str, _Entry]()
+        """The plans of this attempt by name: a look that goes on beside batches may not have seen the last ones."""
+        self._beside = ThreadPoolExecutor(1, "look-for-fences")
+        self._looking: Future[None] | None = None
+        """The look behind the last plan, if it goes on beside its batch."""
 
     def begin(self) -> None:
         """Fence off earlier attempts, and restore their files for Spark; raise `EpochFencedError` if fenced off."""
@@ -76,6 +90,9 @@ class QueryCopy:
         self._storage.write(fence_name(self._epoch), [b"%d\n" % self._epoch], replace=True)
         self._look()
         files = self._newest()
+        while not self._take_names(files):
+            self._look()
+            files = self._newest()
         with self._on_disk():
             # An attempt that starts again by itself has left its own there.
             if self.directory.exists():
@@ -92,9 +109,21 @@ class QueryCopy:
             batch = last_entry(self.directory / "offsets")
         if batch is None or batch == self._planned:
             return
-        self._write("planned", batch)
-        # Look after writing: a newer attempt whose fence this look does not see will find what was written.
-        self._look()
+        if self._looking is not None and self._looking.done():
+            self._looking.result()
+            self._looking = None
+        name = f"planned-{batch:020}-{padded(self._epoch)}"
+        entry = _Entry(batch, done=False, epoch=self._epoch, name=name)
+        size = self._write(entry.name, batch)
+        if size is None:
+            self._look()
+            self._check_own(entry)
+        self._own[entry.name] = entry
+        # A newer attempt whose fence a look behind the write does not see will find what was written.
+        if self._planned < 0 or size is None or not self._storage.refuses_taken(size):
+            self._look()
+        elif self._looking is None:
+            self._looking = self._beside.submit(self._look)
         self._planned = batch
 
     def recorded(self, job: Job) -> Job:
@@ -109,14 +138,19 @@ class QueryCopy:
         with self._on_disk():
             batch = last_entry(self.directory / "commits")
         if batch is not None and batch > self._done and batch >= self._planned:
-            self._write("done", batch)
+            self._write(f"done-{batch:020}-{padded(self._epoch)}", batch)
             self._done = batch
-        newest = max((entry.batch for entry in self._found.entries), default=0)
-        obsolete = [entry.name for entry in self._found.entries if entry.batch < newest - _KEPT]
+        entries = sorted({*self._found.entries, *list(self._own.values())})
+        newest = max((entry.batch for entry in entries), default=0)
+        last_of_older = {entry.epoch: entry.name for entry in entries if not entry.done}
+        last_of_older.pop(self._epoch, None)
+        old_names = (entry.name for entry in entries if entry.batch < newest - _KEPT)
+        # The last plan of an older attempt may be its taken name.
+        obsolete = [name for name in old_names if name not in last_of_older.values()]
         obsolete += [fence_name(epoch) for epoch in self._found.fences if epoch < self._found.newest_epoch]
         with obsolete_may_stay(self._storage):
-            for _ in self._storage.delete(obsolete):
-                pass
+            for name in self._storage.delete(obsolete):
+                self._own.pop(name, None)
         self._found = _Found(tuple(entry for entry in self._found.entries if entry.name not in obsolete), ())
 
     def _look(self) -> None:
@@ -129,41 +163,56 @@ class QueryCopy:
             raise EpochFencedError(message)
         self._found = listing
 
+    def _take_names(self, files: Mapping[str, str]) -> bool:
+        """Take the names of older attempts' next plans; return whether none of them has planned meanwhile."""
+        batch = 1 + max((int(name.split("/")[1]) for name in files if name.startswith("offsets/")), default=-1)
+        return all(self._take(f"planned-{batch:020}-{padded(epoch)}") for epoch in self._found.older_than(self._epoch))
+
+    def _take(self, name: str) -> bool:
+        return self._storage.write(name, [_TAKEN]) is not None or self._files(name) == {}
+
+    def _check_own(self, entry: _Entry) -> None:
+        """Raise `AttemptOvertakenError` unless this attempt itself, before it started again, has planned the same."""
+        name = f"offsets/{entry.batch}"
+        with self._on_disk():
+            planned = (self.directory / name).read_text(encoding="utf-8")
+        if (self._files(entry.name) or {}).get(name) != planned:
+            raise overtaken()
+
     def _newest(self) -> Mapping[str, str]:
         """Return the files of the newest entry. If that of a done batch is damaged, its plan says enough."""
-        entries = [
-            entry
-            for entry in self._found.entries
-            if entry.batch == max(other_entry.batch for other_entry in self._found.entries)
-        ]
-        by_kind = [max((entry for entry in entries if entry.done is done), default=None) for done in (True, False)]
-        damaged = []
-        for entry in filter(None, by_kind):
-            # Twice: it may have been damaged on its way.
-            files = self._files(entry) or self._files(entry)
-            if files is not None:
-                return files
-            damaged.append(self._storage.path(entry.name))
-        if not damaged:
-            return {}
-        message = (
-            f"{', '.join(damaged)} can't be read: what the next batch is stands there and nowhere else. Put the "
-            f"object back from a copy of the checkpoint location, or start under a new spec.runId"
-        )
-        raise UserActionError(message, code="QueryCopyDamagedError")
+        for batch in sorted({entry.batch for entry in self._found.entries}, reverse=True):
+            damaged = []
+            for done in (True, False):
+                entries = [entry for entry in self._found.entries if (entry.batch, entry.done) == (batch, done)]
+                for entry in sorted(entries, reverse=True):
+                    # Twice: it may have been damaged on its way.
+                    files = self._files(entry.name) or self._files(entry.name)
+                    if files is None:
+                        damaged.append(self._storage.path(entry.name))
+                        break
+                    if files:  # else only its name is taken
+                        return files
+            if damaged:
+                message = (
+                    f"{', '.join(damaged)} can't be read: what the next batch is stands there and nowhere else. Put "
+                    f"the object back from a copy of the checkpoint location, or start under a new spec.runId"
+                )
+                raise UserActionError(message, code="QueryCopyDamagedError")
+        return {}
 
     def _on_disk(self) -> AbstractContextManager[None]:
         return on_local_disk("Spark's checkpoint on the driver's disk", self.directory)
 
-    def _files(self, entry: _Entry) -> Mapping[str, str] | None:
-        return _unpacked(self._storage.read(entry.name) or b"")
+    def _files(self, name: str) -> Mapping[str, str] | None:
+        return _unpacked(self._storage.read(name) or b"")
 
-    def _write(self, kind: str, batch: int) -> None:
+    def _write(self, object_name: str, batch: int) -> int | None:
         names = ["metadata", *(f"{log}/{number}" for log in ("offsets", "commits") for number in (batch - 1, batch))]
         paths = {name: self.directory / name for name in names}
         with self._on_disk():
             files = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
-        self._storage.write(f"{kind}-{batch:020}-{padded(self._epoch)}", [_packed(files)], replace=True)
+        return self._storage.write(object_name, [_packed(files)], replace=object_name.startswith("done"))
 
 
 class SharedQuery:
@@ -225,6 +274,9 @@ def _found(names: list[str]) -> _Found:
 def _packed(files: Mapping[str, str]) -> bytes:
     body = json.dumps(files).encode()
     return b"holdfast-query 1 sha256=%s\n" % hashlib.sha256(body).hexdigest().encode() + body
+
+
+_TAKEN = _packed({})
 
 
 def _unpacked(content: bytes) -> dict[str, str] | None:

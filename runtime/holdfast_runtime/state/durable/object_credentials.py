@@ -55,7 +55,9 @@ def _profile() -> dict[str, str] | None:
         file = ConfigParser(interpolation=None, default_section="", strict=False)
         try:
             file.read(path.expanduser())
-        except (Error, ValueError, OSError, RuntimeError) as error:
+        except RuntimeError:
+            continue  # the user of this process has no home
+        except (Error, ValueError, OSError) as error:
             # The text of the error may hold a line of the file.
             message = f"{path} can't be read as a file of AWS profiles ({type(error).__name__}): mend it or remove it"
             raise CheckpointUnavailableError(message) from None

@@ -49,6 +49,10 @@ class ObjectStorage:
         """How many threads best use it at once."""
         return AT_ONCE
 
+    def refuses_taken(self, size: int) -> bool:
+        """Whether the store knows the condition, and so many bytes are one request; known once one is created."""
+        return size <= _SMALL and bool(self._writes.creates)
+
     @property
     def directory(self) -> str:
         """The location, for people to read."""

@@ -30,6 +30,10 @@ class Storage(Protocol):
         """How many threads best use it at once."""
         ...
 
+    def refuses_taken(self, size: int) -> bool:
+        """Whether writing so many bytes is known to be refused if the name is taken, whoever writes at that time."""
+        ...
+
     @property
     def directory(self) -> str:
         """The location, for people to read."""
@@ -127,6 +131,10 @@ class DirectoryStorage:
     def at_once(self) -> int:
         """How many threads best use it at once."""
         return 1
+
+    def refuses_taken(self, size: int) -> bool:  # noqa: ARG002 - as storages have it
+        """Never known: some mounted shares have no hard links."""
+        return False
 
     @property
     def directory(self) -> str:
