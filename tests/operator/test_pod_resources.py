@@ -39,10 +39,13 @@ def test_a_driver_asks_for_its_cores_and_more_than_its_heap() -> None:
 
 
 def test_what_the_spec_says_of_a_driver_counts() -> None:
-    asked = of_driver(resources={"requests": {"cpu": "500m"}, "limits": {"memory": "3Gi", "cpu": "2"}})
-    assert asked == {"requests": {"cpu": "500m", "memory": "3Gi"}, "limits": {"memory": "3Gi", "cpu": "2"}}
-    asked = of_driver(resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "3Gi"}})
-    assert (asked["requests"]["memory"], asked["limits"]["memory"]) == ("2Gi", "3Gi")
+    container_resources = of_driver(resources={"requests": {"cpu": "500m"}, "limits": {"memory": "3Gi", "cpu": "2"}})
+    assert container_resources == {
+        "requests": {"cpu": "500m", "memory": "3Gi"},
+        "limits": {"memory": "3Gi", "cpu": "2"},
+    }
+    container_resources = of_driver(resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "3Gi"}})
+    assert (container_resources["requests"]["memory"], container_resources["limits"]["memory"]) == ("2Gi", "3Gi")
 
 
 def test_spark_sizes_executors_and_leaves_them_what_else_they_ask_for() -> None:
