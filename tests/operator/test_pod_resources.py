@@ -33,7 +33,7 @@ def of_executors(**fields: Any) -> tuple[dict[str, str], Any]:
     return spark_settings(asking, 1, OWNER, RELEASE), container.get("resources")
 
 
-def test_a_driver_asks_for_its_cores_and_more_than_its_heap() -> None:
+def test_a_driver_asks_for_more_than_its_heap() -> None:
     whole = str(int((2 << 30) * 1.4))
     assert of_driver(cores=2, memory="2g") == {"requests": {"cpu": "2", "memory": whole}, "limits": {"memory": whole}}
 
@@ -48,7 +48,7 @@ def test_what_the_spec_says_of_a_driver_counts() -> None:
     assert (container_resources["requests"]["memory"], container_resources["limits"]["memory"]) == ("2Gi", "3Gi")
 
 
-def test_spark_sizes_executors_and_leaves_them_what_else_they_ask_for() -> None:
+def test_spark_sizes_executors_by_settings() -> None:
     gpu = {"example.org/gpu": "1"}
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "3Gi", **gpu}}
     settings, beside = of_executors(memory="2Gi", resources=resources)

@@ -42,9 +42,9 @@ def driver_resources(driver: Driver) -> Tree:
 
 def executor_resources(executors: Executors) -> Tree:
     """Return the resources that an executor's container has beside those that Spark gives it."""
-    parts = {"requests": executors.resources.requests, "limits": executors.resources.limits}
-    others = {part: _others(amounts) for part, amounts in parts.items()}
-    return {"resources": {part: amounts for part, amounts in others.items() if amounts}} if any(others.values()) else {}
+    resources = executors.resources
+    parts = {"requests": _beside_sparks(resources.requests), "limits": _beside_sparks(resources.limits)}
+    return {"resources": {part: amounts for part, amounts in parts.items() if amounts}} if any(parts.values()) else {}
 
 
 def executor_settings(executors: Executors, conf: Mapping[str, str]) -> dict[str, str]:
@@ -67,10 +67,10 @@ def refused_resources(runtime: Runtime) -> Iterator[str]:
         elif memory is not None and in_bytes(memory) <= _heap(of.memory):
             yield f"{path}: memory {memory} has no room beside the heap of {of.memory}, for Python and Java; raise it"
     resources = runtime.executors.resources
-    asked, taken = resources.requests.get("memory"), resources.limits.get("memory")
-    if asked is not None and taken is not None and asked != taken:
+    request, limit = resources.requests.get("memory"), resources.limits.get("memory")
+    if request is not None and limit is not None and request != limit:
         yield (
-            f"spec.runtime.executors.resources: requests.memory {asked} and limits.memory {taken} differ, and Spark "
+            f"spec.runtime.executors.resources: requests.memory {request} and limits.memory {limit} differ, and Spark "
             f"gives executors one amount; leave one out"
         )
     twice = [name for name, amounts in _CORES.items() if "cpu" in amounts(resources)]
@@ -85,7 +85,7 @@ def _memory(resources: Resources) -> str | None:
     return resources.limits.get("memory") or resources.requests.get("memory")
 
 
-def _others(amounts: Mapping[str, str]) -> dict[str, str]:
+def _beside_sparks(amounts: Mapping[str, str]) -> dict[str, str]:
     return {name: amount for name, amount in amounts.items() if name not in _OF_SPARK}
 
 
