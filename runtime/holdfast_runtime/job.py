@@ -4,7 +4,7 @@ It lies below `loop`, `checkpoint` and `spark`, which all run or wrap a job. Mus
 run jobs too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -13,10 +13,22 @@ class JobFailedError(Exception):
     """A slot could not answer; the text says what is known of it."""
 
 
+class BatchTexts(Protocol):
+    """The plan of a batch, as slots get it."""
+
+    def text(self) -> str:
+        """Return the whole plan."""
+        ...
+
+    def texts(self, slots: Sequence[Sequence[str]]) -> list[str]:
+        """Return the part of each slot, given by its tasks."""
+        ...
+
+
 class Job(Protocol):
     """Runs all slots of a batch."""
 
-    def run(self, batch: str) -> list[str]:
+    def run(self, batch: BatchTexts) -> list[str]:
         """Run the batch with this plan; return one answer per slot."""
         ...
 

@@ -14,7 +14,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offset_log import read_offset_log
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile
 from holdfast_runtime.checkpoint.query_log import QueryLog
-from holdfast_runtime.job import JobFailedError
+from holdfast_runtime.job import BatchTexts, JobFailedError
 from holdfast_runtime.loop.batches import LoopParts
 from holdfast_runtime.loop.direct import run_direct
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
@@ -38,8 +38,8 @@ class Slots:
     plans: list[str] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, batch: str) -> list[str]:
-        self.plans.append(batch)
+    def run(self, batch: BatchTexts) -> list[str]:
+        self.plans.append(batch.text())
         answer = self.answers.pop(0) if self.answers else SlotReport((TaskReport("partition-0"),), {}).text()
         if isinstance(answer, Exception):
             raise answer
@@ -53,8 +53,8 @@ class Slots:
 class HangingSlots(Slots):
     """A job that answers nothing before it is ended."""
 
-    def run(self, batch: str) -> list[str]:
-        self.plans.append(batch)
+    def run(self, batch: BatchTexts) -> list[str]:
+        self.plans.append(batch.text())
         self.ended.wait(DEADLINE)
         message = "the job was ended"
         raise JobFailedError(message)

@@ -10,6 +10,7 @@ from holdfast.protocol.assignment import Assignment
 from holdfast_runtime.coordination.coordinator import Placement
 from holdfast_runtime.driver import slot_placement
 from holdfast_runtime.driver.slot_placement import MoveActions, MovingJob, SlotPlacement
+from holdfast_runtime.job import BatchTexts
 from tests.waiting import wait_until
 
 FIRST = SlotPlacement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)
@@ -22,8 +23,8 @@ class Job:
     slot_placement: SlotPlacement
     ended: list[int] = field(default_factory=list, compare=False)
 
-    def run(self, batch: str) -> list[str]:
-        return [batch]
+    def run(self, batch: BatchTexts) -> list[str]:
+        return [batch.text()]
 
     def end(self) -> None:
         self.ended.append(self.slot_placement.placement.version)

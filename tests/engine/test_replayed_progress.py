@@ -12,6 +12,7 @@ from holdfast.errors import AwayError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.query_log import QueryLog
+from holdfast_runtime.job import BatchTexts
 from holdfast_runtime.loop.batches import LoopParts
 from holdfast_runtime.loop.direct import run_direct
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
@@ -86,7 +87,7 @@ class ReplayingSpark:
 class SlotsThatHaveRun:
     """A job whose one task has read what it had to."""
 
-    def run(self, _: str) -> list[str]:
+    def run(self, _: BatchTexts) -> list[str]:
         return [SlotReport((TaskReport("partition-0", rows_in=40),), {}).text()]
 
     def end(self) -> None:
@@ -194,7 +195,7 @@ def test_a_batch_of_changed_records_neither_repeats_nor_deletes(tmp_path: Path) 
     ran: list[str] = []
 
     class NoSlots:
-        def run(self, _: str) -> list[str]:
+        def run(self, _: BatchTexts) -> list[str]:
             ran.append("run")
             return []
 

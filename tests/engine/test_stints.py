@@ -95,7 +95,7 @@ def is_there(pid: int) -> bool:
 
 
 def processes_of(slots: Stints, batch: str) -> list[list[str]]:
-    answers = slots.ask(batch)
+    answers = slots.ask([batch] * SLOTS)
     assert answers is not None
     return [answer.removeprefix(f"{slot} {batch} ").split() for slot, answer in enumerate(answers)]
 
@@ -138,7 +138,7 @@ def test_slots_let_go_in_silence_and_at_the_end(slots: Stints, tmp_path: Path) -
 def test_what_a_slot_raises_each_time_is_told(slots: Stints) -> None:
     processes_of(slots, "1")
     with pytest.raises(JobFailedError, match="ValueError: no answer to fail in 0"):
-        slots.ask("fail in 0")
+        slots.ask(["fail in 0"] * SLOTS)
     processes_of(slots, "2")
 
 
@@ -152,7 +152,7 @@ def test_slots_that_hang_are_ended_with_the_job(
 
     def ask() -> None:
         try:
-            slots.ask("hang in 1")
+            slots.ask(["hang in 1"] * SLOTS)
         except JobFailedError as error:
             failures.append(error)
 
@@ -176,7 +176,7 @@ def test_nothing_is_left_of_slots_that_were_ended(spark: SparkSession, tmp_path:
             lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), DEADLINE, "the end of Spark's job"
         )
     with pytest.raises(JobFailedError, match="the slots were ended"):
-        staying.ask("2")
+        staying.ask(["2"] * SLOTS)
 
 
 def test_too_few_cores_are_told_and_hold_nothing(
@@ -185,8 +185,8 @@ def test_too_few_cores_are_told_and_hold_nothing(
     monkeypatch.setattr(stints, "_BEGINS_WITHIN", 5.0)
     slots = in_spark(spark, ways_to(spark), tmp_path)
     more = in_spark(spark, [SlotLocation(f"slot-{slot}") for slot in range(SLOTS + 1)], tmp_path)
-    assert more.ask("1") is None
-    assert more.ask("1") is None
+    assert more.ask(["1"] * (SLOTS + 1)) is None
+    assert more.ask(["1"] * (SLOTS + 1)) is None
     more.end()
     processes_of(slots, "1")
     slots.end()

@@ -30,7 +30,7 @@ from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.checkpoint.offset_log import check_query, last_entry
 from holdfast_runtime.checkpoint.query_log import overtaken
-from holdfast_runtime.job import Job
+from holdfast_runtime.job import BatchTexts, Job
 from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.local_disk import on_local_disk
@@ -236,7 +236,7 @@ class _RecordedJob:
     copy: QueryCopy
     job: Job
 
-    def run(self, batch: str) -> list[str]:
+    def run(self, batch: BatchTexts) -> list[str]:
         """Copy the batch's plan, then run it; return one answer per slot."""
         self.copy.planned()
         return self.job.run(batch)

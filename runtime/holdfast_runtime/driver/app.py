@@ -208,14 +208,14 @@ class _Wiring:
             if spark is None:
                 assert self.site.processes is not None  # noqa: S101 - or there would be a session
                 begin = partial(StayingSlot, program.content, tuple(target.slots.values()))
-                return self.site.processes.job(len(target.slots), begin)
+                return self.site.processes.job(tuple(target.slots.values()), begin)
             if self.compiled.has_sql:
                 return SlotJob(spark, program, target.slots, target.slot_executors)
             room = partial(self._has_room, spark, target)
             return ResidentJob(spark, program, target.slots, target.slot_executors, room, self.site.host)
 
         nothing = BatchPlan(batch=0, epoch=number, now=0, first=True, turns={})
-        first = PreparingJob(lambda: build(slot_placement), nothing.text())
+        first = PreparingJob(lambda: build(slot_placement), nothing)
         moves = None
         if self.site.moving and self.spark is not None:
             moves = MoveActions(

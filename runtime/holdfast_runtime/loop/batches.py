@@ -48,6 +48,7 @@ from holdfast_runtime.progress import (
     RunEnded,
     TablesLoading,
 )
+from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.spark.session import too_busy
 from holdfast_runtime.streams.records import OffsetBounds
@@ -289,13 +290,13 @@ class Batches:
             self._look_behind_replayed(offsets)
         began = time.perf_counter()
         plan = batch_to(offsets, self._loop.reading.inputs, self._loop.epoch, first=self._standing.first)
-        slots = self._reports(plan.text())
+        slots = self._reports(plan)
         tasks = [task for slot in slots for task in slot.tasks]
         self._standing.note(tasks, offsets.now, replay=replay)
         seconds = time.perf_counter() - began + self._planned_in / 1000
         self._loop.listen(self._progress(offsets, slots, tasks, seconds))
 
-    def _reports(self, plan: str) -> tuple[SlotReport, ...]:
+    def _reports(self, plan: BatchPlan) -> tuple[SlotReport, ...]:
         """Run the job and read its reports; run it again if a slot only lost a race."""
         try:
             return patiently(lambda: read_reports(self._job.run(plan)), self._waits, self._loop.drain)

@@ -298,24 +298,32 @@ def _backlogs(
 
 def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
     """Return the plan of the batch that ends at these offsets, for tasks with these inputs."""
+    ranges = {
+        partition: OffsetRange(partition, start, end.positions[partition], end.epochs.get(partition))
+        for partition, start in end.starts.items()
+    }
     gave = _settled(end) if end.noticed else {}
-    turns = {
-        task: Turn(
-            end.turns[task],
-            _ranges(end, inputs[task]),
-            _ended(end, inputs[task]),
-            {partition: end.jumped[partition] for partition in inputs[task] if partition in end.jumped},
-            {partition: gave[partition] for partition in inputs[task] if partition in gave},
-        )
-        for task in end.taking_part
-    }
+    # Most batches have turns with ranges alone, and with tens of thousands of tasks each look costs.
+    plain = not (end.ends or end.jumped or gave)
+    turns = {}
+    for task in end.taking_part:
+        read = inputs[task]
+        turn = Turn(end.turns[task], tuple(ranges[partition] for partition in read if partition in ranges))
+        turns[task] = turn if plain else _with_more(turn, end, read, gave)
     shared = {partition: (start, end.positions[partition]) for partition, start in end.table_inputs.items()}
-    epochs = {
-        partition: leader_epoch
-        for partition, leader_epoch in end.epochs.items()
-        if partition in end.starts or partition in shared
-    }
-    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared, end.quiet, epochs)
+    epochs = {partition: end.epochs[partition] for partition in shared if partition in end.epochs}
+    lead = next(iter(end.taking_part), None)
+    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared, end.quiet, epochs, lead)
+
+
+def _with_more(
+    turn: Turn, end: Offsets, inputs: Sequence[StreamPartition], gave: Mapping[StreamPartition, SettledPartition]
+) -> Turn:
+    return turn._replace(
+        ended=_ended(end, inputs),
+        jumped={partition: end.jumped[partition] for partition in inputs if partition in end.jumped},
+        settled={partition: gave[partition] for partition in inputs if partition in gave},
+    )
 
 
 def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
@@ -326,14 +334,6 @@ def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
         for partition, start in settled(end.noticed).items()
         if partition in end.starts and end.positions[partition] > start
     }
-
-
-def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[OffsetRange, ...]:
-    return tuple(
-        OffsetRange(partition, end.starts[partition], end.positions[partition], end.epochs.get(partition))
-        for partition in inputs
-        if partition in end.starts
-    )
 
 
 def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:

@@ -1,15 +1,18 @@
-"""The plan of one batch, which the driver sends to the slots, and the check that a task's state fits its part of it.
+"""The plan of one batch, of which the driver sends each slot its part, and the check that a task's state fits its turn.
 
-A plan is made from the durable offsets alone (`loop.next_batch`), so that a replay makes the same plan. Its ranges must
-begin exactly where the state ends: otherwise rows would silently be lost or counted twice. A partition of the embedded
-log that was restored from an older copy looks like one to which the task has written nothing since, so it is refused. A
-partition without any marker of the task was removed by somebody, and is written to. Must not read or write streams.
+A plan is made from the durable offsets alone (`loop.next_batch`), so that a replay makes the same plan. A part has the
+turns of a slot's tasks, and all that these need to know of other tasks. Its text lasts for one batch, and is read by
+the release that wrote it. The ranges of a turn must begin exactly where the state ends: otherwise rows would silently
+be lost or counted twice. A partition of the embedded log that was restored from an older copy looks like one to which
+the task has written nothing since, so it is refused. A partition without any marker of the task was removed by
+somebody, and is written to. Must not read or write streams.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
@@ -28,8 +31,10 @@ class SettledPartition(NamedTuple):
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+_NO_PARTITIONS: Mapping[StreamPartition, Any] = MappingProxyType({})
+
+
+class Turn(NamedTuple):
     """One task's part of a batch."""
 
     number: int
@@ -37,9 +42,9 @@ class Turn:
     ranges: tuple[OffsetRange, ...]
     ended: tuple[StreamPartition, ...] = ()
     """Partitions of bounded streams that this batch reads to their end."""
-    jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
+    jumped: Mapping[StreamPartition, int] = _NO_PARTITIONS
     """Partition -> its position before a jump, where a user has set where the range begins."""
-    settled: Mapping[StreamPartition, SettledPartition] = field(default_factory=dict)
+    settled: Mapping[StreamPartition, SettledPartition] = _NO_PARTITIONS
     """Partitions read in this turn that gave keys to new partitions."""
 
     @property
@@ -70,50 +75,68 @@ class BatchPlan:
     quiet: bool = False
     """Whether it only loads tables that inputs wait for."""
     epochs: Mapping[StreamPartition, int] = field(default_factory=dict)
-    """Partition -> the leader epoch under which its range was fixed."""
+    """Partition of these -> the leader epoch under which its range was fixed."""
+    lead: str | None = None
+    """The task that does what one task of all has to do; None: no task takes part."""
 
     @property
     def wall(self) -> int:
         """The host's clock: the time of day outside of the engine."""
         return self.now - self.skew
 
+    def part(self, tasks: Iterable[str]) -> "BatchPlan":
+        """Return what a slot with these tasks needs of the plan."""
+        turns = {task: self.turns[task] for task in tasks if task in self.turns}
+        if turns:
+            return replace(self, turns=turns)
+        # Tables are brought up by turns, so without one the slot reads nothing of them.
+        return replace(self, turns={}, tables={}, table_inputs={}, epochs={})
+
+    def texts(self, slots: Sequence[Sequence[str]]) -> list[str]:
+        """Return the part of each slot, given by its tasks, as JSON."""
+        return [self.part(tasks).text() for tasks in slots]
+
     def text(self) -> str:
         """Return the plan as JSON."""
-        turns = {
-            task: [
-                turn.number,
-                [[str(offset_range.partition), offset_range.start, offset_range.end] for offset_range in turn.ranges],
-                [str(partition) for partition in turn.ended],
-                {str(partition): offset for partition, offset in turn.jumped.items()},
-                [[str(partition), *settled] for partition, settled in turn.settled.items()],
-            ]
-            for task, turn in self.turns.items()
-        }
-        shared = [[str(partition), *bounds] for partition, bounds in self.table_inputs.items()]
-        head = [self.batch, self.epoch, self.now, self.skew, self.first, self.quiet]
-        epochs = {str(partition): epoch for partition, epoch in self.epochs.items()}
-        return json.dumps([*head, turns, dict(self.tables), shared, epochs], separators=(",", ":"))
+        head = (self.batch, self.epoch, self.now, self.skew, self.first, self.quiet, self.lead)
+        shared = [(partition, *bounds, self.epochs.get(partition)) for partition, bounds in self.table_inputs.items()]
+        return _encode((*head, {task: _tree(turn) for task, turn in self.turns.items()}, dict(self.tables), shared))
 
     @classmethod
     def parse(cls, text: str) -> "BatchPlan":
         """Return the plan from the text that `text` made."""
-        batch, epoch, now, skew, first, quiet, tree, tables, shared, epochs_by_name = json.loads(text)
-        epochs = {parse_partition(name): epoch for name, epoch in epochs_by_name.items()}
-        turns = {
-            task: Turn(
-                number,
-                tuple(
-                    OffsetRange(partition := parse_partition(name), start, end, epochs.get(partition))
-                    for name, start, end in ranges
-                ),
-                tuple(parse_partition(name) for name in ended),
-                {parse_partition(name): offset for name, offset in jumped.items()},
-                {parse_partition(name): SettledPartition(start, count) for name, start, count in gave},
-            )
-            for task, (number, ranges, ended, jumped, gave) in tree.items()
-        }
-        table_inputs = {parse_partition(name): (start, end) for name, start, end in shared}
-        return cls(batch, epoch, now, first, turns, skew, tables, table_inputs, quiet, epochs)
+        batch, epoch, now, skew, first, quiet, lead, trees, tables, shared = json.loads(text)
+        turns = {task: _turn(*tree) for task, tree in trees.items()}
+        table_inputs = {StreamPartition(*partition): (start, end) for partition, start, end, _ in shared}
+        epochs = {StreamPartition(*partition): epoch for partition, _, _, epoch in shared if epoch is not None}
+        return cls(batch, epoch, now, first, turns, skew, tables, table_inputs, quiet, epochs, lead)
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+"""Writes named tuples as lists, so that partitions and ranges need no form of their own."""
+
+
+def _tree(turn: Turn) -> tuple[Any, ...]:
+    """Return the turn for JSON; most have ranges alone."""
+    if not (turn.ended or turn.jumped or turn.settled):
+        return turn[:2]
+    return (*turn[:3], list(turn.jumped.items()), list(turn.settled.items()))
+
+
+def _turn(
+    number: int,
+    ranges: Sequence[Any],
+    ended: Sequence[Any] = (),
+    jumped: Sequence[Any] = (),
+    settled_partitions: Sequence[Any] = (),
+) -> Turn:
+    return Turn(
+        number,
+        tuple(OffsetRange(StreamPartition(*partition), start, end, epoch) for partition, start, end, epoch in ranges),
+        tuple(StreamPartition(*partition) for partition in ended),
+        {StreamPartition(*partition): offset for partition, offset in jumped},
+        {StreamPartition(*partition): SettledPartition(*settled) for partition, settled in settled_partitions},
+    )
 
 
 def check_offsets(store: TaskStore, turn: Turn) -> None:

@@ -78,8 +78,7 @@ class SharedTables:
                 if partition.stream in table.sources
             }
             # One location is enough, and each has tasks of its own.
-            first = next(iter(plan.turns)) == report.task
-            if first and self._copies[name].due(self._tables[name].manifest, starts):
+            if plan.lead == report.task and self._copies[name].due(self._tables[name].manifest, starts):
                 self._copies[name].upload(self._tables[name])
         self._batch = plan.epoch, plan.batch
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from holdfast_runtime.job import BatchTexts
 from holdfast_runtime.spark.located import SlotLocation
 from holdfast_runtime.spark.slot_job import SlotJob
 from holdfast_runtime.spark.stint_job import starting_in_spark
@@ -33,13 +34,14 @@ class ResidentJob:
         """`room`: whether all slots can run at once. `host`: as `Stints` has it."""
         locations = [SlotLocation(name, executors[name]) for name in slots]
         begin = partial(StayingSlot, packed.content, tuple(slots.values()))
+        self._slots = tuple(slots.values())
         self._stints = Stints(len(locations), starting_in_spark(spark, locations, begin), host)
         self._room, self._job_for_each = room, partial(SlotJob, spark, packed, slots, executors)
         self._each: SlotJob | None = None
 
-    def run(self, batch: str) -> list[str]:
+    def run(self, batch: BatchTexts) -> list[str]:
         """Run all slots with this plan and return their answers."""
-        answers = self._stints.ask(batch) if self._stints.present or self._room() else None
+        answers = self._stints.ask(batch.texts(self._slots)) if self._stints.present or self._room() else None
         if answers is not None:
             return answers
         self._each = self._each or self._job_for_each()

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from holdfast.errors import UserActionError
 from holdfast.planning.problems import excerpt
 from holdfast.spec.verbs import SQL_VERBS
-from holdfast_runtime.job import Job, JobFailedError, start_early
+from holdfast_runtime.job import BatchTexts, Job, JobFailedError, start_early
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
@@ -33,11 +33,11 @@ from holdfast_runtime.stints.packed_program import PackedProgram, worker_tools
 class PreparingJob:
     """A job that is built and warmed up in a thread."""
 
-    def __init__(self, build: Callable[[], Job], nothing: str) -> None:
+    def __init__(self, build: Callable[[], Job], nothing: BatchTexts) -> None:
         """`nothing`: the plan of a batch without tasks."""
         self._ready = start_early(lambda: _prepared(build, nothing))
 
-    def run(self, batch: str) -> list[str]:
+    def run(self, batch: BatchTexts) -> list[str]:
         """Wait for the job and run it with this plan; raise what went wrong while it was built."""
         return self._ready().run(batch)
 
@@ -47,7 +47,7 @@ class PreparingJob:
             self._ready().end()
 
 
-def _prepared(build: Callable[[], Job], nothing: str) -> Job:
+def _prepared(build: Callable[[], Job], nothing: BatchTexts) -> Job:
     job = build()
     # An error here comes again in the first batch, where it is explained.
     with suppress(PySparkException, Py4JError, JobFailedError):
@@ -127,10 +127,10 @@ class SlotJob:
         self._job = LocatedJob(spark, [SlotLocation(name, executors[name]) for name in slots], build)
         self._texts = sql_texts(packed.program.compiled)
 
-    def run(self, batch: str) -> list[str]:
+    def run(self, batch: BatchTexts) -> list[str]:
         """Run all slots with this plan and return their answers; raise `ExpressionFailedError` if Spark SQL fails."""
         try:
-            return self._job.run(batch)
+            return self._job.run(batch.text())
         except (PySparkException, Py4JError) as error:
             if (failure := failed_expression(error, self._texts)) is not None:
                 raise failure from error

@@ -12,14 +12,14 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast_runtime.job import JobFailedError
+from holdfast_runtime.job import BatchTexts, JobFailedError
 from holdfast_runtime.stints.slot_connections import DriverAddress
 from holdfast_runtime.stints.stints import Begin, StartedSlots, StartSlots, Stints
 
@@ -72,9 +72,9 @@ class SlotProcesses:
             file.replace(file.with_suffix(".log.1"))
         self._prints = file
 
-    def job(self, count: int, begin: Begin) -> "ProcessJob":
-        """Return the job of an attempt with so many slots."""
-        return ProcessJob(Stints(count, self.starting(count, begin)))
+    def job(self, slots: Sequence[Sequence[str]], begin: Begin) -> "ProcessJob":
+        """Return the job of an attempt; `slots`: the tasks of each slot."""
+        return ProcessJob(Stints(len(slots), self.starting(len(slots), begin)), slots)
 
     def starting(self, count: int, begin: Begin) -> Callable[[DriverAddress], StartSlots]:
         """Return how so many slots of a driver are started here."""
@@ -89,12 +89,12 @@ class SlotProcesses:
 class ProcessJob:
     """The job of an attempt whose slots are processes of this host."""
 
-    def __init__(self, stints: Stints) -> None:
-        self._stints = stints
+    def __init__(self, stints: Stints, slots: Sequence[Sequence[str]]) -> None:
+        self._stints, self._slots = stints, slots
 
-    def run(self, batch: str) -> list[str]:
-        """Run all slots with this plan and return their answers."""
-        answers = self._stints.ask(batch)
+    def run(self, batch: BatchTexts) -> list[str]:
+        """Run all slots, each with its part of this plan, and return their answers."""
+        answers = self._stints.ask(batch.texts(self._slots))
         if answers is None:
             message = "its process did not start in time"
             raise JobFailedError(message)

@@ -1,6 +1,6 @@
 """Slots that stay from batch to batch: a stint is one long Spark job whose tasks answer batch after batch.
 
-    slots are started -> each connects to the driver -> (batch -> answer) ... -> the driver leaves -> they end
+    slots are started -> each connects to the driver -> (its part -> answer) ... -> the driver leaves -> they end
 
 A stint ends when a slot is lost or raises, or when no batch is to follow. What was asked is then asked once more, of
 the slots of a new stint. Must not know what slots do, nor who starts them, nor decide what becomes of a batch.
@@ -10,7 +10,8 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
+from selectors import EVENT_READ, DefaultSelector
 from typing import Protocol
 
 from holdfast_runtime.job import JobFailedError
@@ -77,8 +78,8 @@ class Stints:
         """Whether slots are there to be asked."""
         return self._stint is not None
 
-    def ask(self, batch: str) -> list[str] | None:
-        """Return the answers of all slots; None if not all can start at once.
+    def ask(self, parts: Sequence[str]) -> list[str] | None:
+        """Return the answers of all slots, each asked its part; None if not all can start at once.
 
         Raise `JobFailedError` if one can't answer, and what went wrong if they can't be started.
         """
@@ -88,7 +89,7 @@ class Stints:
                 break
             try:
                 self._stint = self._stint or self._begin()
-                return None if self._stint is None else self._stint.ask(batch)
+                return None if self._stint is None else self._stint.ask(parts)
             except _StintBrokenError as error:
                 lost = str(error)
                 self._leave()
@@ -146,22 +147,24 @@ class _Stint:
     def __init__(self, started: StartedSlots, connections: Sequence[Connection]) -> None:
         self.started, self._connections = started, connections
 
-    def ask(self, batch: str) -> list[str]:
+    def ask(self, parts: Sequence[str]) -> list[str]:
         """Return the answers of all slots; raise `_StintBrokenError` if one does not come."""
-        question, answers, left = batch.encode(), dict[Connection, str](), set(self._connections)
-        try:
-            for connection in self._connections:
-                connection.send_bytes(question)
-            while left:
-                for ready in wait(left, _LOOK_EVERY):
-                    assert isinstance(ready, Connection)  # noqa: S101 - nothing else was waited for
-                    answers[ready] = _answer_in(ready.recv_bytes())
-                    left.remove(ready)
-                if self.started.over:
-                    raise _StintBrokenError(self._why())
-        except (OSError, EOFError) as error:
-            raise _StintBrokenError(self._why()) from error
-        return [answers[connection] for connection in self._connections]
+        answers = dict[int, str]()
+        # Slots are hundreds: each is looked at when it has answered, and not whenever another one has.
+        with DefaultSelector() as answering:
+            try:
+                for slot, (connection, part) in enumerate(zip(self._connections, parts, strict=True)):
+                    connection.send_bytes(part.encode())
+                    answering.register(connection, EVENT_READ, slot)
+                while len(answers) < len(parts):
+                    for key, _ in answering.select(_LOOK_EVERY):
+                        answers[key.data] = _answer_in(self._connections[key.data].recv_bytes())
+                        answering.unregister(key.fileobj)
+                    if self.started.over:
+                        raise _StintBrokenError(self._why())
+            except (OSError, EOFError) as error:
+                raise _StintBrokenError(self._why()) from error
+        return [answers[slot] for slot in range(len(parts))]
 
     def _why(self) -> str:
         return str(self.started.failure or "a slot's process has ended")

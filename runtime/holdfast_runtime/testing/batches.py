@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from holdfast.errors import RetrySoonError
-from holdfast_runtime.job import Job
+from holdfast_runtime.job import BatchTexts, Job
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.program import Program
@@ -58,12 +58,12 @@ class JobHere:
     def __init__(self, shop: WorkerTools, slots: Slots, at: Callable[[str], None], stores: KeptStores) -> None:
         self._shop, self._slots, self._at, self._stores = shop, slots, at, stores
 
-    def run(self, batch: str) -> list[str]:
-        """Run one slot after the other and return their answers."""
-        plan = BatchPlan.parse(batch)
+    def run(self, batch: BatchTexts) -> list[str]:
+        """Run one slot after the other, each with its part of the plan, and return their answers."""
+        slots = tuple(self._slots.values())
         return [
-            Slot(self._shop, plan, number, tasks, self._at, self._stores).answer()
-            for number, tasks in enumerate(self._slots.values())
+            Slot(self._shop, BatchPlan.parse(part), number, tasks, self._at, self._stores).answer()
+            for number, (tasks, part) in enumerate(zip(slots, batch.texts(slots), strict=True))
         ]
 
     def end(self) -> None:
@@ -92,7 +92,7 @@ def job_of(
     return SlotJob(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
 
 
-def run_slots(job: Job, plan: str) -> tuple[TaskReport, ...]:
+def run_slots(job: Job, plan: BatchTexts) -> tuple[TaskReport, ...]:
     """Run a batch, again where it may be tried again, and return the reports of its tasks."""
     for left in reversed(range(_TRIES)):
         try:

@@ -339,7 +339,7 @@ class TestDriver:
         if offsets is None:
             return None
         plan = batch_to(offsets, self._program.tasks, self._epoch, first=self._standing.first)
-        tasks = run_slots(self._job, plan.text())
+        tasks = run_slots(self._job, plan)
         self._reached("slots done")
         self._history.finish(offsets)
         self._done = offsets
