@@ -4,7 +4,7 @@ They lie below the rest of the runtime, because the loop and the driver send the
 who listens.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -50,10 +50,11 @@ class BufferedRows(NamedTuple):
     oldest: int | None
     """About when the oldest of them was, in milliseconds of event time; None if there are none."""
 
-    def with_others(self, other: "BufferedRows") -> "BufferedRows":
-        """Return what two tasks keep together."""
-        times = [time for time in (self.oldest, other.oldest) if time is not None]
-        return BufferedRows(self.rows + other.rows, self.bytes + other.bytes, min(times, default=None))
+    @classmethod
+    def of_all(cls, tasks: Collection["BufferedRows"]) -> "BufferedRows":
+        """Return what tasks keep together."""
+        rows, sizes, times = zip(*tasks, strict=True)
+        return cls(sum(rows), sum(sizes), min((time for time in times if time is not None), default=None))
 
 
 class Freed(NamedTuple):

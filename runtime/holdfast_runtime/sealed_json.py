@@ -14,7 +14,8 @@ _CHECKSUM = "crc32"
 def sealed(tree: Mapping[str, Any]) -> str:
     """Return the object as text with its checksum; equal objects in equal order give equal texts."""
     text = _text(tree)
-    return _text({**tree, _CHECKSUM: crc32(text.encode())})
+    # Trees of wide apps are large, so the entry is put behind the text instead of writing all once more.
+    return f'{text[:-1]}{"," if tree else ""}"{_CHECKSUM}":{crc32(text.encode())}}}'
 
 
 def unsealed(text: str) -> dict[str, Any]:

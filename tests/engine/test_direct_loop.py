@@ -84,6 +84,7 @@ class Loop:
             jump=DueJump(JumpFile.beside(self.path / "query")),
             data_sets=lambda _: DataSetsSeen(),
             job=lambda: self.slots,
+            slots=tuple,
             processed=lambda _: None,
             end=self.slots.end,
             check=lambda: None,

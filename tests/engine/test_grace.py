@@ -10,7 +10,7 @@ from holdfast.tasks.grouping import may_be_read
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import NewPartition, Offsets
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lags, next_offsets
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, left_behind, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits, after_grace, noticed_now, settled
 from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition
 from holdfast_runtime.streams.records import OffsetBounds
@@ -67,7 +67,7 @@ def test_while_nothing_is_readable_something_is_left_without_a_batch() -> None:
     noticed = next_offsets(FIRST, AFTER, world(2_000, 10, 0, 5, 0, first=True))
     waiting = world(2_400, 10, 0, 5, 0)
     assert next_offsets(noticed, AFTER, waiting) is noticed
-    assert lags(AFTER, waiting, noticed) == {"s": (0, 0, 5, 0)}
+    assert left_behind(noticed, AFTER, waiting).lags == {"s": (0, 0, 5, 0)}
     assert next_offsets(noticed, AFTER, world(2_500, 10, 0, 5, 0)).starts == {P2: 0}
 
 

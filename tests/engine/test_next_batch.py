@@ -11,7 +11,7 @@ from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.loop.lost_positions import PositionLostError
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lags, next_offsets
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, left_behind, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.slot.batch_plan import BatchPlan, Turn
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
@@ -81,7 +81,7 @@ def test_a_partition_is_read_from_its_oldest_record_on() -> None:
     second = next_offsets(first, READING, seen(a_0=(7, 300)))
     turns = [batch_to(one, READING.inputs, 1, first=False).turns["partition-0"] for one in (first, second)]
     assert [turn.ranges for turn in turns] == [(OffsetRange(A0, 7, 107),), (OffsetRange(A0, 107, 207),)]
-    assert lags(READING, seen(a_0=(7, 300)), second) == {"a": (93, 0), "b": (0,)}
+    assert left_behind(second, READING, seen(a_0=(7, 300))).lags == {"a": (93, 0), "b": (0,)}
 
 
 def test_a_partition_that_appears_later_begins_at_its_oldest_record() -> None:

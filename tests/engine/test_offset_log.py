@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, check_query, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
@@ -22,6 +25,22 @@ def planned(query: Path, number: int, offsets: Offsets) -> None:
 def done(query: Path, number: int) -> None:
     (query / "commits").mkdir(parents=True, exist_ok=True)
     (query / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+EARLIER = (
+    '{"format":2,"batch":12,"now":1796000000000,"positions":{"a/2":9,"a/10":5,"b/0":7},"turns":{"partition-10":12,'
+    '"partition-2":3},"ends":{"a/10":5},"starts":{"a/2":4},"takingPart":["partition-2"],"ids":{"a":"y","b":"x\\u00e9"},'
+    '"skew":4,"recordBytes":{"b":20},"epochs":{"b/0":1},"crc32":4256591920}'
+)
+"""As an earlier release wrote them."""
+
+
+def test_offsets_are_written_as_earlier_releases_wrote_them() -> None:
+    offsets = Offsets.parse(EARLIER)
+    assert (offsets.batch, offsets.positions[StreamPartition("a", 10)], offsets.ids["b"]) == (12, 5, "x\xe9")
+    backwards = {name: getattr(offsets, name) for name in ("positions", "turns", "ends", "starts", "ids", "epochs")}
+    shuffled: dict[str, Any] = {name: dict(reversed(numbers.items())) for name, numbers in backwards.items()}
+    assert replace(offsets, **shuffled).text() == EARLIER
 
 
 def test_nothing_is_known_of_a_run_without_a_batch(tmp_path: Path) -> None:

@@ -1,11 +1,44 @@
 """What a batch reads: exact, bounded, fair, and never out of order."""
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.loop.ranges import Backlog, BatchLimits, plan_ranges
+from holdfast_runtime.loop.backlogs import Backlogs, PartitionRows
+from holdfast_runtime.loop.ranges import BatchLimits, plan_ranges, slot_of
+
+NOTHING: Mapping[StreamPartition, Any] = {}
+
+
+class Backlog(NamedTuple):
+    """What is left to read of one partition."""
+
+    position: int
+    end: int
+    record_bytes: float = 0.0
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.position)
+
+
+def ranges_of(
+    each: Mapping[StreamPartition, Backlog],
+    limits: BatchLimits,
+    after: Mapping[StreamPartition, ParentEnd] = NOTHING,
+    slot_of: Mapping[StreamPartition, int] = NOTHING,
+) -> dict[StreamPartition, tuple[int, int]]:
+    rows = PartitionRows(sorted(each))
+    position = rows.column(lambda partition: each[partition].position)
+    end = rows.column(lambda partition: each[partition].end)
+    sizes = np.array([each[partition].record_bytes for partition in rows.partitions])
+    return plan_ranges(Backlogs(rows, position, end, sizes), limits, after, (), slot_of)
+
 
 BACKLOGS = st.dictionaries(
     st.builds(StreamPartition, st.sampled_from("ab"), st.integers(0, 5)),
@@ -27,19 +60,19 @@ def counts(ranges: dict[StreamPartition, tuple[int, int]]) -> dict[str, int]:
 
 
 def test_a_batch_reads_from_where_the_last_one_stopped() -> None:
-    assert plan_ranges(backlogs(s_0=5), BatchLimits(100), {}) == {StreamPartition("s", 0): (10, 15)}
+    assert ranges_of(backlogs(s_0=5), BatchLimits(100)) == {StreamPartition("s", 0): (10, 15)}
 
 
 def test_partitions_without_unread_records_are_left_out() -> None:
-    assert plan_ranges(backlogs(s_0=0), BatchLimits(100), {}) == {}
+    assert ranges_of(backlogs(s_0=0), BatchLimits(100)) == {}
 
 
 def test_no_partition_gives_more_than_its_limit() -> None:
-    assert counts(plan_ranges(backlogs(s_0=500, s_1=3), BatchLimits(100), {})) == {"s/0": 100, "s/1": 3}
+    assert counts(ranges_of(backlogs(s_0=500, s_1=3), BatchLimits(100))) == {"s/0": 100, "s/1": 3}
 
 
 def test_bytes_serve_the_small_and_give_more_to_the_lagging() -> None:
-    got = counts(plan_ranges(backlogs(s_0=1_000, s_1=3_000, s_2=2), BatchLimits(10_000, bytes_in_all=100_000), {}))
+    got = counts(ranges_of(backlogs(s_0=1_000, s_1=3_000, s_2=2), BatchLimits(10_000, bytes_per_slot=100_000)))
     assert got["s/2"] == 2
     assert got["s/1"] > got["s/0"] > 200
     assert sum(got.values()) <= 1_000
@@ -47,14 +80,14 @@ def test_bytes_serve_the_small_and_give_more_to_the_lagging() -> None:
 
 def test_a_record_larger_than_the_limit_is_read_alone() -> None:
     many = {StreamPartition("s", i): Backlog(0, 10 + i, 1_000.0) for i in range(3)}
-    assert counts(plan_ranges(many, BatchLimits(100, bytes_in_all=10), {})) == {"s/2": 1}
+    assert counts(ranges_of(many, BatchLimits(100, bytes_per_slot=10))) == {"s/2": 1}
 
 
 def test_a_child_waits_until_its_parent_is_processed() -> None:
     order = {parse_partition("s/1"): ParentEnd(parse_partition("s/0"), 12)}
-    assert counts(plan_ranges(backlogs(s_0=5, s_1=5), BatchLimits(2), order)) == {"s/0": 2}
+    assert counts(ranges_of(backlogs(s_0=5, s_1=5), BatchLimits(2), order)) == {"s/0": 2}
     after = {**backlogs(s_1=5), parse_partition("s/0"): Backlog(12, 15)}
-    assert counts(plan_ranges(after, BatchLimits(2), order)) == {"s/0": 2, "s/1": 2}
+    assert counts(ranges_of(after, BatchLimits(2), order)) == {"s/0": 2, "s/1": 2}
 
 
 def test_large_records_are_not_starved_by_streams_that_never_rest() -> None:
@@ -62,7 +95,7 @@ def test_large_records_are_not_starved_by_streams_that_never_rest() -> None:
     position = 0
     for _ in range(20):
         now = {large: Backlog(position, 10, 5_000.0), busy: Backlog(0, 4, 100.0)}
-        position = plan_ranges(now, BatchLimits(100, bytes_in_all=1_000), {}).get(large, (0, position))[1]
+        position = ranges_of(now, BatchLimits(100, bytes_per_slot=1_000)).get(large, (0, position))[1]
     assert position == 10
 
 
@@ -70,7 +103,7 @@ def test_large_records_are_not_starved_by_streams_that_never_rest() -> None:
 def test_ranges_are_exact_within_bounds_and_never_empty(
     given_: dict[StreamPartition, Backlog], records: int, most: int | None
 ) -> None:
-    ranges = plan_ranges(given_, BatchLimits(records, most), {})
+    ranges = ranges_of(given_, BatchLimits(records, most))
     for partition, (start, end) in ranges.items():
         assert start == given_[partition].position
         assert start < end <= min(given_[partition].end, start + records)
@@ -86,6 +119,30 @@ def test_ranges_are_exact_within_bounds_and_never_empty(
 def test_every_record_is_read_in_the_end(given_: dict[StreamPartition, Backlog], records: int, most: int) -> None:
     now = {p: Backlog(b.position, min(b.end, b.position + 50), b.record_bytes) for p, b in given_.items()}
     for _ in range(50 * len(now) + 1):
-        ranges = plan_ranges(now, BatchLimits(records, most), {})
+        ranges = ranges_of(now, BatchLimits(records, most))
         now = {p: Backlog(ranges.get(p, (0, b.position))[1], b.end, b.record_bytes) for p, b in now.items()}
     assert all(not backlog.lag for backlog in now.values())
+
+
+def test_each_slot_reads_as_much_as_fits_its_memory() -> None:
+    each = {**backlogs(s_0=5_000, s_1=5_000, s_2=5_000, t_0=5_000), parse_partition("s/3"): Backlog(0, 20, 100.0)}
+    inputs = {f"task-{i}": (StreamPartition("s", i), StreamPartition("t", 0)) for i in range(4)}
+    slots = slot_of((("task-0", "task-3"), ("task-1", "task-2")), inputs)
+    assert slots == {StreamPartition("s", i): slot for i, slot in enumerate((0, 1, 1, 0))}
+    read = counts(ranges_of(each, BatchLimits(10_000, bytes_per_slot=100_000), slot_of=slots))
+    assert read["s/0"] + read["s/3"] == 1_000
+    assert read["s/3"] == 20
+    assert read["s/1"] == read["s/2"] == 500
+    assert read["t/0"] == 1_000, "what all slots read has a share of its own"
+
+
+@given(BACKLOGS, st.integers(1, 100_000), st.integers(1, 4))
+def test_what_other_slots_read_changes_nothing(each: dict[StreamPartition, Backlog], most: int, slots: int) -> None:
+    numbers = {partition: partition.partition % slots for partition in each}
+    limits = BatchLimits(1_000, most)
+    read = ranges_of(each, limits, slot_of=numbers)
+    for slot in range(slots):
+        of_slot = {partition: backlog for partition, backlog in each.items() if numbers[partition] == slot}
+        assert ranges_of(of_slot, limits) == {
+            partition: r for partition, r in read.items() if numbers[partition] == slot
+        }

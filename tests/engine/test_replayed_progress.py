@@ -146,6 +146,7 @@ def first_events(
         jump=DueJump(JumpFile.beside(path / "query")),
         data_sets=lambda _: DataSetsSeen(loading=loading or {}),
         job=SlotsThatHaveRun,
+        slots=tuple,
         processed=lambda _: None,
         end=lambda: None,
         check=lambda: None,

@@ -10,6 +10,7 @@ the same jump. It is made once: the offsets hold the id of the last one. Must no
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -101,7 +102,7 @@ class Offsets:
             "batch": self.batch,
             "now": self.now,
             "positions": _tree(self.positions),
-            "turns": dict(sorted(self.turns.items())),
+            "turns": _sorted(self.turns),
             "ends": _tree(self.ends),
             "starts": _tree(self.starts),
             "takingPart": list(self.taking_part),
@@ -183,8 +184,17 @@ class Offsets:
             raise OffsetsUnreadableError(message) from error
 
 
+_name = lru_cache(maxsize=1 << 18)(str)
+"""Partition -> its name: the names of all that an app reads are written with each batch."""
+
+
 def _tree(offsets: Mapping[StreamPartition, int]) -> dict[str, int]:
-    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+    partitions = sorted(offsets)
+    return dict(zip(map(_name, partitions), map(offsets.__getitem__, partitions), strict=True))
+
+
+def _sorted(numbers: Mapping[str, int]) -> dict[str, int]:
+    return {name: numbers[name] for name in sorted(numbers)}
 
 
 def _under(names: Mapping[str, str], offsets: Mapping[StreamPartition, int]) -> dict[StreamPartition, int]:

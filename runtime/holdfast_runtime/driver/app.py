@@ -6,6 +6,7 @@ What differs between a laptop and a cluster is a value, `Site`; where Spark comp
 not decide anything that the parts can decide.
 """
 
+import gc
 import logging
 import threading
 from collections.abc import Iterator
@@ -72,12 +73,22 @@ from holdfast_runtime.streams.systems import kafka_counts
 from holdfast_runtime.streams.user_functions import require_functions
 
 _LOG = logging.getLogger("holdfast")
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
+
+def collect_seldom() -> None:
+    """Let this process search for garbage in circles seldom.
+
+    A batch of ten thousand tasks makes hundreds of thousands of objects, and most are gone when it is over. At Python's
+    default, searching them takes as long as making them.
+    """
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
 
 
 def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, drain: threading.Event) -> RunEnded:
     """Run an app at this site until it ends or is asked to drain; raise what went wrong."""
     patience = StartPatience()
-
+    collect_seldom()
     names = StreamNames.of(app.spec)
 
     def tell(event: Event) -> None:
@@ -283,6 +294,7 @@ class _Wiring:
             jump=DueJump(JumpFile(self.site.paths.shared)),
             data_sets=beside.files.look,
             job=lambda: query.recorded(job.between()),
+            slots=lambda: job.slots,
             processed=beside.chores.processed,
             end=job.end,
             check=self._check,

@@ -147,6 +147,8 @@ class MovingJob:
     def __init__(self, first: Job, slot_placement: SlotPlacement, moves: MoveActions | None) -> None:
         """Without `moves`, tasks stay where they are."""
         self._job, self._slot_placement, self._moves = first, slot_placement, moves
+        self.slots = tuple(slot_placement.slots.values())
+        """The tasks of each slot of the next batch; the same object until tasks move."""
         self._coming: tuple[SlotPlacement, Job] | None = None
         self._handing = threading.Lock()
         self._failure: Exception | None = None
@@ -186,6 +188,7 @@ class MovingJob:
                 # Its slots hold the cores on which those of the next one are to run.
                 self._job.end()
                 self._slot_placement, self._job = coming
+                self.slots = tuple(self._slot_placement.slots.values())
                 if self._moves is not None and self._slot_placement.placement is not before:
                     self._moves.applied(self._slot_placement.placement)
             return self._job

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from py4j.protocol import Py4JError
@@ -27,14 +27,14 @@ from holdfast_runtime.loop.fed_tables import DataSetsSeen
 from holdfast_runtime.loop.leader_epochs import CutQuestion, PositionChecks
 from holdfast_runtime.loop.next_batch import (
     AttemptInputs,
+    LeftBehind,
     LoopSnapshot,
     batch_to,
     check_replay,
-    held_inputs,
-    lags,
+    left_behind,
     next_offsets,
-    tables_left,
 )
+from holdfast_runtime.loop.ranges import slot_of
 from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
 from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.progress import (
@@ -83,6 +83,8 @@ class LoopParts:
     """Takes the generations of tables after the last batch; returns what is known of tables of files."""
     job: Callable[[], Job]
     """Returns the job of the next batch; called between batches."""
+    slots: Callable[[], Sequence[Sequence[str]]]
+    """Returns the tasks of each slot of that job; the same object until tasks move."""
     processed: Callable[[Mapping[StreamPartition, int]], None]
     """Called with the positions before which everything is processed for good."""
     end: Callable[[], None]
@@ -105,9 +107,9 @@ class Batches:
         self._totals = loop.totals
         self._totals.begin()
         self._standing, self._clock, self._checks = TaskLedger(), BatchClock(), PositionChecks(loop.cut)
-        self._lags: Mapping[str, tuple[int, ...]] = {}
-        self._held: list[str] = []
-        self._loading: Mapping[str, int] = {}
+        self._left = LeftBehind({}, (), {})
+        self._slots: Sequence[Sequence[str]] | None = None
+        self._slot_of: Mapping[StreamPartition, int] = {}
         self._planned_in = 0.0
         self._looked = False
         """Whether all positions were found to hold: to delete what is before them would hide it if they do not."""
@@ -206,9 +208,17 @@ class Batches:
         if clock_jumped is not None:
             self._loop.listen(ClockJumped(clock_jumped))
         sets = self._loop.data_sets(before.tables)
-        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed, sets, cut), jump)
+        snapshot = self._standing.seen(bounds, time_now, ids, assumed, sets, cut)
+        after = self._next(before, replace(snapshot, slot_of=self._by_slot()), jump)
         self._planned_in = (time.perf_counter() - began) * 1000
         return after
+
+    def _by_slot(self) -> Mapping[StreamPartition, int]:
+        """Return which slot reads a partition."""
+        slots = self._loop.slots()
+        if slots is not self._slots:
+            self._slots, self._slot_of = slots, slot_of(slots, self._loop.reading.inputs)
+        return self._slot_of
 
     def _next(self, before: Offsets, snapshot: LoopSnapshot, jump: Jump | None) -> Offsets:
         after = next_offsets(before, self._loop.reading, snapshot, jump)
@@ -219,13 +229,15 @@ class Batches:
         self._look_behind(after, snapshot)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
         done = (
-            idle and not any(map(any, self._lags.values())) and (not self._loop.until.idle or self._sees_all(snapshot))
+            idle
+            and not any(map(any, self._left.lags.values()))
+            and (not self._loop.until.idle or self._sees_all(snapshot))
         )
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
         if ending is not None:
             return self._over(ending, before)
         if snapshot.data_sets.numbers:
-            self._tell_of(TablesLoading(self._loading, snapshot.data_sets.problems))
+            self._tell_of(TablesLoading(self._left.loading, snapshot.data_sets.problems))
         return after
 
     def _sees_all(self, snapshot: LoopSnapshot) -> bool:
@@ -240,9 +252,7 @@ class Batches:
 
     def _look_behind(self, after: Offsets, snapshot: LoopSnapshot) -> None:
         """Note what is left and what is waited for after a batch."""
-        reading = self._loop.reading
-        self._lags = lags(reading, snapshot, after)
-        self._held, self._loading = held_inputs(after, reading, snapshot), tables_left(after, reading, snapshot)
+        self._left = left_behind(after, self._loop.reading, snapshot)
 
     def _look_behind_replayed(self, offsets: Offsets) -> None:
         """Note it for a batch that an earlier attempt has planned, and that this one reports."""
@@ -315,12 +325,17 @@ class Batches:
         streams, late, misplaced, failed = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         unkeyed, expired = Counter[str](), Counter[str]()
         for task in tasks:
-            expired.update(task.expired)
-            streams.update(task.rows_out)
-            late.update(task.late)
-            misplaced.update(task.misplaced)
-            failed.update(task.failed)
-            unkeyed.update(task.unkeyed)
+            for total, counts in (
+                (expired, task.expired),
+                (streams, task.rows_out),
+                (late, task.late),
+                (misplaced, task.misplaced),
+                (failed, task.failed),
+                (unkeyed, task.unkeyed),
+            ):
+                # Most are empty, and updating by nothing costs as much as by one.
+                if counts:
+                    total.update(counts)
         slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
         spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
         rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
@@ -334,16 +349,16 @@ class Batches:
             rows_in=rows_in,
             rows_out=rows_out,
             bytes_out=sum(task.bytes_out for task in tasks),
-            lag=sum(map(sum, self._lags.values())),
-            lags=self._lags,
+            lag=sum(map(sum, self._left.lags.values())),
+            lags=self._left.lags,
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
             watermark=mark.watermark,
-            held_back="; ".join([*self._held, *([] if mark.held_back is None else [mark.held_back])]) or None,
+            held_back="; ".join([*self._left.held, *([] if mark.held_back is None else [mark.held_back])]) or None,
             held_by=mark.held_by,
             state_bytes=sum(self._standing.state_bytes.values()),
             buffered=self._standing.buffered(),
-            loading=self._loading,
+            loading=self._left.loading,
             incomplete=offsets.incomplete,
             unkeyed=dict(unkeyed),
             late=dict(late),

@@ -8,7 +8,7 @@ in the join, and a task reads no more of its streams until they have met. Pure: 
 Must not know steps but by name.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,7 +51,21 @@ class JoinedTasks:
     marks: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     """Task -> stream -> its watermark there."""
     unjoined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Task -> step -> how many rows have been put aside there."""
+    """Task -> step -> how many rows have been put aside there; tasks without any may be left out."""
+    spreads: Mapping[str, int] | None = None
+    """Task -> how far its known watermarks are apart, so that few of very many are looked at; None: all are."""
+
+    def apart(self, most: int) -> Collection[str]:
+        """Return the tasks in which a side may be further ahead than this."""
+        if self.spreads is None:
+            return self.marks.keys()
+        return [task for task, spread in self.spreads.items() if spread > most]
+
+
+def spread_of(marks: Mapping[str, int | None]) -> int:
+    """Return how far the known watermarks of a task are apart."""
+    known = [mark for mark in marks.values() if mark is not None]
+    return max(known) - min(known) if len(known) > 1 else 0
 
 
 def joined_sides(compiled: CompiledGraph) -> tuple[JoinedSides, ...]:
@@ -81,6 +95,11 @@ def _sources(compiled: CompiledGraph, streams: frozenset[str]) -> frozenset[str]
     return frozenset(sources)
 
 
+def may_hold(joins: Iterable[JoinedSides], tasks: JoinedTasks) -> bool:
+    """Whether these joins may hold back anything."""
+    return any(tasks.apart(join.most) or any(join.step in steps for steps in tasks.unjoined.values()) for join in joins)
+
+
 def held_partitions(
     joins: Iterable[JoinedSides],
     inputs: Mapping[str, Sequence[StreamPartition]],
@@ -95,7 +114,8 @@ def held_partitions(
         by_stream.setdefault(partition.stream, set()).add(partition)
     for join in joins:
         rows = {task: steps[join.step] for task, steps in tasks.unjoined.items() if join.step in steps}
-        for task, partitions in inputs.items():
+        for task in dict.fromkeys((*rows, *tasks.apart(join.most))):
+            partitions = inputs.get(task, ())
             if task in rows:
                 reason = (
                     f"step {join.step}: {sum(rows.values())} rows wait to be joined, because rows of their keys make "

@@ -7,28 +7,34 @@ before it, and a later leader is asked how far it has the records of that epoch.
 the leader has changed: while an epoch lasts, a log only grows. Pure but for the question, which is an argument.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.streams.records import EpochPosition, LogCut, OffsetBounds
 
+_UNCHECKED = -1
+"""No epoch of a leader."""
 Bounds = Mapping[StreamPartition, OffsetBounds]
 Epochs = Mapping[StreamPartition, int]
 CutQuestion = Callable[[Mapping[StreamPartition, EpochPosition]], Mapping[StreamPartition, LogCut]]
 """Returns the partitions whose current leaders don't have the records before a position."""
 
 
-def epochs_after(before: Epochs, bounds: Bounds, moved: Collection[StreamPartition]) -> dict[StreamPartition, int]:
+def epochs_after(before: Epochs, bounds: Bounds, moved: Iterable[StreamPartition]) -> dict[StreamPartition, int]:
     """Return the epochs of all positions after a batch; `moved`: partitions whose position or its epoch is new.
 
     A position that stays keeps its epoch: an older one says more, as later leaders may have added nothing.
     """
-    epochs = {partition: epoch for partition, epoch in before.items() if partition not in moved}
-    for partition, bound in bounds.items():
-        if partition not in epochs and bound.epoch is not None:
-            epochs[partition] = bound.epoch
+    epochs = dict(before)
+    # Set in place: offsets are written in the order of partitions, and sorting what is in order costs little.
+    for partition in (*moved, *(partition for partition in bounds if partition not in before)):
+        epoch = bounds[partition].epoch if partition in bounds else None
+        if epoch is not None:
+            epochs[partition] = epoch
+        else:
+            epochs.pop(partition, None)
     return epochs
 
 
@@ -41,9 +47,10 @@ def due_checks(
     0.
     """
     due = {}
-    for partition, bound in bounds.items():
-        position, epoch = offsets.positions.get(partition), offsets.epochs.get(partition)
-        if position and epoch is not None and (partition not in checked or checked[partition] != bound.epoch):
+    for partition, epoch in offsets.epochs.items():
+        if (bound := bounds.get(partition)) is None or checked.get(partition, _UNCHECKED) == bound.epoch:
+            continue
+        if position := offsets.positions.get(partition):
             due[partition] = EpochPosition(position, epoch)
     return due
 

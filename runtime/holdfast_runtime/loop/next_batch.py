@@ -8,13 +8,18 @@ plan. Must not read streams or clocks: bounds and time are arguments.
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil
+from typing import NamedTuple
+
+import numpy as np
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Jump, Offsets, jumped
+from holdfast_runtime.loop.backlogs import Backlogs, BoundColumns, PartitionRows
 from holdfast_runtime.loop.fed_tables import (
     DataSetsSeen,
     TableStarts,
@@ -23,10 +28,10 @@ from holdfast_runtime.loop.fed_tables import (
     unchanged,
     waiting_inputs,
 )
-from holdfast_runtime.loop.joined_sides import JoinedSides, JoinedTasks, held_partitions
+from holdfast_runtime.loop.joined_sides import JoinedSides, JoinedTasks, held_partitions, may_hold
 from holdfast_runtime.loop.leader_epochs import epochs_after
 from holdfast_runtime.loop.lost_positions import find_lost, find_replaced, lost_error, recreated_error
-from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled
+from holdfast_runtime.loop.ranges import BatchLimits, after_grace, noticed_now, plan_ranges, settled
 from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, Turn
 from holdfast_runtime.streams.records import LogCut, OffsetBounds, OffsetRange
@@ -57,9 +62,11 @@ class LoopSnapshot:
     data_sets: DataSetsSeen = field(default_factory=DataSetsSeen)
     cut: Mapping[StreamPartition, LogCut] = field(default_factory=dict)
     """Partitions that no longer have the records before their positions."""
+    slot_of: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Partition -> the slot that reads it, if it is only one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttemptInputs:
     """What an attempt reads, in which order and amounts."""
 
@@ -81,10 +88,24 @@ class AttemptInputs:
     starts: Mapping[StreamPartition, int] = field(default_factory=dict)
     """Partition of an input that the run has not read yet -> where it begins, if not with the oldest record."""
 
-    @property
+    @cached_property
     def partitions(self) -> frozenset[StreamPartition]:
         """All partitions that are read."""
         return self.shared.union(*self.inputs.values())
+
+    @cached_property
+    def rows(self) -> PartitionRows:
+        """The same in their order."""
+        return PartitionRows(sorted(self.partitions))
+
+    @cached_property
+    def readers(self) -> Mapping[StreamPartition, Sequence[str]]:
+        """Partition -> the tasks that read it."""
+        readers: dict[StreamPartition, list[str]] = {}
+        for task, inputs in self.inputs.items():
+            for partition in inputs:
+                readers.setdefault(partition, []).append(task)
+        return readers
 
 
 def next_offsets(before: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot, jump: Jump | None = None) -> Offsets:
@@ -101,37 +122,36 @@ def next_offsets(before: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot
     offsets = replace(offsets, positions={**offsets.positions, **tables.moves})
     fresh = {
         partition: _first(partition, before, reading, snapshot)
-        for partition in reading.partitions
+        for partition in reading.rows.partitions
         if partition not in offsets.positions
     }
     positions = {**offsets.positions, **fresh}
     ends = dict(offsets.ends)
-    for partition in reading.partitions:
-        if partition.stream in reading.bounded and partition not in ends:
-            ends[partition] = snapshot.bounds[partition].end
+    for stream in reading.bounded & reading.rows.rows_of.keys():
+        for partition in reading.rows.partitions[reading.rows.rows_of[stream]]:
+            if partition not in ends:
+                ends[partition] = snapshot.bounds[partition].end
     sizes = {**offsets.record_bytes, **{stream: ceil(size) for stream, size in snapshot.record_bytes.items()}}
     # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
     moved = {**tables.moves, **({} if jump is None else jump.to)}
-    _check_there(reading, snapshot, replace(offsets, positions=positions, ends=ends), moved)
-    backlogs = _backlogs(
-        reading, snapshot, positions, ends, {**snapshot.assumed_bytes, **sizes, **snapshot.record_bytes}
-    )
+    rows, bounds = reading.rows, BoundColumns.of(reading.rows, snapshot.bounds, ends)
+    record_bytes = rows.sizes({**snapshot.assumed_bytes, **sizes, **snapshot.record_bytes})
+    backlogs = Backlogs(rows, rows.column(positions.__getitem__), bounds.end, record_bytes)
+    _check_there(snapshot, backlogs, bounds, replace(offsets, positions=positions, ends=ends), moved)
     new = {child: first for child, first in reading.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, snapshot.bounds, now, reading.grace)
     after = after_grace(reading.after, noticed, ends)
     jumps = {partition: (to, to) for partition, to in moved.items()}
     loading = _loading(reading, snapshot, positions)
     held_back = _held(reading, snapshot, backlogs, loading)
-    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held_back)}
+    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held_back, snapshot.slot_of)}
     # A location without a task in this batch reads shared partitions, or fetches a data set, when it has one.
     changed = snapshot.data_sets.numbers.items() - before.tables.items()
     # What was due while tables loaded is due behind that, with or without records.
     loaded = before.quiet and not loading
     everyone = snapshot.first or loaded or bool(changed) or not reading.shared.isdisjoint(ranges)
     wakes = {} if loading else snapshot.wakes
-    taking_part = [
-        task for task, inputs in reading.inputs.items() if everyone or _takes_part(task, inputs, ranges, wakes, now)
-    ]
+    taking_part = list(reading.inputs) if everyone else _taking_part(reading, ranges, wakes, now)
     if not taking_part:
         return before
     return Offsets(
@@ -175,39 +195,26 @@ def _table_inputs(
     }
 
 
-def held_inputs(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> list[str]:
-    """Return which streams are not read on for now because of joins or tables, and why, one sentence each."""
-    if not reading.joins and not reading.tables:
-        return []
-    positions = _positions(after, reading, snapshot)
-    backlogs = _backlogs(reading, snapshot, positions, after.ends, {})
-    reasons = _held(reading, snapshot, backlogs, _loading(reading, snapshot, positions))
-    return sorted(set(reasons.values()))
+class LeftBehind(NamedTuple):
+    """What is left behind a batch."""
+
+    lags: Mapping[str, tuple[int, ...]]
+    """Stream -> how many known records of each partition, from 0 on, are still unread."""
+    held: Sequence[str]
+    """Which streams are not read on for now because of joins or tables, and why, one sentence each."""
+    loading: Mapping[str, int]
+    """Table that inputs wait for -> how many records of its side inputs are to be read."""
 
 
-def tables_left(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> dict[str, int]:
-    """Return table that inputs wait for -> how many records of its side inputs are to be read after a batch."""
-    return _loading(reading, snapshot, _positions(after, reading, snapshot))
-
-
-def lags(reading: AttemptInputs, snapshot: LoopSnapshot, after: Offsets) -> dict[str, tuple[int, ...]]:
-    """Return stream -> how many known records of each partition, from 0 on, are still unread after a batch."""
-    backlogs = _backlogs(reading, snapshot, _positions(after, reading, snapshot), after.ends, {})
-    by_stream: dict[str, dict[int, int]] = {}
-    for partition, backlog in backlogs.items():
-        by_stream.setdefault(partition.stream, {})[partition.partition] = backlog.lag
-    return {
-        stream: tuple(unread.get(number, 0) for number in range(max(unread) + 1))
-        for stream, unread in by_stream.items()
-    }
-
-
-def _positions(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> dict[StreamPartition, int]:
-    """Return where each partition is read on, among the records that it still has."""
-    return {
-        partition: max(after.positions.get(partition, 0), snapshot.bounds[partition].oldest)
-        for partition in reading.partitions
-    }
+def left_behind(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> LeftBehind:
+    """Return what is left behind the batch that ends at these offsets."""
+    rows, bounds = reading.rows, BoundColumns.of(reading.rows, snapshot.bounds, after.ends)
+    # Where each partition is read on, among the records that it still has.
+    position = np.maximum(rows.column(lambda partition: after.positions.get(partition, 0)), bounds.oldest)
+    backlogs = Backlogs(rows, position, bounds.end, rows.sizes({}))
+    loading = _loading(reading, snapshot, dict(zip(rows.partitions, position.tolist(), strict=True)))
+    reasons = _held(reading, snapshot, backlogs, loading)
+    return LeftBehind(backlogs.lags(), sorted(set(reasons.values())), loading)
 
 
 def _loading(
@@ -219,13 +226,16 @@ def _loading(
 def _held(
     reading: AttemptInputs,
     snapshot: LoopSnapshot,
-    backlogs: Mapping[StreamPartition, Backlog],
+    backlogs: Backlogs,
     loading: Mapping[str, int],
 ) -> Mapping[StreamPartition, str]:
     """Return the partitions that are not read on, because of joins or of tables, each with the reason."""
-    unread = {partition for partition, backlog in backlogs.items() if backlog.lag}
-    waiting = waiting_inputs(loading, reading.tables, backlogs, snapshot.data_sets)
-    return {**held_partitions(reading.joins, reading.inputs, snapshot.joined, unread), **waiting}
+    joins = (
+        held_partitions(reading.joins, reading.inputs, snapshot.joined, backlogs.unread())
+        if may_hold(reading.joins, snapshot.joined)
+        else {}
+    )
+    return {**joins, **waiting_inputs(loading, reading.tables, backlogs.rows.partitions, snapshot.data_sets)}
 
 
 def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> int:
@@ -256,13 +266,17 @@ def _check_same(before: Offsets, ids: Mapping[str, str]) -> None:
 
 
 def _check_there(
-    reading: AttemptInputs, snapshot: LoopSnapshot, offsets: Offsets, moved: Container[StreamPartition]
+    snapshot: LoopSnapshot,
+    backlogs: Backlogs,
+    bounds: BoundColumns,
+    offsets: Offsets,
+    moved: Container[StreamPartition],
 ) -> None:
     """Refuse to go on from positions that their partitions do not have; `moved`: read on from elsewhere in any case."""
-    positions, ends = offsets.positions, offsets.ends
+    outside = (backlogs.position < np.minimum(bounds.oldest, bounds.end)) | (backlogs.position > bounds.newest)
     verdicts = (
-        find_lost(partition, positions[partition], snapshot.bounds[partition], ends.get(partition))
-        for partition in reading.partitions
+        find_lost(partition, offsets.positions[partition], snapshot.bounds[partition], offsets.ends.get(partition))
+        for partition in backlogs.rows.chosen(np.flatnonzero(outside).tolist())
     )
     lost = {verdict.partition: verdict for verdict in verdicts if verdict is not None}
     cut = {partition: log_cut for partition, log_cut in snapshot.cut.items() if partition not in moved}
@@ -271,29 +285,13 @@ def _check_there(
         raise lost_error([*{**lost, **replaced}.values()])
 
 
-def _takes_part(
-    task: str,
-    inputs: Sequence[StreamPartition],
-    ranges: Mapping[StreamPartition, tuple[int, int]],
-    wakes: Mapping[str, int],
-    now: int,
-) -> bool:
-    wake = wakes.get(task)
-    return (wake is not None and wake <= now) or any(partition in ranges for partition in inputs)
-
-
-def _backlogs(
-    reading: AttemptInputs,
-    snapshot: LoopSnapshot,
-    positions: Mapping[StreamPartition, int],
-    ends: Mapping[StreamPartition, int],
-    record_bytes: Mapping[str, float],
-) -> dict[StreamPartition, Backlog]:
-    backlogs = {}
-    for partition in reading.partitions:
-        end = min(snapshot.bounds[partition].end, ends.get(partition, snapshot.bounds[partition].end))
-        backlogs[partition] = Backlog(positions[partition], end, record_bytes.get(partition.stream, 0.0))
-    return backlogs
+def _taking_part(
+    reading: AttemptInputs, ranges: Iterable[StreamPartition], wakes: Mapping[str, int], now: int
+) -> list[str]:
+    """Return the tasks that have something to read, or asked to be woken by now."""
+    tasks = {task for task, wake in wakes.items() if wake <= now}
+    tasks.update(*(reading.readers[partition] for partition in ranges if partition in reading.readers))
+    return [task for task in reading.inputs if task in tasks]
 
 
 def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:

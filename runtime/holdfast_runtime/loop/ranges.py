@@ -10,14 +10,20 @@ elsewhere is misplaced. Pure: positions, ends, limits and clock are arguments, a
 that replays and later attempts know them. Must not read streams.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from holdfast.tasks.grouping import may_be_read
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import NewPartition
+from holdfast_runtime.loop.backlogs import Backlogs, Offsets64, PartitionRows
 from holdfast_runtime.streams.records import OffsetBounds
+
+Sizes = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,94 +31,100 @@ class BatchLimits:
     """How much one batch may read."""
 
     records_per_partition: int
-    bytes_in_all: int | None = None
-    """Over all partitions; None: no limit. A single record that is larger than its share may exceed it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What is left to read of one partition."""
-
-    position: int
-    """The next record to read."""
-    end: int
-    """The offset behind the newest record."""
-    record_bytes: float = 0.0
-    """Average size of its records; 0 if unknown."""
-
-    @property
-    def lag(self) -> int:
-        """How many offsets are unread."""
-        return max(0, self.end - self.position)
+    bytes_per_slot: int | None = None
+    """Over all partitions that a slot reads; None: no limit. A record larger than its share may exceed it."""
 
 
 def plan_ranges(
-    backlogs: Mapping[StreamPartition, Backlog],
+    backlogs: Backlogs,
     limits: BatchLimits,
     after: Mapping[StreamPartition, ParentEnd],
-    held_back: Container[StreamPartition] = (),
+    held_back: Iterable[StreamPartition] = (),
+    slot_of: Mapping[StreamPartition, int] | None = None,
 ) -> dict[StreamPartition, tuple[int, int]]:
     """Return partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out.
 
-    `after`: new partitions that wait until their parents are processed to there; `held_back`: partitions not read now.
+    `after`: new partitions that wait until their parents are processed to there; `held_back`: partitions not read now;
+    `slot_of`: partition -> the slot that reads it, None if there is only one.
     """
-    processed = {partition: backlog.position for partition, backlog in backlogs.items()}
-    counts = {
-        partition: min(backlogs[partition].lag, limits.records_per_partition)
-        for partition in sorted(backlogs)
-        if backlogs[partition].lag and partition not in held_back and may_be_read(partition, after, processed)
-    }
-    if limits.bytes_in_all is not None:
-        counts = _within_bytes(counts, backlogs, limits.bytes_in_all)
-    return {
-        partition: (backlogs[partition].position, backlogs[partition].position + count)
-        for partition, count in counts.items()
-        if count
-    }
+    rows = backlogs.rows
+    counts = np.minimum(backlogs.lag, limits.records_per_partition)
+    counts[[rows.row_of[partition] for partition in _waiting(backlogs, after)]] = 0
+    counts[[rows.row_of[partition] for partition in held_back if partition in rows.row_of]] = 0
+    if limits.bytes_per_slot is not None and (counts * backlogs.record_bytes).sum() > limits.bytes_per_slot:
+        for slot_rows in _by_slot(rows, slot_of or {}):
+            counts[slot_rows] = _within_bytes(
+                counts[slot_rows], backlogs.lag[slot_rows], backlogs.record_bytes[slot_rows], limits.bytes_per_slot
+            )
+    read = np.flatnonzero(counts)
+    starts, ends = backlogs.position[read], (backlogs.position + counts)[read]
+    return dict(zip(rows.chosen(read.tolist()), zip(starts.tolist(), ends.tolist(), strict=True), strict=True))
 
 
-def _within_bytes(
-    counts: Mapping[StreamPartition, int], backlogs: Mapping[StreamPartition, Backlog], most: int
+def slot_of(
+    slots: Sequence[Sequence[str]], inputs: Mapping[str, Sequence[StreamPartition]]
 ) -> dict[StreamPartition, int]:
+    """Return partition -> the number of the slot that reads it, for partitions that only one reads."""
+    slot_of_partition: dict[StreamPartition, int] = {}
+    for number, tasks in enumerate(slots):
+        for partition in (partition for task in tasks for partition in inputs.get(task, ())):
+            slot = slot_of_partition.setdefault(partition, number)
+            slot_of_partition[partition] = slot if slot == number else _ALL
+    return {partition: slot for partition, slot in slot_of_partition.items() if slot != _ALL}
+
+
+def _waiting(backlogs: Backlogs, after: Mapping[StreamPartition, ParentEnd]) -> list[StreamPartition]:
+    """Return the new partitions whose parents are not processed to where they wait for."""
+    if not after:
+        return []
+    processed = dict(zip(backlogs.rows.partitions, backlogs.position.tolist(), strict=True))
+    return [child for child in after if child in processed and not may_be_read(child, after, processed)]
+
+
+def _by_slot(rows: PartitionRows, slot_of: Mapping[StreamPartition, int]) -> list[Offsets64]:
+    """Return the rows of each slot; what no slot has for itself counts as that of one more."""
+    slots = rows.column(lambda partition: slot_of.get(partition, _ALL))
+    order = np.argsort(slots, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(slots[order])) + 1)
+
+
+def _within_bytes(counts: Offsets64, lags: Offsets64, sizes: Sizes, most: int) -> Offsets64:
     """Limit counts to bytes: half in equal shares, half by lag; what a partition does not need goes to the others."""
-    needs = {partition: count * backlogs[partition].record_bytes for partition, count in counts.items()}
-    if sum(needs.values()) <= most:
-        return dict(counts)
-    equal = _filled(needs, dict.fromkeys(needs, 1.0), most / 2)
-    rest = {partition: need - equal[partition] for partition, need in needs.items()}
-    by_lag = _filled(
-        rest, {partition: float(backlogs[partition].lag) for partition in needs}, most - sum(equal.values())
-    )
-    limited = {}
-    for partition, count in counts.items():
-        size = backlogs[partition].record_bytes
-        limited[partition] = count if not size else min(count, int((equal[partition] + by_lag[partition]) / size))
-    if starved := [partition for partition, count in limited.items() if not count]:
+    needs = counts * sizes
+    if needs.sum() <= most:
+        return counts
+    equal = _filled(needs, np.ones(len(needs)), most / 2)
+    by_lag = _filled(needs - equal, lags.astype(np.float64), most - float(equal.sum()))
+    sized = sizes > 0
+    limited = counts.copy()
+    limited[sized] = np.minimum(counts[sized], ((equal + by_lag)[sized] / sizes[sized]).astype(np.int64))
+    starved = np.flatnonzero((counts > 0) & (limited == 0))
+    if len(starved):
         # Records larger than their share would never be read while others keep coming, so one of them is always read.
-        limited[max(starved, key=lambda partition: (backlogs[partition].lag, partition))] = 1
+        # Rows are in the order of partitions: of several with most to read it is the last.
+        limited[starved[len(starved) - 1 - int(np.argmax(lags[starved][::-1]))]] = 1
     return limited
 
 
-def _filled(
-    needs: Mapping[StreamPartition, float], weights: Mapping[StreamPartition, float], amount: float
-) -> dict[StreamPartition, float]:
+def _filled(needs: Sizes, weights: Sizes, amount: float) -> Sizes:
     """Share out an amount in proportion to weights, none above its need; what is left over is shared again."""
-    shares = dict.fromkeys(needs, 0.0)
-    hungry = [partition for partition in needs if needs[partition] > 0]
-    while hungry and amount > 0:
-        whole = sum(weights[partition] for partition in hungry)
-        sated = [p for p in hungry if needs[p] - shares[p] <= amount * weights[p] / whole]
-        if not sated:
-            for partition in hungry:
-                shares[partition] += amount * weights[partition] / whole
+    shares = np.zeros(len(needs))
+    hungry = np.flatnonzero(needs > 0)
+    while len(hungry) and amount > 0:
+        portion = amount * weights[hungry] / weights[hungry].sum()
+        left = needs[hungry] - shares[hungry]
+        sated = left <= portion
+        if not sated.any():
+            shares[hungry] += portion
             return shares
-        for partition in sated:
-            amount -= needs[partition] - shares[partition]
-            shares[partition] = needs[partition]
-        hungry = [partition for partition in hungry if partition not in set(sated)]
+        amount -= float(left[sated].sum())
+        shares[hungry[sated]] = needs[hungry[sated]]
+        hungry = hungry[~sated]
     return shares
 
 
+_ALL = -1
+"""The slot of partitions that several read."""
 _NEVER = 2**63 - 1
 """An offset that no partition reaches."""
 

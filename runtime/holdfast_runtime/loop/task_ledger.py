@@ -5,11 +5,12 @@ Must not decide anything, nor read streams or clocks: `next_batch` decides, and 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.clocks import BatchTime
 from holdfast_runtime.loop.fed_tables import DataSetsSeen
-from holdfast_runtime.loop.joined_sides import JoinedTasks
+from holdfast_runtime.loop.joined_sides import JoinedTasks, spread_of
 from holdfast_runtime.loop.next_batch import LoopSnapshot
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.slot.report import TaskReport
@@ -19,8 +20,7 @@ _KEEP = 0.8
 """The weight of the known size when a new one is measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskMark:
+class TaskMark(NamedTuple):
     """The watermark of a task, and what holds it back."""
 
     watermark: int | None = None
@@ -40,10 +40,12 @@ class TaskLedger:
     """Tasks whose inputs have all ended."""
     record_bytes: dict[str, float] = field(default_factory=dict)
     state_bytes: dict[str, int] = field(default_factory=dict)
-    buffers: dict[str, Mapping[str, BufferedRows]] = field(default_factory=dict)
-    """Task -> the rows that wait in it for a partner, by step and side."""
+    buffers: dict[str, dict[str, BufferedRows]] = field(default_factory=dict)
+    """Step and side -> task -> the rows that wait there for a partner."""
     stream_marks: dict[str, Mapping[str, int | None]] = field(default_factory=dict)
     """Task -> stream -> its watermark there."""
+    spreads: dict[str, int] = field(default_factory=dict)
+    """Task -> how far its known watermarks are apart."""
     unjoined: dict[str, Mapping[str, int]] = field(default_factory=dict)
     """Task -> step -> rows that a join has put aside."""
     marks: dict[str, TaskMark] = field(default_factory=dict)
@@ -71,7 +73,7 @@ class TaskLedger:
             assumed_bytes=assumed or {},
             ids=ids or {},
             skew=time.skew,
-            joined=JoinedTasks(self.stream_marks, self.unjoined),
+            joined=JoinedTasks(self.stream_marks, self.unjoined, self.spreads),
             began=self.began,
             data_sets=data_sets or DataSetsSeen(),
             cut=cut or {},
@@ -93,11 +95,7 @@ class TaskLedger:
 
     def buffered(self) -> dict[str, BufferedRows]:
         """Return the rows of all tasks that wait for a partner, by step and side."""
-        totals: dict[str, BufferedRows] = {}
-        for sides in self.buffers.values():
-            for side, rows in sides.items():
-                totals[side] = rows.with_others(totals[side]) if side in totals else rows
-        return totals
+        return {side: BufferedRows.of_all(tasks.values()) for side, tasks in self.buffers.items() if tasks}
 
     def _note(self, task: TaskReport, now: int) -> None:
         wake = now if task.replayed else task.wake
@@ -110,14 +108,24 @@ class TaskLedger:
         self.state_bytes[task.task] = task.state_bytes
         if not task.replayed:
             self.marks[task.task] = TaskMark(task.watermark, task.held_back, task.held_by)
-            self.buffers[task.task] = task.buffered
+            self._note_buffers(task)
             self.stream_marks[task.task] = task.stream_marks
-            self.unjoined[task.task] = task.unjoined
+            self.spreads[task.task] = spread_of(task.stream_marks)
+            self.unjoined.pop(task.task, None)
+            if task.unjoined:
+                self.unjoined[task.task] = task.unjoined
         for stream, size in task.bytes_read.items():
             # A range may hold no records at all, only a gap of offsets: that does not mean that records are small.
             if size and (records := task.read.get(stream, 0)):
                 average, measured = self.record_bytes.get(stream), size / records
                 self.record_bytes[stream] = measured if average is None else _KEEP * average + (1 - _KEEP) * measured
+
+    def _note_buffers(self, task: TaskReport) -> None:
+        for side, rows in task.buffered.items():
+            self.buffers.setdefault(side, {})[task.task] = rows
+        for side, tasks in self.buffers.items():
+            if side not in task.buffered:
+                tasks.pop(task.task, None)
 
 
 def _time(mark: TaskMark) -> int:

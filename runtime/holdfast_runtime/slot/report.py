@@ -11,7 +11,7 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -123,6 +123,13 @@ class TaskReport:
         self.first_ahead = self.first_ahead or next(iter(sentences), None)
 
 
+_NOTHING = {
+    item.name: item.default_factory() if item.default_factory is not MISSING else item.default
+    for item in fields(TaskReport)
+}
+"""Field -> what it holds if nothing was reported."""
+
+
 @dataclass(frozen=True, slots=True)
 class SlotReport:
     """The result of one slot in a batch."""
@@ -134,8 +141,11 @@ class SlotReport:
     """The leftover local stores that the slot has removed from its location."""
 
     def text(self) -> str:
-        """Return the report as JSON."""
-        tasks = [asdict(task) for task in self.tasks]
+        """Return the report as JSON, without what is as in a turn that did nothing."""
+        tasks = [
+            {name: number for name, nothing in _NOTHING.items() if (number := getattr(task, name)) != nothing}
+            for task in self.tasks
+        ]
         return json.dumps({"tasks": tasks, "phases": dict(self.phases), "freed": self.freed})
 
 
@@ -191,7 +201,8 @@ def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
 
 
 def _task(tree: dict[str, Any]) -> TaskReport:
-    tree["buffered"] = {side: BufferedRows(*rows) for side, rows in tree["buffered"].items()}
+    if "buffered" in tree:
+        tree["buffered"] = {side: BufferedRows(*rows) for side, rows in tree["buffered"].items()}
     return TaskReport(**tree)
 
 
