@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,20 +33,25 @@ def ranges_of(
     slot_of: Mapping[StreamPartition, int] = NOTHING,
 ) -> dict[StreamPartition, tuple[int, int]]:
     rows = PartitionRows(sorted(each))
-    position = rows.column(lambda partition: each[partition].position)
-    end = rows.column(lambda partition: each[partition].end)
-    sizes = np.array([each[partition].record_bytes for partition in rows.partitions])
+    position, end, _ = zip(*(each[partition] for partition in rows.partitions), strict=True) if each else ((), (), ())
+    sizes = {partition.stream: each[partition].record_bytes for partition in rows.partitions}
     return plan_ranges(Backlogs(rows, position, end, sizes), limits, after, (), slot_of)
 
 
-BACKLOGS = st.dictionaries(
-    st.builds(StreamPartition, st.sampled_from("ab"), st.integers(0, 5)),
-    st.builds(
-        lambda position, lag, size: Backlog(position, position + lag, size),
-        st.integers(0, 100),
-        st.integers(0, 5_000),
-        st.floats(0, 2_000),
+def with_sizes(each: Mapping[StreamPartition, Backlog], sizes: tuple[float, float]) -> dict[StreamPartition, Backlog]:
+    of_stream = dict(zip("ab", sizes, strict=True))
+    return {
+        partition: backlog._replace(record_bytes=of_stream[partition.stream]) for partition, backlog in each.items()
+    }
+
+
+BACKLOGS = st.builds(
+    with_sizes,
+    st.dictionaries(
+        st.builds(StreamPartition, st.sampled_from("ab"), st.integers(0, 5)),
+        st.builds(lambda position, lag: Backlog(position, position + lag), st.integers(0, 100), st.integers(0, 5_000)),
     ),
+    st.tuples(st.floats(0, 2_000), st.floats(0, 2_000)),
 )
 
 
@@ -91,7 +95,7 @@ def test_a_child_waits_until_its_parent_is_processed() -> None:
 
 
 def test_large_records_are_not_starved_by_streams_that_never_rest() -> None:
-    large, busy = StreamPartition("s", 0), StreamPartition("s", 1)
+    large, busy = StreamPartition("s", 0), StreamPartition("t", 0)
     position = 0
     for _ in range(20):
         now = {large: Backlog(position, 10, 5_000.0), busy: Backlog(0, 4, 100.0)}

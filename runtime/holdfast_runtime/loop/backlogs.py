@@ -1,22 +1,17 @@
 """What is left to read of all partitions of an attempt, in columns: a row for each, in the order of partitions.
 
-Apps read tens of thousands of partitions, and each batch looks at all of them, so what is the same for all is done by
-numpy and not once for each. Must not decide what is read.
+Apps read tens of thousands of partitions, and each batch looks at all of them. So their order is made once in an
+attempt, and a look at all is one pass over lists, without an object or a call for each. Lists and not arrays: for the
+two partitions of a small app, numpy's calls would cost more than all else. Must not decide what is read.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
-
-import numpy as np
-import numpy.typing as npt
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.records import OffsetBounds
-
-Offsets64 = npt.NDArray[np.int64]
-_OLDEST, _END = attrgetter("oldest"), attrgetter("end")
 
 
 @dataclass(frozen=True)
@@ -34,90 +29,49 @@ class PartitionRows:
     @cached_property
     def rows_of(self) -> Mapping[str, slice]:
         """Stream -> its rows."""
-        rows, begin = dict[str, slice](), 0
-        for row, partition in enumerate(self.partitions):
-            if row + 1 == len(self.partitions) or self.partitions[row + 1].stream != partition.stream:
-                rows[partition.stream], begin = slice(begin, row + 1), row + 1
+        counts, rows, begin = Counter(partition.stream for partition in self.partitions), dict[str, slice](), 0
+        for stream in sorted(counts):
+            rows[stream] = slice(begin, begin + counts[stream])
+            begin += counts[stream]
         return rows
 
-    @cached_property
-    def numbers(self) -> Offsets64:
-        """The numbers of the partitions in their streams."""
-        return np.array([partition.partition for partition in self.partitions], dtype=np.int64)
-
-    def column(self, offsets: Callable[[StreamPartition], int]) -> Offsets64:
-        """Return a number for each partition."""
-        return np.fromiter(map(offsets, self.partitions), np.int64, len(self.partitions))
-
-    def sizes(self, by_stream: Mapping[str, float]) -> npt.NDArray[np.float64]:
-        """Return the size of records of each partition; 0 where it is not known."""
-        column = np.zeros(len(self.partitions))
-        for stream, rows in self.rows_of.items():
-            column[rows] = by_stream.get(stream, 0.0)
-        return column
-
-    def chosen(self, rows: Iterable[int]) -> list[StreamPartition]:
-        """Return the partitions in these rows."""
-        return [self.partitions[row] for row in rows]
+    def ends(self, bounds: Sequence[OffsetBounds], bounded: Mapping[StreamPartition, int]) -> list[int]:
+        """Return up to where partitions are read; `bounded`: partition -> its end for the app, if it has one."""
+        ends = [bound.end for bound in bounds]
+        for partition, end in bounded.items():
+            if (row := self.row_of.get(partition)) is not None:
+                ends[row] = min(ends[row], end)
+        return ends
 
 
-@dataclass(frozen=True, slots=True)
-class BoundColumns:
-    """Where partitions begin and end."""
-
-    oldest: Offsets64
-    newest: Offsets64
-    """Behind the newest record."""
-    end: Offsets64
-    """Behind the last record that is read: a bounded stream may go on behind it."""
-
-    @classmethod
-    def of(
-        cls,
-        rows: PartitionRows,
-        bounds: Mapping[StreamPartition, OffsetBounds],
-        ends: Mapping[StreamPartition, int],
-    ) -> "BoundColumns":
-        """Return the columns for these bounds; `ends`: partition of a bounded stream -> its end."""
-        each = [bounds[partition] for partition in rows.partitions]
-        oldest, newest = (np.fromiter(map(one, each), np.int64, len(each)) for one in (_OLDEST, _END))
-        end = newest
-        if ends:
-            end = newest.copy()
-            for partition, last in ends.items():
-                if (row := rows.row_of.get(partition)) is not None:
-                    end[row] = min(newest[row], last)
-        return cls(oldest, newest, end)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Backlogs:
     """What is left to read of each partition."""
 
     rows: PartitionRows
-    position: Offsets64
+    position: Sequence[int]
     """The next record to read."""
-    end: Offsets64
+    end: Sequence[int]
     """The offset behind the newest record."""
-    record_bytes: npt.NDArray[np.float64]
-    """Average size of its records; 0 if unknown."""
+    record_bytes: Mapping[str, float]
+    """Stream -> average size of its records, where it is known."""
 
-    @property
-    def lag(self) -> Offsets64:
+    @cached_property
+    def lag(self) -> Sequence[int]:
         """How many offsets are unread."""
-        lag: Offsets64 = np.maximum(self.end - self.position, 0)
-        return lag
+        return [end - position if end > position else 0 for position, end in zip(self.position, self.end, strict=True)]
 
     def unread(self) -> frozenset[StreamPartition]:
         """Return the partitions of which something is unread."""
-        return frozenset(self.rows.chosen(np.flatnonzero(self.lag).tolist()))
+        return frozenset(partition for partition, lag in zip(self.rows.partitions, self.lag, strict=True) if lag)
 
     def lags(self) -> dict[str, tuple[int, ...]]:
         """Return stream -> how many offsets of each of its partitions, from 0 on, are unread."""
-        lag, by_stream = self.lag, dict[str, tuple[int, ...]]()
+        by_stream = dict[str, tuple[int, ...]]()
         for stream, rows in self.rows.rows_of.items():
-            numbers = self.rows.numbers[rows]
-            unread: Offsets64 = np.zeros(int(numbers[-1]) + 1, dtype=np.int64)
-            unread[numbers] = lag[rows]
-            by_stream[stream] = tuple(unread.tolist())
+            partitions, unread = self.rows.partitions[rows], list(self.lag[rows])
+            if partitions[-1].partition >= len(partitions):
+                lag_of = {partition.partition: lag for partition, lag in zip(partitions, unread, strict=True)}
+                unread = [lag_of.get(number, 0) for number in range(partitions[-1].partition + 1)]
+            by_stream[stream] = tuple(unread)
         return by_stream

@@ -14,12 +14,10 @@ from functools import cached_property
 from math import ceil
 from typing import NamedTuple
 
-import numpy as np
-
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Jump, Offsets, jumped
-from holdfast_runtime.loop.backlogs import Backlogs, BoundColumns, PartitionRows
+from holdfast_runtime.loop.backlogs import Backlogs, PartitionRows
 from holdfast_runtime.loop.fed_tables import (
     DataSetsSeen,
     TableStarts,
@@ -134,9 +132,10 @@ def next_offsets(before: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot
     sizes = {**offsets.record_bytes, **{stream: ceil(size) for stream, size in snapshot.record_bytes.items()}}
     # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
     moved = {**tables.moves, **({} if jump is None else jump.to)}
-    rows, bounds = reading.rows, BoundColumns.of(reading.rows, snapshot.bounds, ends)
-    record_bytes = rows.sizes({**snapshot.assumed_bytes, **sizes, **snapshot.record_bytes})
-    backlogs = Backlogs(rows, rows.column(positions.__getitem__), bounds.end, record_bytes)
+    rows, bounds = reading.rows, [snapshot.bounds[partition] for partition in reading.rows.partitions]
+    record_bytes = {**snapshot.assumed_bytes, **sizes, **snapshot.record_bytes}
+    position = [positions[partition] for partition in rows.partitions]
+    backlogs = Backlogs(rows, position, rows.ends(bounds, ends), record_bytes)
     _check_there(snapshot, backlogs, bounds, replace(offsets, positions=positions, ends=ends), moved)
     new = {child: first for child, first in reading.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, snapshot.bounds, now, reading.grace)
@@ -208,11 +207,15 @@ class LeftBehind(NamedTuple):
 
 def left_behind(after: Offsets, reading: AttemptInputs, snapshot: LoopSnapshot) -> LeftBehind:
     """Return what is left behind the batch that ends at these offsets."""
-    rows, bounds = reading.rows, BoundColumns.of(reading.rows, snapshot.bounds, after.ends)
+    rows, bounds = reading.rows, [snapshot.bounds[partition] for partition in reading.rows.partitions]
     # Where each partition is read on, among the records that it still has.
-    position = np.maximum(rows.column(lambda partition: after.positions.get(partition, 0)), bounds.oldest)
-    backlogs = Backlogs(rows, position, bounds.end, rows.sizes({}))
-    loading = _loading(reading, snapshot, dict(zip(rows.partitions, position.tolist(), strict=True)))
+    position = [
+        max(after.positions.get(partition, 0), bound.oldest)
+        for partition, bound in zip(rows.partitions, bounds, strict=True)
+    ]
+    backlogs = Backlogs(rows, position, rows.ends(bounds, after.ends), {})
+    positions = dict(zip(rows.partitions, position, strict=True)) if reading.tables else {}
+    loading = _loading(reading, snapshot, positions)
     reasons = _held(reading, snapshot, backlogs, loading)
     return LeftBehind(backlogs.lags(), sorted(set(reasons.values())), loading)
 
@@ -268,16 +271,18 @@ def _check_same(before: Offsets, ids: Mapping[str, str]) -> None:
 def _check_there(
     snapshot: LoopSnapshot,
     backlogs: Backlogs,
-    bounds: BoundColumns,
+    bounds: Sequence[OffsetBounds],
     offsets: Offsets,
     moved: Container[StreamPartition],
 ) -> None:
     """Refuse to go on from positions that their partitions do not have; `moved`: read on from elsewhere in any case."""
-    outside = (backlogs.position < np.minimum(bounds.oldest, bounds.end)) | (backlogs.position > bounds.newest)
-    verdicts = (
-        find_lost(partition, offsets.positions[partition], snapshot.bounds[partition], offsets.ends.get(partition))
-        for partition in backlogs.rows.chosen(np.flatnonzero(outside).tolist())
-    )
+    verdicts = [
+        find_lost(partition, position, bound, offsets.ends.get(partition))
+        for partition, position, bound in zip(backlogs.rows.partitions, backlogs.position, bounds, strict=True)
+        if not bound.oldest <= position <= bound.end
+    ]
+    if not verdicts and not snapshot.cut:
+        return
     lost = {verdict.partition: verdict for verdict in verdicts if verdict is not None}
     cut = {partition: log_cut for partition, log_cut in snapshot.cut.items() if partition not in moved}
     replaced = {position.partition: position for position in find_replaced(offsets, snapshot.bounds, cut)}

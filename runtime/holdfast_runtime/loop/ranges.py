@@ -20,9 +20,10 @@ from holdfast.tasks.grouping import may_be_read
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import NewPartition
-from holdfast_runtime.loop.backlogs import Backlogs, Offsets64, PartitionRows
+from holdfast_runtime.loop.backlogs import Backlogs
 from holdfast_runtime.streams.records import OffsetBounds
 
+Counts = npt.NDArray[np.int64]
 Sizes = npt.NDArray[np.float64]
 
 
@@ -47,18 +48,19 @@ def plan_ranges(
     `after`: new partitions that wait until their parents are processed to there; `held_back`: partitions not read now;
     `slot_of`: partition -> the slot that reads it, None if there is only one.
     """
-    rows = backlogs.rows
-    counts = np.minimum(backlogs.lag, limits.records_per_partition)
-    counts[[rows.row_of[partition] for partition in _waiting(backlogs, after)]] = 0
-    counts[[rows.row_of[partition] for partition in held_back if partition in rows.row_of]] = 0
-    if limits.bytes_per_slot is not None and (counts * backlogs.record_bytes).sum() > limits.bytes_per_slot:
-        for slot_rows in _by_slot(rows, slot_of or {}):
-            counts[slot_rows] = _within_bytes(
-                counts[slot_rows], backlogs.lag[slot_rows], backlogs.record_bytes[slot_rows], limits.bytes_per_slot
-            )
-    read = np.flatnonzero(counts)
-    starts, ends = backlogs.position[read], (backlogs.position + counts)[read]
-    return dict(zip(rows.chosen(read.tolist()), zip(starts.tolist(), ends.tolist(), strict=True), strict=True))
+    rows, most = backlogs.rows, limits.records_per_partition
+    counts = [min(most, lag) for lag in backlogs.lag]
+    for partition in (*_waiting(backlogs, after), *held_back):
+        counts[rows.row_of[partition]] = 0
+    if limits.bytes_per_slot is not None:
+        sizes = backlogs.record_bytes
+        if sum(sizes.get(stream, 0.0) * sum(counts[of]) for stream, of in rows.rows_of.items()) > limits.bytes_per_slot:
+            counts = _within_slots(counts, backlogs, limits.bytes_per_slot, slot_of or {})
+    return {
+        partition: (position, position + count)
+        for partition, position, count in zip(rows.partitions, backlogs.position, counts, strict=True)
+        if count
+    }
 
 
 def slot_of(
@@ -77,18 +79,28 @@ def _waiting(backlogs: Backlogs, after: Mapping[StreamPartition, ParentEnd]) -> 
     """Return the new partitions whose parents are not processed to where they wait for."""
     if not after:
         return []
-    processed = dict(zip(backlogs.rows.partitions, backlogs.position.tolist(), strict=True))
+    processed = dict(zip(backlogs.rows.partitions, backlogs.position, strict=True))
     return [child for child in after if child in processed and not may_be_read(child, after, processed)]
 
 
-def _by_slot(rows: PartitionRows, slot_of: Mapping[StreamPartition, int]) -> list[Offsets64]:
-    """Return the rows of each slot; what no slot has for itself counts as that of one more."""
-    slots = rows.column(lambda partition: slot_of.get(partition, _ALL))
+def _within_slots(
+    counts: Sequence[int], backlogs: Backlogs, most: int, slot_of: Mapping[StreamPartition, int]
+) -> list[int]:
+    """Limit counts to bytes for each slot; what no slot has for itself counts as that of one more."""
+    rows = backlogs.rows
+    limited, lags = np.array(counts, dtype=np.int64), np.array(backlogs.lag, dtype=np.int64)
+    sizes = np.zeros(len(counts))
+    for stream, of in rows.rows_of.items():
+        sizes[of] = backlogs.record_bytes.get(stream, 0.0)
+    slots = np.array([slot_of.get(partition, _ALL) for partition in rows.partitions], dtype=np.int64)
     order = np.argsort(slots, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(slots[order])) + 1)
+    for own_rows in np.split(order, np.flatnonzero(np.diff(slots[order])) + 1):
+        limited[own_rows] = _within_bytes(limited[own_rows], lags[own_rows], sizes[own_rows], most)
+    numbers: list[int] = limited.tolist()
+    return numbers
 
 
-def _within_bytes(counts: Offsets64, lags: Offsets64, sizes: Sizes, most: int) -> Offsets64:
+def _within_bytes(counts: Counts, lags: Counts, sizes: Sizes, most: int) -> Counts:
     """Limit counts to bytes: half in equal shares, half by lag; what a partition does not need goes to the others."""
     needs = counts * sizes
     if needs.sum() <= most:
