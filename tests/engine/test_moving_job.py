@@ -14,7 +14,7 @@ from holdfast_runtime.job import BatchTexts
 from tests.waiting import wait_until
 
 FIRST = SlotPlacement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)
-SECOND = SlotPlacement(Placement(2, {"q": "l"}, Assignment({"q": ("a",)})), {"q": "h_2"}, 1)
+SECOND = SlotPlacement(Placement(2, {"q": "l"}, Assignment({"q": ("b", "c")})), {"q": "h_2"}, 1)
 ELSEWHERE = SlotPlacement(SECOND.placement, {"q": "h_3"}, 1)
 
 
@@ -89,8 +89,10 @@ def test_a_move_is_recorded_first_and_applied_between_batches(world: World, job:
     world.target = SECOND
     world.seen()
     assert world.done == ["built 2", "remembered 2"]
+    slots = job.slots
     assert job.between() == Job(SECOND)
     assert world.done == ["built 2", "remembered 2", "applied 2"]
+    assert (slots, job.slots) == ((("a",),), (("b", "c"),))
 
 
 def test_a_moved_processor_gets_a_new_job_and_writes_nothing(world: World, job: MovingJob) -> None:

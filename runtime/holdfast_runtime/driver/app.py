@@ -32,6 +32,7 @@ from holdfast_runtime.driver.file_tables import FileTables
 from holdfast_runtime.driver.patience import StartPatience
 from holdfast_runtime.driver.periodic_work import PositionChore, Positions
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
+from holdfast_runtime.driver.slot_memory import bytes_per_slot
 from holdfast_runtime.driver.slot_placement import (
     MoveActions,
     MovingJob,
@@ -137,7 +138,9 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
         slot_placement = first_slot_placement(wiring.spark, site, list(attempt.tasks), outside.drain)
         if slot_placement is None:
             return outside.drained()
-        reading = attempt.begin(slot_placement.placement, wiring.compiled)
+        runtime = attempt.app.spec.runtime
+        slot_bytes = bytes_per_slot(site.shape.executors, site.shape.cores, runtime.executors.memory)
+        reading = attempt.begin(slot_placement.placement, wiring.compiled, slot_bytes)
 
         def processed(positions: Positions) -> None:
             # Done first: a batch not known to be done would be read again, and its records may be deleted below.

@@ -54,8 +54,6 @@ from holdfast_runtime.streams.systems import Streams
 
 PartitionCounts = Mapping[str, int]
 _NOTHING_BESIDE = ModulesBeside()
-_BYTES_PER_BATCH = 256 << 20
-"""Over all partitions: a batch is held in memory as a whole."""
 
 
 class Attempt:
@@ -159,14 +157,17 @@ class Attempt:
         placed = self._before.last.get(task)
         return placed is not None and placed.marker.batch >= turn
 
-    def begin(self, placement: Placement, compiled: CompiledGraph) -> AttemptInputs:
-        """Record where tasks run; return what the attempt reads. Call it after `take_up`."""
+    def begin(self, placement: Placement, compiled: CompiledGraph, slot_bytes: int | None = None) -> AttemptInputs:
+        """Record where tasks run; return what the attempt reads, each slot so many bytes a batch at most.
+
+        Call it after `take_up`.
+        """
         spec = self.app.spec
         self._child_after, shared_after = self._order()
         self.move(placement)
         self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
-        limits = BatchLimits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
+        limits = BatchLimits(spec.runtime.trigger.max_records_per_partition, slot_bytes)
         grace = millis(spec.expansion.grace)
         intermediate = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
         return AttemptInputs(

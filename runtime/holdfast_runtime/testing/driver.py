@@ -26,6 +26,7 @@ from holdfast_runtime.coordination.coordinator import tasks_by_slot
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.file_tables import FileTables
+from holdfast_runtime.driver.slot_memory import bytes_per_slot
 from holdfast_runtime.functions import Timer
 from holdfast_runtime.loop.next_batch import batch_to, next_offsets
 from holdfast_runtime.loop.task_ledger import TaskLedger
@@ -305,7 +306,7 @@ class TestDriver:
             assert placement is not None  # noqa: S101 - the one processor is up
             number = attempt.shut_out(self._slots)
             attempt.take_up(number, self._history.logged())
-            reading = attempt.begin(placement, compiled)
+            reading = attempt.begin(placement, compiled, bytes_per_slot(0, 1, spec.runtime.executors.memory))
             program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
