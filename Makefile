@@ -100,6 +100,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/planner.py
 	$(BIN)/python bench/assignment.py
+	$(BIN)/python bench/wide_plans.py
 	$(BIN)/python bench/control.py
 	$(BIN)/python bench/log.py
 	$(BIN)/python bench/codecs.py
