@@ -3,9 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.loop.joined_sides import JoinedSide, JoinedSides, JoinedTasks, held_partitions
+from holdfast_runtime.loop.joined_sides import (
+    JoinedSide,
+    JoinedSides,
+    JoinedTasks,
+    held_partitions,
+    may_hold,
+    spread_of,
+)
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.streams.records import OffsetBounds
@@ -114,3 +124,19 @@ def test_a_batch_leaves_the_side_out_and_the_next_resumes() -> None:
     assert (first.positions[A0], first.positions[A1]) == (0, 10)
     near = replace(snapshot, joined=JoinedTasks({"t-0": {"a": 301, "b": 201}}))
     assert set(next_offsets(first, reading, near).starts) == {A0, B0, A1, B1}
+
+
+UNREAD = sorted({partition for partitions in INPUTS.values() for partition in partitions})
+MARKS = st.dictionaries(st.sampled_from("ab"), st.none() | st.integers(0, 10**9))
+
+
+@given(st.lists(MARKS, min_size=len(INPUTS), max_size=len(INPUTS)), st.sets(st.sampled_from(UNREAD)))
+def test_looking_only_at_tasks_far_apart_holds_the_same(
+    marks: list[dict[str, int | None]], unread: set[StreamPartition]
+) -> None:
+    of_task = dict(zip(INPUTS, marks, strict=True))
+    spreads = {task: spread_of(known) for task, known in of_task.items()}
+    held = held_partitions([JOIN], INPUTS, JoinedTasks(of_task), unread)
+    tasks = JoinedTasks(of_task, spreads=spreads)
+    assert held_partitions([JOIN], INPUTS, tasks, unread) == held
+    assert may_hold([JOIN], tasks) or not held

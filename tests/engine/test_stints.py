@@ -106,6 +106,13 @@ def test_the_same_processes_answer_batch_after_batch(slots: Stints) -> None:
     assert [processes_of(slots, str(batch)) for batch in range(2, 30)] == [first] * 28
 
 
+def test_each_slot_is_asked_its_own_part(slots: Stints) -> None:
+    parts = [f"part-{slot}" for slot in range(SLOTS)]
+    answers = slots.ask(parts)
+    assert answers is not None
+    assert [answer.split()[:2] for answer in answers] == [[str(slot), part] for slot, part in enumerate(parts)]
+
+
 def test_slots_are_where_they_were_placed(spark: SparkSession, tmp_path: Path) -> None:
     staying = in_spark(spark, ways_to(spark), tmp_path)
     assert [executor for _, executor in processes_of(staying, "1")] == sorted(by_processor(registered(spark)))

@@ -143,7 +143,7 @@ class SlotReport:
     def text(self) -> str:
         """Return the report as JSON, without what is as in a turn that did nothing."""
         tasks = [
-            {name: number for name, nothing in _NOTHING.items() if (number := getattr(task, name)) != nothing}
+            {name: reported for name, nothing in _NOTHING.items() if (reported := getattr(task, name)) != nothing}
             for task in self.tasks
         ]
         return json.dumps({"tasks": tasks, "phases": dict(self.phases), "freed": self.freed})
