@@ -74,9 +74,7 @@ def test_a_location_that_this_release_cannot_use_is_refused(tmp_path: Path, loca
 
 
 def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserActionError, match=r"checkpoint is not set", check=has_code("CheckpointLocationError")
-    ):
+    with pytest.raises(UserActionError, match=r"checkpoint is not set", check=has_code("CheckpointLocationError")):
         paths_of(read_directory(folder(tmp_path)), *FOLDERS, None)
 
 
