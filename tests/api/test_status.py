@@ -89,7 +89,7 @@ def test_a_rejected_app_shows_the_repair_and_its_reasons_meaning(site: Site, sta
     ran = status("ads")
     assert ran.code == 1
     assert "not ready, CheckpointMissing" in ran.out
-    assert "give a folder that driver and executors reach" in ran.out
+    assert "give it a location that driver and executors reach" in ran.out
     assert "holdfast explain CheckpointMissing" in ran.out
     assert main(["explain", "CheckpointMissing"]) == 0
     assert "report      not known: no attempt has been started" in ran.out
