@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
+from holdfast.spec.values import in_bytes
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import (
     AppOwner,
@@ -36,6 +37,16 @@ def of_executors(**fields: Any) -> tuple[dict[str, str], Any]:
 def test_a_driver_asks_for_more_than_its_heap() -> None:
     whole = str(int((2 << 30) * 1.4))
     assert of_driver(cores=2, memory="2g") == {"requests": {"cpu": "2", "memory": whole}, "limits": {"memory": whole}}
+
+
+def test_heaps_of_all_units_have_room_beside_them() -> None:
+    for heap in ("2097152k", "2097152Ki", "2048m", "2048Mi", "2g", "2Gi"):
+        assert of_driver(memory=heap)["limits"] == {"memory": str(int((2 << 30) * 1.4))}
+
+
+def test_amounts_of_all_units_are_read() -> None:
+    assert [in_bytes(f"3{unit}") for unit in ("", "k", "M", "G", "T", "P", "E")] == [3 * 1000**n for n in range(7)]
+    assert [in_bytes(f"3{unit}i") for unit in "KMGTPE"] == [3 * 1024**n for n in range(1, 7)]
 
 
 def test_what_the_spec_says_of_a_driver_counts() -> None:

@@ -24,6 +24,7 @@ from holdfast.spec.values import (
     Settings,
     Shares,
     Text,
+    heap_bytes,
     without_nulls,
 )
 
@@ -72,6 +73,14 @@ class Checkpoint(SpecModel):
     """A volume claim (ReadWriteMany): driver and executors mount it at the path of the location."""
     retention: Annotated[Retention, ChangeCost.RESTART] = "168h"
     """How long a run that was left is kept there, or `Forever`. Default: 168h."""
+
+
+BESIDE_HEAP, _LEAST_BESIDE_HEAP = 0.4, 384 << 20
+
+
+def beside_heap(memory: str) -> int:
+    """The bytes that a container has beside a heap, for Python's workers and Java itself, unless its spec says more."""
+    return max(int(BESIDE_HEAP * heap_bytes(memory)), _LEAST_BESIDE_HEAP)
 
 
 class Resources(SpecModel):

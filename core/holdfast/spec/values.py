@@ -238,9 +238,15 @@ def as_spark(memory: str) -> str:
     return memory.removesuffix("i").lower()
 
 
+def heap_bytes(memory: str) -> int:
+    """The bytes of an amount of memory: `g` means powers of 1024 to Java, as `Gi` does."""
+    text = as_spark(memory)
+    return in_bytes(f"{text[:-1]}{text[-1].upper()}i")
+
+
 def in_bytes(quantity: str) -> int:
     """The bytes of an amount, a part of one left out."""
-    number = quantity.rstrip("kMGTPEi")
+    number = quantity.rstrip("kKMGTPEi")
     unit = quantity[len(number) :]
     factor = 1024 if unit.endswith("i") else 1000
     power = " kMGTPE".index(unit[0].replace("K", "k")) if unit else 0

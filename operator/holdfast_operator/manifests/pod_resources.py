@@ -8,12 +8,10 @@ pods.
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 
-from holdfast.spec.runtime import Driver, Executors, Resources, Runtime
-from holdfast.spec.values import as_spark, in_bytes
+from holdfast.spec.runtime import BESIDE_HEAP, Driver, Executors, Resources, Runtime, beside_heap
+from holdfast.spec.values import heap_bytes, in_bytes
 from holdfast.trees import Tree
 
-_BESIDE, _LEAST_BESIDE = 0.4, 384 << 20
-"""Memory beside the heap: a factor and a minimum."""
 _BESIDE_SETTINGS = frozenset(
     {
         "spark.executor.memoryOverhead",
@@ -32,8 +30,7 @@ _OF_SPARK = ("cpu", "memory")
 
 def driver_resources(driver: Driver) -> Tree:
     """Return the resources of the driver's container."""
-    heap = _heap(driver.memory)
-    memory = _memory(driver.resources) or str(heap + max(int(heap * _BESIDE), _LEAST_BESIDE))
+    memory = _memory(driver.resources) or str(heap_bytes(driver.memory) + beside_heap(driver.memory))
     return {
         "requests": {"cpu": str(driver.cores), "memory": memory, **driver.resources.requests},
         "limits": {"memory": memory, **driver.resources.limits},
@@ -54,8 +51,8 @@ def executor_settings(executors: Executors, conf: Mapping[str, str]) -> dict[str
     if conf.keys() & _BESIDE_SETTINGS:
         return settings
     if (memory := _memory(resources)) is None:
-        return settings | {"spark.executor.memoryOverheadFactor": str(_BESIDE)}
-    return settings | {"spark.executor.memoryOverhead": f"{(in_bytes(memory) - _heap(executors.memory)) >> 20}m"}
+        return settings | {"spark.executor.memoryOverheadFactor": str(BESIDE_HEAP)}
+    return settings | {"spark.executor.memoryOverhead": f"{(in_bytes(memory) - heap_bytes(executors.memory)) >> 20}m"}
 
 
 def refused_resources(runtime: Runtime) -> Iterator[str]:
@@ -64,7 +61,7 @@ def refused_resources(runtime: Runtime) -> Iterator[str]:
         path, memory = f"spec.runtime.{part}.resources", _memory(of.resources)
         if memory is not None and memory.endswith("m"):
             yield f"{path}: memory {memory} is a part of a byte; write e.g. 2Gi"
-        elif memory is not None and in_bytes(memory) <= _heap(of.memory):
+        elif memory is not None and in_bytes(memory) <= heap_bytes(of.memory):
             yield f"{path}: memory {memory} has no room beside the heap of {of.memory}, for Python and Java; raise it"
     resources = runtime.executors.resources
     request, limit = resources.requests.get("memory"), resources.limits.get("memory")
@@ -87,8 +84,3 @@ def _memory(resources: Resources) -> str | None:
 
 def _beside_sparks(amounts: Mapping[str, str]) -> dict[str, str]:
     return {name: amount for name, amount in amounts.items() if name not in _OF_SPARK}
-
-
-def _heap(memory: str) -> int:
-    """Return bytes; `g` means powers of 1024 to Java."""
-    return in_bytes(f"{as_spark(memory)[:-1]}{as_spark(memory)[-1].upper()}i")
