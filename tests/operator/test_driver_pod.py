@@ -53,9 +53,9 @@ def test_all_pods_mount_the_checkpoints_claim_at_its_location() -> None:
             executor_template(StartDriver(mounting, 1), OWNER, RELEASE),
         ):
             (container,) = pod["spec"]["containers"]
-            (volume,) = (one for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one)
-            assert volume["persistentVolumeClaim"] == {"claimName": "shared"}
-            mount = {"name": volume["name"], "mountPath": path}
+            (claimed,) = (volume for volume in pod["spec"]["volumes"] if "persistentVolumeClaim" in volume)
+            assert claimed["persistentVolumeClaim"] == {"claimName": "shared"}
+            mount = {"name": claimed["name"], "mountPath": path}
             assert mount in container["volumeMounts"]
             assert storage_at(checkpoint.get("location", "file:///checkpoints"), {}).directory == path
 

@@ -354,7 +354,8 @@ class Batches:
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
             watermark=mark.watermark,
-            held_back="; ".join([*self._left.held, *([] if mark.held_back is None else [mark.held_back])]) or None,
+            held_back="; ".join([*self._left.held_inputs, *([] if mark.held_back is None else [mark.held_back])])
+            or None,
             held_by=mark.held_by,
             state_bytes=sum(self._standing.state_bytes.values()),
             buffered=self._standing.buffered(),

@@ -199,7 +199,7 @@ class LeftBehind(NamedTuple):
 
     lags: Mapping[str, tuple[int, ...]]
     """Stream -> how many known records of each partition, from 0 on, are still unread."""
-    held: Sequence[str]
+    held_inputs: Sequence[str]
     """Which streams are not read on for now because of joins or tables, and why, one sentence each."""
     loading: Mapping[str, int]
     """Table that inputs wait for -> how many records of its side inputs are to be read."""
