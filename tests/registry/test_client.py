@@ -1,6 +1,8 @@
 """What the client of a schema registry has from a real one, also behind encryption and a login."""
 
+import http.client
 import json
+import select
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +15,8 @@ from holdfast_runtime.streams.registry.settings import RegistrySettings, registr
 from tests.error_codes import has_code
 from tests.registry.guard import PASSWORD, USER, Certificates, guarded
 from tests.registry.scripted import PatientClock
-from tests.registry.server import API, Apicurio
+from tests.registry.server import ANSWER_TIMEOUT, API, Apicurio
+from tests.waiting import patience
 
 JSON_SCHEMA = '{"type": "object", "properties": {"a": {"type": "string"}}}'
 PROTOBUF_SCHEMA = 'syntax = "proto3";\npackage x;\nmessage Base { string id = 1; }\n'
@@ -147,10 +150,22 @@ def test_wrong_logins_and_foreign_certificates_are_refused_with_cures(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_client_without_its_certificate_is_not_answered(apicurio: Apicurio, certificates: Certificates) -> None:
+@pytest.mark.parametrize("waits", [False, True], ids=["asks-at-once", "asks-after-the-refusal"])
+def test_a_client_without_its_certificate_is_not_answered(
+    apicurio: Apicurio, certificates: Certificates, monkeypatch: pytest.MonkeyPatch, *, waits: bool
+) -> None:
+    def connected_and_refused(connection: http.client.HTTPSConnection) -> None:
+        connect(connection)
+        closed = select.poll()
+        closed.register(connection.sock, 0)  # which still tells of a connection that was broken off
+        assert closed.poll(patience(ANSWER_TIMEOUT) * 1000), "the server kept the connection of a client it refuses"
+
     login = {"username": USER, "password": PASSWORD, "ca.crt": certificates.certificate("server")}
     with guarded(certificates, apicurio.port, asks_for_certificate=True) as origin:
         settings = RegistrySettings(origin + API, "events", login)
+        connect = http.client.HTTPSConnection.connect
+        if waits:
+            monkeypatch.setattr(http.client.HTTPSConnection, "connect", connected_and_refused)
         with (
             closing(SchemaRegistry(settings, PatientClock().patience())) as registry,
             pytest.raises(UserActionError, check=has_code("RegistryLoginError"), match=r"tls\.crt and tls\.key"),

@@ -9,6 +9,7 @@ import json
 import ssl
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
@@ -30,6 +31,10 @@ _REFUSALS = (400, 409, 413, 422)
 """Of a schema: it is invalid, incompatible or too long, or the registry takes none now."""
 _CONNECTION_ENDED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """Errors of encryption that another attempt may not have."""
+_NOT_SENT = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
+"""The server closed the connection before it had the request; what it said before, like that it wants a certificate,
+can still be read.
+"""
 
 
 class RegistryUnreachableError(WorldChangeError):
@@ -99,7 +104,10 @@ class RegistryConnection:
     def _exchanged(self, exchange: _Exchange) -> tuple[int, bytes]:
         headers = self._headers if exchange.body is None else {**self._headers, "Content-Type": _MEDIA_TYPE}
         try:
-            self._connection.request(exchange.method, self._path + exchange.path, exchange.body, headers)
+            if self._connection.sock is None:
+                self._connection.connect()
+            with suppress(*_NOT_SENT):
+                self._connection.request(exchange.method, self._path + exchange.path, exchange.body, headers)
             with self._connection.getresponse() as response:
                 body = response.read(MOST_BYTES + 1)
         except BaseException:
