@@ -123,10 +123,11 @@ def measured(rate: Rate, way: str, start: Callable[[dict[str, Any], Path], list[
 
 
 def by_place(rate: Rate) -> list[partial[Measurement]]:
-    """Holdfast with its checkpoint on a disk, and in an object store."""
+    """Holdfast with its checkpoint on a disk, in an object store, and there with a changelog in Kafka."""
     return [
         partial(measured, rate, "Holdfast, exactly once, checkpoint on a disk", partial(_ours, "ExactlyOnce")),
-        partial(in_objects, rate),
+        partial(in_objects, rate, changelog=False),
+        partial(in_objects, rate, changelog=True),
     ]
 
 
@@ -150,8 +151,8 @@ def all_ways(rate: Rate) -> list[partial[Measurement]]:
     return ways
 
 
-def in_objects(rate: Rate) -> Measurement:
-    """Holdfast, exactly once, with all that lasts in an S3 server whose answers come later."""
+def in_objects(rate: Rate, *, changelog: bool) -> Measurement:
+    """Holdfast, exactly once, with all that lasts in an S3 server whose answers come later, or with a changelog."""
     os.environ |= CREDENTIALS
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder,
@@ -159,8 +160,9 @@ def in_objects(rate: Rate) -> Measurement:
         Proxy(int(gateway.address.rpartition(":")[2]), delay=DELAY) as proxy,
     ):
         conf = {"spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{proxy.port}"}
-        place = {"objects": {"location": gateway.bucket().location, "conf": conf}}
+        place = {"objects": {"location": gateway.bucket().location, "conf": conf, "changelog": changelog}}
         way = f"Holdfast, exactly once, checkpoint in S3, {1000 * DELAY:.0f} ms an answer"
+        way += ", changelog in Kafka" if changelog else ""
         return measured(rate, way, lambda request, scratch: _ours("ExactlyOnce", request | place, scratch))
 
 

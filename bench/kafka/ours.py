@@ -16,7 +16,10 @@ from bench.engine.fresh import answer
 from bench.engine.holdfast import joined
 from bench.engine.holdfast_run import PHASES, Watch, median
 from bench.kafka.given import EVENT, PARTITIONS, results
+from holdfast.spec.parse import parse_app
+from holdfast_runtime.checkpoint.changelog import begin_changelog, changelog_of, with_changelog
 from holdfast_runtime.checkpoint.directories import DataDir, RunPaths, storage_at
+from holdfast_runtime.streams.kafka.changelog_topic import ChangelogTopic
 
 FUNCTIONS = """
 def name(key, rows, state):
@@ -112,13 +115,15 @@ def app(request: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": name, "spec": spec}
 
 
-def _keep_in(location: str, conf: dict[str, str]) -> None:
-    """Have local runs keep in an object store what a cluster's would."""
+def _keep_in(location: str, conf: dict[str, str], topic: ChangelogTopic | None) -> None:
+    """Have local runs keep in an object store, and in a changelog if there is a topic, what a cluster's would."""
     local = DataDir.paths
 
     def paths(directory: DataDir, app: str, run_id: str) -> RunPaths:
         shared = storage_at(location, conf)
-        durable, planned = shared.below("state"), shared.below("query")
+        lasting = with_changelog(shared, topic, "bench")
+        begin_changelog(shared, topic)
+        durable, planned = lasting.below("state"), lasting.below("query")
         return replace(local(directory, app, run_id), shared=shared, durable=durable, planned=planned)
 
     setattr(DataDir, "paths", paths)  # noqa: B010 - no run of Holdfast does that
@@ -129,7 +134,10 @@ def main() -> None:
     request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
     request["app"], request["master"] = app(request), "local[2]"
     if "objects" in request:
-        _keep_in(request["objects"]["location"], request["objects"]["conf"])
+        place = request["objects"]
+        changelog = {"changelog": {"system": "kafka"}} if place["changelog"] else {}
+        request["app"]["spec"]["runtime"]["checkpoint"] = {"location": place["location"], **changelog}
+        _keep_in(place["location"], place["conf"], changelog_of(parse_app(request["app"]), None))
     watch = Watch(None if request["rows"] else FOR_EVER)
     watch.run(request, scratch / "data")
     # Until a table is loaded, batches read nothing else.

@@ -10,6 +10,7 @@ can be said here can be said in YAML, and the other way round.
 
 from holdfast.spec.runtime import (
     Backoff,
+    Changelog,
     Checkpoint,
     Driver,
     Executors,
@@ -33,6 +34,7 @@ __all__ = [
     "App",
     "AppDraftError",
     "Backoff",
+    "Changelog",
     "Checkpoint",
     "CsvRecords",
     "DeclaredStep",

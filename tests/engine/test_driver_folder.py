@@ -104,7 +104,7 @@ def test_other_runs_are_kept_as_long_as_the_spec_says(tmp_path: Path, retention:
         forgotten.append(run)
         return 0
 
-    old_runs = old_runs_of(read, claim_run(DirectoryStorage(runs / "Run.1"), TOLD), forget)
+    old_runs = old_runs_of(read, tmp_path, claim_run(DirectoryStorage(runs / "Run.1"), TOLD), forget)
     old_runs.collect()
     for path in (runs / "old").iterdir():
         at = path.stat().st_mtime - 60

@@ -7,7 +7,9 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.cimpl import NewTopic
 
+from holdfast.spec.streams import KafkaSystem, System
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.changelog_topic import ChangelogTopic
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.librdkafka import library
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
@@ -25,6 +27,11 @@ READERS = ("fast", "plain")
 
 def settings_of(bootstrap: str, **config: str) -> KafkaSettings:
     return KafkaSettings("events", bootstrap, {name.replace("_", "."): value for name, value in config.items()})
+
+
+def changelog_in(bootstrap: str, app: str, partitions: int = 4) -> ChangelogTopic:
+    """The changelog of an app; its name must be one that no other test uses."""
+    return ChangelogTopic(System(name="events", kafka=KafkaSystem(bootstrap_servers=bootstrap)), app, partitions)
 
 
 def reader(kind: str, settings: KafkaSettings, limits: FetchPatience = LIMITS) -> RangeFetcher:

@@ -98,6 +98,7 @@ FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "grouping": lambda *_: ["ByStreamPartition"],
     "state.location": lambda *_: ["Claim", "{pod.name}"],
     "runtime.trigger.maxRecordsPerPartition": lambda *_: [7, 100],
+    "runtime.checkpoint.changelog.system": lambda *_: ["events"],
     "expansion.grace": lambda *_: ["0s"],
 }
 """Field -> the values it may get, of the whole spec and the object that has it."""

@@ -1,5 +1,6 @@
-"""The S3 server."""
+"""The S3 server, and the broker of changelogs beside it."""
 
+from tests.kafka.conftest import broker
 from tests.s3.fixtures import gateway
 
-__all__ = ["gateway"]
+__all__ = ["broker", "gateway"]

@@ -1,7 +1,8 @@
 """A driver of its own that runs `tests.engine.runs.APP`, keeps what is shared in an object store, and can be killed.
 
-`python -m tests.s3.driver DATA DISK ATTEMPT LOCATION CONF`: DATA holds the streams; DISK is this driver's, and may be
-new; CONF is JSON, settings of Spark. It ends when all is read; each event is a line of JSON.
+`python -m tests.s3.driver DATA DISK ATTEMPT LOCATION CONF [BOOTSTRAP APP]`: DATA holds the streams; DISK is this
+driver's, and may be new; CONF is JSON, settings of Spark; a changelog named after APP is in the Kafka system there, if
+one is named. It ends when all is read; each event is a line of JSON.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from holdfast.spec.parse import parse_app
+from holdfast_runtime.checkpoint.changelog import begin_changelog, with_changelog
 from holdfast_runtime.checkpoint.directories import RunPaths, storage_at
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
@@ -20,6 +22,7 @@ from holdfast_runtime.driver.slot_placement import ProcessorShape, Site
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress, RunEnded
 from tests.engine.runs import APP
+from tests.kafka.known import changelog_in
 
 
 class Told(LocalCoordinator):
@@ -40,18 +43,23 @@ def say(event: Event) -> None:
         about |= {"batch": event.batch, "restored": event.restored, "tasks": event.tasks}
     if isinstance(event, RunEnded):
         about |= {"ending": event.ending.value, "batches": event.batches}
-    print(json.dumps(about), flush=True)  # noqa: T201
+    # In one piece: events come from several threads, and errors go to the same pipe.
+    sys.stdout.write(f"{json.dumps(about)}\n")
+    sys.stdout.flush()
 
 
-def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, str]) -> None:
+def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, str], *changelog: str) -> None:
     shared = storage_at(location, conf)
+    topic = changelog_in(changelog[0], changelog[1]) if changelog else None
+    begin_changelog(shared, topic)
+    lasting = with_changelog(shared, topic, "tests")
     paths = RunPaths(
         query=disk / "query",
         shared=shared,
-        durable=shared.below("state"),
+        durable=lasting.below("state"),
         state=disk / "tasks",
         log=data / "log",
-        planned=shared.below("query"),
+        planned=lasting.below("query"),
     )
     with Told(disk / "metadata", attempt) as coordinator:
         site = Site("local[2]", ProcessorShape(0, 2), paths, coordinator, shared.directory, ui=False, prints=disk)
@@ -63,4 +71,4 @@ def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, st
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], json.loads(sys.argv[5]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], json.loads(sys.argv[5]), *sys.argv[6:])

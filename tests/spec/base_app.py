@@ -212,7 +212,12 @@ BASE: dict[str, Any] = {
             "image": "example.org/holdfast:1",
             "code": {"ads": "x = 1\n"},
             "trigger": {"interval": "2s", "maxRecordsPerPartition": 100},
-            "checkpoint": {"location": "file:///shared/apps", "claim": "shared", "retention": "24h"},
+            "checkpoint": {
+                "location": "file:///shared/apps",
+                "claim": "shared",
+                "retention": "24h",
+                "changelog": {"system": "events", "partitions": 8},
+            },
             "driver": {
                 "cores": 2,
                 "memory": "2g",

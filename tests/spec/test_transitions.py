@@ -93,6 +93,10 @@ def _scenarios() -> Iterator[Pair]:
             "everything absent that has a default": SMALL | {"metadata": BASE["metadata"]},
             "a longer join": put("spec.steps.matched.join.within", "20m"),
             "storage class appears nowhere": drop("spec.state.storageClass"),
+            "changelog left out": drop("spec.runtime.checkpoint.changelog"),
+            "changelog in another system": put(
+                "spec.runtime.checkpoint.changelog.system", "files", put("spec.systems.files", _KAFKA)
+            ),
             "checkpoint left out": drop("spec.runtime.checkpoint"),
             "runtime left out": drop("spec.runtime"),
             "executors scaled": put("spec.runtime.executors.count", 100),

@@ -21,6 +21,7 @@ from holdfast_runtime.state.store.task_store import TaskStore
 from tests.forked import ForkedProcess, children
 from tests.s3.gateway import Gateway
 from tests.state import worker
+from tests.state.logs import FileLog
 from tests.state.test_beside import at_work
 from tests.waiting import patience
 
@@ -117,6 +118,22 @@ def test_the_same_holds_for_durable_copies_in_an_object_store(elsewhere: Path, u
     check(elsewhere, 9)
 
 
+@pytest.fixture
+def logged(tmp_path: Path) -> Path:
+    """An app whose deltas and fences are in a changelog."""
+    directory = tmp_path / "app"
+    worker.prepare(directory, changelog=FileLog(tmp_path / "changelog"))
+    return directory
+
+
+@pytest.mark.parametrize("step", [*COMMIT_STEPS, "partition committed", "batch done", *SNAPSHOT_STEPS, *COLLECT_STEPS])
+def test_the_same_holds_for_deltas_in_a_changelog(logged: Path, undisturbed: Path, step: str) -> None:
+    assert ended(logged, 1, 9, "fixed", step, 2) == -signal.SIGKILL
+    assert ended(logged, 2, 9, "fixed") == 0
+    assert worker.log(logged) == worker.log(undisturbed)
+    check(logged, 9)
+
+
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize("step", RESTORE_STEPS)
 def test_a_process_killed_in_a_restore_leaves_no_trusted_store(tmp_path: Path, step: str, occurrence: int) -> None:
@@ -136,6 +153,10 @@ def test_processes_killed_at_any_moment_lose_and_double_nothing(tmp_path: Path) 
 
 def test_killed_processes_lose_and_double_nothing_in_an_object_store(elsewhere: Path) -> None:
     kill_at_any_moment(elsewhere, KILLS // 4)
+
+
+def test_killed_processes_lose_and_double_nothing_with_a_changelog(logged: Path) -> None:
+    kill_at_any_moment(logged, KILLS // 4)
 
 
 def kill_at_any_moment(directory: Path, kills: int) -> None:

@@ -7,6 +7,7 @@ in which a batch's marker tells that its rows are there. SEED `fixed` computes t
 
 import json
 import os
+import pickle
 import random
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast_runtime.checkpoint.directories import storage_at
+from holdfast_runtime.shared_log import SharedLog
 from holdfast_runtime.state.commit import TaskCommit, commit
+from holdfast_runtime.state.durable.changelog.log_storage import LogStorage
+from holdfast_runtime.state.durable.changelog.storage_beside import StorageBeside
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.snapshot_process import keep_restorable
@@ -47,11 +51,18 @@ def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: No
     location = directory / "checkpoint.json"
     if location.exists():
         return DurableCopy(storage_at(**json.loads(location.read_text())), identity(task), at=at)
-    return DurableCopy(DirectoryStorage(directory / "checkpoint", sync=False), identity(task), at=at)
+    storage = DirectoryStorage(directory / "checkpoint", sync=False)
+    changelog = directory / "changelog.pickle"
+    if changelog.exists():
+        log = pickle.loads(changelog.read_bytes())  # noqa: S301 - of `prepare`
+        return DurableCopy(StorageBeside(LogStorage(log), storage), identity(task), at=at)
+    return DurableCopy(storage, identity(task), at=at)
 
 
-def prepare(directory: Path, bucket: "Bucket | None" = None) -> None:
+def prepare(directory: Path, bucket: "Bucket | None" = None, changelog: SharedLog | None = None) -> None:
     (directory / "log").mkdir(parents=True)
+    if changelog is not None:
+        (directory / "changelog.pickle").write_bytes(pickle.dumps(changelog))
     if bucket is not None:
         (directory / "checkpoint.json").write_text(json.dumps({"location": bucket.location, "conf": bucket.conf}))
     (directory / "boot_id").write_text("first boot\n")

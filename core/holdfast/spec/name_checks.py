@@ -41,6 +41,17 @@ def known_systems(spec: object) -> Iterator[Broken]:
             yield ("streams", i, "system"), unknown("system", stream["system"], systems)
 
 
+def changelog_in_kafka(spec: object) -> Iterator[Broken]:
+    """A changelog is in a Kafka system that exists."""
+    path = ("runtime", "checkpoint", "changelog")
+    changelog = fields_of(spec)
+    for field in path:
+        changelog = fields_of(changelog.get(field))
+    systems = names_of(spec, "systems", having="kafka")
+    if isinstance(changelog.get("system"), str) and changelog["system"] not in systems:
+        yield (*path, "system"), unknown("Kafka system", changelog["system"], systems)
+
+
 def retention_in_kafka(spec: object) -> Iterator[Broken]:
     """Only topics have a retention."""
     other_systems = names_of(spec, "systems") - names_of(spec, "systems", having="kafka")

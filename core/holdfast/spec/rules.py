@@ -204,6 +204,18 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=(),
+        message="a changelog is in a Kafka system that exists",
+        cel=with_names(
+            "systems",
+            "!has(self.runtime) || !has(self.runtime.checkpoint) || !has(self.runtime.checkpoint.changelog)"
+            " || self.runtime.checkpoint.changelog.system in systems",
+            only="has(each.kafka)",
+        ),
+        broken=name_checks.changelog_in_kafka,
+        offenders=(Offenders("systems", "true", "has(item.kafka) ? 'a Kafka system' : 'no Kafka system'"),),
+    ),
+    Rule(
+        at=(),
         message="retention is for streams of a Kafka system",
         cel=with_names(
             "systems",

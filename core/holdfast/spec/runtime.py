@@ -16,6 +16,7 @@ from holdfast.spec.values import (
     Memory,
     ModuleName,
     ModuleText,
+    Name,
     ObjectName,
     PartitionCount,
     PositiveDuration,
@@ -63,6 +64,15 @@ class Trigger(SpecModel):
     """Read at most so many records of a partition in one batch. Default: 50000."""
 
 
+class Changelog(SpecModel):
+    """A topic that holds what stands on the way of each batch: its offsets, and what it changes in state."""
+
+    system: Annotated[Name, ChangeCost.NEW_RUN]
+    """The Kafka system of the topic, which is called APP.holdfast.changelog and is made by Holdfast."""
+    partitions: Annotated[int, ChangeCost.NEW_RUN, Field(ge=1, le=1000)] = 64
+    """Partitions of the topic. A process reads those of its tasks when it begins. Default: 64."""
+
+
 class Checkpoint(SpecModel):
     """Where offsets and durable copies of state are kept."""
 
@@ -73,6 +83,9 @@ class Checkpoint(SpecModel):
     """A volume claim (ReadWriteMany): driver and executors mount it at the path of the location."""
     retention: Annotated[Retention, ChangeCost.RESTART] = "168h"
     """How long a run that was left is kept there, or `Forever`. Default: 168h."""
+    changelog: Annotated[Changelog | None, ChangeCost.NEW_RUN] = None
+    """A topic for what is small and waited for in each batch: where the location answers slowly, as object stores do,
+    rows come out sooner. `holdfast run` uses none."""
 
 
 BESIDE_HEAP, _LEAST_BESIDE_HEAP = 0.4, 384 << 20

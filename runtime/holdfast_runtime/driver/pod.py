@@ -18,6 +18,7 @@ from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
+from holdfast_runtime.checkpoint.changelog import changelog_of, with_changelog
 from holdfast_runtime.checkpoint.directories import RunPaths, cluster_runs, directory_name
 from holdfast_runtime.checkpoint.run_owner import OldRuns
 from holdfast_runtime.clocks import steady
@@ -67,32 +68,36 @@ def paths_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path,
     `directory`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's
     location. `scratch`: a directory of this driver, removed with it.
     """
-    shared = cluster_runs(read.app, read.orders.namespace).below(directory_name(read.orders.run))
+    runs, name = cluster_runs(read.app, read.orders.namespace), directory_name(read.orders.run)
+    secrets = directory / _SECRETS
+    shared = runs.below(name)
+    lasting = with_changelog(runs, changelog_of(read.app, secrets), read.orders.namespace).below(name)
     # Spark keeps its checkpoint in files: in the shared directory if there is one, else on the driver's own disk.
-    if isinstance(shared, DirectoryStorage):
-        query, planned = shared.root / "query", None
+    if isinstance(lasting, DirectoryStorage):
+        query, planned = lasting.root / "query", None
     else:
-        query, planned = scratch / "query", shared.below("query")
+        query, planned = scratch / "query", lasting.below("query")
     return RunPaths(
         query=query,
         shared=shared,
-        durable=shared.below("state"),
+        durable=lasting.below("state"),
         state=state / "tasks",
         log=log,
         planned=planned,
-        secrets=directory / _SECRETS,
+        secrets=secrets,
     )
 
 
-def old_runs_of(read: DriverDirectory, claim: str, forget: Callable[[str], int]) -> OldRuns:
+def old_runs_of(read: DriverDirectory, directory: Path, claim: str, forget: Callable[[str], int]) -> OldRuns:
     """Return the runs beside the current one, which `claim` has taken up; raise `CheckpointLocationError`.
 
-    `forget`: removes the ConfigMaps of a run.
+    `directory`: what the operator mounts; `forget`: removes the ConfigMaps of a run.
     """
     keep_for = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if keep_for is None or keep_for == FOREVER else millis(keep_for)
-    runs, directory = cluster_runs(read.app, read.orders.namespace), directory_name(read.orders.run)
-    return OldRuns(runs, directory, claim, retention, steady, forget)
+    topic = changelog_of(read.app, directory / _SECRETS)
+    runs = with_changelog(cluster_runs(read.app, read.orders.namespace), topic, read.orders.namespace)
+    return OldRuns(runs, directory_name(read.orders.run), claim, retention, steady, forget)
 
 
 def _text(path: Path) -> str:

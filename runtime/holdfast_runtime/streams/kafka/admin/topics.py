@@ -41,6 +41,7 @@ from holdfast_runtime.streams.records import StreamMissingError
 MARKERS = {CLEANUP: "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 TIMED = {TYPE: "CreateTime", AHEAD: str(ANY_TIME), BEHIND: str(ANY_TIME)}
 """For topics whose record timestamps are event times: accept any time, and keep it unchanged."""
+CHANGELOG = {CLEANUP: "delete", RETENTION: FOR_EVER, "retention.bytes": FOR_EVER}
 # Retention goes by event time, so a history that is read again would expire at once.
 INTERMEDIATE = {RETENTION: FOR_EVER, **TIMED}
 
@@ -60,6 +61,8 @@ class TopicUse(Enum):
     """The app writes and reads it."""
     MARKERS = auto()
     """The app notes there what it has written."""
+    CHANGELOG = auto()
+    """The app keeps there what it needs of its checkpoint in each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,9 @@ def wanted(use: TopicUse, partitions: int, replication: int | None, retention: s
     """Return the spec of a topic for this use, with the settings of its system and stream."""
     if use is TopicUse.MARKERS:
         return TopicSpec(partitions, replication, MARKERS, {})
+    if use is TopicUse.CHANGELOG:
+        # Always checked: a record that the brokers delete would be missing in a restore.
+        return TopicSpec(partitions, replication, CHANGELOG, CHANGELOG)
     if use is TopicUse.INTERMEDIATE:
         # Always checked: otherwise records could be deleted before they are read, or event times changed or refused.
         return TopicSpec(partitions, replication, INTERMEDIATE, INTERMEDIATE)
