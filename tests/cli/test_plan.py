@@ -129,6 +129,16 @@ def test_all_schema_errors_have_line_column_path_and_cure(holdfast: Holdfast) ->
     assert lines[-1] == "rejected: InvalidSpec: 3 errors in app.yaml"
 
 
+@pytest.mark.parametrize("command", [("plan",), ("run", "--for", "1s")])
+def test_a_claim_beside_a_bucket_is_refused_here_too(holdfast: Holdfast, command: tuple[str, ...]) -> None:
+    app = Path("app.yaml")
+    checkpoint = "  runtime: {checkpoint: {claim: shared, location: s3a://bucket/apps}}\n"
+    app.write_text(app.read_text(encoding="utf-8") + checkpoint, encoding="utf-8")
+    ran = holdfast(*command, "app.yaml")
+    assert ran.code == 1
+    assert "spec.runtime.checkpoint.location: there is a claim, which is mounted at a path" in ran.out + ran.err
+
+
 def test_schema_errors_in_json_carry_reason_path_and_place(holdfast: Holdfast) -> None:
     edit(('runId: "1"', "runId: 1"))
     ran = holdfast("plan", "app.yaml", "-o", "json")

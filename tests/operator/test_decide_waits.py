@@ -15,7 +15,7 @@ from tests.operator.apps import LIMITS, NOW, TREE, app, condition, decided, driv
     ("spec", "reason"),
     [
         ({"runtime": {}}, Reason.CHECKPOINT_MISSING),
-        ({"runtime": {"checkpoint": {"claim": "a", "location": "s3a://bucket/b"}}}, Reason.CHECKPOINT_MISSING),
+        ({"runtime": {"checkpoint": {"claim": "a", "location": "s3a://bucket/b"}}}, Reason.INVALID_SPEC),
         (
             {"runtime": {**TREE["spec"]["runtime"], "driver": {"podTemplate": {"spec": {"hostname": "x"}}}}},
             Reason.POD_TEMPLATE_REFUSED,

@@ -106,6 +106,9 @@ def _of_rules() -> Iterator[Case]:
         "a dead letter stream is read": add("spec.steps", _STEP | {"from": ["unread"]}),
         "config names a setting near a secret": put("spec.systems.events.kafka.config", {"ssl.ca.location": "x"}),
         "grouping by stream partition without state": put("spec.grouping", "ByStreamPartition", SMALL),
+        "a bucket without a claim": put(
+            "spec.runtime.checkpoint.location", "a+b.c-d://x", drop("spec.runtime.checkpoint.claim")
+        ),
         "location Node without storage class": put("spec.state.location", "Node", drop("spec.state.storageClass")),
         "location Pod without storage class": put("spec.state", {"location": "Pod"}),
         "location by template": put("spec.state", {"location": "{node.labels.rack}/{node.name}"}),
@@ -201,6 +204,7 @@ def _of_rules() -> Iterator[Case]:
         "slide with session": put("spec.steps.visits.aggregate.slide", "1m"),
         "slide longer than window": put("spec.steps.counts.aggregate.slide", "1h"),
         "first wait longer than longest": put("spec.restart.backoff", {"initial": "10m"}),
+        "a claim and a bucket": put("spec.runtime.checkpoint.location", "s3a://bucket/apps"),
         "storage class of a node": put("spec.state.location", "Node"),
         "storage class of a template": put("spec.state.location", "{node.name}"),
         "grouping by stream partition with state": put("spec.grouping", "ByStreamPartition"),

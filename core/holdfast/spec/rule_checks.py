@@ -63,6 +63,15 @@ def checkpoint_place(checkpoint: object) -> Iterator[Broken]:
         yield (), "a checkpoint has location, e.g. s3a://bucket/path, or claim, a volume claim that all pods can mount"
 
 
+def claim_path(checkpoint: object) -> Iterator[Broken]:
+    """A claim is mounted at a path."""
+    fields = fields_of(checkpoint)
+    location = fields.get("location")
+    if "claim" in fields and isinstance(location, str) and not location.startswith("file:///"):
+        repair = "leave out the location, write file:///path, or leave out the claim"
+        yield ("location",), f"there is a claim, which is mounted at a path: {repair}"
+
+
 def one_verb(step: object) -> Iterator[Broken]:
     """A step has exactly one verb."""
     verbs = [verb for verb in VERBS if verb in fields_of(step)]

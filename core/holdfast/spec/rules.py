@@ -179,6 +179,12 @@ RULES: tuple[Rule, ...] = (
         broken=rule_checks.checkpoint_place,
     ),
     Rule(
+        at=("runtime", "checkpoint"),
+        message="with a claim, the location of a checkpoint is file:///path",
+        cel="!has(self.claim) || !has(self.location) || self.location.startsWith('file:///')",
+        broken=rule_checks.claim_path,
+    ),
+    Rule(
         at=("state",),
         message="storageClass is used only with location: Claim",
         cel="!has(self.storageClass) || !has(self.location) || self.location == 'Claim'",

@@ -51,20 +51,13 @@ def _no_embedded_log(case: _Case) -> AppFinding | None:
 
 
 def _checkpoint(case: _Case) -> AppFinding | None:
-    checkpoint = case.app.spec.runtime.checkpoint
-    if checkpoint is None:
-        message = (
-            "spec.runtime.checkpoint is missing; give it a location that driver and executors reach, e.g. "
-            "s3a://bucket/path, or the claim of a volume that all of them can mount"
-        )
-        return AppFinding(Reason.CHECKPOINT_MISSING, message)
-    if checkpoint.claim is not None and not checkpoint.location.startswith("file:///"):
-        message = (
-            f"spec.runtime.checkpoint.location is {checkpoint.location}, and there is a claim, which is mounted at a "
-            f"path: leave out the location, write file:///path, or leave out the claim"
-        )
-        return AppFinding(Reason.CHECKPOINT_MISSING, message)
-    return None
+    if case.app.spec.runtime.checkpoint is not None:
+        return None
+    message = (
+        "spec.runtime.checkpoint is missing; give it a location that driver and executors reach, e.g. "
+        "s3a://bucket/path, or the claim of a volume that all of them can mount"
+    )
+    return AppFinding(Reason.CHECKPOINT_MISSING, message)
 
 
 def _settings(case: _Case) -> AppFinding | None:
