@@ -8,6 +8,7 @@ What calls declare is judged as a file is, with the lines of the calls. Must not
 can be said here can be said in YAML, and the other way round.
 """
 
+from holdfast.spec.pods import DataKey, PodField, Resources, Toleration, Variable, VariableSource
 from holdfast.spec.runtime import (
     Backoff,
     Changelog,
@@ -17,7 +18,6 @@ from holdfast.spec.runtime import (
     Expansion,
     LocalState,
     Planning,
-    Resources,
     Restart,
     Runtime,
     Trigger,
@@ -37,6 +37,7 @@ __all__ = [
     "Changelog",
     "Checkpoint",
     "CsvRecords",
+    "DataKey",
     "DeclaredStep",
     "DeclaredStream",
     "DeclaredSystem",
@@ -51,12 +52,16 @@ __all__ = [
     "MessageSchema",
     "PlanView",
     "Planning",
+    "PodField",
     "RecordSchema",
     "Resources",
     "Restart",
     "RowSource",
     "Runtime",
     "TableFiles",
+    "Toleration",
     "TriedRows",
     "Trigger",
+    "Variable",
+    "VariableSource",
 ]

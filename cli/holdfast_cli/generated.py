@@ -20,7 +20,7 @@ from holdfast.planning.picture.formats import draw
 from holdfast.planning.plan import plan
 from holdfast.reasons import reasons_text
 from holdfast.spec.app import AppSpec
-from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of
+from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of, value_of
 from holdfast_api.option_text import options_text
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.builtin_commands import crd_text
@@ -54,7 +54,31 @@ def spec_page() -> str:
             "|---|---|---|---|",
         ]
         lines += [_row(field.alias or name, field) for name, field in model.model_fields.items()]
+    lines += _values_part()
     return "\n".join(lines) + "\n"
+
+
+def _values_part() -> Iterator[str]:
+    """Yield the objects that are values, each once; a change of them costs what the field that has them says."""
+    paths: dict[type[BaseModel], list[str]] = {}
+    for path, model in _models(AppSpec, "spec"):
+        for at, value in _value_models(model, path):
+            paths.setdefault(value, []).append(f"`{at}`")
+    for model, places in paths.items():
+        yield from ("", f"## {', '.join(places)}", "", _paragraph(model.__doc__), "")
+        yield from ("| field | type | |", "|---|---|---|")
+        for name, field in model.model_fields.items():
+            cells = (_field_name(field.alias or name, field), _type(field.annotation), _paragraph(field.description))
+            yield f"| {' | '.join(cells)} |"
+
+
+def _value_models(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, field in model.model_fields.items():
+        if (value := value_of(field)) is not None:
+            is_list = _type(field.annotation).startswith("list")
+            at = f"{path}.{field.alias or name}{'[]' if is_list else ''}"
+            yield at, value
+            yield from _value_models(value, at)
 
 
 def reasons_page() -> str:
@@ -72,9 +96,12 @@ def _models(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseM
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    required = " (required)" if field.is_required() else ""
-    cells = (f"`{name}`{required}", _type(field.annotation), change_of(field).label, _paragraph(field.description))
+    cells = (_field_name(name, field), _type(field.annotation), change_of(field).label, _paragraph(field.description))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _field_name(name: str, field: FieldInfo) -> str:
+    return f"`{name}`{' (required)' if field.is_required() else ''}"
 
 
 def _type(annotation: Any) -> str:

@@ -60,6 +60,22 @@ def test_the_sum_is_the_dearest_change(holdfast: Holdfast) -> None:
     assert ran.out.splitlines()[-1] == refused
 
 
+def test_variables_are_told_by_name_and_tolerations_as_a_list(holdfast: Holdfast) -> None:
+    runtime = "  runtime: {driver: {env: [%s], tolerations: [{key: %s}]}}\n  steps:\n"
+    text = Path("app.yaml").read_text(encoding="utf-8")
+    for name, *written in (
+        ("old.yaml", "{name: A, value: a}, {name: B, value: b}", "x"),
+        ("new.yaml", "{name: B, value: c}, {name: C}, {name: A, value: a}", "z"),
+    ):
+        Path(name).write_text(text.replace("  steps:\n", runtime % tuple(written)), encoding="utf-8")
+    tree = json.loads(holdfast("diff", "old.yaml", "new.yaml", "-o", "json").out)
+    assert {change["path"]: (change["old"], change["new"], change["cost"]) for change in tree["changes"]} == {
+        "spec.runtime.driver.tolerations": ([{"key": "x"}], [{"key": "z"}], "Restart"),
+        "spec.runtime.driver.env[B]": ({"name": "B", "value": "b"}, {"name": "B", "value": "c"}, "Restart"),
+        "spec.runtime.driver.env[C]": (None, {"name": "C"}, "Restart"),
+    }
+
+
 def test_a_default_written_down_is_no_change(holdfast: Holdfast) -> None:
     changed(("key: [ad_id]", "key: [ad_id]\n    partitioner: murmur2"))
     ran = holdfast("diff", "app.yaml", "new.yaml")

@@ -210,6 +210,7 @@ BASE: dict[str, Any] = {
         "expansion": {"enabled": False, "parent": "partition / 2", "grace": "5m"},
         "runtime": {
             "image": "example.org/holdfast:1",
+            "serviceAccountName": "ads",
             "code": {"ads": "x = 1\n"},
             "trigger": {"interval": "2s", "maxRecordsPerPartition": 100},
             "checkpoint": {
@@ -222,6 +223,9 @@ BASE: dict[str, Any] = {
                 "cores": 2,
                 "memory": "2g",
                 "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "3Gi"}},
+                "nodeSelector": {"disk": "ssd"},
+                "tolerations": [{"key": "streams", "value": "yes", "effect": "NoSchedule"}],
+                "env": [{"name": "LOG_LEVEL", "value": "debug"}],
                 "podTemplate": {"spec": {"priorityClassName": "high"}},
             },
             "executors": {
@@ -229,6 +233,9 @@ BASE: dict[str, Any] = {
                 "cores": 2,
                 "memory": "4g",
                 "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
+                "nodeSelector": {"topology.kubernetes.io/zone": "a"},
+                "tolerations": [{"operator": "Exists"}],
+                "env": [{"name": "API", "valueFrom": {"secretKeyRef": {"name": "api", "key": "key"}}}],
                 "podTemplate": {"metadata": {"labels": {"a": "b"}}},
             },
             "sparkConf": {"spark.ui.enabled": "false"},

@@ -12,6 +12,7 @@ _WRONG: dict[str, tuple[Any, ...]] = {
     "int": ("5", True, 1.5, [5], {}, -1, 0, 10**30),
     "bool": ("true", 1, [], {}),
     "list": ("x", {}, 5, [], [None], [[]]),
+    "values": ("x", {}, 5, [None], [[]]),
     "object": ("x", 5, [], True),
     "map": ("x", 5, [], True),
 }
@@ -110,6 +111,68 @@ def _resources(path: str) -> tuple[Row, ...]:
         Row(path, "object", ({},), ({"cpu": "1"},)),
         Row(f"{path}.requests", "map", good, bad),
         Row(f"{path}.limits", "map", good, bad),
+    )
+
+
+def _sourced(**source: Any) -> list[Any]:
+    return [{"name": "A", "valueFrom": source}]
+
+
+_KEY = {"name": "api", "key": "a.b_c-D"}
+
+
+def _placed(path: str) -> tuple[Row, ...]:
+    """Return the rows of what a user says of the pods of a part, beside their resources."""
+    nodes: tuple[Any, ...] = ({}, {"a": ""}, {"example.org/A_b.c": "D-e_f.0"}, {"a": None}, {"a" * 63: "b" * 63})
+    no_nodes = ({"": "a"}, {"a b": "c"}, {"a": "-"}, {"A/b": "c"}, {"a": 5}, {"a" * 64: "b"}, {"a": "b" * 64})
+    tolerations: tuple[Any, ...] = (
+        [],
+        [{"operator": "Exists", "value": "", "effect": "NoExecute", "tolerationSeconds": 0}],
+        [{"key": "a", "operator": "Equal"}, {"key": "example.org/b", "value": "c", "effect": "PreferNoSchedule"}],
+    )
+    no_tolerations: tuple[Any, ...] = (
+        [{}],
+        [5],
+        [{"key": ""}],
+        [{"operator": "Exists", "value": "x"}],
+        [{"key": "a", "operator": "In"}],
+        [{"key": "a", "effect": "NoExecutes"}],
+        [{"key": "a", "tolerationSeconds": 5}],
+        [{"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}],
+        [{"key": "a", "seconds": 5}],
+    )
+    variables: tuple[Any, ...] = (
+        [],
+        [{"name": "A"}, {"name": "a.b-C_1", "value": "x=$(A)"}, {"name": "_", "value": ""}],
+        [{"name": "A_PASSWORD"}, {"name": "TOKENS", "value": "3"}],
+        _sourced(secretKeyRef=_KEY),
+        _sourced(configMapKeyRef={**_KEY, "optional": True}),
+        _sourced(fieldRef={"fieldPath": "metadata.labels['example.org/zone']"}),
+        _sourced(fieldRef={"fieldPath": "status.podIP"}),
+    )
+    no_variables: tuple[Any, ...] = (
+        [{}],
+        [{"name": ""}],
+        [{"name": "1A"}],
+        [{"name": "A B"}],
+        [{"name": "A", "value": 5}],
+        [{"name": "A"}, {"name": "A"}],
+        [{"name": "HOLDFAST_ATTEMPT", "value": "1"}],
+        [{"name": "SPARK_EXECUTOR_ATTRIBUTE_POD"}],
+        [{"name": "AWS_SECRET_ACCESS_KEY", "value": "x"}],
+        [{"name": "A", "value": "x", "valueFrom": {"secretKeyRef": _KEY}}],
+        _sourced(),
+        _sourced(secretKeyRef=_KEY, configMapKeyRef=_KEY),
+        _sourced(secretKeyRef={"name": "api"}),
+        _sourced(secretKeyRef={"name": "API", "key": "a"}),
+        _sourced(secretKeyRef={"name": "api", "key": "a/b"}),
+        _sourced(fieldRef={"fieldPath": "spec.containers"}),
+        _sourced(resourceFieldRef={"resource": "limits.cpu"}),
+    )
+    return (
+        Row(f"{path}.nodeSelector", "map", nodes, no_nodes),
+        Row(f"{path}.tolerations", "values", tolerations, no_tolerations),
+        Row(f"{path}.env", "values", variables, no_variables),
     )
 
 
@@ -298,6 +361,7 @@ _RUN = (
     ),
     Row("spec.expansion.grace", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
     Row("spec.runtime", "object", ({},), ({"x": 1},)),
+    Row("spec.runtime.serviceAccountName", "text", _OBJECT_GOOD, _OBJECT_BAD),
     Row("spec.runtime.image", "text", ("x", "x" * 4096), ("", "x" * 4097)),
     Row(
         "spec.runtime.code",
@@ -352,12 +416,14 @@ _RUN = (
     Row("spec.runtime.driver.cores", "int", _CORES, (1025,)),
     Row("spec.runtime.driver.memory", "text", _MEMORY, _NO_MEMORY),
     *_resources("spec.runtime.driver.resources"),
+    *_placed("spec.runtime.driver"),
     Row("spec.runtime.driver.podTemplate", "object", _POD),
     Row("spec.runtime.executors", "object", ({},), ({"x": 1},)),
     Row("spec.runtime.executors.count", "int", (1, 10_000), (10_001,)),
     Row("spec.runtime.executors.cores", "int", _CORES, (1025,)),
     Row("spec.runtime.executors.memory", "text", _MEMORY, _NO_MEMORY),
     *_resources("spec.runtime.executors.resources"),
+    *_placed("spec.runtime.executors"),
     Row("spec.runtime.executors.podTemplate", "object", _POD),
     Row("spec.runtime.replan", "int", (1, 1_000_000_000_000), (1_000_000_000_001,)),
     Row("spec.runtime.sparkConf", "map", ({}, {"a": ""}, {"a": None}), ({"a": 5}, {"a": True})),

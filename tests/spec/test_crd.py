@@ -107,7 +107,7 @@ def _about_items(path: str, rule: dict[str, str]) -> bool:
 
 
 def _names(rule: dict[str, str]) -> bool:
-    return re.search(r"(self|item|each)\.name\b", rule.get("messageExpression", "")) is not None
+    return re.search(r"(self|item|each)\.(name|key)\b", rule.get("messageExpression", "")) is not None
 
 
 AGGREGATE = {"by": ["k"], "compute": ["count(*) AS n"]}

@@ -31,6 +31,8 @@ def spec(**changes: Any) -> AppSpec:
 
 def test_writing_a_default_down_restarts_nothing() -> None:
     written = {"executors": {"count": 2, "cores": 1}, "trigger": {"interval": "1s"}}
+    short, long = ({"driver": {"tolerations": [{"key": "a", **more}]}} for more in ({}, {"operator": "Equal"}))
+    assert fingerprint(spec(runtime=short)) == fingerprint(spec(runtime=long))
     assert fingerprint(spec(runtime=written, restart={}, suspend=False)) == fingerprint(spec())
 
 
@@ -42,6 +44,10 @@ def test_what_needs_a_restart_is_told_apart() -> None:
     variants = [
         spec(runtime={"executors": {"count": 3}}),
         spec(runtime={"sparkConf": {"a": "b"}}),
+        spec(runtime={"executors": {"env": [{"name": "A", "value": "b"}]}}),
+        spec(runtime={"executors": {"env": [{"name": "A", "value": "c"}]}}),
+        spec(runtime={"driver": {"tolerations": [{"key": "a"}]}}),
+        spec(runtime={"driver": {"tolerations": [{"key": "a", "value": "b"}]}}),
         spec(state={"size": "20Gi"}),
         spec(expansion={"enabled": False}),
         spec(systems=[{"name": one.name, "kafka": {"bootstrapServers": "other:9092"}} for one in spec().systems]),

@@ -26,6 +26,7 @@ from holdfast_cli.output.screen import add_output_options, print_message
 from holdfast_cli.plan.app_file import AppFile, load_app
 from holdfast_cli.plan.plan_text import print_plan, report_invalid
 from holdfast_cli.run.saved_files import run_again_when_saved
+from holdfast_cli.run.variables import variables_set
 
 if TYPE_CHECKING:
     from holdfast_runtime.driver.early_start import SlotProcesses
@@ -136,7 +137,8 @@ def _run(options: argparse.Namespace) -> int:
     except UserActionError as error:
         print_message(f"holdfast: {error}")
         return _refused(error.code, str(error), (), options)
-    with nullcontext() if options.master else early_start.slots_without_spark(app, planned) as processes:
+    slots = nullcontext() if options.master else early_start.slots_without_spark(app, planned)
+    with variables_set(app.spec.runtime), slots as processes:
         return _watched(file, app, data, options, processes)
 
 

@@ -114,6 +114,10 @@ def _naming(rule: Rule) -> str | None:
     match rule.at:
         case (str(items), "*"):
             return _named(items, rule.message)
+        case (*_, "env", "*"):
+            return _named("variables", rule.message)
+        case (*_, "tolerations", "*"):
+            return f"'toleration of ' + (has(self.key) ? self.key : 'any key') + ': ' + {json.dumps(rule.message)}"
         case _:
             return None
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec, StreamApp
-from holdfast.spec.fields import ChangeCost, change_of
+from holdfast.spec.fields import ChangeCost, ValueModel, change_of
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, Table
@@ -93,7 +93,7 @@ def _models(old: BaseModel, new: BaseModel, path: str) -> Iterator[FieldChange]:
 def _values(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[FieldChange]:
     if old == new:
         return
-    if isinstance(old, BaseModel) and type(old) is type(new):
+    if isinstance(old, BaseModel) and type(old) is type(new) and not isinstance(old, ValueModel):
         yield from _models(old, new, path)
     elif _named(old) or _named(new):
         yield from _named_lists(old, new, path, cost)
@@ -105,7 +105,7 @@ def _values(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[FieldCh
 
 
 def _named(value: object) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(isinstance(item, BaseModel) for item in value)
+    return isinstance(value, tuple) and bool(value) and all(hasattr(item, "name") for item in value)
 
 
 def _named_lists(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[FieldChange]:
@@ -165,7 +165,7 @@ def _given_up(removed: BaseModel) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def fingerprint(spec: AppSpec) -> str:
@@ -175,6 +175,8 @@ def fingerprint(spec: AppSpec) -> str:
 
 
 def _kept(value: Any) -> Any:
+    if isinstance(value, ValueModel):
+        return value.model_dump(mode="json", exclude_defaults=True)
     if isinstance(value, BaseModel):
         return dict(_fields(value))
     if isinstance(value, tuple):

@@ -72,9 +72,17 @@ def items_of_list(field: FieldInfo) -> type[BaseModel] | None:
     return _as_model(get_args(kind)[0]) if get_origin(kind) is tuple else None
 
 
+def value_of(field: FieldInfo) -> "type[ValueModel] | None":
+    """The model of a field that is one value in the shape of an object, or a list of them."""
+    kind = _besides_none(field.annotation)
+    kind = _besides_none(get_args(kind)[0]) if get_origin(kind) is tuple else kind
+    return kind if isinstance(kind, type) and issubclass(kind, ValueModel) else None
+
+
 def _as_model(annotation: object) -> type[BaseModel] | None:
     kind = _besides_none(annotation)
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    is_model = isinstance(kind, type) and issubclass(kind, BaseModel) and not issubclass(kind, ValueModel)
+    return kind if is_model else None  # type: ignore[return-value]  # mypy forgets what a name stands for
 
 
 def _besides_none(annotation: object) -> object:
@@ -113,3 +121,7 @@ class SpecModel(BaseModel):
     def _as_read(cls, value: object) -> object:
         # Lists of files become tuples, which can't change later; strict validation would refuse them otherwise.
         return tuple(value) if isinstance(value, list) else value
+
+
+class ValueModel(SpecModel):
+    """An object that is one value: it is compared as a whole, and the field that has it says what a change costs."""

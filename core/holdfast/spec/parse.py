@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from holdfast.errors import UserActionError
 from holdfast.one_line import printable
 from holdfast.spec.app import StreamApp
-from holdfast.spec.fields import items_of_list, name_in_files, object_of
+from holdfast.spec.fields import items_of_list, name_in_files, object_of, value_of
 from holdfast.spec.rule_checks import FieldPath
 from holdfast.spec.rules import RULES
 from holdfast.spec.values import IN_WORDS
@@ -168,7 +168,7 @@ def _names_at(path: FieldPath) -> list[str]:
         if isinstance(part, int) or model is None:
             continue
         field = next((f for n, f in model.model_fields.items() if part == name_in_files(n, f)), None)
-        model = (object_of(field) or items_of_list(field)) if field else None
+        model = (object_of(field) or items_of_list(field) or value_of(field)) if field else None
     return [name_in_files(attribute, field) for attribute, field in model.model_fields.items()] if model else []
 
 

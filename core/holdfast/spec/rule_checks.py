@@ -5,6 +5,7 @@ rule is broken, below the object, and what to do. Rules must find their errors w
 object as read, what has the wrong shape looks empty because the model reports it, and nothing here raises.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -70,6 +71,43 @@ def claim_path(checkpoint: object) -> Iterator[Broken]:
     if "claim" in fields and isinstance(location, str) and not location.startswith("file:///"):
         repair = "leave out the location, write file:///path, or leave out the claim"
         yield ("location",), f"there is a claim, which is mounted at a path: {repair}"
+
+
+RESERVED_VARIABLES = ("HOLDFAST_", "SPARK_")
+"""How names of variables begin that Holdfast and Spark set themselves."""
+CONFIDENTIAL_NAMES = "(PASSWORD|PASSWD|SECRET|SECRET_KEY|SECRET_ACCESS_KEY|TOKEN|API_KEY)$"
+"""How names of variables end whose values are secrets."""
+VARIABLE_SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef")
+
+
+def variable(tree: object) -> Iterator[Broken]:
+    """A variable has a name of the user's, and one value, which is no secret."""
+    fields = fields_of(tree)
+    name, source = fields.get("name"), fields.get("valueFrom")
+    if isinstance(name, str) and name.startswith(RESERVED_VARIABLES):
+        yield ("name",), "Holdfast or Spark sets this variable itself: take another name"
+    if "value" in fields and source is not None:
+        yield ("valueFrom",), "value and valueFrom exclude each other"
+    if isinstance(source, dict):
+        sources = [field for field in VARIABLE_SOURCES if field in fields_of(source)]
+        if len(sources) != 1:
+            sources_text = " and ".join(sources) if sources else "none"
+            yield ("valueFrom",), f"valueFrom has exactly one of {', '.join(VARIABLE_SOURCES)}; found {sources_text}"
+    if fields.get("value") and isinstance(name, str) and re.search(CONFIDENTIAL_NAMES, name):
+        repair = "put it into a Secret, and name that in valueFrom.secretKeyRef"
+        yield ("name",), f"a secret does not belong in a StreamApp: {repair}"
+
+
+def toleration(tree: object) -> Iterator[Broken]:
+    """A toleration is one that the API server takes."""
+    fields = fields_of(tree)
+    exists = fields.get("operator") == "Exists"
+    if exists and fields.get("value"):
+        yield ("value",), "Exists tolerates any value: leave value out"
+    if not exists and not fields.get("key"):
+        yield (), "without a key any taint is tolerated, which is operator: Exists"
+    if "tolerationSeconds" in fields and fields.get("effect") != "NoExecute":
+        yield ("tolerationSeconds",), "tolerationSeconds is for effect: NoExecute"
 
 
 def one_verb(step: object) -> Iterator[Broken]:

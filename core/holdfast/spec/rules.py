@@ -184,6 +184,38 @@ RULES: tuple[Rule, ...] = (
         cel="!has(self.claim) || !has(self.location) || self.location.startsWith('file:///')",
         broken=rule_checks.claim_path,
     ),
+    *(
+        rule
+        for part in ("driver", "executors")
+        for rule in (
+            Rule(
+                at=("runtime", part, "env", "*"),
+                message="a variable has a name that is not Holdfast's or Spark's, and value or valueFrom, which is one "
+                "of secretKeyRef, configMapKeyRef and fieldRef; secrets come from a Secret",
+                cel=" && ".join(f"!self.name.startsWith('{prefix}')" for prefix in rule_checks.RESERVED_VARIABLES)
+                + " && !(has(self.value) && has(self.valueFrom))"
+                f" && (!has(self.value) || self.value == '' || !self.name.matches('{rule_checks.CONFIDENTIAL_NAMES}'))"
+                " && (!has(self.valueFrom) || "
+                f"{exactly_one(tuple(f'valueFrom.{source}' for source in rule_checks.VARIABLE_SOURCES))})",
+                broken=rule_checks.variable,
+            ),
+            Rule(
+                at=("runtime", part, "tolerations", "*"),
+                message="a toleration has a key, or operator: Exists, which has no value; and tolerationSeconds only "
+                "with effect: NoExecute",
+                cel="(has(self.operator) && self.operator == 'Exists' ? !has(self.value) || self.value == ''"
+                " : has(self.key) && self.key != '')"
+                " && (!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute'))",
+                broken=rule_checks.toleration,
+            ),
+            Rule(
+                at=("runtime", part),
+                message="names of variables are unique",
+                cel=None,
+                broken=name_checks.unique("env"),
+            ),
+        )
+    ),
     Rule(
         at=("state",),
         message="storageClass is used only with location: Claim",

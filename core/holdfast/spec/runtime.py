@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from holdfast.spec.fields import ChangeCost, SpecModel
+from holdfast.spec.pods import NodeLabels, Resources, Tolerations, Variables
 from holdfast.spec.values import (
     Arithmetic,
     Directory,
@@ -23,7 +24,6 @@ from holdfast.spec.values import (
     Quantity,
     Retention,
     Settings,
-    Shares,
     Text,
     heap_bytes,
     without_nulls,
@@ -96,15 +96,6 @@ def beside_heap(memory: str) -> int:
     return max(int(BESIDE_HEAP * heap_bytes(memory)), _LEAST_BESIDE_HEAP)
 
 
-class Resources(SpecModel):
-    """What a container asks of its node: `cpu`, `memory` and others that nodes have, by name."""
-
-    requests: Annotated[Shares, ChangeCost.RESTART] = Field(default_factory=dict)
-    """What must be free. Default: `cpu` as `cores` says, `memory` as the limit."""
-    limits: Annotated[Shares, ChangeCost.RESTART] = Field(default_factory=dict)
-    """What it may take. Default: `memory`, the heap and two fifths of it (384 MiB or more) for Python and Java."""
-
-
 class Driver(SpecModel):
     """The pod that plans batches."""
 
@@ -114,6 +105,12 @@ class Driver(SpecModel):
     """Java heap. Default: 1g."""
     resources: Annotated[Resources, ChangeCost.RESTART] = Resources()
     """What its container asks of its node."""
+    node_selector: Annotated[NodeLabels, ChangeCost.RESTART] = Field(default_factory=dict)
+    """Labels of the nodes that it may run on."""
+    tolerations: Annotated[Tolerations, ChangeCost.RESTART] = ()
+    """Taints of nodes that it tolerates."""
+    env: Annotated[Variables, ChangeCost.RESTART] = ()
+    """Variables of its container."""
     pod_template: Annotated[PodTemplate, ChangeCost.RESTART] = Field(default_factory=dict)
     """A pod template merged into the driver's pod."""
 
@@ -129,6 +126,12 @@ class Executors(SpecModel):
     """Java heap of each. Default: 1g."""
     resources: Annotated[Resources, ChangeCost.RESTART] = Resources()
     """What the container of each asks of its node."""
+    node_selector: Annotated[NodeLabels, ChangeCost.RESTART] = Field(default_factory=dict)
+    """Labels of the nodes that they may run on."""
+    tolerations: Annotated[Tolerations, ChangeCost.RESTART] = ()
+    """Taints of nodes that they tolerate."""
+    env: Annotated[Variables, ChangeCost.RESTART] = ()
+    """Variables of the container of each, where functions run."""
     pod_template: Annotated[PodTemplate, ChangeCost.RESTART] = Field(default_factory=dict)
     """A pod template merged into each executor's pod."""
 
@@ -138,6 +141,8 @@ class Runtime(SpecModel):
 
     image: Annotated[Text | None, ChangeCost.RESTART] = None
     """The image of driver and executors. Default: the runtime image of this release."""
+    service_account_name: Annotated[ObjectName | None, ChangeCost.RESTART] = None
+    """The service account of driver and executors. Default: that of this release."""
     code: Annotated[Modules, ChangeCost.RESTART] = Field(default_factory=dict)
     """Small Python modules, name to text, put on the path of driver and executors; `parcels.zones` is one of a package.
     `holdfast render` packs the modules beside a file."""

@@ -12,6 +12,7 @@ from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast_operator.decide.facts import AppFinding, Grounds, ParsedSpec, StartVerdict, Unknown
+from holdfast_operator.manifests.pod_fields import fields_said_twice
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.manifests.pod_resources import refused_resources
 from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates
@@ -72,7 +73,7 @@ def _templates(case: _Case) -> AppFinding | None:
         check_templates(runtime)
     except TemplateRefusedError as error:
         return AppFinding(Reason.POD_TEMPLATE_REFUSED, str(error))
-    wrong = "; ".join(refused_resources(runtime))
+    wrong = "; ".join((*refused_resources(runtime), *fields_said_twice(runtime)))
     return AppFinding(Reason.POD_TEMPLATE_REFUSED, wrong) if wrong else None
 
 

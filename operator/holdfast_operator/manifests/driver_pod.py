@@ -32,6 +32,7 @@ from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
 from holdfast.trees import Tree
 from holdfast_operator.decide.decision import StartDriver
+from holdfast_operator.manifests.pod_fields import node_fields, variables
 from holdfast_operator.manifests.pod_resources import driver_resources, executor_resources, executor_settings
 from holdfast_operator.manifests.pod_templates import merged, with_node_tolerations
 
@@ -92,6 +93,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
             {"name": "HOLDFAST_NAMESPACE", "value": owner.namespace},
             {"name": "HOLDFAST_POD", "value": name},
             {"name": "HOLDFAST_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            *variables(driver),
         ],
         "resources": driver_resources(driver),
         "securityContext": _container_security(),
@@ -107,7 +109,8 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
             "ownerReferences": [owner.reference()],
         },
         "spec": {
-            **_pod_basics(release),
+            **_pod_basics(app, release),
+            **node_fields(driver),
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": drain_seconds(app),
             "containers": [container],
@@ -175,7 +178,8 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
         "kind": "Pod",
         "metadata": {"labels": {**release.labels, **_labels(app, attempt)}},
         "spec": {
-            **_pod_basics(release),
+            **_pod_basics(app, release),
+            **node_fields(app.spec.runtime.executors),
             # Executors never call the API server, so users' code there gets no rights by default.
             "automountServiceAccountToken": False,
             "affinity": affinity,
@@ -187,6 +191,7 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
                     # Spark passes it to the driver, which knows executors by pod, whatever number Spark gives them.
                     "env": [
                         {"name": POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                        *variables(app.spec.runtime.executors),
                     ],
                     "volumeMounts": _mounts(app),
                 }
@@ -218,7 +223,7 @@ def spark_settings(
         f"{kubernetes}.namespace": owner.namespace,
         f"{kubernetes}.container.image": spec.runtime.image or release.image,
         f"{kubernetes}.container.image.pullPolicy": release.pull_policy,
-        f"{kubernetes}.authenticate.driver.serviceAccountName": release.service_account,
+        f"{kubernetes}.authenticate.driver.serviceAccountName": _account(app, release),
         f"{kubernetes}.driver.pod.name": attempt_name(app.name, spec.run_id, attempt),
         f"{kubernetes}.driver.ownPersistentVolumeClaim": "false",
         # Client mode has no Service; deleting by label would need a right to all Services of the namespace.
@@ -270,9 +275,13 @@ def _made_of(spec_hash: str) -> dict[str, str]:
     return {SPEC_LABEL: spec_hash} if spec_hash else {}
 
 
-def _pod_basics(release: Installation) -> Tree:
+def _account(app: StreamApp, release: Installation) -> str:
+    return app.spec.runtime.service_account_name or release.service_account
+
+
+def _pod_basics(app: StreamApp, release: Installation) -> Tree:
     basics: Tree = {
-        "serviceAccountName": release.service_account,
+        "serviceAccountName": _account(app, release),
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,

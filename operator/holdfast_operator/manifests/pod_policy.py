@@ -102,7 +102,12 @@ class PodPolicy:
         )
         return (
             *self._refused_state(app),
-            *(f"spec.runtime.{part}.podTemplate.{violation}" for part, pod in pods for violation in self._refused(pod)),
+            *self._refused_account(app),
+            *(
+                f"spec.runtime.{part}.podTemplate.{violation}"
+                for part, pod in pods
+                for violation in self._refused(pod, app)
+            ),
             *self._refused_settings(app),
         )
 
@@ -122,7 +127,12 @@ class PodPolicy:
                 "release allow it (value apps.nodeState)"
             )
 
-    def _refused(self, pod: ReadTree) -> Iterator[Violation]:
+    def _refused_account(self, app: StreamApp) -> Iterator[str]:
+        account = app.spec.runtime.service_account_name
+        if account is not None and not self._may_be(account):
+            yield f"spec.runtime.serviceAccountName {shown(account)}: {self._account_cure}"
+
+    def _refused(self, pod: ReadTree, app: StreamApp) -> Iterator[Violation]:
         yield from violations(pod, self.profile)
         if self.profile is not PodProfile.ANY:
             for rule in _BESIDE:
@@ -133,7 +143,8 @@ class PodPolicy:
             for named_account in values(pod, f"spec.{field}")
         ]
         for path, account in [one for one in named if one[1] != ""] or [("spec.serviceAccountName", "default")]:
-            if not self._may_be(account):
+            # That of the spec is no template's, and is judged by itself.
+            if not self._may_be(account) and account != app.spec.runtime.service_account_name:
                 yield Violation(path, shown(account), self._account_cure)
 
     def _refused_settings(self, app: StreamApp) -> Iterator[str]:

@@ -8,7 +8,8 @@ pods.
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 
-from holdfast.spec.runtime import BESIDE_HEAP, Driver, Executors, Resources, Runtime, beside_heap
+from holdfast.spec.pods import Resources
+from holdfast.spec.runtime import BESIDE_HEAP, Driver, Executors, Runtime, beside_heap
 from holdfast.spec.values import heap_bytes, in_bytes
 from holdfast.trees import Tree
 
