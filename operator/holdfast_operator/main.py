@@ -27,6 +27,7 @@ from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import read_app_network
 from holdfast_operator.manifests.pod_policy import ANY_ACCOUNT, PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
+from holdfast_operator.manifests.release_defaults import ReleaseDefaults, read_release_defaults
 from holdfast_operator.service.monitoring import Health, Metrics, health_server
 from holdfast_operator.service.watches import registry, wait_for_crd
 from holdfast_operator.wiring import OperatorOptions, broker_asker, wired
@@ -129,6 +130,13 @@ def _pattern(text: str) -> AddressPattern:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _release_defaults(text: str) -> ReleaseDefaults:
+    try:
+        return read_release_defaults(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the operator by its command line."""
     parser = argparse.ArgumentParser(prog="holdfast-operator", description="Runs StreamApps on this cluster.")
@@ -177,12 +185,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--app-network", type=read_app_network, metavar="JSON", help="make NetworkPolicies of apps, which admit this"
     )
+    parser.add_argument(
+        "--app-defaults",
+        type=_release_defaults,
+        default=ReleaseDefaults(),
+        metavar="JSON",
+        help="checkpoint and storage class of apps that name none, by namespace; of all others by an empty name",
+    )
     flags = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     # Otherwise kopf logs a line for each watch event, which would bury everything else.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     release = Installation(
-        flags.image, flags.service_account, flags.pull_policy, tuple(flags.pull_secret), lost_after=flags.lost_after
+        flags.image,
+        flags.service_account,
+        flags.pull_policy,
+        tuple(flags.pull_secret),
+        lost_after=flags.lost_after,
+        defaults=flags.app_defaults,
     )
     options = OperatorOptions(
         PodPolicy(release, flags.pod_templates, tuple(flags.app_service_account), flags.node_state),

@@ -126,12 +126,13 @@ class Reconciler:
     async def _in_force(self, key: AppKey, tree: Tree) -> tuple[AppObject, ParsedSpec]:
         """Return the app and its spec; after a rollback, with the spec that ran."""
         app = app_object(tree)
+        defaults = self.examiner.policy.release.defaults
         ran = await spec_that_ran(self.world, app)
         if ran is not None:
-            spec = await self.examiner.spec(key, ran.app.tree, ran.attempt)
+            spec = await self.examiner.spec(key, ran.app.tree, defaults.after_rollback(app.status), ran.attempt)
             if spec.fingerprint == ran.fingerprint:
                 return ran.app, spec
-        return app, await self.examiner.spec(key, tree)
+        return app, await self.examiner.spec(key, tree, defaults.offered(key.namespace, app.status))
 
     def _refusal(self, key: AppKey, app: AppObject) -> AppFinding | None:
         """Return why the API server refused what was last created for this generation of the app, or for any."""

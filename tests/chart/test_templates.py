@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from holdfast.spec.runtime import Checkpoint
 from holdfast_cli.generated import leaves
 from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
+from holdfast_operator.manifests.release_defaults import read_release_defaults
 from tests.chart.helms import HelmError
 from tests.chart.rendered import CHART, NAMESPACE, RELEASE, Tree, one, rendered, renderer, trees
 from tests.chart.rights import aggregated, granted, rights
@@ -31,6 +33,7 @@ EVERYTHING = (
     "service.annotations.a=b", "rbac.secretNames={kafka-auth}", "nodes.watch=false", "crds.install=false",
     "nodes.lostAfter=120", "storageClasses.read=false", "rbac.aggregate=false", "apps.podTemplates=any",
     "apps.serviceAccounts={loader,*}", "apps.nodeState=true",
+    "apps.defaults.checkpoint.location=s3a://bucket/apps", "apps.namespaceDefaults.team.storageClass=fast",
     "kafka.allowed={*.kafka.svc:9092,[fd00::/8]:9092-9098}",
 )  # fmt: skip
 REFUSED = {
@@ -51,6 +54,10 @@ REFUSED = {
     "apps.podTemplates=privileged": "podTemplates",
     "apps.serviceAccounts={Loader}": "serviceAccounts",
     "apps.nodeState=maybe": "nodeState",
+    "apps.defaults.checkpoint.location=bucket": "location",
+    "apps.defaults.checkpoint.retention=1h": "location or claim",
+    "apps.defaults.image=x": "'image'",
+    "apps.namespaceDefaults.team.checkpoint.claim=A": "claim",
     "networkPolicy.kafkaPorts={70000}": "kafkaPorts",
     "networkPolicy.kafkaPorts={}": "kafkaPorts",
     "networkPolicy.kafkaPorts=null": "kafkaPorts",
@@ -166,6 +173,30 @@ def test_without_policies_of_apps_there_is_no_right_to_them() -> None:
     manifests = rendered("apps.networkPolicy.enabled=false")
     assert not [right for right in granted(manifests, "hold-holdfast") if right.resource == "networkpolicies"]
     assert not [word for word in operator_arguments(manifests) if word.startswith("--app-network")]
+
+
+def test_what_apps_get_is_told_to_the_operator() -> None:
+    assert not [word for word in operator_arguments(rendered()) if word.startswith("--app-defaults")]
+    (text,) = [
+        word.partition("=")[2]
+        for word in operator_arguments(
+            rendered(
+                "apps.defaults.checkpoint.claim=checkpoints",
+                "apps.defaults.storageClass=local",
+                "apps.namespaceDefaults.team.checkpoint.location=s3a://team/apps",
+            )
+        )
+        if word.startswith("--app-defaults=")
+    ]
+    defaults = read_release_defaults(text)
+    assert (defaults.of("default").checkpoint, defaults.of("default").storage_class) == (
+        Checkpoint(claim="checkpoints"),
+        "local",
+    )
+    assert (defaults.of("team").checkpoint, defaults.of("team").storage_class) == (
+        Checkpoint(location="s3a://team/apps"),
+        "local",
+    )
 
 
 def operator_arguments(manifests: list[Tree]) -> list[str]:

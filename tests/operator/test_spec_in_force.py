@@ -8,6 +8,8 @@ import pytest
 
 from holdfast.protocol.names import attempt_name
 from holdfast.spec.app import BegunAttempt, Rollback
+from holdfast.spec.defaults import spec_with_defaults
+from holdfast.spec.runtime import AppDefaults, Checkpoint
 from holdfast_operator.manifests.driver_pod import APP_KEY
 from holdfast_operator.observe.snapshot import SnapshotSources, app_object
 from holdfast_operator.observe.spec_in_force import spec_that_ran
@@ -46,6 +48,14 @@ def ran(app: Tree, text: str | None = None) -> Tree | None:
 
 def test_the_last_begun_attempts_spec_replaces_the_newest() -> None:
     assert ran(app(), json.dumps({"spec": RAN})) == RAN
+
+
+def test_the_releases_defaults_are_not_in_the_spec_that_ran() -> None:
+    defaults = AppDefaults(checkpoint=Checkpoint(claim="checkpoints"), storage_class="local")
+    begun_attempt = BegunAttempt(run_id="1", attempt=1, spec_hash="hash-1", defaults=defaults)
+    applied = {**RAN, "runtime": {"image": "x"}, "state": {"size": "1Gi"}}
+    orders = json.dumps({"spec": spec_with_defaults(applied, defaults)})
+    assert ran(app(begun=begun_attempt), orders) == applied
 
 
 @pytest.mark.parametrize("unaffected", [app(generation=3), app(rollback=None), app(begun=None)])

@@ -75,6 +75,21 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* Namespace -> what its apps get that do not say it, with an empty name for all others; as JSON, or nothing. */}}
+{{- define "holdfast.appDefaults" -}}
+{{- $all := dict -}}
+{{- range $namespace, $values := merge (dict "" .Values.apps.defaults) .Values.apps.namespaceDefaults -}}
+{{- $fields := dict -}}
+{{- with $values.checkpoint }}{{ $_ := set $fields "checkpoint" . }}{{ end -}}
+{{- with $values.storageClass }}{{ $_ := set $fields "storageClass" . }}{{ end -}}
+{{- if and $fields.checkpoint (not (or $fields.checkpoint.location $fields.checkpoint.claim)) -}}
+{{- fail (printf "apps: a checkpoint%s has location or claim" (ternary "" (printf " of %s" $namespace) (eq $namespace ""))) -}}
+{{- end -}}
+{{- if $fields }}{{ $_ := set $all $namespace $fields }}{{ end -}}
+{{- end -}}
+{{- if $all }}{{ toJson $all }}{{ end -}}
+{{- end }}
+
 {{/*
 Of (dict "root" . "account" NAME "args" LIST): a pod that runs files/hooks.py once. What it is to do is the first of the
 arguments, and the folder of its token comes after it.

@@ -10,7 +10,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
+from holdfast.spec.defaults import with_defaults
 from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast.spec.runtime import AppDefaults
 from holdfast_cli.cluster.app import APPS, find_app
 from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, namespace_target
 from holdfast_cli.local.local_app import add_app_options, at_least_one, need_runtime, on_app
@@ -193,7 +195,7 @@ def _on_cluster(options: argparse.Namespace) -> "RunStores":
         cluster_app = find_app(client, target.namespace, options.app)
         tree = client.get(APPS, target.namespace, options.app)
     try:
-        app = parse_app(tree)
+        app = with_defaults(parse_app(tree), cluster_app.status.defaults or AppDefaults())
     except SpecInvalidError as error:
         message = f"{options.app} on the cluster is no StreamApp of this release: {error}"
         raise UserActionError(message, code="UsageError") from error

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.spec.fields import ChangeCost, SpecModel
-from holdfast.spec.runtime import Expansion, LocalState, Planning, Restart, Runtime
+from holdfast.spec.runtime import AppDefaults, Expansion, LocalState, Planning, Restart, Runtime
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, System, Table
 from holdfast.spec.values import AppName, RunId
@@ -69,6 +69,8 @@ class BegunAttempt(SpecModel):
     """Its number in the run."""
     spec_hash: Annotated[str, Field(max_length=128)]
     """Hash of the spec that it ran."""
+    defaults: AppDefaults | None = None
+    """What the release gave its run."""
 
 
 class Rollback(SpecModel):
@@ -91,6 +93,8 @@ class Status(SpecModel):
     """Number of the latest attempt of this run; written before its driver is made."""
     spec_hash: Annotated[str | None, Field(max_length=128)] = None
     """Hash of the spec that attempt runs; written with its number."""
+    defaults: AppDefaults | None = None
+    """What the release gave this run, as the spec does not say it; later values of the release do not count for it."""
     driver_uid: Annotated[str | None, Field(max_length=64)] = None
     """Its driver pod, once seen."""
     draining: Annotated[str | None, Field(max_length=64)] = None

@@ -88,6 +88,15 @@ class Checkpoint(SpecModel):
     rows come out sooner. `holdfast run` uses none."""
 
 
+class AppDefaults(SpecModel):
+    """What a release gives apps that do not say it themselves."""
+
+    checkpoint: Checkpoint | None = None
+    """Where offsets and durable copies of state are kept."""
+    storage_class: ObjectName | None = None
+    """Storage class of claims."""
+
+
 BESIDE_HEAP, _LEAST_BESIDE_HEAP = 0.4, 384 << 20
 
 

@@ -13,6 +13,7 @@ from holdfast.protocol.names import app_id, attempt_in, executor_set, executor_s
 from holdfast.protocol.pods import PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status, StreamApp
+from holdfast.spec.runtime import AppDefaults
 from holdfast_operator.decide.facts import AppObject, Case, Unknown
 
 
@@ -61,6 +62,8 @@ class StartDriver:
     """The cluster's default class, for claims of an app that names none."""
     spec_hash: str = ""
     """The fingerprint of its spec."""
+    defaults: AppDefaults = field(default_factory=AppDefaults)
+    """What of the app is not in its spec."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from holdfast.protocol.pods import PodController, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Rollback, Status, StreamApp
+from holdfast.spec.defaults import OfferedDefaults, missing_in, with_defaults
 from holdfast.spec.diff import fingerprint
 from holdfast.spec.parse import SpecInvalidError, parse_app
-from holdfast.spec.runtime import Restart
+from holdfast.spec.runtime import AppDefaults, Restart
 from holdfast.tasks.record import PlacementRecord
 
 
@@ -156,15 +157,20 @@ class ParsedSpec:
     fingerprint: str | None
     wrong: str = ""
     """What is invalid."""
+    defaults: AppDefaults = field(default_factory=AppDefaults)
+    """What of the app is not in its spec, and in no fingerprint."""
 
 
-def read_spec(tree: Mapping[str, Any]) -> ParsedSpec:
-    """Parse the spec of this object."""
+def read_spec(tree: Mapping[str, Any], offered: OfferedDefaults | None = None) -> ParsedSpec:
+    """Parse the spec of this object; what it does not say is taken from what is offered."""
     try:
         app = parse_app({name: tree[name] for name in tree if name != "status"})
     except SpecInvalidError as error:
         return ParsedSpec(None, None, "; ".join(str(one) for one in error.errors[:_SHOWN_ERRORS]))
-    return ParsedSpec(app, fingerprint(app.spec))
+    if offered is None:
+        return ParsedSpec(app, fingerprint(app.spec))
+    missing = missing_in(app.spec, offered.for_run(app.spec.run_id))
+    return ParsedSpec(with_defaults(app, missing), fingerprint(app.spec), defaults=missing)
 
 
 PENDING_REASONS = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
@@ -188,6 +194,8 @@ class StartVerdict:
     """Fingerprint of a valid spec."""
     pods: tuple[str, ...] = ()
     """Digests of what an attempt's pods would be made from, as far as a trial can tell."""
+    defaults: AppDefaults = field(default_factory=AppDefaults)
+    """What of the app is not in its spec."""
 
     @property
     def may_change(self) -> bool:

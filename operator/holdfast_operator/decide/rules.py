@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.reasons import Reason
+from holdfast.spec.runtime import AppDefaults
 from holdfast.tasks.record import PlacementRecord
 from holdfast.times import moment
 from holdfast_operator.decide import with_driver
@@ -286,7 +287,8 @@ def starts(case: Case) -> Decision:
         conditions |= waiting(case, why.reason, why.message)
     counts = {} if isinstance(case.snapshot.counts, Unknown) else case.snapshot.counts
     storage = case.snapshot.storage_class if isinstance(case.snapshot.storage_class, str) else ""
-    start = StartDriver(app, number, counts, _holding_state(case), storage, case.judged.fingerprint or "")
+    defaults = case.judged.defaults
+    start = StartDriver(app, number, counts, _holding_state(case), storage, case.judged.fingerprint or "", defaults)
     events: list[OperatorEvent] = []
     if not intended:
         events.append(OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"))
@@ -304,6 +306,7 @@ def starts(case: Case) -> Decision:
         run_id=app.spec.run_id,
         attempt=number,
         spec_hash=case.judged.fingerprint,
+        defaults=defaults if defaults != AppDefaults() else None,
         pods=case.judged.pods,
         trial=None,
         driver_uid=None,

@@ -248,7 +248,12 @@ def _living(case: Case, driver: PodState, of_trial: ConditionUpdates | None = No
 def _begun(case: Case) -> BegunAttempt:
     """Return the attempt in the status as one that began, so that a later one can go back to its spec."""
     status = case.status
-    return BegunAttempt(run_id=status.run_id or "1", attempt=status.attempt or 0, spec_hash=status.spec_hash or "")
+    return BegunAttempt(
+        run_id=status.run_id or "1",
+        attempt=status.attempt or 0,
+        spec_hash=status.spec_hash or "",
+        defaults=status.defaults,
+    )
 
 
 def _of_other_runs(case: Case, run: str) -> bool:

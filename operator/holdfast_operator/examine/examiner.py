@@ -25,6 +25,7 @@ from holdfast.bounded_json import UNREAD
 from holdfast.errors import RetrySoonError
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
+from holdfast.spec.defaults import OfferedDefaults
 from holdfast_operator.decide.facts import AppFinding, AppKey, Grounds, ParsedSpec, StartVerdict
 from holdfast_operator.examine.sandbox import HEADER, OUT_OF_MEMORY, AnswerFault, ExaminerLane, WorkerExit
 from holdfast_operator.manifests.pod_policy import PodPolicy
@@ -227,15 +228,17 @@ class Examiner:
     _awaited: set[QuestionKey] = field(default_factory=set)
     """Those of which a look has ended without the answer."""
 
-    async def spec(self, key: AppKey, tree: Mapping[str, Any], of_attempt: str = "") -> ParsedSpec:
+    async def spec(
+        self, key: AppKey, tree: Mapping[str, Any], offered: OfferedDefaults | None = None, of_attempt: str = ""
+    ) -> ParsedSpec:
         """Return the parsed spec of this object. `of_attempt`: of whose ConfigMap, if it is not the object's own."""
         metadata = tree["metadata"]
         unread = (tree.get(UNREAD) or {}).get("spec")
         if unread is not None:
             return ParsedSpec(None, None, f"spec: it can't be read: {unread}")
-        since, named = (metadata.get("generation"), of_attempt), {"metadata": {"name": metadata["name"]}}
+        since, named = (metadata.get("generation"), of_attempt, offered), {"metadata": {"name": metadata["name"]}}
         spec_tree = {name: tree[name] for name in ("apiVersion", "kind", "spec") if name in tree} | named
-        answer = await self._answer(key, (metadata["uid"], "spec"), since, spec_tree)
+        answer = await self._answer(key, (metadata["uid"], "spec"), since, spec_tree, offered)
         return answer if isinstance(answer, ParsedSpec) else ParsedSpec(None, None, answer)
 
     async def told(self, key: AppKey, uid: str, text: str) -> StreamApp | None:
@@ -248,10 +251,15 @@ class Examiner:
         if spec.app is None:
             return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, spec.wrong))
         answer = await self._answer(
-            key, (uid, "verdict"), (generation, spec.fingerprint, grounds), spec.app, grounds, self.policy
+            key,
+            (uid, "verdict"),
+            (generation, spec.fingerprint, spec.defaults, grounds),
+            spec.app,
+            grounds,
+            self.policy,
         )
         if isinstance(answer, StartVerdict):
-            return replace(answer, app=spec.app, fingerprint=spec.fingerprint)
+            return replace(answer, app=spec.app, fingerprint=spec.fingerprint, defaults=spec.defaults)
         return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, answer))
 
     async def _answer(self, key: AppKey, which: QuestionKey, since: object, *arguments: Any) -> Any:

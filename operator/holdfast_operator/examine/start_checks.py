@@ -40,7 +40,7 @@ def judge(grounds: Grounds, spec: ParsedSpec, policy: PodPolicy) -> StartVerdict
     case = _Case(grounds, app, planned, policy)
     against = next((finding for ask in START_CHECKS if (finding := ask(case)) is not None), None)
     pods = pod_digests(app, policy.release) if against is None else ()
-    return StartVerdict(app, planned, against, spec.fingerprint, pods)
+    return StartVerdict(app, planned, against, spec.fingerprint, pods, spec.defaults)
 
 
 def _no_embedded_log(case: _Case) -> AppFinding | None:
@@ -56,7 +56,8 @@ def _checkpoint(case: _Case) -> AppFinding | None:
         return None
     message = (
         "spec.runtime.checkpoint is missing; give it a location that driver and executors reach, e.g. "
-        "s3a://bucket/path, or the claim of a volume that all of them can mount"
+        "s3a://bucket/path, or the claim of a volume that all of them can mount; or let the release give one to apps "
+        "(value apps.defaults)"
     )
     return AppFinding(Reason.CHECKPOINT_MISSING, message)
 

@@ -29,12 +29,14 @@ from holdfast.protocol.names import (
 )
 from holdfast.protocol.pods import MAIN, STATE_DIRECTORY, STATE_VOLUME
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
+from holdfast.spec.defaults import spec_with_defaults
 from holdfast.spec.values import as_spark, millis
 from holdfast.trees import Tree
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.pod_fields import node_fields, variables
 from holdfast_operator.manifests.pod_resources import driver_resources, executor_resources, executor_settings
 from holdfast_operator.manifests.pod_templates import merged, with_node_tolerations
+from holdfast_operator.manifests.release_defaults import ReleaseDefaults
 
 USER = 185
 APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
@@ -57,6 +59,8 @@ class Installation:
     labels: Mapping[str, str] = field(default_factory=dict)
     lost_after: int = 60
     """Seconds that pods stay on a silent node."""
+    defaults: ReleaseDefaults = field(default_factory=ReleaseDefaults)
+    """What apps get that do not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,11 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: AppOw
         report_name(app.name, run),
         start.topics,
     )
-    app_tree = {name: tree[name] for name in ("apiVersion", "kind", "spec")} | {"metadata": {"name": app.name}}
+    app_tree = {
+        **{name: tree[name] for name in ("apiVersion", "kind")},
+        "metadata": {"name": app.name},
+        "spec": spec_with_defaults(tree["spec"], start.defaults),
+    }
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

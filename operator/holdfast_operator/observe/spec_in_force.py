@@ -10,6 +10,8 @@ from typing import Any
 
 from holdfast.bounded_json import load
 from holdfast.protocol.names import attempt_name
+from holdfast.spec.defaults import spec_without_defaults
+from holdfast.spec.runtime import AppDefaults
 from holdfast_operator.cluster import CONFIG_MAP
 from holdfast_operator.decide.facts import AppObject
 from holdfast_operator.manifests.driver_pod import APP_KEY
@@ -34,13 +36,15 @@ async def spec_that_ran(world: SnapshotSources, app: AppObject) -> SpecThatRan |
         return None
     name = attempt_name(app.name, attempt.run_id, attempt.attempt)
     config_map = await world.cluster.get(CONFIG_MAP, app.namespace, name)
-    spec = None if config_map is None else _spec_in(config_map)
+    spec = None if config_map is None else _spec_in(config_map, attempt.defaults or AppDefaults())
     return None if spec is None else SpecThatRan(replace(app, tree={**app.tree, "spec": spec}), name, attempt.spec_hash)
 
 
-def _spec_in(config_map: Mapping[str, Any]) -> object:
+def _spec_in(config_map: Mapping[str, Any], defaults: AppDefaults) -> object:
+    """Return the spec as it was applied, without what the release gave: that counts in no fingerprint."""
     try:
         tree = load(str((config_map.get("data") or {}).get(APP_KEY)))
     except ValueError:
         return None
-    return tree.get("spec") if isinstance(tree, dict) else None
+    spec = tree.get("spec") if isinstance(tree, dict) else None
+    return spec_without_defaults(spec, defaults) if isinstance(spec, dict) else spec
