@@ -181,6 +181,8 @@ def _long_text(chance: Random) -> Tree:
             {"state": {"location": "{a}" * 80}},
             {"runtime": {"image": text, "checkpoint": {"location": f"s3a://{text}"}}},
             {"runtime": {"sparkConf": {text: text}}},
+            {"runtime": {"driver": {"nodeSelector": {text: text}, "tolerations": [{"key": text, "value": text}] * 50}}},
+            {"runtime": {"executors": {"env": [{"name": f"{text}{n}", "value": text} for n in range(100)]}}},
             {"runtime": {"trigger": {"interval": text}, "driver": {"memory": text}}},
             {"restart": {"backoff": {"initial": text, "max": text}}},
         )
