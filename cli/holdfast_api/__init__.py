@@ -10,6 +10,7 @@ can be said here can be said in YAML, and the other way round.
 
 from holdfast.spec.pods import DataKey, PodField, Resources, Toleration, Variable, VariableSource
 from holdfast.spec.runtime import (
+    Alerts,
     Backoff,
     Changelog,
     Checkpoint,
@@ -31,6 +32,7 @@ from holdfast_api.plan_view import PlanView
 from holdfast_api.trial import TriedRows
 
 __all__ = [
+    "Alerts",
     "App",
     "AppDraftError",
     "Backoff",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, Required, TypedDict
 
-from holdfast.spec.runtime import Expansion, LocalState, Planning, Restart, Runtime
+from holdfast.spec.runtime import Alerts, Expansion, LocalState, Planning, Restart, Runtime
 from holdfast.spec.streams import CsvRecords, EventTime, KafkaRegistry, MessageSchema, RecordSchema, TableFiles
 from holdfast_api.draft import Declared
 
@@ -26,6 +26,8 @@ class AppOptions(TypedDict, total=False):
     """Where local state lives."""
     restart: Restart
     """What happens when an attempt fails."""
+    alerts: Alerts
+    """What the app promises, for alerts."""
     on_partition_growth: Literal["Restart", "Live", "Halt"]
     """When an input has grown: drain and start the next attempt, take the partitions up while running, or stop and say
     so. Default: Restart."""

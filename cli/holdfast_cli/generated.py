@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 
 from holdfast.planning.picture.formats import draw
 from holdfast.planning.plan import plan
+from holdfast.protocol.metrics import METRICS, MetricSource
 from holdfast.reasons import reasons_text
 from holdfast.spec.app import AppSpec
 from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of, value_of
@@ -158,6 +159,25 @@ def leaves(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> It
             yield f"{path}{name}", values[name], value_schema["description"]
 
 
+_SERVED_BY = {MetricSource.DRIVER: "Of each app, by its driver", MetricSource.OPERATOR: "By the operator"}
+
+
+def metrics_page() -> str:
+    """Return the content of `docs/reference/metrics.md`."""
+    lines = [
+        f"{_HEAD}# Metrics",
+        "",
+        "Who scrapes them, what they cost and what alerts: [monitoring](../monitoring.md).",
+    ]
+    for source, title in _SERVED_BY.items():
+        lines += ["", f"## {title}", "", "| metric | type | unit | |", "|---|---|---|---|"]
+        for metric in METRICS.values():
+            if metric.source is source:
+                labels = f"{{{','.join(metric.labels)}}}" if metric.labels else ""
+                lines.append(f"| `{metric.family}{labels}` | {metric.kind} | {metric.unit} | {metric.help} |")
+    return "\n".join(lines) + "\n"
+
+
 _PICTURED = ("ad-clicks",)
 
 
@@ -169,6 +189,7 @@ def generated() -> dict[str, str]:
         "docs/reference/spec.md": spec_page(),
         "docs/troubleshooting.md": reasons_page(),
         "docs/reference/values.md": values_page(),
+        "docs/reference/metrics.md": metrics_page(),
         "cli/holdfast_api/options.py": options_text(),
     }
     for name in _PICTURED:

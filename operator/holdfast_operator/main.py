@@ -41,6 +41,7 @@ async def serve(options: OperatorOptions) -> None:
     async with health_server(options.ports, health, metrics):
         lease = None if options.lease is None else await _leading(options.lease)
         left = (lambda: math.inf) if lease is None else lease.left
+        metrics.leads(left)
         async with _connected(metrics.called, left) as cluster:
             teller = EventWriter(cluster, _who(), options.clock)
             if lease is not None:

@@ -70,6 +70,15 @@ class Freed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchBegun:
+    """A batch is planned and runs; for who measures it, as views show what is done."""
+
+    batch: int
+    at: int
+    """When, milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """One batch is done."""
 
@@ -89,11 +98,15 @@ class Progress:
     """From its plan to its commit."""
     lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The same by stream: of each of its partitions, from 0 on."""
+    unread_from: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Stream -> partition with unread records -> its watermark, milliseconds of event time, if it has one."""
     phases: Mapping[str, float] = field(default_factory=dict)
     """Phase -> milliseconds: `plan`, `spark`, `open`, `fetch`, `steps`, `write`, `commit`. Those of slots are from the
     slowest slot."""
     watermark: int | None = None
     """The lowest watermark of all tasks, milliseconds of event time; None if there is none yet."""
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> its lowest watermark of all tasks, if it has one."""
     held_back: str | None = None
     """What holds the watermark back, one sentence."""
     held_by: str | None = None
@@ -205,7 +218,17 @@ class RunEnded:
     seconds: float
 
 
-Event = AttemptStarted | Progress | BatchWaiting | TablesLoading | GrowthRefused | ClockJumped | RunDraining | RunEnded
+Event = (
+    AttemptStarted
+    | BatchBegun
+    | Progress
+    | BatchWaiting
+    | TablesLoading
+    | GrowthRefused
+    | ClockJumped
+    | RunDraining
+    | RunEnded
+)
 Listener = Callable[[Event], None]
 
 
@@ -216,6 +239,8 @@ def event_under(names: StreamNames, event: Event) -> Event:
             return replace(
                 event,
                 lags=names.shown(event.lags),
+                unread_from=names.shown(event.unread_from),
+                watermarks=names.shown(event.watermarks),
                 streams=names.shown(event.streams),
                 unkeyed=names.shown(event.unkeyed),
                 misplaced=names.shown(event.misplaced),

@@ -9,9 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.errors import UserActionError
-from holdfast_cli.run.metrics import MetricsAddress, MetricsServer, RunMetrics, parse_address
+from holdfast_cli.run.metrics import MetricsAddress, parse_address, serve_metrics
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import JsonView, event_json
+from holdfast_runtime.driver.metrics import MetricsServer, RunMetrics
 from holdfast_runtime.progress import RunDraining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
 from tests.error_codes import has_code
@@ -43,9 +44,11 @@ def test_names_and_values_of_events_in_json() -> None:
         "bytesOut": 123_456,
         "lag": 4_321,
         "lags": {"clicks": [21, 0, 0, 4_000], "views": [300]},
+        "unreadFrom": {"clicks": {0: AT - 12_000, 3: AT - 40_000}},
         "seconds": 0.182,
         "phases": dict(FIRST.phases),
         "watermark": AT - 12_000,
+        "watermarks": {"clicks": AT - 40_000, "views": AT - 12_000},
         "heldBack": FIRST.held_back,
         "heldBy": None,
         "stateBytes": 12_345_678,
@@ -90,7 +93,7 @@ def test_every_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def scraped(metrics: RunMetrics) -> dict[str, float]:
-    server = MetricsServer(metrics, MetricsAddress("127.0.0.1", 0))
+    server = MetricsServer(metrics, "127.0.0.1", 0)
     try:
         with urlopen(server.url, timeout=10) as answer:  # noqa: S310 - our own address
             text = answer.read().decode()
@@ -129,7 +132,7 @@ def test_metrics_of_a_run() -> None:
         f"holdfast_watermark_lag_seconds {app} run=1": 14,
         f"holdfast_state_bytes {app} run=1": 12_345_678,
         f"holdfast_attempt {app} run=1": 3,
-        f"holdfast_tasks {app} run=1": 16,
+        f"holdfast_app_tasks {app} run=1": 16,
         f"holdfast_last_batch_timestamp_seconds {app} run=1": AT / 1000 + 2,
         f"holdfast_batch_seconds_count {app} run=1": 3,
         f"holdfast_batch_seconds_bucket {app} le=0.1 run=1": 0,
@@ -182,4 +185,4 @@ def test_a_port_in_use_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(UserActionError, match=f"can't listen on 127.0.0.1:{port}", check=has_code("UsageError")):
-            MetricsServer(RunMetrics(), MetricsAddress("127.0.0.1", port))
+            serve_metrics(RunMetrics(), MetricsAddress("127.0.0.1", port))

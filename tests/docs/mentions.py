@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from holdfast.protocol.metrics import METRICS
 from holdfast_cli.main import command_parser
 from tests.docs.pages import ROOT, all_pages, blocks_of
 
@@ -27,6 +28,7 @@ _TICKS = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"_{0,2}[A-Za-z]\w*(?:\.\w+)*(?:\(\))?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_SERIES = frozenset(series for metric in METRICS.values() for series in metric.series)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +118,8 @@ def of_the_product(name: str) -> bool:
 
 def missing_name(name: str) -> str | None:
     """Why this names nothing: one of its parts stands nowhere in the code but in docstrings and comments."""
-    # The operator's metrics get their prefix, and counters their suffix, from elsewhere.
-    metric = re.sub(r"^holdfast_(?:operator_)?(\w+?)(_total)?$", r"\1", name)
-    unknown = [part for part in name.split(".") if part not in _names() and metric not in _names()]
+    # What the list of metrics has not is of none that is served, whatever else has that name.
+    unknown = [part for part in name.split(".") if part not in _names() | _SERIES]
     return f"nothing is called {unknown[0]}" if unknown else None
 
 

@@ -190,3 +190,9 @@ def test_spark_tells_the_driver_in_which_pod_an_executor_runs() -> None:
     (container,) = executor_template(StartDriver(app(), 1), OWNER, RELEASE)["spec"]["containers"]
     source = {"fieldRef": {"fieldPath": "metadata.name"}}
     assert container["env"] == [{"name": "SPARK_EXECUTOR_ATTRIBUTE_POD", "valueFrom": source}]
+
+
+def test_a_driver_serves_metrics_where_a_monitor_finds_them() -> None:
+    (container,) = driver_pod(app(), 1, OWNER, RELEASE)["spec"]["containers"]
+    assert container["ports"] == [{"name": "hold-metrics", "containerPort": 9404}]
+    assert {"name": "HOLDFAST_METRICS_PORT", "value": "9404"} in container["env"]

@@ -64,7 +64,7 @@ def test_what_a_list_lacks_is_gone_whatever_its_kind() -> None:
     assert cache.reports == {}
     assert cache.listed(APP, listing(9)) == [KEY]
     assert cache.app(KEY) is None
-    assert list(cache.readiness()) == []
+    assert list(cache.figures()) == []
 
 
 def test_a_list_of_one_namespace_says_nothing_about_others() -> None:

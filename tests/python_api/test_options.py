@@ -78,4 +78,4 @@ def test_a_step_that_keeps_something_must_have_a_name(verb: Verb) -> None:
 def test_options_that_are_objects_are_the_models_of_the_spec() -> None:
     hints = get_type_hints(options_of(App.__init__))
     objects = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, SpecModel)}
-    assert set(objects) == {"planning", "expansion", "runtime", "state", "restart"}
+    assert set(objects) == {"planning", "expansion", "runtime", "state", "restart", "alerts"}

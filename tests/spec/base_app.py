@@ -243,6 +243,7 @@ BASE: dict[str, Any] = {
         },
         "state": {"location": "Claim", "storageClass": "local", "size": "20Gi", "onCompletion": "Keep"},
         "restart": {"policy": "OnFailure", "backoff": {"initial": "1s", "max": "1m"}, "resetAfter": "1m"},
+        "alerts": {"maxLag": "5m", "deadLetters": 10},
         "onPartitionGrowth": "Halt",
         "suspend": True,
     },

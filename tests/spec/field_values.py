@@ -10,6 +10,7 @@ from typing import Any
 _WRONG: dict[str, tuple[Any, ...]] = {
     "text": (5, True, ["x"], {"x": "y"}),
     "int": ("5", True, 1.5, [5], {}, -1, 0, 10**30),
+    "count": ("5", True, 1.5, [5], {}, -1, 10**30),
     "bool": ("true", 1, [], {}),
     "list": ("x", {}, 5, [], [None], [[]]),
     "values": ("x", {}, 5, [None], [[]]),
@@ -440,6 +441,9 @@ _RUN = (
     Row("spec.restart.backoff.initial", "text", ("1ms", "1m", "60s"), (*_NO_LENGTH, *_ZERO, "61s", "1h")),
     Row("spec.restart.backoff.max", "text", ("1s", "1h", "999999h"), (*_NO_LENGTH, *_ZERO, "999ms")),
     Row("spec.restart.resetAfter", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
+    Row("spec.alerts", "object", ({},), ({"x": 1},)),
+    Row("spec.alerts.maxLag", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
+    Row("spec.alerts.deadLetters", "count", (0, 1, 1_000_000_000), (1_000_000_001,)),
     Row("spec.onPartitionGrowth", "text", ("Restart", "Live"), ("", "halt")),
     Row("spec.suspend", "bool", (False,)),
 )

@@ -185,7 +185,7 @@ def _watched(
     def engine(listen: "Listener", drain: Event) -> "RunEnded":
         return local_run.run_app(app, run_options, listen, drain)
 
-    return run_watched(engine, RunDisplay(options.output == "json", options.color, options.metrics, files))
+    return run_watched(engine, RunDisplay(options.output == "json", options.color, options.metrics, files, app.spec))
 
 
 def _refused(error: str, message: str, problems: Sequence[Problem], options: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from holdfast_cli.output.text_table import TextTable
 from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import (
     AttemptStarted,
+    BatchBegun,
     BatchWaiting,
     BufferedRows,
     ClockJumped,
@@ -64,8 +65,8 @@ class JsonView:
     """Prints each event as a JSON line."""
 
     def show(self, event: Event | None, totals: RunTotals) -> None:  # noqa: ARG002 - the same for all views
-        """Print the event."""
-        if event is not None:
+        """Print the event, unless it only says that a batch begins."""
+        if event is not None and not isinstance(event, BatchBegun):
             _write_json(event_json(event))
 
     def over(self, totals: RunTotals, failure: BaseException | None) -> None:  # noqa: ARG002

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import NoReturn
 
 from holdfast.errors import HoldfastError
+from holdfast.spec.app import AppSpec
 from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.output.live import LiveView
 from holdfast_cli.output.screen import live_screen, print_message, screen
@@ -44,6 +45,8 @@ class RunDisplay:
     metrics: str | None
     """[HOST:]PORT."""
     files: RunFiles
+    spec: AppSpec | None = None
+    """What metrics are made of beside events."""
 
 
 class _Over:
@@ -60,7 +63,7 @@ def run_watched(engine: Engine, show: RunDisplay) -> int:
     """Run and show; return the exit code, or end the process if it is stopped at once. Needs the main thread."""
     drain, totals = DrainRequest(), RunTotals(time.monotonic(), time.monotonic())
     with ExitStack() as opened:
-        metrics = None if show.metrics is None else _metrics(show.metrics, opened)
+        metrics = None if show.metrics is None else _metrics(show.metrics, show.spec, opened)
         audience = _Audience(_view(show, opened), metrics, totals, drain)
         try:
             failure = _watch(engine, audience, drain)
@@ -158,11 +161,12 @@ def _view(show: RunDisplay, opened: ExitStack) -> RunView:
     return TextView(screen(show.color), show.files)
 
 
-def _metrics(address: str, opened: ExitStack) -> Listener:
-    from holdfast_cli.run.metrics import MetricsServer, RunMetrics, parse_address  # noqa: PLC0415 - rarely needed
+def _metrics(address: str, spec: AppSpec | None, opened: ExitStack) -> Listener:
+    from holdfast_cli.run.metrics import parse_address, serve_metrics  # noqa: PLC0415 - rarely needed
+    from holdfast_runtime.driver.metrics import MeasuredApp, RunMetrics  # noqa: PLC0415
 
-    metrics = RunMetrics()
-    server = MetricsServer(metrics, parse_address(address))
+    metrics = RunMetrics(None if spec is None else MeasuredApp.of(spec, on_cluster=False))
+    server = serve_metrics(metrics, parse_address(address))
     opened.callback(server.close)
     _say(f"metrics: {server.url}")
     return metrics.note

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.spec.fields import ChangeCost, SpecModel
-from holdfast.spec.runtime import AppDefaults, Expansion, LocalState, Planning, Restart, Runtime
+from holdfast.spec.runtime import Alerts, AppDefaults, Expansion, LocalState, Planning, Restart, Runtime
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, System, Table
 from holdfast.spec.values import AppName, RunId
@@ -167,6 +167,8 @@ class AppSpec(SpecModel):
     """Where local state lives."""
     restart: Annotated[Restart, ChangeCost.LIVE] = Restart()
     """What happens when an attempt fails."""
+    alerts: Annotated[Alerts, ChangeCost.LIVE] = Alerts()
+    """What the app promises, for alerts."""
     on_partition_growth: Annotated[Literal["Restart", "Live", "Halt"], ChangeCost.LIVE] = "Restart"
     """When an input has grown: drain and start the next attempt, take the partitions up while running, or stop and
     say so. Default: Restart."""

@@ -202,3 +202,12 @@ class Restart(SpecModel):
     """How long to wait between attempts."""
     reset_after: Annotated[PositiveDuration, ChangeCost.LIVE] = "10m"
     """An attempt healthy this long forgets earlier failures. Default: 10m."""
+
+
+class Alerts(SpecModel):
+    """What the app promises its users; rules of the chart report a promise that is not kept."""
+
+    max_lag: Annotated[PositiveDuration | None, ChangeCost.LIVE] = None
+    """How far the app may be behind its inputs, e.g. 5m. Default: no promise."""
+    dead_letters: Annotated[int | None, ChangeCost.LIVE, Field(ge=0, le=1_000_000_000)] = None
+    """How many rows may become dead letters in an hour. Default: no promise."""

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from holdfast.placement.state_disk import StateDisk, state_disk
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, VersionedAssignment
 from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders
+from holdfast.protocol.metrics import METRICS_PORT, METRICS_PORT_NAME, METRICS_PORT_VARIABLE
 from holdfast.protocol.names import (
     APP_ID_LABEL,
     APP_LABEL,
@@ -98,7 +99,9 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
             {"name": "HOLDFAST_POD", "value": name},
             {"name": "HOLDFAST_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             *variables(driver),
+            {"name": METRICS_PORT_VARIABLE, "value": str(METRICS_PORT)},
         ],
+        "ports": [{"name": METRICS_PORT_NAME, "containerPort": METRICS_PORT}],
         "resources": driver_resources(driver),
         "securityContext": _container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -19,6 +19,7 @@ from holdfast.protocol.report import DriverReport, report_in
 from holdfast.trees import Tree
 from holdfast_operator.cluster import APP, CONFIG_MAP, NODE, POD, ApiKind
 from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.app_figures import AppFigures, app_figures
 from holdfast_operator.observe.known_versions import CompleteList, KnownVersions, NamespacedName, version_number
 from holdfast_operator.observe.nodes import Nodes
 
@@ -30,8 +31,7 @@ _MOST_KEPT = 64 << 20
 class _CachedApp:
     """An app as JSON text: a tree takes six times the memory, and each garbage collection would scan it."""
 
-    ready: tuple[str, str]
-    """Status and reason of the condition Ready."""
+    figures: AppFigures
     text: str | None
     """None: too long to be kept, so it is read from the API server when needed."""
 
@@ -85,9 +85,9 @@ class WatchCache:
         """Return whether any app of a namespace is cached."""
         return any(key.namespace == namespace for key in self._apps)
 
-    def readiness(self) -> Iterable[tuple[str, str]]:
-        """Return status and reason of each app's condition Ready."""
-        return (known.ready for known in self._apps.values())
+    def figures(self) -> Iterable[tuple[AppKey, AppFigures]]:
+        """Return the figures of each app."""
+        return ((key, cached_app.figures) for key, cached_app in self._apps.items())
 
     def distrust_app(self, key: AppKey) -> None:
         """Drop an outdated app, so that it is read from the API server next time."""
@@ -97,7 +97,7 @@ class WatchCache:
         """Record an app from a watch, unless a newer version is known."""
         key = _key_of(tree)
         if self._versions[APP].update(_full_name(tree), _version(tree), key):
-            self._keep(key, _CachedApp(_ready(tree), _text(tree)))
+            self._keep(key, _CachedApp(app_figures(tree), _text(tree)))
         return key
 
     def read_app(self, tree: Tree) -> None:
@@ -260,12 +260,6 @@ def whose_report(tree: Tree) -> AppKey:
     """Return the app of a report."""
     metadata = tree["metadata"]
     return AppKey(str(metadata["namespace"]), str((metadata.get("labels") or {}).get(REPORT_LABEL)))
-
-
-def _ready(tree: Tree) -> tuple[str, str]:
-    conditions = (tree.get("status") or {}).get("conditions") or []
-    condition: Tree = next((one for one in conditions if one.get("type") == "Ready"), {})
-    return str(condition.get("status", "Unknown")), str(condition.get("reason", "NotYetKnown"))
 
 
 def _full_name(tree: Tree) -> NamespacedName:

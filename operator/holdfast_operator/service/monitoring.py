@@ -8,16 +8,17 @@ and the kubelet starts it again.
 
 import asyncio
 from collections import Counter as Counts
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from holdfast.errors import RetrySoonError, code_of
+from holdfast.protocol.metrics import METRICS
 from holdfast_operator.cluster import ApiKind
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.service.look_queue import LookQueue
@@ -30,16 +31,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self._all = CollectorRegistry()
-        self._look = self._histogram("look_seconds", "How long a look at one app took.")
-        self._lag = self._histogram("lag_seconds", "From the news of a change to the end of the look that took it up.")
-        self._launches = self._counter("launches", "Attempts whose driver was made.")
-        self._refusals = self._counter("refusals", "Looks that found that an app may not start, by reason.", "reason")
-        self._failures = self._counter("failed_looks", "Looks that failed and are repeated, by error.", "error")
-        self._moved = self._counter("moved_tasks", "Tasks that were given to an executor at another location.")
-        self._calls = self._counter("api_calls", "Calls of the API server.", "verb", "kind", "code")
+        self._look = self._histogram("holdfast_operator_look_seconds")
+        self._lag = self._histogram("holdfast_operator_lag_seconds")
+        self._launches = self._counter("holdfast_operator_launches")
+        self._refusals = self._counter("holdfast_operator_refusals")
+        self._failures = self._counter("holdfast_operator_failed_looks")
+        self._moved = self._counter("holdfast_operator_moved_tasks")
+        self._calls = self._counter("holdfast_operator_api_calls")
+        leading = "holdfast_operator_leading"
+        self._leading = Gauge(leading, *self._labels(leading), registry=self._all)
+
+    def leads(self, left: Callable[[], float]) -> None:
+        """Show that this replica looks after apps, for as long as its lease has seconds left."""
+        self._leading.set_function(lambda: left() > 0)
 
     def watch(self, cache: WatchCache, left_alone: Callable[[], int]) -> None:
-        """Also export the numbers of apps and tasks in the cache; `left_alone` counts namespaces of other releases."""
+        """Also export figures of the apps in the cache; `left_alone` counts namespaces of other releases."""
         self._all.register(_Apps(cache, left_alone))
 
     def looked(self, seconds: float, lag: float | None) -> None:
@@ -72,33 +79,53 @@ class Metrics:
         """Return the metrics in Prometheus' text format."""
         return generate_latest(self._all)
 
-    def _histogram(self, name: str, what: str) -> Histogram:
-        return Histogram(f"holdfast_operator_{name}", what, registry=self._all, buckets=_SECONDS)
+    @staticmethod
+    def _labels(name: str) -> tuple[str, tuple[str, ...]]:
+        return METRICS[name].help, METRICS[name].labels
 
-    def _counter(self, name: str, what: str, *labels: str) -> Counter:
-        return Counter(f"holdfast_operator_{name}", what, labels, registry=self._all)
+    def _histogram(self, name: str) -> Histogram:
+        return Histogram(name, *self._labels(name), registry=self._all, buckets=_SECONDS)
+
+    def _counter(self, name: str) -> Counter:
+        return Counter(name, *self._labels(name), registry=self._all)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Apps(Collector):
-    """Numbers of apps and tasks, computed from the cache."""
+    """Figures of apps and tasks, computed from the cache."""
 
     cache: WatchCache
     left_alone: Callable[[], int]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield apps by their condition Ready, and tasks by whether they run where their state is."""
-        app_counts = Counts(self.cache.readiness())
-        apps = GaugeMetricFamily("holdfast_apps", "Apps, by their condition Ready.", labels=("ready", "reason"))
-        for (status, reason), number in app_counts.items():
-            apps.add_metric((status, reason), number)
-        yield apps
-        help_text = "Namespaces whose apps are left alone, as another release looks after them."
-        yield GaugeMetricFamily("holdfast_operator_namespaces_of_others", help_text, self.left_alone())
+        """Yield apps by their condition Ready, tasks by whether they run where their state is, and each app's figures.
+
+        Only what an app says of itself has a series: one without promises has none of them.
+        """
+        figures = [((key.namespace, key.name), app) for key, app in self.cache.figures()]
+        counts = Counts((app.ready, app.reason) for _, app in figures)
+        yield _gauge("holdfast_apps", counts.items())
+        yield _gauge("holdfast_operator_namespaces_of_others", [((), self.left_alone())])
         reports = list(self.cache.reports.values())
-        yield GaugeMetricFamily("holdfast_tasks", "Tasks of all apps.", sum(one.tasks for one in reports))
-        help_text = "Tasks that run where their state is: by holdfast_tasks, the locality ratio."
-        yield GaugeMetricFamily("holdfast_tasks_placed", help_text, sum(one.placed for one in reports))
+        yield _gauge("holdfast_tasks", [((), sum(report.tasks for report in reports))])
+        yield _gauge("holdfast_tasks_placed", [((), sum(report.placed for report in reports))])
+        yield _gauge("holdfast_app_ready", [((*key, app.reason), app.ready == "True") for key, app in figures])
+        restarts = METRICS["holdfast_app_restarts"]
+        counter = CounterMetricFamily(restarts.name, restarts.help, labels=restarts.labels)
+        for key, app in figures:
+            counter.add_metric(key, app.restarts)
+        yield counter
+        yield _gauge("holdfast_app_max_lag_seconds", [(key, app.max_lag) for key, app in figures])
+        yield _gauge("holdfast_app_max_dead_letters", [(key, app.max_dead_letters) for key, app in figures])
+
+
+def _gauge(name: str, values: Iterable[tuple[Sequence[str], float | None]]) -> GaugeMetricFamily:
+    """Return a gauge with these values by their labels; None: no value."""
+    gauge = GaugeMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
+    for labels, value in values:
+        if value is not None:
+            gauge.add_metric(labels, value)
+    return gauge
 
 
 LONGEST_OVERDUE = 120.0

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
+from holdfast.protocol.metrics import METRICS_PORT_VARIABLE
 from holdfast_runtime.checkpoint.changelog import begin_changelog, changelog_of
 from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.checkpoint.run_owner import EVERY, claim_run
@@ -26,6 +27,7 @@ from holdfast_runtime.coordination.given_up_runs import GivenUpRuns
 from holdfast_runtime.coordination.reporter import has_committed
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.drain_request import DrainRequest
+from holdfast_runtime.driver.metrics import MeasuredApp, MetricsServer, RunMetrics
 from holdfast_runtime.driver.periodic_work import PeriodicChore
 from holdfast_runtime.driver.pod import (
     DriverDirectory,
@@ -44,7 +46,7 @@ from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
 _LOG = logging.getLogger("holdfast")
 _MASTER = "k8s://https://kubernetes.default.svc"
 _STATE, _TERMINATION = Path("/var/lib/holdfast"), Path("/dev/termination-log")
-_POD_IP = "HOLDFAST_POD_IP"
+_POD_IP, _ANY_HOST = "HOLDFAST_POD_IP", "0.0.0.0"  # noqa: S104 - a pod without the variable
 _EXECUTORS_WITHIN = 600.0
 """Seconds. Nodes may have to be created, and images pulled."""
 _EPILOG = """\
@@ -96,15 +98,31 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
         begin_changelog(paths.shared, changelog_of(read.app, paths.secrets))
         old_runs = old_runs_of(read, options.directory, claim, GivenUpRuns(maps, read.orders).forget)
         rounds = stack.enter_context(PeriodicChore(old_runs.collect, EVERY))
+        metrics = RunMetrics(MeasuredApp.of(read.app.spec, on_cluster=True))
+        serve_metrics(metrics, stack)
 
         def listen(event: Event) -> None:
             log.listen(event)
+            metrics.note(event)
             if isinstance(event, AttemptStarted):
                 rounds.begin()
 
         ended = run_at(_site(options, read, paths, coordinator), read.app, StopCondition(), listen, drain)
         log.listen(ended)
     return ended
+
+
+def serve_metrics(metrics: RunMetrics, stack: ExitStack) -> None:
+    """Serve metrics where the operator's variable says; an app runs all the same if that port is not free."""
+    port = os.environ.get(METRICS_PORT_VARIABLE)
+    if not port:
+        return
+    try:
+        server = MetricsServer(metrics, os.environ.get(_POD_IP) or _ANY_HOST, int(port))
+    except (OSError, ValueError, OverflowError) as error:
+        _LOG.warning("metrics can't be served on port %s: %s", port, error)
+    else:
+        stack.callback(server.close)
 
 
 def _site(options: argparse.Namespace, read: DriverDirectory, paths: RunPaths, coordinator: ClusterCoordinator) -> Site:

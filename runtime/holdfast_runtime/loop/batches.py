@@ -38,6 +38,7 @@ from holdfast_runtime.loop.ranges import slot_of
 from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
 from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.progress import (
+    BatchBegun,
     BatchWaiting,
     ClockJumped,
     EndCause,
@@ -299,6 +300,7 @@ class Batches:
         if replay:
             self._look_behind_replayed(offsets)
         began = time.perf_counter()
+        self._loop.listen(BatchBegun(offsets.batch, now()))
         plan = batch_to(offsets, self._loop.reading.inputs, self._loop.epoch, first=self._standing.first)
         slots = self._reports(plan)
         tasks = [task for slot in slots for task in slot.tasks]
@@ -351,9 +353,11 @@ class Batches:
             bytes_out=sum(task.bytes_out for task in tasks),
             lag=sum(map(sum, self._left.lags.values())),
             lags=self._left.lags,
+            unread_from=self._standing.unread_from(self._left.lags, self._loop.reading.readers),
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
             watermark=mark.watermark,
+            watermarks=self._standing.watermarks(),
             held_back="; ".join([*self._left.held_inputs, *([] if mark.held_back is None else [mark.held_back])])
             or None,
             held_by=mark.held_by,

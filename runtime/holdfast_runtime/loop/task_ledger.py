@@ -3,7 +3,7 @@
 Must not decide anything, nor read streams or clocks: `next_batch` decides, and all else is an argument.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -92,6 +92,30 @@ class TaskLedger:
         if waiting:
             return waiting[0]
         return min((mark for mark in self.marks.values() if mark.watermark is not None), default=TaskMark(), key=_time)
+
+    def watermarks(self) -> dict[str, int]:
+        """Return the lowest watermark that tasks know of each stream."""
+        lowest = dict[str, int]()
+        for marks in self.stream_marks.values():
+            for stream, mark in marks.items():
+                if mark is not None and mark < lowest.get(stream, mark + 1):
+                    lowest[stream] = mark
+        return lowest
+
+    def unread_from(
+        self, lags: Mapping[str, Sequence[int]], readers: Mapping[StreamPartition, Sequence[str]]
+    ) -> dict[str, dict[int, int]]:
+        """Return the watermark of each partition that has unread records, by stream; of its readers the lowest."""
+        unread = dict[str, dict[int, int]]()
+        for stream, lag_of in lags.items():
+            if not any(lag_of):
+                continue
+            for number in (number for number, lag in enumerate(lag_of) if lag):
+                tasks = readers.get(StreamPartition(stream, number), ())
+                marks = (self.stream_marks.get(task, {}).get(stream) for task in tasks)
+                if (mark := min((mark for mark in marks if mark is not None), default=None)) is not None:
+                    unread.setdefault(stream, {})[number] = mark
+        return unread
 
     def buffered(self) -> dict[str, BufferedRows]:
         """Return the rows of all tasks that wait for a partner, by step and side."""

@@ -1,0 +1,47 @@
+"""What is served is what the one list of metrics says, and the other way round."""
+
+import re
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client.samples import Sample
+
+from holdfast.protocol.metrics import METRICS, MetricKind, MetricSource
+from holdfast_cli.generated import metrics_page
+from tests.metrics.served import eventful_driver, eventful_operator
+
+OF_BUCKETS = frozenset({"le"})
+SERVED = {MetricSource.DRIVER: eventful_driver, MetricSource.OPERATOR: eventful_operator}
+
+
+def by_series(samples: Iterable[Sample]) -> dict[str, frozenset[str]]:
+    return {sample.name: frozenset(sample.labels) - OF_BUCKETS for sample in samples if "_created" not in sample.name}
+
+
+@pytest.mark.parametrize("source", MetricSource)
+def test_all_that_is_served_is_listed_with_its_labels(source: MetricSource) -> None:
+    listed = {
+        series: frozenset(metric.labels)
+        for metric in METRICS.values()
+        if metric.source is source
+        for series in metric.series
+    }
+    assert by_series(SERVED[source]()) == listed
+
+
+def test_names_say_the_unit_and_no_label_is_of_rows() -> None:
+    for metric in METRICS.values():
+        assert metric.name.startswith("holdfast_")
+        assert not metric.name.endswith("_total")
+        if metric.kind is not MetricKind.COUNTER and metric.unit in ("seconds", "bytes"):
+            assert metric.name.endswith(metric.unit)
+        assert set(metric.labels) <= {
+            *("namespace", "app", "run", "stream", "partition", "step", "side", "table", "phase"),
+            *("reason", "ready", "error", "verb", "kind", "code"),
+        }
+
+
+def test_the_page_has_each_metric_by_its_name() -> None:
+    assert set(re.findall(r"^\| `(\w+)", metrics_page(), re.MULTILINE)) == {
+        metric.family for metric in METRICS.values()
+    }
