@@ -23,6 +23,7 @@ from holdfast.reasons import reasons_text
 from holdfast.spec.app import AppSpec
 from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of, value_of
 from holdfast_api.option_text import options_text
+from holdfast_cli.dashboards import dashboards
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.builtin_commands import crd_text
 
@@ -192,6 +193,7 @@ def generated() -> dict[str, str]:
         "docs/reference/metrics.md": metrics_page(),
         "cli/holdfast_api/options.py": options_text(),
     }
+    files |= {f"{CHART}/files/dashboards/{name}.json": text for name, text in dashboards().items()}
     for name in _PICTURED:
         app = load_app(f"examples/{name}/app.yaml").app
         if app is not None:

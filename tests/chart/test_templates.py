@@ -9,12 +9,17 @@ import pytest
 from ruamel.yaml import YAML
 
 from holdfast.spec.runtime import Checkpoint
+from holdfast.protocol.metrics import METRICS_PORT, METRICS_PORT_NAME
+from holdfast.protocol.names import APP_LABEL, TRIAL_LABEL
+from holdfast_cli.dashboards import dashboards
 from holdfast_cli.generated import leaves
+from holdfast_operator.manifests.driver_pod import Installation, driver_pod
 from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
 from holdfast_operator.manifests.release_defaults import read_release_defaults
 from tests.chart.helms import HelmError
 from tests.chart.rendered import CHART, NAMESPACE, RELEASE, Tree, one, rendered, renderer, trees
 from tests.chart.rights import aggregated, granted, rights
+from tests.operator.test_driver_pod import OWNER, app
 from tests.operator.test_network_policy import DEFAULT
 
 ROOT = CHART.parents[1]
@@ -35,6 +40,8 @@ EVERYTHING = (
     "apps.serviceAccounts={loader,*}", "apps.nodeState=true",
     "apps.defaults.checkpoint.location=s3a://bucket/apps", "apps.namespaceDefaults.team.storageClass=fast",
     "kafka.allowed={*.kafka.svc:9092,[fd00::/8]:9092-9098}",
+    "metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.release=prom", "metrics.rules.enabled=true",
+    "metrics.rules.labels.release=prom", "metrics.dashboards.enabled=true",
 )  # fmt: skip
 REFUSED = {
     "replica=2": "'replica'",
@@ -69,6 +76,9 @@ REFUSED = {
     "kafka.allowed={kafka 9092}": "allowed",
     "runAsUser=0": "runAsUser",
     "metrics.port=8080": "must differ",
+    "metrics.rules.defaults.stateFull=2": "stateFull",
+    "metrics.rules.defaults.behindFor=soon": "behindFor",
+    "metrics.rules.defaults.quiet=1": "quiet",
 }
 
 
@@ -98,7 +108,7 @@ def test_a_value_that_means_nothing_is_refused_by_name(setting: str, major: int)
 def test_everything_can_be_set_at_once(major: int) -> None:
     manifests = rendered(*EVERYTHING, major=major)
     kinds = {tree["kind"] for tree in manifests}
-    assert {"PodDisruptionBudget", "ServiceMonitor", "NetworkPolicy"} <= kinds
+    assert {"PodDisruptionBudget", "ServiceMonitor", "NetworkPolicy", "PodMonitor", "PrometheusRule"} <= kinds
     assert not {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"} & kinds
     pod = one(manifests, "Deployment")["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsUser"] == 1000680000
@@ -311,3 +321,39 @@ def paths(values: dict[str, Any], leaf: set[str], path: str = "") -> Iterator[st
             yield f"{path}{name}"
         else:
             yield from paths(value, leaf, f"{path}{name}.")
+
+
+def test_monitors_of_drivers_find_what_the_operator_makes() -> None:
+    manifests = rendered("metrics.podMonitor.enabled=true", "networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b")
+    monitor = one(manifests, "PodMonitor", "hold-holdfast-apps")["spec"]
+    pod = driver_pod(app(), 1, OWNER, Installation("registry/holdfast:1"))
+    assert monitor["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert [rule["key"] for rule in monitor["selector"]["matchExpressions"]] == [APP_LABEL, TRIAL_LABEL]
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    assert endpoint["port"] == METRICS_PORT_NAME
+    assert "honorLabels" not in endpoint
+    assert monitor["namespaceSelector"] == {"any": True}
+    (operator,) = one(manifests, "PodMonitor", "hold-holdfast")["spec"]["podMetricsEndpoints"]
+    assert operator["honorLabels"] is True
+    ports = [{"protocol": "TCP", "port": METRICS_PORT}]
+    assert app_network(manifests).ingress == ({"ports": ports, "from": [{"podSelector": {"matchLabels": {"a": "b"}}}]},)
+    assert app_network(rendered()).ingress == ()
+
+
+def test_the_operator_is_scraped_once() -> None:
+    manifests = rendered("metrics.podMonitor.enabled=true", f"{MONITOR}.enabled=true", "watchNamespaces={b,a}")
+    assert [tree["metadata"]["name"] for tree in manifests if tree["kind"] == "PodMonitor"] == ["hold-holdfast-apps"]
+    monitor = one(manifests, "PodMonitor")["spec"]
+    assert monitor["namespaceSelector"] == {"matchNames": ["a", "b"]}
+    (endpoint,) = one(manifests, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["honorLabels"] is True
+
+
+def test_dashboards_come_as_they_are_with_the_sidecars_label() -> None:
+    manifests = rendered("metrics.dashboards.enabled=true")
+    maps = [
+        tree for tree in manifests if tree["kind"] == "ConfigMap" and "grafana_dashboard" in tree["metadata"]["labels"]
+    ]
+    assert {name: text for tree in maps for name, text in tree["data"].items()} == {
+        f"{name}.json": text for name, text in dashboards().items()
+    }

@@ -143,8 +143,14 @@ tolerations:
 {{- $apps := .Values.apps.networkPolicy -}}
 {{- $server := list -}}
 {{- range $cluster.apiServerCidrs }}{{ $server = append $server (dict "ipBlock" (dict "cidr" .)) }}{{ end -}}
+{{- $ingress := $apps.extraIngress -}}
+{{- if .Values.metrics.podMonitor.enabled -}}
+{{- $scrape := dict "ports" (list (dict "protocol" "TCP" "port" 9404)) -}}
+{{- with $cluster.metricsFrom }}{{ $_ := set $scrape "from" . }}{{ end -}}
+{{- $ingress = append $ingress $scrape -}}
+{{- end -}}
 {{- dict
   "dns_ports" $cluster.dnsPorts "api_server_ports" $cluster.apiServerPorts "api_server" $server
   "kafka_ports" $cluster.kafkaPorts "brokers" $cluster.brokers "stores" $apps.stores
-  "open" (eq $apps.egress "open") "ingress" $apps.extraIngress "egress" $apps.extraEgress | toJson -}}
+  "open" (eq $apps.egress "open") "ingress" $ingress "egress" $apps.extraEgress | toJson -}}
 {{- end }}
