@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from holdfast.spec.runtime import Checkpoint
 from holdfast.protocol.metrics import METRICS_PORT, METRICS_PORT_NAME
 from holdfast.protocol.names import APP_LABEL, TRIAL_LABEL
+from holdfast.spec.runtime import Checkpoint
 from holdfast_cli.dashboards import dashboards
 from holdfast_cli.generated import leaves
 from holdfast_operator.manifests.driver_pod import Installation, driver_pod

@@ -15,8 +15,9 @@ from pydantic import BaseModel
 
 from holdfast.spec.app import API_VERSION, KIND, Metadata, Status, StreamApp
 from holdfast.spec.cel import naming
+from holdfast.spec.rule import Rule
 from holdfast.spec.rule_checks import FieldPath
-from holdfast.spec.rules import RULES, Rule
+from holdfast.spec.rules import RULES
 from holdfast.spec.transitions import cel_name, transition_rules
 from holdfast.trees import Tree
 
