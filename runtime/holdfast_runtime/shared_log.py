@@ -36,7 +36,10 @@ class SharedLog(Protocol):
         ...
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """Return the offset of the oldest record, and the one behind the newest."""
+        """Return the offset of the oldest record, and then the one behind the newest.
+
+        In this order: what was moved before the oldest was forgotten lies before the end.
+        """
         ...
 
     def records(self, partition: int, start: int, end: int) -> Sequence[LogRecord]:

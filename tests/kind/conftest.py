@@ -98,9 +98,18 @@ def windows() -> bool:
 
 
 @pytest.fixture
-def app(cluster: Cluster, team: Team, counted: Counted, windows: bool) -> App:
+def changelog() -> bool:
+    """Whether deltas and plans are in a topic; modules that want it say so."""
+    return False
+
+
+@pytest.fixture
+def app(cluster: Cluster, team: Team, counted: Counted, windows: bool, changelog: bool) -> App:
     """Not applied yet."""
     made = counted_app(cluster, team, counted)
+    if changelog:
+        (system,) = made.tree["spec"]["systems"]
+        made.tree["spec"]["runtime"]["checkpoint"]["changelog"] = {"system": system["name"], "partitions": 8}
     if windows:
         made.tree = with_windows(made.tree, counted)
     return made

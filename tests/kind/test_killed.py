@@ -12,6 +12,11 @@ def windows() -> bool:
     return True
 
 
+@pytest.fixture
+def changelog() -> bool:
+    return True
+
+
 def test_whatever_dies_output_is_exactly_once_and_tasks_return(installed: Installed, running: tuple[App, Fed]) -> None:
     app, fed = running
     before = app.nodes()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.shared_log import LogRecord
 from holdfast_runtime.state.durable.changelog import log_reader, log_storage
 from holdfast_runtime.state.durable.changelog.log_reader import LogReader
@@ -16,6 +17,7 @@ from holdfast_runtime.state.durable.changelog.log_view import Deed, LogKey, LogV
 from holdfast_runtime.state.durable.changelog.storage_beside import StorageBeside
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
+from tests.error_codes import has_code
 from tests.state.logs import MemoryLog
 
 NAMES = st.sampled_from(["delta-1", "delta-2", "fence-1", "fence-2"])
@@ -210,3 +212,9 @@ def test_a_move_of_what_was_replaced_meanwhile_changes_nothing() -> None:
     for offset, key in enumerate(keys):
         view.add(LogRecord(offset, 0, key.packed(), b""))
     assert view.directories["a"]["fence-1"].digest == "y"
+
+
+def test_a_record_of_others_is_refused_by_its_place(log: MemoryLog) -> None:
+    log.append(0, b"a key", b"1")
+    with pytest.raises(UserActionError, check=has_code("ChangelogUnreadableError"), match="record 0 of partition 0"):
+        LogStorage(log, "task").names()

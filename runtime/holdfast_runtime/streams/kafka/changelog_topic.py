@@ -126,19 +126,20 @@ class _Clients:
         return message.offset() or 0, message.timestamp()[1]
 
     def bounds(self, partition: int) -> tuple[int, int]:
+        with self._asking:
+            oldest = self._offset(partition, _OLDEST)
+            return oldest, self._offset(partition, _END)
+
+    def _offset(self, partition: int, spec: OffsetSpec) -> int:
         place = TopicPartition(self._topic, partition)
 
-        def ask(client: AdminClient, seconds: float) -> "dict[OffsetSpec, Future[ListOffsetsResultInfo]]":
-            return {
-                spec: client.list_offsets({place: spec}, request_timeout=seconds)[place] for spec in (_OLDEST, _END)
-            }
+        def ask(client: AdminClient, seconds: float) -> "Future[ListOffsetsResultInfo]":
+            return client.list_offsets({place: spec}, request_timeout=seconds)[place]
 
-        with self._asking:
-            try:
-                answers = self._questions.answers(f"{self._topic}/{partition}", ask, NEW_TOPIC)
-            except QuestionRefusedError as refusal:
-                raise trouble(refusal.code, f"{self._name} can't be read", refusal.text) from None
-        return answers[_OLDEST].offset, answers[_END].offset
+        try:
+            return int(self._questions.answer(f"{self._topic}/{partition}", ask, NEW_TOPIC).offset)
+        except QuestionRefusedError as refusal:
+            raise trouble(refusal.code, f"{self._name} can't be read", refusal.text) from None
 
     def records(self, partition: int, start: int, end: int) -> list[LogRecord]:
         ranges = [(first, min(first + _AT_ONCE, end)) for first in range(start, end, _AT_ONCE)]

@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.shared_log import LogRecord, RecordsForgottenError, SharedLog
 from holdfast_runtime.state.durable.changelog.log_view import Deed, LogKey, LogView
 
@@ -16,6 +17,8 @@ _KEPT_BYTES: Final = 32 << 20
 """How much of what was read to learn of objects is kept, since it will be asked for: a restore reads all deltas."""
 _WASTE: Final = 4 << 20
 """Obsolete bytes of a partition that are not worth a deletion."""
+_MOVES: Final = 20
+"""How many objects are moved at once: a batch may wait for them."""
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class LogReader:
             if view.obsolete_bytes <= max(_WASTE, view.live_bytes):
                 return
             view = self.fresh(partition)
-            for directory, name, entry in view.oldest(view.obsolete_bytes // 2):
+            for directory, name, entry in view.oldest(view.obsolete_bytes // 2)[:_MOVES]:
                 content = self.content(partition, entry.offset)
                 key = LogKey(Deed.MOVE, directory, name, entry.digest, entry.place, entry.offset)
                 self.write(partition, key, content)
@@ -102,7 +105,10 @@ class LogReader:
         view = state.view
         if view.end < end:
             for record in self._log.records(partition, view.end, end):
-                view.add(record)
+                try:
+                    view.add(record)
+                except ValueError as error:
+                    raise self._foreign(partition, record.offset) from error
                 if self._kept + len(record.value) <= _KEPT_BYTES:
                     state.contents[record.offset] = record.value
                     self._kept += len(record.value)
@@ -111,6 +117,13 @@ class LogReader:
             del state.acknowledged[offset]
         view.forget(oldest)
         return view
+
+    def _foreign(self, partition: int, offset: int) -> UserActionError:
+        return UserActionError(
+            f"{self._log.title}: record {offset} of partition {partition} was not written by this release of Holdfast. "
+            "Run the release that wrote it, or start under a new spec.runId with a topic of which nobody else knows",
+            code="ChangelogUnreadableError",
+        )
 
 
 _READERS: dict[SharedLog, LogReader] = {}

@@ -114,11 +114,12 @@ class LogStorage:
     def clear(self, keep: Collection[str]) -> int:
         """Delete everything, also in subdirectories, except objects of these names in this one; return the count."""
         removed = 0
-        for path in self._paths():
-            if path == self.prefix or path.startswith(f"{self.prefix}/"):
-                storage = LogStorage(self.log, path)
-                obsolete = [name for name in storage.names() if path != self.prefix or name not in keep]
-                removed += sum(1 for _ in storage.delete(obsolete))
+        for partition in range(self.log.partitions):
+            for path, objects in [*self._reader.fresh(partition).directories.items()]:
+                names = [name for name in objects if path != self.prefix or name not in keep]
+                if names and (path == self.prefix or path.startswith(f"{self.prefix}/")):
+                    self._reader.write(partition, LogKey(Deed.DELETE, path), json.dumps(names).encode())
+                    removed += len(names)
         return removed
 
     def _written(self, name: str, content: bytes, value: bytes, place: str = "", *, replace: bool) -> bool:
