@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast.spec.parse import parse_app
-from holdfast_runtime.checkpoint.changelog import begin_changelog, changelog_of, with_changelog
+from holdfast_runtime.checkpoint.changelog import begin_changelog
 from holdfast_runtime.shared_log import RecordsForgottenError
 from holdfast_runtime.state.durable.changelog import log_reader, log_storage
 from holdfast_runtime.state.durable.changelog.log_reader import LogReader
@@ -82,32 +81,6 @@ def test_a_run_goes_on_only_with_its_own_changelog(broker: Broker, tmp_path: Pat
         admin.delete_topics([began.topic])[began.topic].result(30)
     with pytest.raises(UserActionError, check=has_code("ChangelogDiffersError"), match=r"not the one in which the run"):
         begin_changelog(run, began)
-
-
-def test_a_run_without_a_changelog_gets_none_later(broker: Broker, tmp_path: Path) -> None:
-    run = DirectoryStorage(tmp_path)
-    begin_changelog(run, None)
-    run.below("query").write("planned-1", [b"1"])
-    with pytest.raises(UserActionError, check=has_code("ChangelogDiffersError"), match="began without a changelog"):
-        begin_changelog(run, changelog_in(broker.bootstrap, "none"))
-
-
-def test_the_topic_is_in_the_system_that_the_spec_names() -> None:
-    systems = [{"name": name, "kafka": {"bootstrapServers": f"{name}:9092"}} for name in ("one", "two")]
-    spec = {
-        "systems": systems,
-        "streams": [{"name": "in", "system": "one"}],
-        "steps": [{"name": "all", "from": ["in"], "filter": "true"}],
-        "runtime": {"checkpoint": {"location": "s3a://bucket", "changelog": {"system": "two", "partitions": 3}}},
-    }
-    app = parse_app(
-        {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": "ads"}, "spec": spec}
-    )
-    topic = changelog_of(app, None)
-    assert topic is not None
-    assert (topic.title, topic.partitions) == ("topic ads.holdfast.changelog of Kafka system two", 3)
-    storage = with_changelog(DirectoryStorage(Path("/shared")), topic, "team-a")
-    assert storage.below("1").path("delta-1") == f"{topic.title}: team-a/ads/1/delta-1"
 
 
 def test_brokers_that_are_away_are_reported_and_written_to_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,20 @@ _NOTE = "changelog"
 
 
 def changelog_of(app: StreamApp, secrets: Path | None) -> ChangelogTopic | None:
-    """Return the topic that the spec wants; `secrets`: where the logins of systems are."""
+    """Return the topic that the spec wants, if any; `secrets`: where the logins of systems are."""
     checkpoint = app.spec.runtime.checkpoint
     if checkpoint is None or checkpoint.changelog is None:
         return None
-    (system,) = (system for system in app.spec.systems if system.name == checkpoint.changelog.system)
-    return ChangelogTopic(system, app.name, checkpoint.changelog.partitions, secrets)
+    name, partitions = checkpoint.changelog.system, checkpoint.changelog.partitions
+    for system in app.spec.systems:
+        if system.name == name and system.kafka is not None:
+            return ChangelogTopic(system, app.name, partitions, secrets)
+    # A spec that says so itself is refused before; a release's default sees no systems.
+    message = (
+        f"the checkpoint has a changelog in Kafka system {name}, and the app has no such system: name a checkpoint in "
+        f"spec.runtime.checkpoint, or a system {name} in spec.systems"
+    )
+    raise UserActionError(message, code="ChangelogSystemMissingError")
 
 
 def with_changelog(runs: Storage, topic: ChangelogTopic | None, namespace: str) -> Storage:
