@@ -5,6 +5,7 @@ was deleted, or made again, is told from one in which nothing has been written y
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.errors import UserActionError
@@ -49,22 +50,25 @@ def begin_changelog(run: Storage, topic: ChangelogTopic | None) -> None:
     """
     content = run.read(_NOTE)
     began: dict[str, object] | None = None if content is None else json.loads(content)
-    named = None if topic is None else {"topic": topic.title, "partitions": topic.partitions}
-    if began is None and named is not None and run.below("query").names():
-        raise _differs(run, "the run began without a changelog, and the spec wants one")
-    if began is not None and (named is None or began != {**began, **named}):
-        names = "none" if topic is None else f"{topic.title} with {topic.partitions} partitions"
-        raise _differs(
-            run,
-            f"the run has its changelog in {began['topic']} with {began['partitions']} partitions, the spec in {names}",
-        )
     if topic is None:
+        if began is not None:
+            raise _elsewhere(run, began, "none")
         return
+    named = {"topic": topic.title, "partitions": topic.partitions}
+    if began is None and run.below("query").names():
+        raise _differs(run, "the run began without a changelog, and the spec wants one")
+    if began is not None and began != {**began, **named}:
+        raise _elsewhere(run, began, f"{topic.title} with {topic.partitions} partitions")
     topic_id = topic.ensure()
     if began is None:
-        run.write(_NOTE, [json.dumps({**(named or {}), "id": topic_id}).encode()])
+        run.write(_NOTE, [json.dumps({**named, "id": topic_id}).encode()])
     elif began["id"] != topic_id:
         raise _differs(run, f"{topic.title} is not the one in which the run began: that had the id {began['id']}")
+
+
+def _elsewhere(run: Storage, began: Mapping[str, object], names: str) -> UserActionError:
+    place = f"{began['topic']} with {began['partitions']} partitions"
+    return _differs(run, f"the run has its changelog in {place}, the spec in {names}")
 
 
 def _differs(run: Storage, why: str) -> UserActionError:

@@ -33,7 +33,7 @@ from holdfast_runtime.progress import (
     RunEnded,
     TablesLoading,
 )
-from holdfast_runtime.state.durable.storage import DirectoryStorage
+from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 
 _LOG = logging.getLogger("holdfast")
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
@@ -68,10 +68,9 @@ def paths_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path,
     `directory`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's
     location. `scratch`: a directory of this driver, removed with it.
     """
-    runs, name = cluster_runs(read.app, read.orders.namespace), directory_name(read.orders.run)
-    secrets = directory / _SECRETS
-    shared = runs.below(name)
-    lasting = with_changelog(runs, changelog_of(read.app, secrets), read.orders.namespace).below(name)
+    name = directory_name(read.orders.run)
+    shared = cluster_runs(read.app, read.orders.namespace).below(name)
+    lasting = _runs_with_changelog(read, directory).below(name)
     # Spark keeps its checkpoint in files: in the shared directory if there is one, else on the driver's own disk.
     if isinstance(lasting, DirectoryStorage):
         query, planned = lasting.root / "query", None
@@ -84,7 +83,7 @@ def paths_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path,
         state=state / "tasks",
         log=log,
         planned=planned,
-        secrets=secrets,
+        secrets=directory / _SECRETS,
     )
 
 
@@ -95,9 +94,13 @@ def old_runs_of(read: DriverDirectory, directory: Path, claim: str, forget: Call
     """
     keep_for = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if keep_for is None or keep_for == FOREVER else millis(keep_for)
-    topic = changelog_of(read.app, directory / _SECRETS)
-    runs = with_changelog(cluster_runs(read.app, read.orders.namespace), topic, read.orders.namespace)
+    runs = _runs_with_changelog(read, directory)
     return OldRuns(runs, directory_name(read.orders.run), claim, retention, steady, forget)
+
+
+def _runs_with_changelog(read: DriverDirectory, directory: Path) -> Storage:
+    namespace, topic = read.orders.namespace, changelog_of(read.app, directory / _SECRETS)
+    return with_changelog(cluster_runs(read.app, namespace), topic, namespace)
 
 
 def _text(path: Path) -> str:

@@ -4,7 +4,6 @@ A plain value, with the clients of each process beside it. A record is there for
 so the topic keeps all records until they are deleted here. Must not know what the records mean.
 """
 
-import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -23,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 
 from holdfast.errors import HoldfastError
 from holdfast.spec.streams import System
+from holdfast_runtime.per_process import PerProcess
 from holdfast_runtime.shared_log import LogRecord, RecordsForgottenError
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.admin.housekeeping import TopicHousekeeping
@@ -79,20 +79,20 @@ class ChangelogTopic:
 
     def append(self, partition: int, key: bytes, value: bytes) -> LogRecord:
         """Write a record for good, and return it as it stands there."""
-        offset, at = _clients(self).append(partition, key, value)
+        offset, at = _CLIENTS.of(self).append(partition, key, value)
         return LogRecord(offset, at, key, value)
 
     def bounds(self, partition: int) -> tuple[int, int]:
         """Return the offset of the oldest record, and the one behind the newest."""
-        return _clients(self).bounds(partition)
+        return _CLIENTS.of(self).bounds(partition)
 
     def records(self, partition: int, start: int, end: int) -> Sequence[LogRecord]:
         """Return the records of these offsets; raise `RecordsForgottenError` if some of them are gone."""
-        return _clients(self).records(partition, start, end)
+        return _CLIENTS.of(self).records(partition, start, end)
 
     def forget(self, partition: int, before: int) -> None:
         """Delete the records before an offset."""
-        _clients(self).forget(partition, before)
+        _CLIENTS.of(self).forget(partition, before)
 
     def settings(self) -> KafkaSettings:
         """Return how to talk to the system, with its login, as this process has it."""
@@ -194,21 +194,6 @@ def _delivered(written: "Future[Message]", error: KafkaError | None, message: Me
         written.set_exception(KafkaException(error))
 
 
-_CLIENTS: dict[ChangelogTopic, _Clients] = {}
-_OWNER = [os.getpid()]
-_LOCK = threading.Lock()
-
-
-def _clients(topic: ChangelogTopic) -> _Clients:
-    """Return the clients of this process."""
-    global _LOCK
-    if _OWNER[0] != os.getpid():
-        # Their threads stay with the parent, which may have held the lock when it forked.
-        for clients in _CLIENTS.values():
-            keep_for_ever(clients)
-        _CLIENTS.clear()
-        _OWNER[0], _LOCK = os.getpid(), threading.Lock()
-    with _LOCK:
-        if topic not in _CLIENTS:
-            _CLIENTS[topic] = _Clients(topic.settings(), topic.topic)
-        return _CLIENTS[topic]
+_CLIENTS: PerProcess[ChangelogTopic, _Clients] = PerProcess(
+    lambda topic: _Clients(topic.settings(), topic.topic), abandon=keep_for_ever
+)

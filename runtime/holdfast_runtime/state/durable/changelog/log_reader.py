@@ -4,12 +4,12 @@ A writer whose record came to stand right behind what is known need not read any
 mean.
 """
 
-import os
 import threading
 from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.errors import UserActionError
+from holdfast_runtime.per_process import PerProcess
 from holdfast_runtime.shared_log import LogRecord, RecordsForgottenError, SharedLog
 from holdfast_runtime.state.durable.changelog.log_view import Deed, LogKey, LogView
 
@@ -126,19 +126,9 @@ class LogReader:
         )
 
 
-_READERS: dict[SharedLog, LogReader] = {}
-_OWNER = [os.getpid()]
-_LOCK = threading.Lock()
+_READERS: PerProcess[SharedLog, LogReader] = PerProcess(LogReader)
 
 
 def reader_of(log: SharedLog) -> LogReader:
-    """Return this process's views of a log. After a fork there are none yet."""
-    global _LOCK
-    if _OWNER[0] != os.getpid():
-        # The parent may have held it when it forked.
-        _OWNER[0], _LOCK = os.getpid(), threading.Lock()
-        _READERS.clear()
-    with _LOCK:
-        if log not in _READERS:
-            _READERS[log] = LogReader(log)
-        return _READERS[log]
+    """Return this process's views of a log."""
+    return _READERS.of(log)

@@ -64,7 +64,9 @@ class LogStorage:
     def directories(self) -> list[str]:
         """Return the names of subdirectories, unordered."""
         start = f"{self.prefix}/" if self.prefix else ""
-        return [*{path[len(start) :].split("/")[0] for path in self._paths() if path.startswith(start)}]
+        views = [self._reader.fresh(number) for number in range(self.log.partitions)]
+        paths = [path for view in views for path in [*view.directories] if path.startswith(start)]
+        return [*{path[len(start) :].split("/")[0] for path in paths}]
 
     def unfinished(self) -> dict[str, str]:
         """Return nothing: a record is there, or it is not."""
@@ -147,8 +149,3 @@ class LogStorage:
     def _objects(self, view: LogView) -> dict[str, LogEntry]:
         # A copy: other threads may write beside.
         return dict(view.directories.get(self.prefix, {}))
-
-    def _paths(self) -> list[str]:
-        """Return all directories that hold objects."""
-        views = [self._reader.fresh(number) for number in range(self.log.partitions)]
-        return [path for view in views for path in [*view.directories]]

@@ -75,7 +75,8 @@ class LogView:
     _sizes: dict[int, int] = field(default_factory=dict)
     """Offset -> bytes of each record that is not forgotten, the oldest first."""
     _bytes: int = 0
-    _live_bytes: int = 0
+    live_bytes: int = 0
+    """How many bytes the objects have."""
 
     def __post_init__(self) -> None:
         self.end = self.begin
@@ -93,7 +94,7 @@ class LogView:
             self._remove(key.directory, key.name)
             names = self.directories.setdefault(key.directory, {})
             names[key.name] = LogEntry(record.offset, len(record.value), record.at, key.digest, key.place)
-            self._live_bytes += len(record.value)
+            self.live_bytes += len(record.value)
 
     def forget(self, before: int) -> None:
         """Note that the records before an offset are gone."""
@@ -103,12 +104,7 @@ class LogView:
     @property
     def obsolete_bytes(self) -> int:
         """How many bytes of records say nothing that counts."""
-        return self._bytes - self._live_bytes
-
-    @property
-    def live_bytes(self) -> int:
-        """How many bytes the objects have."""
-        return self._live_bytes
+        return self._bytes - self.live_bytes
 
     def needed_from(self) -> int:
         """Return the offset before which no record counts."""
@@ -137,7 +133,7 @@ class LogView:
     def _remove(self, directory: str, name: str) -> None:
         names = self.directories.get(directory, {})
         if name in names:
-            self._live_bytes -= names.pop(name).size
+            self.live_bytes -= names.pop(name).size
             if not names:
                 del self.directories[directory]
 

@@ -54,7 +54,7 @@ class StorageBeside:
         return self.log.names() + [name for name in self.beside.names() if not _is_logged(name)]
 
     def names_behind(self, name: str) -> list[str]:
-        """Return the names in the log that sort behind this one: nobody looks behind a write for unlogged."""
+        """Return the names in the log that sort behind this one: nobody looks behind a write for what is beside it."""
         return self.log.names_behind(name)
 
     def modified(self) -> dict[str, int]:
