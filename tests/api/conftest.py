@@ -136,6 +136,10 @@ class Site:
         """Reasons of all events."""
         return [one["reason"] for one in self.admin.items(EVENTS.format(self.namespace))]
 
+    def told(self, *reasons: str) -> None:
+        """Wait for these events: the operator posts them behind what it does, beside everything else."""
+        wait_until(lambda: set(reasons) <= set(self.events()), 30, f"events say {', '.join(reasons)}")
+
     def config_maps(self) -> list[str]:
         """Their names."""
         return [one["metadata"]["name"] for one in self.admin.items(CONFIG_MAPS.format(self.namespace))]

@@ -118,7 +118,7 @@ def test_of_two_overlapping_releases_one_looks_after_a_namespace(site: Site, pla
         site.until("Ready", "True", "Running")
         assert looked_after_by(site) == f"{site.namespace}/operator"
         with site.operator(lease=f"{green.namespace}/operator", who="g"):
-            wait_until(lambda: "NamespaceTaken" in green.events(), 30, "the second release says whose it is")
+            green.told("NamespaceTaken")
             notes = [
                 one for one in site.admin.items(EVENTS.format(green.namespace)) if one["reason"] == "NamespaceTaken"
             ]

@@ -82,7 +82,7 @@ def test_a_lost_node_takes_driver_executors_and_volumes_with_it(site: Site) -> N
         runs(site, 2)
         assert attempt_name("ads", "1", 1) not in {pod["metadata"]["name"] for pod in site.pods()}
         wait_until(lambda: let_go(site) == [f"state-{first}"], 60, "the claim of the lost node is given up")
-        assert {"NodeLost", "ClaimGivenUp"} <= set(site.events())
+        site.told("NodeLost", "ClaimGivenUp")
         site.kubelet.silent = site.kubelet.homeless = frozenset()
         say(site.admin, "node-a", "True")
         # The double of Spark makes no executor anew: of the two, the one whose volume is of the zone goes on.
