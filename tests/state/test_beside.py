@@ -17,8 +17,8 @@ import lmdb
 import pytest
 
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.durable.restorable import keep_restorable
 from holdfast_runtime.state.durable.restore import restore
-from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.store.delta import pack_delta

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError, WorldChangeError
 from holdfast_runtime.checkpoint.directories import disk_refusals
 from holdfast_runtime.checkpoint.query_copy import QueryCopy
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
-from holdfast_runtime.state.durable.snapshot_process import keep_restorable
+from holdfast_runtime.state.durable.restorable import keep_restorable
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.errors import StoreDiskError, StoreFullError
 from holdfast_runtime.state.local_disk import disk_error, on_local_disk

@@ -39,8 +39,8 @@ from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
+from holdfast_runtime.state.durable.restorable import keep_restorable
 from holdfast_runtime.state.durable.restore import open_store
-from holdfast_runtime.state.durable.snapshot_process import keep_restorable
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import StoreDirectory

@@ -27,7 +27,7 @@ import lmdb
 
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.snapshot import snapshot_chunks
 from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
@@ -65,24 +65,10 @@ class SnapshotOrder:
     parent: int
 
 
-def keep_restorable(store: TaskStore, durable: DurableCopy, policy: SnapshotPolicy, epoch: int) -> None:
-    """Take a snapshot if one is due, and remove what it makes obsolete; called after a batch, with its store open."""
+def taken_in(store: TaskStore) -> bool:
+    """Act on the note of an earlier snapshot; return whether it came to nothing."""
     # Those that have ended are waited for here, or they would stay as zombies.
     _BEGUN[:] = [process for process in _BEGUN if process.poll() is None]
-    lost = _taken_in(store)
-    if not policy.due(store.head, store.task):
-        return
-    # Beside batches the file may grow to twice its size.
-    fits = policy.beside <= store.used() <= store.directory.quota // 2
-    if lost or not fits or policy.overdue(store.head):
-        durable.snapshot(store)
-        durable.collect()
-    else:
-        _begin(SnapshotOrder(store.directory, durable.root, epoch, os.getpid()))
-
-
-def _taken_in(store: TaskStore) -> bool:
-    """Act on the note of an earlier snapshot; return whether it came to nothing."""
     directory = store.directory
     note = _read(directory)
     if note.get("stage") == SnapshotStage.RUNNING:
@@ -101,7 +87,7 @@ def _taken_in(store: TaskStore) -> bool:
     return note.get("stage") in (SnapshotStage.RUNNING, SnapshotStage.GAVE_UP)
 
 
-def _begin(order: SnapshotOrder) -> None:
+def begin(order: SnapshotOrder) -> None:
     """Start the process, unless one is at work at this location."""
     lock = _locked(order.directory)
     if lock is None:

@@ -1,0 +1,153 @@
+"""Snapshots of small stores in a storage that is far away: no batch waits for their round trips."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.state.durable import snapshot_thread
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.durable.restorable import keep_restorable
+from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
+from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.state.store.directory import TaskIdentity
+from tests.state.places import TASK, Disk, lose
+from tests.waiting import patience, wait_until
+
+DUE = SnapshotPolicy(most_deltas=1)
+
+
+@dataclass(frozen=True, slots=True)
+class FarStorage(DirectoryStorage):
+    """A folder in which snapshots of other threads than that of the batch wait for a gate."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    full: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def at_once(self) -> int:
+        return 32
+
+    def below(self, *names: str) -> "FarStorage":
+        return replace(self, root=self.root.joinpath(*names))
+
+    def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
+        content = self._waited(chunks) if name.startswith("snapshot-") else chunks
+        return DirectoryStorage.write(self, name, content, replace=replace)
+
+    def _waited(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        if threading.current_thread() is not threading.main_thread():
+            assert self.gate.wait(patience(60.0))
+        if self.full.is_set():
+            raise OSError(28, "No space left on device")
+        yield from chunks
+
+
+class FarDisk(Disk):
+    """A task whose durable copy is far away."""
+
+    def __init__(self, directory: Path, identity: TaskIdentity = TASK, far: FarStorage | None = None) -> None:
+        super().__init__(directory, identity)
+        self.far = FarStorage(directory / "checkpoint", sync=False) if far is None else far
+        self.durable = type(self.durable)(self.far, identity)
+
+    def keep(self, batch: int, policy: SnapshotPolicy = DUE, epoch: int = 1) -> None:
+        """Run a batch, and what follows it."""
+        with self.run(batch, epoch).store:
+            pass
+        with self.open(batch + 1, epoch).store as store:
+            keep_restorable(store, self.durable, policy, epoch)
+
+    def written(self) -> None:
+        """Let the snapshot be written."""
+        self.far.gate.set()
+        wait_until(self.is_idle, patience(60.0), "the snapshot under way has ended")
+        self.far.gate.clear()
+
+    def is_idle(self) -> bool:
+        write = snapshot_thread._WRITES.get(self.store_directory.path)  # noqa: SLF001
+        return write is None or not write.thread.is_alive()
+
+    def snapshots(self) -> list[int]:
+        return sorted(one.batch for one in self.durable.listing().snapshots)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[FarDisk]:
+    made = FarDisk(tmp_path)
+    yield made
+    made.far.gate.set()
+
+
+def test_batches_go_on_while_a_far_snapshot_is_written(disk: FarDisk) -> None:
+    for batch in range(5):
+        disk.keep(batch)
+    assert disk.snapshots() == []
+    disk.written()
+    disk.keep(5, SnapshotPolicy())
+    assert disk.snapshots() == [0]
+    with disk.open(6).store as store:
+        assert (store.head.snapshot, store.head.deltas) == (0, 5)
+
+
+def test_a_far_snapshot_restores_what_its_batch_left(disk: FarDisk) -> None:
+    disk.keep(0, SnapshotPolicy())
+    disk.keep(1)
+    disk.keep(2)
+    disk.written()
+    for delta in disk.objects.glob("delta-*1-*"):
+        delta.unlink()
+    disk.keep(3, SnapshotPolicy())
+    before = disk.rows(3)
+    lose(disk)
+    assert disk.snapshots() == [1]
+    assert disk.rows(3) == before
+
+
+def test_a_far_snapshot_that_fails_is_taken_by_a_batch(disk: FarDisk) -> None:
+    disk.keep(0)
+    disk.far.full.set()
+    disk.written()
+    with pytest.raises(CheckpointUnavailableError, match=r"snapshot-.*No space left"):
+        disk.keep(1)
+    disk.far.full.clear()
+    disk.keep(2)
+    disk.written()
+    assert disk.snapshots() == [2]
+
+
+def test_a_shut_out_attempt_leaves_no_far_snapshot(disk: FarDisk) -> None:
+    disk.keep(0)
+    disk.durable.fence(2)
+    disk.written()
+    assert disk.snapshots() == []
+
+
+def test_a_batch_waits_for_a_snapshot_that_is_overdue(disk: FarDisk) -> None:
+    disk.keep(0)
+    for batch in range(1, 3):
+        disk.keep(batch, replace(DUE, latest_deltas=3))
+    assert disk.snapshots() == [2]
+    disk.written()
+    disk.keep(3, SnapshotPolicy())
+    with disk.open(4).store as store:
+        assert (store.head.snapshot, store.head.deltas) == (2, 1)
+
+
+def test_many_tasks_at_once_write_a_few_snapshots(disk: FarDisk, tmp_path: Path) -> None:
+    tasks = [
+        FarDisk(tmp_path, TaskIdentity("ad-clicks", "1", f"partition-{number}"), disk.far)
+        for number in range(snapshot_thread.MOST + 2)
+    ]
+    for task in tasks:
+        task.keep(0)
+    for task in tasks:
+        task.written()
+    late = [task for task in tasks if task.snapshots() != [0]]
+    assert len(late) == 2
+    for task in late:
+        task.keep(1)
+        task.written()
+        assert task.snapshots() == [1]
