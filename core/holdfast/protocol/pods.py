@@ -15,6 +15,7 @@ from holdfast.attempt_number import plain_attempt
 from holdfast.one_line import one_line
 from holdfast.protocol.names import ATTEMPT_LABEL, ROLE_LABEL, SPEC_LABEL
 from holdfast.times import moment
+from holdfast.trees import Tree, as_object, as_objects
 
 
 class PodPhase(StrEnum):
@@ -116,9 +117,9 @@ _EVICTIONS = frozenset({"Evicted", "Preempting", "Preempted"})
 
 def pod_state(tree: object) -> PodState:
     """Return the facts in a pod's JSON from the API server."""
-    metadata, spec, status = (_object(_object(tree).get(name)) for name in ("metadata", "spec", "status"))
-    containers = [_object(one) for one in _list(status.get("containerStatuses"))]
-    labels = _object(metadata.get("labels"))
+    metadata, spec, status = (as_object(as_object(tree).get(name)) for name in ("metadata", "spec", "status"))
+    containers = as_objects(status.get("containerStatuses"))
+    labels = as_object(metadata.get("labels"))
     return PodState(
         name=_text(metadata.get("name")),
         uid=_text(metadata.get("uid")),
@@ -138,7 +139,7 @@ def pod_state(tree: object) -> PodState:
         disrupted=_disrupted(status),
         unschedulable=_unschedulable(status),
         started=next(_started(containers), None),
-        claim=next(_claims(_list(spec.get("volumes"))), None),
+        claim=next(_claims(as_objects(spec.get("volumes"))), None),
         waiting=next(_waiting(containers), None),
         ended=next(_ended(containers, "state"), None),
         executor_end=_executor_end(containers),
@@ -150,7 +151,7 @@ def _phase(value: object) -> PodPhase:
 
 
 def _controller(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    owners = [_object(one) for one in _list(metadata.get("ownerReferences"))]
+    owners = as_objects(metadata.get("ownerReferences"))
     return next((one for one in owners if one.get("controller") is True), {})
 
 
@@ -168,14 +169,14 @@ def _deleting_since(metadata: Mapping[str, Any]) -> int | None:
 
 
 def _disrupted(status: Mapping[str, Any]) -> str | None:
-    for condition in map(_object, _list(status.get("conditions"))):
+    for condition in as_objects(status.get("conditions")):
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return _text(condition.get("reason")) or "DisruptionTarget"
     return None
 
 
 def _unschedulable(status: Mapping[str, Any]) -> str | None:
-    for condition in map(_object, _list(status.get("conditions"))):
+    for condition in as_objects(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _text(condition.get("message")) or _text(condition.get("reason")) or "the scheduler does not say why"
     return None
@@ -183,28 +184,28 @@ def _unschedulable(status: Mapping[str, Any]) -> str | None:
 
 def _waiting(containers: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     for container in containers:
-        waiting = _object(_object(container.get("state")).get("waiting"))
+        waiting = as_object(as_object(container.get("state")).get("waiting"))
         if waiting:
             yield _text(waiting.get("reason")), _text(waiting.get("message"))
 
 
 def _started(containers: list[dict[str, Any]]) -> Iterator[int]:
     for container in containers:
-        since = moment(_text(_object(_object(container.get("state")).get("running")).get("startedAt")) or None)
+        since = moment(_text(as_object(as_object(container.get("state")).get("running")).get("startedAt")) or None)
         if since is not None:
             yield since
 
 
-def _claims(volumes: list[Any]) -> Iterator[str]:
-    for volume in map(_object, volumes):
-        claim = _text(_object(volume.get("persistentVolumeClaim")).get("claimName"))
+def _claims(volumes: list[Tree]) -> Iterator[str]:
+    for volume in volumes:
+        claim = _text(as_object(volume.get("persistentVolumeClaim")).get("claimName"))
         if claim and volume.get("name") == STATE_VOLUME:
             yield claim
 
 
 def _ended(containers: list[dict[str, Any]], state: str) -> Iterator[ContainerEnd]:
     for container in containers:
-        ended = _object(_object(container.get(state)).get("terminated"))
+        ended = as_object(as_object(container.get(state)).get("terminated"))
         code, ended_at = _number(ended.get("exitCode")), moment(_text(ended.get("finishedAt")) or None)
         if code is not None:
             yield ContainerEnd(
@@ -216,14 +217,6 @@ def _executor_end(containers: list[dict[str, Any]]) -> ContainerEnd | None:
     """Return the last end of the executor's container: the kubelet starts it again within seconds."""
     executor = [one for one in containers if one.get("name") == MAIN["executors"]]
     return next((end for state in ("state", "lastState") for end in _ended(executor, state)), None)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _text(value: object, most: int = _MOST_TEXT) -> str:

@@ -4,12 +4,12 @@ A template may say the same of other labels and variables, and the two are merge
 one of them would silently not count. Must not know what a driver or an executor needs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from holdfast.protocol.pods import MAIN
 from holdfast.spec.runtime import Driver, Executors, Runtime
-from holdfast.trees import Tree
+from holdfast.trees import Tree, as_object, as_objects
 
 
 def node_fields(part: Driver | Executors) -> Tree:
@@ -36,35 +36,27 @@ def fields_said_twice(runtime: Runtime) -> Iterator[str]:
 
 def _said_twice(part: Driver | Executors, account: str | None, main: str) -> Iterator[tuple[str, str]]:
     """Yield paths in the template, and the field that says the same. The shape of templates is judged elsewhere."""
-    spec = _object(part.pod_template.get("spec"))
+    spec = as_object(part.pod_template.get("spec"))
     if account is not None:
         for name in ("serviceAccountName", "serviceAccount"):
             if name in spec:
                 yield f"spec.{name}", "serviceAccountName"
-    for key in sorted(part.node_selector.keys() & _object(spec.get("nodeSelector")).keys()):
+    for key in sorted(part.node_selector.keys() & as_object(spec.get("nodeSelector")).keys()):
         yield f"spec.nodeSelector[{key}]", f"nodeSelector[{key}]"
     if part.tolerations and "tolerations" in spec:
         yield "spec.tolerations", "tolerations"
-    container = next((one for one in _objects(spec.get("containers")) if one.get("name") == main), {})
+    container = next((one for one in as_objects(spec.get("containers")) if one.get("name") == main), {})
     path, names = f"spec.containers[{main}]", {variable.name for variable in part.env}
-    for variable in _objects(container.get("env")):
+    for variable in as_objects(container.get("env")):
         variable_name = variable.get("name")
         if isinstance(variable_name, str) and variable_name in names:
             yield f"{path}.env[{variable_name}]", f"env[{variable_name}]"
-    template_resources = _object(container.get("resources"))
+    template_resources = as_object(container.get("resources"))
     for kind, amounts in (("requests", part.resources.requests), ("limits", part.resources.limits)):
-        for amount in sorted(amounts.keys() & _object(template_resources.get(kind)).keys()):
+        for amount in sorted(amounts.keys() & as_object(template_resources.get(kind)).keys()):
             yield f"{path}.resources.{kind}.{amount}", f"resources.{kind}.{amount}"
 
 
 def _tree(value: Any) -> Tree:
     tree: Tree = value.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return tree
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> Iterator[Mapping[str, Any]]:
-    yield from (item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()

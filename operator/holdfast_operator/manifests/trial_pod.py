@@ -15,13 +15,13 @@ What is left out is in no digest either: a change of it is not tried. Must not c
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.protocol.names import APP_ID_LABEL, ATTEMPT_LABEL, ROLE_LABEL, TRIAL_LABEL, trial_digest, trial_name
 from holdfast.protocol.pods import MAIN, STATE_VOLUME
 from holdfast.spec.app import StreamApp
-from holdfast.trees import Tree
+from holdfast.trees import Tree, as_objects
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import (
     APP_VOLUME,
@@ -94,9 +94,9 @@ def _trial(app: StreamApp, part: _Part, owner: AppOwner, release: Installation) 
 
 def _spec(part: _Part, release: Installation) -> Tree:
     spec = {name: value for name, value in part.pod["spec"].items() if name not in _NOT_TRIED}
-    volumes = [volume for volume in _objects(spec.get("volumes")) if _is_tried(volume)]
+    volumes = [volume for volume in as_objects(spec.get("volumes")) if _is_tried(volume)]
     mounted = {volume.get("name") for volume in volumes}
-    main = next(one for one in _objects(spec["containers"]) if one.get("name") == part.main)
+    main = next(one for one in as_objects(spec["containers"]) if one.get("name") == part.main)
     affinity = spec.pop("affinity", None)
     nodes = affinity.get("nodeAffinity") if isinstance(affinity, Mapping) else None
     return {
@@ -118,10 +118,10 @@ def _container(main: Tree, image: str, mounted: set[object], release: Installati
         "name": "trial",
         "image": image,
         "args": [*_COMMAND],
-        "env": [variable for variable in _objects(main.get("env")) if not _is_ours(variable)],
+        "env": [variable for variable in as_objects(main.get("env")) if not _is_ours(variable)],
         "resources": {"requests": _REQUESTS, "limits": _LIMITS},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [mount for mount in _objects(main.get("volumeMounts")) if mount.get("name") in mounted],
+        "volumeMounts": [mount for mount in as_objects(main.get("volumeMounts")) if mount.get("name") in mounted],
     }
 
 
@@ -132,8 +132,3 @@ def _is_tried(volume: Tree) -> bool:
 def _is_ours(variable: Tree) -> bool:
     name = str(variable.get("name"))
     return name == POD_ATTRIBUTE or name.startswith(RESERVED)
-
-
-def _objects(value: object) -> Iterator[Tree]:
-    """Yield the objects of a list; where any pod is allowed, templates may have other shapes."""
-    yield from (one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()

@@ -7,7 +7,7 @@ object that no model has judged may say anything: what is no figure is left out.
 from typing import NamedTuple
 
 from holdfast.spec.values import is_duration, millis
-from holdfast.trees import Tree
+from holdfast.trees import Tree, as_object
 
 
 class AppFigures(NamedTuple):
@@ -25,8 +25,8 @@ class AppFigures(NamedTuple):
 
 def app_figures(tree: Tree) -> AppFigures:
     """Return the figures in an app's object."""
-    status = _object(tree.get("status"))
-    alerts = _object(_object(tree.get("spec")).get("alerts"))
+    status = as_object(tree.get("status"))
+    alerts = as_object(as_object(tree.get("spec")).get("alerts"))
     conditions = status.get("conditions") or []
     ready: Tree = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
     lag, letters, restarts = alerts.get("maxLag"), alerts.get("deadLetters"), status.get("restarts")
@@ -37,7 +37,3 @@ def app_figures(tree: Tree) -> AppFigures:
         millis(lag) / 1000 if isinstance(lag, str) and is_duration(lag) else None,
         letters if isinstance(letters, int) else None,
     )
-
-
-def _object(value: object) -> Tree:
-    return value if isinstance(value, dict) else {}

@@ -6,7 +6,7 @@ Must not judge values: records are read by their columns alone.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from holdfast.planning.types.misfits import Misfit, MisfitKind
 from holdfast.planning.types.spark_types import FRACTIONAL, INTEGRAL, RowType, SparkType
 from holdfast.reasons import Reason
 from holdfast.suggest import did_you_mean
+from holdfast.trees import as_object
 
 _MOST_BYTES = 512 << 10
 _DIALECT = "http://json-schema.org/draft-07/schema#"
@@ -64,7 +65,7 @@ class _Reader:
         if not isinstance(tree, dict):
             self.schema.others_come |= tree is True
             return
-        for name, member in _object(tree.get("properties")).items():
+        for name, member in as_object(tree.get("properties")).items():
             self._member(name, member)
         self.schema.others_come |= "patternProperties" in tree or any(tree.get(word, False) for word in _OTHERS)
         if sure and isinstance(required := tree.get("required"), list):
@@ -89,16 +90,12 @@ class _Reader:
     def _refer(self, reference: object, *, sure: bool) -> None:
         target = self._root if isinstance(reference, str) and reference.startswith("#") else None
         for part in str(reference).lstrip("#").split("/")[1:]:
-            target = _object(target).get(part.replace("~1", "/").replace("~0", "~"))
+            target = as_object(target).get(part.replace("~1", "/").replace("~0", "~"))
         if target is None:
             self.schema.others_come = True  # it is in another text
         elif str(reference) not in self._referred:
             self._referred.add(str(reference))
             self.add(target, sure=sure)
-
-
-def _object(tree: object) -> Mapping[str, Any]:
-    return tree if isinstance(tree, dict) else {}
 
 
 def absent_columns(schema: JsonSchema, rows: RowType) -> tuple[Misfit, ...]:
