@@ -1,37 +1,16 @@
 """The chart's alerts and dashboards, judged by Prometheus's own parser and engine."""
 
-import functools
-import io
-import json
-from typing import Any
-
 import pytest
-from ruamel.yaml import YAML
 
 from holdfast.protocol.metrics import METRICS
 from holdfast_cli.dashboards import dashboards
+from tests.chart.monitored import queries, rules
 from tests.chart.promrules import judged
-from tests.chart.rendered import one, rendered
 
 SERIES = {name for metric in METRICS.values() for name in metric.series}
 TEAM = 'namespace="team"'
 LEADS = 'holdfast_operator_leading{namespace="hold-system"} 1x60\n'
 READY = f'holdfast_app_ready{{{TEAM},app="ads",reason="Running"}} 1x60\n'
-
-
-@functools.cache
-def rules(*settings: str) -> str:
-    tree = one(
-        rendered("metrics.rules.enabled=true", *settings, only="templates/prometheusrule.yaml"), "PrometheusRule"
-    )
-    text = io.StringIO()
-    YAML(typ="safe").dump(tree["spec"], text)
-    return text.getvalue()
-
-
-def queries(text: str) -> list[str]:
-    panels: list[dict[str, Any]] = json.loads(text)["panels"]
-    return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 def test_rules_are_valid_and_ask_for_metrics_that_are_served() -> None:
