@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
+from holdfast.planning.stream_columns import DEAD_LETTERS
 from holdfast.planning.types.ddl import parse_schema
-from holdfast.planning.version_effects import DEAD_LETTERS, Effect, Role, VersionEffect, carried, version_effects
+from holdfast.planning.version_effects import Effect, Role, VersionEffect, carried, version_effects
 from holdfast.spec.app import AppSpec
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema
 from holdfast_runtime.streams.codecs.arrow_types import row_type

@@ -12,14 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import safely
+from holdfast.errors import UserActionError, safely
 from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
 from holdfast_cli.output.help_text import HelpFormatter
-from holdfast_cli.output.screen import print_json
+from holdfast_cli.output.screen import print_json, screen
 from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app, read_text
 from holdfast_cli.plan.fix import fix
 from holdfast_cli.plan.partition_counts import given_counts, topic_facts
@@ -39,6 +39,7 @@ examples:
   holdfast plan app.yaml --record record.json --processors processors.json    where tasks run, what moves
   holdfast plan app.yaml -o svg > plan.svg
   holdfast plan app.yaml --fix > repaired.yaml
+  holdfast plan app.yaml --lineage totals.amount    from which columns of inputs it is made
 """
 
 
@@ -74,6 +75,14 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--fix", action="store_true", help="print the app with all repairs applied, instead of the plan"
     )
     parser.add_argument(
+        "--lineage",
+        nargs="?",
+        const="",
+        metavar="STREAM[.COLUMN]",
+        help="show from which columns of inputs each column is made, instead of the plan: of a stream, table or step, "
+        "or of all streams and tables that the app writes; as text or JSON",
+    )
+    parser.add_argument(
         "--kafka-config", metavar="FILE", help="settings of the Kafka client, key=value lines, e.g. sasl.password"
     )
     parser.add_argument(
@@ -96,6 +105,9 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Plan and print; return the exit code, which says whether the app may run."""
+    if options.lineage is not None and (options.fix or options.output not in ("text", "json")):
+        message = "--lineage is printed as text or JSON, and instead of the plan: leave --fix and other formats out"
+        raise UserActionError(message, code="LineageFormatError")
     file = load_app(options.app)
     if file.app is None:
         return _invalid_spec(file, options)
@@ -145,7 +157,9 @@ def _json(path: str) -> object:
 
 
 def _print(app: StreamApp, file: AppFile, app_plan: Plan, facts: PlanningFacts, options: argparse.Namespace) -> None:
-    if options.output == "text":
+    if options.lineage is not None and app_plan.valid:
+        _print_lineage(app, app_plan, options)
+    elif options.output == "text":
         print_plan(file, app_plan, facts, _spark_need(app, app_plan), color=options.color, wide=options.wide)
     elif options.output == "json":
         need = _spark_need(app, app_plan)
@@ -155,6 +169,16 @@ def _print(app: StreamApp, file: AppFile, app_plan: Plan, facts: PlanningFacts, 
 
         text = draw(options.output, app_plan, app)
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+
+
+def _print_lineage(app: StreamApp, app_plan: Plan, options: argparse.Namespace) -> None:
+    from holdfast_cli.plan import lineage_text  # noqa: PLC0415 - rarely needed
+
+    lineages = safely(lambda: lineage_text.shown_lineages(app.spec, options.lineage))
+    if options.output == "json":
+        print_json({"app": app_plan.app, "valid": True, "lineage": lineage_text.lineage_json(lineages)})
+    else:
+        lineage_text.print_lineage(screen(options.color), lineages, app_plan)
 
 
 def _spark_need(app: StreamApp, app_plan: Plan) -> "SparkNeed | None":

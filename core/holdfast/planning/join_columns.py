@@ -150,8 +150,7 @@ class _Splitting:
     def _replaced(self, column: exp.Column) -> exp.Expr:
         parts = [part.name for part in column.parts]
         depth = 1 if len(parts) == 1 or self._scope.side(parts[0]) is None else 2
-        resolved = self._scope.find(tuple(parts[:depth]))
-        source = getattr(resolved, "source", None)
+        source = self._scope.column_of(tuple(parts))
         assert source is not None  # noqa: S101 - the select has no findings
         self.renamed(source)
         made: exp.Expr = exp.column(exp.to_identifier(self.columns[source].name, quoted=True))

@@ -14,6 +14,7 @@ from holdfast.planning.schema_streams import reading_findings, says_columns, sch
 from holdfast.planning.sql.expressions import Scope, check_value
 from holdfast.planning.sql.plain.reading import sure_select
 from holdfast.planning.sql.plain.row_kinds import row_kinds
+from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.streams import EventTime, MetadataField, Stream
@@ -37,6 +38,12 @@ _ONLY_READ: Final[Mapping[MetadataField, str]] = {
     "offset": "is given by whoever holds the stream",
     "timestamp": "is the event time of the row",
 }
+
+DEAD_LETTERS = parse_schema(
+    "reason STRING, stream STRING, partition INT, offset BIGINT, key BINARY, value BINARY, timestamp TIMESTAMP, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, step STRING, column STRING"
+)
+"""The columns of dead letters."""
 
 
 def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:

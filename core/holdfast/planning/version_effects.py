@@ -16,10 +16,10 @@ from holdfast.planning.graph import Graph, build_graph
 from holdfast.planning.known_columns import Flow
 from holdfast.planning.problems import ExpressionError
 from holdfast.planning.schema_streams import written_schema
-from holdfast.planning.stream_columns import without_metadata
+from holdfast.planning.stream_columns import DEAD_LETTERS, without_metadata
 from holdfast.planning.subjects import SchemaMisfitError, SchemaVersion, Subject
 from holdfast.planning.types.connect.envelope import envelope
-from holdfast.planning.types.ddl import parse_schema, parse_type, typed_columns
+from holdfast.planning.types.ddl import parse_type, typed_columns
 from holdfast.planning.types.misfits import Misfit
 from holdfast.planning.types.record_formats import RECORD_FORMATS, References, Unread
 from holdfast.planning.types.schema_fields import SchemaField
@@ -145,13 +145,6 @@ def written_columns(graph: Graph, flow: Flow, stream: Stream) -> RowType | None:
     if stream.name in flow.written:
         return carried(without_metadata(stream, flow.written[stream.name][1]))
     return DEAD_LETTERS if stream.name in graph.dead_letters else None
-
-
-DEAD_LETTERS = parse_schema(
-    "reason STRING, stream STRING, partition INT, offset BIGINT, key BINARY, value BINARY, timestamp TIMESTAMP, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, step STRING, column STRING"
-)
-"""The columns of dead letters."""
 
 
 def carried(rows: RowType) -> RowType:

@@ -57,6 +57,10 @@ class CheckedExpression:
     """Whether it is an `explode`."""
     field: ColumnSource | None = None
     """The side and path of a field of structs, if the expression only passes that through."""
+    named: frozenset[ColumnSource] = frozenset()
+    """The columns of which it takes values, outside of aggregates."""
+    aggregated: frozenset[ColumnSource] = frozenset()
+    """Those of which it takes values inside of aggregates."""
 
     @property
     def is_rest(self) -> bool:
@@ -88,7 +92,9 @@ def check_value(text: str, scope: Scope, what: str) -> CheckedExpression:
     if reading.generators:
         name = reading.generators[0].name.lower()
         reading.find(Reason.INVALID_EXPRESSION, f"{name} makes rows and can't stand in {what}; use it in a select step")
-    return CheckedExpression(None, reading.type_of(tree), reading.source(tree), tuple(reading.findings))
+    return CheckedExpression(
+        None, reading.type_of(tree), reading.source(tree), tuple(reading.findings), named=frozenset(reading.named)
+    )
 
 
 def check_select(texts: Iterable[str], scope: Scope) -> tuple[CheckedExpression, ...]:
@@ -142,7 +148,11 @@ def _plain_item(text: str, scope: Scope) -> CheckedExpression | None:
         return None
     if isinstance(resolved, SqlFinding):
         return CheckedExpression(alias or name, UNKNOWN, None, (resolved,))
-    return CheckedExpression(alias or name, resolved.type, resolved.source, ())
+    return CheckedExpression(alias or name, resolved.type, resolved.source, (), named=_columns(resolved.source))
+
+
+def _columns(source: ColumnSource | None) -> frozenset[ColumnSource]:
+    return frozenset() if source is None else frozenset({source})
 
 
 def _named(tree: exp.Expr) -> tuple[exp.Expr, str | None]:
@@ -178,6 +188,7 @@ def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> Chec
         tuple(reading.findings),
         bool(reading.generators),
         reading.struct_field(value),
+        frozenset(reading.named),
     )
 
 
@@ -236,8 +247,9 @@ def _star(tree: exp.Expr, scope: Scope) -> list[CheckedExpression]:
     )
     if problem is not None:
         findings.append(problem)
+    holder = _columns(scope.column_of(path)) if path and side is None else frozenset()
     checked = [
-        CheckedExpression(column.name, column.type, source, ())
+        CheckedExpression(column.name, column.type, source, (), named=_columns(source) or holder)
         for source, column in columns
         if column.name.casefold() not in left_out
     ]
@@ -316,7 +328,14 @@ def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> CheckedExpression
             reading.find(Reason.AGGREGATE_MISSING, message)
     if name is None and not reading.findings:
         reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
-    return CheckedExpression(name, reading.type_of(value), reading.source(value), tuple(reading.findings))
+    return CheckedExpression(
+        name,
+        reading.type_of(value),
+        reading.source(value),
+        tuple(reading.findings),
+        named=frozenset(reading.named),
+        aggregated=frozenset(reading.aggregated),
+    )
 
 
 def _check_call(call: exp.Anonymous, reading: ExpressionWalk) -> None:

@@ -4,7 +4,7 @@ Without recursion, so that long chains of AND can't exhaust the stack. Must not 
 collects aggregates and generators, and `expressions` checks them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -50,6 +50,10 @@ class ExpressionWalk:
     nested: list[str] = field(default_factory=list)
     loose: list[tuple[str, ...]] = field(default_factory=list)
     """The names outside of every aggregate."""
+    named: set[ColumnSource] = field(default_factory=set)
+    """The columns that it takes values of, outside of every aggregate."""
+    aggregated: set[ColumnSource] = field(default_factory=set)
+    """Those inside of one."""
 
     _kinds: dict[int, SparkType | None] = field(default_factory=dict)
     _sources: dict[int, ColumnSource] = field(default_factory=dict)
@@ -204,8 +208,13 @@ class ExpressionWalk:
             self._sources[id(node)] = resolved.source
         if resolved.field is not None:
             self._fields[id(node)] = resolved.field
+        column = resolved.source or self.scope.column_of(path)
+        self._take(() if column is None else (column,))
         if not self._inside:
             self.loose.append(path)
+
+    def _take(self, columns: Iterable[ColumnSource]) -> None:
+        (self.aggregated if self._inside else self.named).update(columns)
 
     def _is_call_without_brackets(self, name: str, resolved: ResolvedName | SqlFinding) -> bool:
         """Whether the name is a function like current_date: columns go first, and an undeclared one may be `user`."""
@@ -289,6 +298,8 @@ class ExpressionWalk:
         parent = node.parent
         if not isinstance(parent, exp.Anonymous) or parent.name.lower() not in STARRED:
             self.find(Reason.INVALID_EXPRESSION, "* stands for several columns; name the one that is meant")
+        elif parent.name.lower() != "count":
+            self._take(source for source, _ in self.scope.star())
 
     _ENTERING: ClassVar[dict[type[exp.Expr], Callable[["ExpressionWalk", exp.Expr], list[exp.Expr] | None]]] = {
         **dict.fromkeys((exp.Boolean, exp.Literal, exp.Null, exp.Var), _leaf),

@@ -87,6 +87,11 @@ class Scope:
             return resolved
         return _inside(resolved, ".".join(parts[:depth]), parts[depth:])
 
+    def column_of(self, parts: tuple[str, ...]) -> ColumnSource | None:
+        """Return the column that a name begins with: `left.payload` of `left.payload.id`; None if there is none."""
+        resolved = self.find(parts[: 1 if len(parts) == 1 or self.side(parts[0]) is None else 2])
+        return resolved.source if isinstance(resolved, ResolvedName) else None
+
     def star(self, side: str = "") -> tuple[tuple[ColumnSource, Column], ...]:
         """Return the columns of `*`, `left.*` or `right.*`, each with its source."""
         if side:
