@@ -26,6 +26,7 @@ from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
 from tests.engine.runs import APP, check, feed
 from tests.processes import die, processes_below
+from tests.registry.scripted import ScriptedAnswer, ScriptedRegistry
 from tests.waiting import patience, wait_until
 
 ROWS = 8_000
@@ -142,7 +143,20 @@ def test_a_move_between_batches_loses_and_doubles_nothing(theatre: Theatre, home
 
 def test_without_an_operator_a_driver_follows_an_executor_that_returns(theatre: Theatre, home: Path) -> None:
     spark = {"spark.executorEnv.SPARK_EXECUTOR_ATTRIBUTE_POD": "pod-0"}
-    driver = Driver(theatre, home, spark, "--master", "local-cluster[1,2,1024]", "--patience", "1")
+    options = ("--master", "local-cluster[1,2,1024]", "--patience", "1")
+    lineage = ScriptedRegistry([ScriptedAnswer(201, b"")])
+    with lineage.running() as url:
+        driver = Driver(theatre, home, spark, *options, lineage={"url": url})
+        _follow(driver, theatre, home)
+    check(home, ROWS + 500)
+    events = [json.loads(body) for *_, body in lineage.requests]
+    states = [event["eventType"] for event in events]
+    assert (states[0], set(states[1:-1]), states[-1]) == ("START", {"RUNNING"}, "ABORT")
+    assert len({event["run"]["runId"] for event in events}) == 1
+    assert {event["job"]["namespace"] for event in events} == {theatre.orders.namespace}
+
+
+def _follow(driver: Driver, theatre: Theatre, home: Path) -> None:
     try:
         driver.until(lambda: theatre.reported(assignment=0, tasks=3, placed=3), "its own assignment")
         assert set(recorded(theatre).task_processor.values()) == {"pod-0"}
@@ -155,7 +169,6 @@ def test_without_an_operator_a_driver_follows_an_executor_that_returns(theatre: 
         driver.drained()
     finally:
         driver.close()
-    check(home, ROWS + 500)
 
 
 def test_earlier_attempts_are_shut_out_before_tasks_have_places(theatre: Theatre, home: Path) -> None:

@@ -151,6 +151,7 @@ OF_OTHERS = frozenset(
         *("AbortIncompleteMultipartUpload", "EvictionByEvictionAPI", "HDFSBackedStateStoreProvider"),
         *("fbs", "fromDDL", "getrusage", "host_id", "HOLDFAST_KAFKA__EVENTS__SASL_PASSWORD", "X"),
         "HOLDFAST_REGISTRY__EVENTS__PASSWORD",
+        "HOLDFAST_LINEAGE__OPENLINEAGE__TOKEN",
     }
 )
 """What texts mention of Kubernetes, Spark, Arrow, S3 and Python, and names that stand for one of many."""

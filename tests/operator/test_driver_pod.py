@@ -138,11 +138,12 @@ def test_an_attempts_config_map_is_complete_and_without_status() -> None:
 def test_secrets_are_mounted_and_never_copied() -> None:
     registry = {"url": "https://registry", "secretName": "schemas"}
     kafka = {"bootstrapServers": "kafka:9092", "secretName": "login", "registry": registry}
-    secret = app(systems=[{"name": "events", "kafka": kafka}])
+    lineage = {"lineage": {"url": "https://lineage", "secretName": "openlineage"}}
+    secret = app(systems=[{"name": "events", "kafka": kafka}], runtime=runtime(**lineage))
     pod = driver_pod(secret, 1, OWNER, RELEASE)
     template = executor_template(StartDriver(secret, 1), OWNER, RELEASE)
     for pod_tree in (pod, template):
-        for number, name in enumerate(("login", "schemas")):
+        for number, name in enumerate(("login", "openlineage", "schemas")):
             assert {"name": f"secret-{number}", "secret": {"secretName": name}} in pod_tree["spec"]["volumes"]
 
 

@@ -39,6 +39,7 @@ _ELSEWHERE = (
     "streams.jsonSchema",
     "streams.protobuf",
     "streams.csv",
+    "runtime.lineage",
 )
 FIELDS: dict[str, Callable[[Tree, Tree], list[Any]]] = {
     "streams.partitions": lambda _, stream: [stream["partitions"] + 1, stream["partitions"] * 2],

@@ -199,10 +199,11 @@ def test_merged_rows_come_from_all_inputs() -> None:
     columns, rows = written(
         step("more", "other", select=["k", "w AS v", "ts"]),
         step("less", "in", filter="v > 1"),
-        step("x", "less", "more", merge={}),
+        step("few", "more", filter="v > 2"),
+        step("x", "less", "few", merge={}),
     )
     assert columns == {"k": ["in.k", "other.k"], "v": ["in.v", "other.w"], "ts": ["in.ts", "other.ts"]}
-    assert rows == {"in.v FILTER"}
+    assert rows == {"in.v FILTER", "other.w FILTER"}
 
 
 @pytest.mark.parametrize("verb", [{"repartition": {"by": ["v"]}}, {"broadcast": {}}])

@@ -219,6 +219,7 @@ BASE: dict[str, Any] = {
                 "retention": "24h",
                 "changelog": {"system": "events", "partitions": 8},
             },
+            "lineage": {"url": "https://lineage:5000", "namespace": "prod", "secretName": "lineage-auth"},
             "driver": {
                 "cores": 2,
                 "memory": "2g",

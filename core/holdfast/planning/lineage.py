@@ -128,7 +128,12 @@ class Lineage:
 def column_lineage(spec: AppSpec) -> Lineage:
     """Return the lineage of an app whose plan is valid."""
     graph = build_graph(spec)
-    walk = _Walk(graph, flow_rows(graph))
+    return lineage_in(graph, flow_rows(graph))
+
+
+def lineage_in(graph: Graph, flow: Flow) -> Lineage:
+    """Return the same, where graph and columns are known."""
+    walk = _Walk(graph, flow)
     # A table may be looked up before the steps that write it, and a stream read before. What is known only grows.
     while walk.once():
         pass

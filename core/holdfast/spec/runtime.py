@@ -22,6 +22,7 @@ from holdfast.spec.values import (
     PartitionCount,
     PositiveDuration,
     Quantity,
+    RegistryUrl,
     Retention,
     Settings,
     Text,
@@ -145,6 +146,17 @@ class Executors(SpecModel):
     """A pod template merged into each executor's pod."""
 
 
+class LineageEndpoint(SpecModel):
+    """A server that takes OpenLineage events over HTTP."""
+
+    url: Annotated[RegistryUrl, ChangeCost.RESTART]
+    """Its address; without a path, /api/v1/lineage is added."""
+    namespace: Annotated[Text | None, ChangeCost.RESTART] = None
+    """The namespace of the job, which has the app's name. Default: the app's namespace."""
+    secret_name: Annotated[ObjectName | None, ChangeCost.RESTART] = None
+    """A Secret of the app's namespace with entries token or ca.crt."""
+
+
 class Runtime(SpecModel):
     """The Spark application."""
 
@@ -163,6 +175,8 @@ class Runtime(SpecModel):
     """The pod that plans batches."""
     executors: Annotated[Executors, ChangeCost.RESTART] = Executors()
     """The pods that hold tasks and state."""
+    lineage: Annotated[LineageEndpoint | None, ChangeCost.RESTART] = None
+    """Where the driver sends lineage of columns, on a cluster. Default: nowhere."""
     replan: Annotated[int | None, ChangeCost.RESTART, Field(ge=1, le=1_000_000_000_000)] = None
     """The number of a batch that can't be done: if it is planned and not done, the next attempt plans it anew."""
     spark_conf: Annotated[Settings, ChangeCost.RESTART] = Field(default_factory=dict)

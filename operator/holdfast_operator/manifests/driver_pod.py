@@ -269,6 +269,8 @@ def secrets_needed(app: StreamApp) -> tuple[str, ...]:
     clusters = [system.kafka for system in app.spec.systems if system.kafka is not None]
     registries = [cluster.registry for cluster in clusters if cluster.registry is not None]
     names = {*(cluster.secret_name for cluster in clusters), *(registry.secret_name for registry in registries)}
+    if (lineage := app.spec.runtime.lineage) is not None:
+        names.add(lineage.secret_name)
     return tuple(sorted(name for name in names if name is not None))
 
 

@@ -27,6 +27,7 @@ from holdfast_runtime.coordination.given_up_runs import GivenUpRuns
 from holdfast_runtime.coordination.reporter import has_committed
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.drain_request import DrainRequest
+from holdfast_runtime.driver.lineage_posts import lineage_posts
 from holdfast_runtime.driver.metrics import MeasuredApp, MetricsServer, RunMetrics
 from holdfast_runtime.driver.periodic_work import PeriodicChore
 from holdfast_runtime.driver.pod import (
@@ -91,6 +92,9 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
         paths = paths_of(read, options.directory, options.state, scratch, options.log)
+        # Ends last, so that nobody waits for a server of lineage but the end of the process.
+        if (lineage := lineage_posts(read.app, read.orders, paths.secrets)) is not None:
+            stack.enter_context(lineage)
         maps = ApiConfigMaps.connected(read.orders.namespace)
         claim = claim_run(paths.shared, read.orders, committed=has_committed(maps, read.orders))
         _LOG.info("driver of %s run %s attempt %d begins", read.orders.app, read.orders.run, read.orders.attempt)
@@ -104,11 +108,15 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
         def listen(event: Event) -> None:
             log.listen(event)
             metrics.note(event)
+            if lineage is not None:
+                lineage.listen(event)
             if isinstance(event, AttemptStarted):
                 rounds.begin()
 
         ended = run_at(_site(options, read, paths, coordinator), read.app, StopCondition(), listen, drain)
         log.listen(ended)
+        if lineage is not None:
+            lineage.listen(ended)
     return ended
 
 
