@@ -5,21 +5,19 @@ ends. Must not know apps.
 """
 
 import select
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.api.admin import Admin
+from tests.api.kubelet_node import node
 from tests.api.plane import Plane
-from tests.waiting import patience
 
-_NODE = "/api/v1/nodes/node-a"
 _BEGIN = 1_800_000_000
 _POLL = 0.05
 
@@ -83,24 +81,8 @@ def kubelet_logs(plane: Plane, admin: Admin) -> Iterator[KubeletLogs]:
     class Handler(_Handler):
         kubelet = logs
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(plane.directory / "server.crt", plane.directory / "server.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="kubelet logs", daemon=True)
-    thread.start()
-    try:
-        admin.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})
-        address = {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}
-        port = {"daemonEndpoints": {"kubeletEndpoint": {"Port": server.server_address[1]}}}
-        admin.patch(f"{_NODE}/status", {"status": address | port})
+    with node(plane, admin, Handler):
         yield logs
-    finally:
-        admin.delete(_NODE)
-        server.shutdown()
-        server.server_close()
-        thread.join(patience(20))
 
 
 class _Handler(BaseHTTPRequestHandler):

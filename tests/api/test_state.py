@@ -112,6 +112,6 @@ def test_who_may_not_get_apps_learns_the_missing_right(site: Site, state: State)
     assert "get streamapps.holdfast.dev" in ran.err
 
 
-def test_options_of_clusters_need_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["state", "ls", "app.yaml", "-n", "shop"]) == 2
-    assert "--namespace is for an app on a cluster: add --cluster" in capsys.readouterr().err
+def test_a_checkpoint_is_of_an_app_on_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", "ls", "app.yaml", "--checkpoint", "file:///mnt"]) == 2
+    assert "--checkpoint is for an app on a cluster: add --cluster" in capsys.readouterr().err

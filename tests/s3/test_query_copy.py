@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from holdfast.errors import RetrySoonError, UserActionError
-from holdfast_runtime.checkpoint.query_copy import QueryCopy
+from holdfast_runtime.checkpoint.query_copy import QueryCopy, restore_query
 from holdfast_runtime.state.durable.object_storage import ObjectStorage
 from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
@@ -63,6 +63,20 @@ class Driver:
 @pytest.fixture
 def driver(storage: Storage, tmp_path: Path) -> Callable[[int], Driver]:
     return lambda epoch: Driver(storage, tmp_path / "disk", epoch)
+
+
+def test_a_look_finds_the_last_plan_and_stops_nobody(storage: Storage, tmp_path: Path) -> None:
+    driver = Driver(storage, tmp_path, 1)
+    driver.began()
+    driver.run(0)
+    driver.copy.done()
+    restore_query(storage, tmp_path / "look")
+    assert (tmp_path / "look" / "commits" / "0").read_text() == "done by 1"
+    driver.run(1)
+    restore_query(storage, tmp_path / "later")
+    assert (tmp_path / "later" / "offsets" / "1").read_text() == "batch 1 of 1"
+    restore_query(storage.below("nothing"), tmp_path / "nothing")
+    assert list((tmp_path / "nothing").iterdir()) == []
 
 
 def test_a_first_attempt_finds_nothing(driver: Callable[[int], Driver]) -> None:

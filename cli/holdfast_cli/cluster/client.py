@@ -1,4 +1,6 @@
-"""The Kubernetes API client for one user: objects, paged lists, one patch, and log streams; errors say what to do.
+"""The Kubernetes API client for one user: objects, paged lists, one patch, logs, and commands in pods.
+
+Errors say what to do.
 
 All errors of the client library and all answers of the API server become ours here. Needs the extra `cluster`; only
 `NamespaceTarget.connect` imports it: the client library takes half a second to load. Must not know apps, nor decide
@@ -6,18 +8,21 @@ what to request.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import urllib3
+import websocket
 from kubernetes import client, config
+from kubernetes.stream.ws_client import create_websocket, get_websocket_url
 
 from holdfast.api_answers import NOT_FOUND, WRONG, ApiUnreachableError, api_error, object_in
 from holdfast.bounded_json import ObjectDepth
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.trees import Tree
 from holdfast_cli.cluster.app import PODS, ObjectKind
+from holdfast_cli.cluster.pod_exec import SUBPROTOCOL, ExecStream
 from holdfast_cli.output.screen import one_line
 
 _TIMEOUT = (5.0, 15.0)
@@ -88,6 +93,25 @@ class ClusterClient:
             return LogStream(response, self._away, follows=follows)
         self._answer("get pods/log", response, ObjectDepth.OBJECT)
         return None
+
+    def exec(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> ExecStream:
+        """Start a command in a container. The caller closes the stream."""
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), "true")
+        query = [("container", container), *streams.items(), *(("command", word) for word in command)]
+        request = self._client.param_serialize(
+            "GET", f"{_path(PODS, namespace, pod)}/exec", auth_settings=["BearerToken"]
+        )
+        _, url, headers, *_ = request
+        headers = {name.lower(): value for name, value in headers.items()} | {"sec-websocket-protocol": SUBPROTOCOL}
+        address = get_websocket_url(f"{url}?{urlencode(query)}")  # type: ignore[no-untyped-call]
+        try:
+            socket = create_websocket(self._client.configuration, address, headers)  # type: ignore[no-untyped-call]
+        except websocket.WebSocketBadStatusException as error:
+            right = "use pods/exec"
+            raise api_error(right, error.status_code, error.resp_body or b"", who=self._who) from error
+        except (websocket.WebSocketException, OSError) as error:
+            raise self._away(error) from error
+        return ExecStream(socket, self._away)
 
     def _tree(
         self,

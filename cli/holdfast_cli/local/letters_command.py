@@ -6,13 +6,18 @@ Showing changes nothing. The app may run meanwhile, also while records are put b
 import argparse
 
 from holdfast.errors import UserActionError
+from holdfast_cli.cluster.pod_command import RIGHTS, PodCommand, add_place_options
 from holdfast_cli.local.local_app import add_app_options, at_least_one, on_app
 from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import add_output_options
 from holdfast_runtime.inspection.local_app import LocalApp
 
 _MOST = 20
-_EPILOG = """\
+LETTERS_IN_POD = PodCommand(
+    ("letters",), ("stream", "reason", "offset", "last", "group", "put_back", "again", "yes", "output")
+)
+_EPILOG = (
+    """\
 Shows the dead letters in all streams that the app names in deadLetter, of the embedded log or of Kafka, the newest
 last: reason, where it comes from, key and value. What is no text is shown in hex, with its length. With -o json each
 letter is a line; the value is JSON where it is JSON, else a text, or base64:... where it is none.
@@ -26,6 +31,10 @@ later records of their keys; what was late for a step is late again. All steps t
 that had no trouble with them the first time. A record is put back once, however often this is repeated, unless --again
 is given. The app may run meanwhile. A letter that does not say which record it is about is left out, and counted.
 
+"""
+    + RIGHTS
+    + """ Nothing is asked there: --put-back takes --yes.
+
 Exit codes: 0 done, 1 the app is invalid, or nothing was put back without --yes, 2 the command line is wrong, or letters
 can't be read.
 
@@ -34,7 +43,9 @@ examples:
   holdfast letters app.yaml --stream priced --reason "DIVIDE_BY_ZERO" -n 100
   holdfast letters app.yaml --stream orders --put-back                    shows what would be put back
   holdfast letters app.yaml --stream orders --put-back --yes
+  holdfast letters ad-clicks --namespace shop --group                     of an app on a cluster
 """
+)
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -47,6 +58,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         formatter_class=HelpFormatter,
     )
     add_app_options(parser)
+    add_place_options(parser, short=False)
     parser.add_argument(
         "--stream", metavar="NAME", help="only those of this stream or step, or in this stream for dead letters"
     )
@@ -63,7 +75,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--again", action="store_true", help="put back also what was put back before")
     parser.add_argument("--yes", action="store_true", help="put back without a question")
     add_output_options(parser)
-    parser.set_defaults(run=on_app(_letters))
+    parser.set_defaults(run=on_app(_letters, LETTERS_IN_POD))
 
 
 def _letters(local_app: LocalApp, options: argparse.Namespace) -> int:

@@ -13,7 +13,10 @@ from pathlib import Path
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import plan
-from holdfast_cli.plan.app_file import load_app
+from holdfast.protocol.attempt import ORDERS_KEY
+from holdfast_cli.cluster.app import is_name
+from holdfast_cli.cluster.pod_command import PodCommand, is_on_cluster, run_beside_driver
+from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app
 from holdfast_cli.plan.plan_text import report_invalid
 from holdfast_runtime.inspection.local_app import LocalApp
 
@@ -42,17 +45,38 @@ def at_least_one(text: str) -> int:
     return number
 
 
-def on_app(work: Callable[[LocalApp, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Return a command that does this work on its app, or prints the errors of the app's file."""
+def on_app(
+    work: Callable[[LocalApp, argparse.Namespace], int], in_pod: PodCommand | None = None
+) -> Callable[[argparse.Namespace], int]:
+    """Return a command that does this work on its app, or prints the errors of the app's file.
+
+    `in_pod`: the command for an app on a cluster; None: it is for files alone.
+    """
 
     def run(options: argparse.Namespace) -> int:
+        if in_pod is not None and is_on_cluster(options):
+            return run_beside_driver(in_pod, options)
         need_runtime("the embedded log", _NEEDED)
-        file = load_app(options.app)
+        if options.data is None and (Path(options.app) / ORDERS_KEY).is_file():
+            from holdfast_runtime.driver.pod import inspected_app  # noqa: PLC0415 - needs the extra `runtime`
+
+            return work(inspected_app(Path(options.app)), options)
+        file = _loaded(options.app, may_be_on_cluster=in_pod is not None)
         if file.app is None:
             return report_invalid([file], getattr(options, "output", "text"))
         return work(LocalApp(file.app, plan(file.app), data_of(options, file.app.name), file.folder), options)
 
     return run
+
+
+def _loaded(path: str, *, may_be_on_cluster: bool) -> AppFile:
+    try:
+        return load_app(path)
+    except FileUnreadableError as error:
+        if not may_be_on_cluster or Path(path).exists() or not is_name(path):
+            raise
+        message = f"{error}; to name a StreamApp on a cluster, add --cluster, or -n NAMESPACE"
+        raise FileUnreadableError(message) from error
 
 
 def need_runtime(what: str, modules: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
+from holdfast_cli.cluster.pod_command import RIGHTS, PodCommand, add_place_options
 from holdfast_cli.local.local_app import add_app_options, at_least_one, on_app
 from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import add_output_format, add_output_options, print_json, screen
@@ -47,7 +48,8 @@ examples:
   producer | holdfast feed app.yaml clicks
   echo '{"ad_id": "ad-7"}' | holdfast feed app.yaml ads --delete
 """
-_TAIL_EPILOG = """\
+_TAIL_EPILOG = (
+    """\
 Of a topic, committed records are shown. They are read with the system's login, and no group.
 
 --where takes Spark SQL over the stream's columns that Holdfast computes without Spark, like a step's filter:
@@ -60,13 +62,24 @@ Ends with Ctrl-C, after --max records, or with --until-end where the stream ende
 {"partition", "offset", "key", "value"}; the value is JSON where it is JSON, else a text. Control messages of
 intermediate streams have a member "control" as well.
 
+"""
+    + RIGHTS
+    + """
+
 Exit codes: 0 done or interrupted, 1 the app is invalid, 2 the command line is wrong, or the stream can't be read.
 
 examples:
   holdfast tail app.yaml clicks
+  holdfast tail ad-clicks clicks -n shop                               of an app on a cluster
   holdfast tail app.yaml clicks --from-beginning --until-end -o json
   holdfast tail app.yaml clicks --from-beginning --key ad-7 --where "cost > 100 AND country IN ('de', 'fr')"
 """
+)
+
+TAIL_IN_POD = PodCommand(
+    ("tail",), ("from_beginning", "until_end", "max", "key", "where", "output"), positionals=("stream",)
+)
+STREAMS_IN_POD = PodCommand(("streams",), ("output",))
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -98,6 +111,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         formatter_class=HelpFormatter,
     )
     add_app_options(tail)
+    add_place_options(tail)
     tail.add_argument("stream", metavar="STREAM", help="a stream of the app")
     tail.add_argument("--from-beginning", action="store_true", help="show what is there first")
     tail.add_argument(
@@ -107,7 +121,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     tail.add_argument("--key", metavar="TEXT", help="show only records with this key, as it is shown")
     tail.add_argument("--where", metavar="EXPR", help="show only records whose rows meet this condition")
     add_output_format(tail)
-    tail.set_defaults(run=on_app(_tail))
+    tail.set_defaults(run=on_app(_tail, TAIL_IN_POD))
 
     streams = commands.add_parser(
         "streams",
@@ -115,11 +129,14 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         description="Show the streams of an app and what they hold: the lowest offset kept, the highest end of a "
         "partition, records, and in the embedded log the bytes on disk. Of a topic, the records are all offsets from "
         "the oldest to the end, also those that transactions and compaction leave empty.",
-        epilog="Exit codes: 0 done, 1 the app is invalid, 2 a file can't be read, 3 a system does not say what it has.",
+        epilog=f"{RIGHTS}\n\nExit codes: 0 done, 1 the app is invalid, 2 a file can't be read, 3 a system does not say "
+        "what it has.",
+        formatter_class=HelpFormatter,
     )
     add_app_options(streams)
+    add_place_options(streams)
     add_output_options(streams)
-    streams.set_defaults(run=on_app(_show_streams))
+    streams.set_defaults(run=on_app(_show_streams, STREAMS_IN_POD))
 
 
 def _feed(local_app: LocalApp, options: argparse.Namespace) -> int:

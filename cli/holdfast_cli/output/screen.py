@@ -8,6 +8,7 @@ them. What people copy, a command or a repair, is printed with `soft_wrap=True` 
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
@@ -16,6 +17,9 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast_cli.output.wrapping import UNLIMITED, paragraph
+
+WIDTH_VARIABLE = "HOLDFAST_WIDTH"
+"""The width of the terminal on which the output is shown, if that is another process's."""
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +73,7 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
     stream = sys.stderr if to_stderr else sys.stdout
     return OutputConsole(
         file=stream,
-        width=None if stream.isatty() else UNLIMITED,
+        width=None if stream.isatty() else int(os.environ.get(WIDTH_VARIABLE) or UNLIMITED),
         force_terminal=True if color == "always" else None,
         no_color=color == "never",
         highlight=False,

@@ -7,16 +7,30 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
 from holdfast.spec.defaults import with_defaults
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.runtime import AppDefaults
-from holdfast_cli.cluster.app import APPS, find_app
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, namespace_target
+from holdfast.trees import Tree
+from holdfast_cli.cluster.app import APPS, ClusterApp, find_app
+from holdfast_cli.cluster.pod_command import (
+    STDOUT,
+    PodCommand,
+    PodRunner,
+    add_place_options,
+    driver_that_runs,
+    is_on_cluster,
+    output_color,
+    print_output,
+    run_in_pod,
+)
+from holdfast_cli.cluster.target import namespace_target
 from holdfast_cli.local.local_app import add_app_options, at_least_one, need_runtime, on_app
 from holdfast_cli.output.help_text import HelpFormatter
+from holdfast_cli.output.new_files import new_file
 from holdfast_cli.output.screen import add_output_options
 from holdfast_runtime.inspection.local_app import LocalApp
 
@@ -29,9 +43,11 @@ _EPILOG = """\
 Reads the local store of each task; where there is none that can be trusted, or with --durable, the durable copy, which
 is restored to a temporary directory first. A running app neither waits nor is waited for.
 
-With --cluster, the app is the name of a StreamApp, and its durable copies are read: at the checkpoint location of its
-spec, with your credentials for the bucket, or where --checkpoint says. It takes the right to get
-streamapps.holdfast.dev. Each copy is as after the last batch that its task has written there, which is told.
+With --cluster, or -n, --context or --kubeconfig, the app is the name of a StreamApp, and its durable copies are read,
+each as after the last batch that its task has written there, which is told. They are read in the pod of the app's
+driver, which reaches them, by your rights to get streamapps.holdfast.dev and pods and to get and create pods/exec.
+Where no driver runs, with --checkpoint and by `sql`, they are read from here: at the checkpoint location of its spec,
+or where --checkpoint says, with your credentials for the bucket.
 
 Exit codes: 0 done, 1 the app is invalid, 2 there is no such state, or it can't be read.
 """
@@ -107,7 +123,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     add_output_options(get)
     export = _action(actions, "export", "write a table to a file", "Write a whole table to a file.", _EXPORT_EPILOG)
     export.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
-    export.add_argument("--to", metavar="FILE", required=True, type=_file, help="FILE.parquet or FILE.arrow")
+    export.add_argument(
+        "--to",
+        metavar="FILE",
+        required=True,
+        type=_file,
+        help="FILE.parquet or FILE.arrow; with - as FILE: standard output",
+    )
     export.add_argument("--raw", action="store_true", help=_RAW)
     sql = _action(actions, "sql", "query tables", "Query tables and state with SQL.", _SQL_EPILOG, task=False)
     sql.add_argument("query", metavar="QUERY", help="a SELECT")
@@ -115,6 +137,14 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     add_output_options(sql)
     for action, run in ((ls, _ls), (get, _get), (export, _export), (sql, _sql)):
         action.set_defaults(run=_shown(run))
+    for action, command in ((ls, LS_IN_POD), (get, GET_IN_POD), (export, EXPORT_IN_POD)):
+        action.set_defaults(in_pod=command)
+
+
+_READ = ("task", "run_id", "durable")
+LS_IN_POD = PodCommand(("state", "ls"), (*_READ, "output"))
+GET_IN_POD = PodCommand(("state", "get"), (*_READ, "table", "key", "max", "raw", "output"))
+EXPORT_IN_POD = PodCommand(("state", "export"), (*_READ, "table", "to", "raw"))
 
 
 def _action(
@@ -138,10 +168,7 @@ def _action(
         parser.add_argument("--task", metavar="T", help="only this task, e.g. partition-0")
     parser.add_argument("--run", dest="run_id", metavar="ID", help="another run than spec.runId")
     parser.add_argument("--durable", action="store_true", help="read the durable copy, not the local stores")
-    cluster = parser.add_argument_group("an app on a cluster")
-    cluster.add_argument("--cluster", action="store_true", help="APP.yaml is the name of a StreamApp instead")
-    add_namespace_option(cluster)
-    add_cluster_options(cluster)
+    cluster = add_place_options(parser)
     cluster.add_argument("--checkpoint", metavar="LOCATION", help="its checkpoint location, as reached from here")
     return parser
 
@@ -162,45 +189,71 @@ def _shown(show: Show) -> Callable[[argparse.Namespace], int]:
     def on_host(local_app: LocalApp, options: argparse.Namespace) -> int:
         from holdfast_runtime.inspection.run_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
 
-        show(RunStores.of(local_app, options.run_id, durable=options.durable), options)
+        stores = RunStores.of(local_app, options.run_id, durable=options.durable)
+        show(stores, options)
+        if local_app.cluster is not None:
+            _report_batches(stores)
         return 0
 
     def run(options: argparse.Namespace) -> int:
-        if not options.cluster:
-            _refuse_cluster_options(options)
-            return on_app(on_host)(options)
-        stores = _on_cluster(options)
+        if not is_on_cluster(options):
+            if options.checkpoint is not None:
+                message = (
+                    "--checkpoint is for an app on a cluster: add --cluster, and name the app in place of its file"
+                )
+                raise UserActionError(message, code="UsageError")
+            return on_app(on_host, LS_IN_POD)(options)
+        target = namespace_target("state --cluster", options)
+        with closing(target.connect()) as client:
+            cluster_app = find_app(client, target.namespace, options.app)
+            command: PodCommand | None = getattr(options, "in_pod", None)
+            pod = None if command is None or options.checkpoint else driver_that_runs(client, cluster_app)
+            if command is not None and pod is not None:
+                return _in_pod(client, (target.namespace, pod), command, options)
+            tree = client.get(APPS, target.namespace, options.app)
+        stores = _from_here(cluster_app, tree, options)
         show(stores, options)
-        for name, batch in sorted(stores.batches.items()):
-            print(f"{name}: as after its batch {batch}", file=sys.stderr)  # noqa: T201 - beside the rows
+        _report_batches(stores)
         return 0
 
     return run
 
 
-def _refuse_cluster_options(options: argparse.Namespace) -> None:
-    for name in ("namespace", "context", "kubeconfig", "checkpoint"):
-        if getattr(options, name) is not None:
-            message = f"--{name} is for an app on a cluster: add --cluster, and name the app in place of its file"
-            raise UserActionError(message, code="UsageError")
+def _report_batches(stores: "RunStores") -> None:
+    for name, batch in sorted(stores.batches.items()):
+        print(f"{name}: as after its batch {batch}", file=sys.stderr)  # noqa: T201 - beside the rows
 
 
-def _on_cluster(options: argparse.Namespace) -> "RunStores":
-    """Return the durable copies of an app on a cluster."""
+def _in_pod(client: PodRunner, where: tuple[str, str], command: PodCommand, options: argparse.Namespace) -> int:
+    if command is not EXPORT_IN_POD:
+        return run_in_pod(client, where, command.line(options, output_color()))
+    line = command.line(options, output_color(), to=f"-{Path(options.to).suffix}")
+    with new_file(options.to) as temporary, temporary.open("wb") as file:
+
+        def write(stream: int, data: bytes) -> None:
+            if stream == STDOUT:
+                file.write(data)
+            else:
+                print_output(stream, data)
+
+        code = run_in_pod(client, where, line, write)
+        if code:
+            temporary.unlink()
+    return code
+
+
+def _from_here(cluster_app: ClusterApp, tree: Tree | None, options: argparse.Namespace) -> "RunStores":
+    """Return the durable copies of an app on a cluster, read from this host."""
     need_runtime("the durable copy", ("lmdb", "numpy", "pyarrow"))
     from holdfast_runtime.inspection.run_stores import RunStores  # noqa: PLC0415 - needs the extra `runtime`
 
-    target = namespace_target("state --cluster", options)
-    with closing(target.connect()) as client:
-        cluster_app = find_app(client, target.namespace, options.app)
-        tree = client.get(APPS, target.namespace, options.app)
     try:
         app = with_defaults(parse_app(tree), cluster_app.status.defaults or AppDefaults())
     except SpecInvalidError as error:
         message = f"{options.app} on the cluster is no StreamApp of this release: {error}"
         raise UserActionError(message, code="UsageError") from error
     run = options.run_id or cluster_app.status.run_id or app.spec.run_id
-    return RunStores.on_cluster(app, run, target.namespace, options.checkpoint)
+    return RunStores.on_cluster(app, run, cluster_app.namespace, options.checkpoint)
 
 
 def _ls(stores: "RunStores", options: argparse.Namespace) -> None:

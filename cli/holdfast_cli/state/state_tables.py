@@ -4,16 +4,20 @@ An export is Parquet or Arrow, takes bounded memory, and its file appears only w
 itself.
 """
 
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
+from typing_extensions import Buffer
 
 from holdfast.errors import UserActionError
+from holdfast_cli.output.amounts import many
+from holdfast_cli.output.new_files import new_file
 from holdfast_cli.output.screen import noting, print_json, screen
 from holdfast_cli.output.text_table import TextTable
 from holdfast_runtime.inspection.run_stores import RunStores
@@ -122,39 +126,62 @@ def _cell(value: Any) -> str:
 
 
 def export(stores: RunStores, table: str, task: str | None, to: str, *, raw: bool) -> None:
-    """Write a table to a file and print how many rows it has."""
-    target = Path(to)
-    if target.exists():
-        message = f"{to} exists already: remove it, or choose another name"
-        raise UserActionError(message, code="UsageError")
-    batches = table_columns(stores, table, task, noting("auto"), raw=raw)
-    first = next(batches)
-    temporary, count = target.with_name(f".{target.name}.writing"), 0
-    try:
-        with _writer(temporary, first.schema, parquet=target.suffix == ".parquet") as write:
-            for batch in chain([first], batches):
-                if batch.schema != first.schema:
-                    message = f"tasks hold table {table} with other columns: export them one by one, with --task"
-                    raise UserActionError(message, code="UsageError")
-                write(batch)
-                count += batch.num_rows
-        temporary.rename(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sys.stdout.write(f"{count} {'row' if count == 1 else 'rows'} of {table} written to {to}\n")
+    """Write a table to a file, or to standard output, and print how many rows it has."""
+    batches, parquet = table_columns(stores, table, task, noting("auto"), raw=raw), to.endswith(".parquet")
+    if Path(to).stem == "-":
+        count = _write(batches, CountedOutput(sys.stdout.buffer), table, parquet=parquet)
+        sys.stderr.write(f"{many(count, 'row')} of {table} written\n")
+        return
+    with new_file(to) as temporary, temporary.open("wb") as file:
+        count = _write(batches, file, table, parquet=parquet)
+    sys.stdout.write(f"{many(count, 'row')} of {table} written to {to}\n")
+
+
+def _write(batches: Iterator[pa.RecordBatch], sink: io.BufferedIOBase, table: str, *, parquet: bool) -> int:
+    first, count = next(batches), 0
+    with _writer(sink, first.schema, parquet=parquet) as write:
+        for batch in chain([first], batches):
+            if batch.schema != first.schema:
+                message = f"tasks hold table {table} with other columns: export them one by one, with --task"
+                raise UserActionError(message, code="UsageError")
+            write(batch)
+            count += batch.num_rows
+    return count
 
 
 @contextmanager
-def _writer(path: Path, schema: pa.Schema, *, parquet: bool) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    try:
-        if parquet:
-            from pyarrow import parquet as pq  # noqa: PLC0415 - slow to import
+def _writer(sink: io.BufferedIOBase, schema: pa.Schema, *, parquet: bool) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    if parquet:
+        from pyarrow import parquet as pq  # noqa: PLC0415 - slow to import
 
-            with pq.ParquetWriter(str(path), schema) as writer:
-                yield writer.write_batch
-        else:
-            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as stream:
-                yield stream.write_batch
-    except OSError as error:
-        message = f"{path} can't be written: {error}"
-        raise UserActionError(message, code="UsageError") from error
+        with pq.ParquetWriter(sink, schema) as writer:
+            yield writer.write_batch
+    else:
+        with pa.ipc.new_file(sink, schema) as stream:
+            yield stream.write_batch
+
+
+class CountedOutput(io.BufferedIOBase):
+    """Output that can say how much was written to it, as file formats need; a pipe can't."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        self._output, self._written = output, 0
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Buffer) -> int:
+        """Write all of it."""
+        view = memoryview(data)
+        self._output.write(view)
+        self._written += view.nbytes
+        return view.nbytes
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._written
+
+    def flush(self) -> None:
+        """Hand on what is buffered."""
+        self._output.flush()

@@ -105,6 +105,8 @@ class PodState:
 MAIN = {"driver": "driver", "executors": "spark-kubernetes-executor"}
 """`driver` or `executors` -> name of the main container in its pods."""
 
+APP_DIRECTORY = "/etc/holdfast"
+"""Where drivers and executors mount what the operator has written for them."""
 STATE_VOLUME = "state"
 STATE_DIRECTORY = "/var/lib/holdfast"
 """Where executors mount the disk of their location."""

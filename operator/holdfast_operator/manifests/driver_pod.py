@@ -28,7 +28,7 @@ from holdfast.protocol.names import (
     attempt_name,
     report_name,
 )
-from holdfast.protocol.pods import MAIN, STATE_DIRECTORY, STATE_VOLUME
+from holdfast.protocol.pods import APP_DIRECTORY, MAIN, STATE_DIRECTORY, STATE_VOLUME
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.defaults import spec_with_defaults
 from holdfast.spec.values import as_spark, millis
@@ -41,7 +41,6 @@ from holdfast_operator.manifests.release_defaults import ReleaseDefaults
 
 USER = 185
 APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
-_APP_DIRECTORY = "/etc/holdfast"
 _DRAIN = 120
 _LONGEST_DRAIN = 3600
 _NODES = 50
@@ -92,7 +91,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
         "name": MAIN["driver"],
         "image": app.spec.runtime.image or release.image,
         "imagePullPolicy": release.pull_policy,
-        "args": ["driver", _APP_DIRECTORY],
+        "args": ["driver", APP_DIRECTORY],
         "env": [
             {"name": "HOLDFAST_ATTEMPT", "value": str(attempt)},
             {"name": "HOLDFAST_NAMESPACE", "value": owner.namespace},
@@ -105,7 +104,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
         "resources": driver_resources(driver),
         "securityContext": _container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": APP_VOLUME, "mountPath": _APP_DIRECTORY, "readOnly": True}, *_mounts(app)],
+        "volumeMounts": [{"name": APP_VOLUME, "mountPath": APP_DIRECTORY, "readOnly": True}, *_mounts(app)],
     }
     pod: Tree = {
         "apiVersion": "v1",
@@ -240,7 +239,7 @@ def spark_settings(
         # Client mode has no Service; deleting by label would need a right to all Services of the namespace.
         f"{kubernetes}.driver.service.deleteOnTermination": "false",
         f"{kubernetes}.allocation.pods.allocator": "statefulset",
-        f"{kubernetes}.executor.podTemplateFile": f"{_APP_DIRECTORY}/{EXECUTOR_KEY}",
+        f"{kubernetes}.executor.podTemplateFile": f"{APP_DIRECTORY}/{EXECUTOR_KEY}",
         f"{kubernetes}.executor.missingPodDetectDelta": "3s",
         f"{kubernetes}.executor.apiPollingInterval": "2s",
     }
@@ -368,7 +367,7 @@ def _volumes(app: StreamApp) -> list[Tree]:
 def _mounts(app: StreamApp) -> list[Tree]:
     checkpoint = app.spec.runtime.checkpoint
     mounts: list[Tree] = [
-        {"name": f"secret-{number}", "mountPath": f"{_APP_DIRECTORY}/secrets/{name}", "readOnly": True}
+        {"name": f"secret-{number}", "mountPath": f"{APP_DIRECTORY}/secrets/{name}", "readOnly": True}
         for number, name in enumerate(secrets_needed(app))
     ]
     if checkpoint is not None and checkpoint.claim is not None:

@@ -97,11 +97,7 @@ class QueryCopy:
             # An attempt that starts again by itself has left its own there.
             if self.directory.exists():
                 shutil.rmtree(self.directory)
-            self.directory.mkdir(parents=True)
-            for name, text in files.items():
-                path = self.directory / name
-                path.parent.mkdir(exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+            _write_files(files, self.directory)
 
     def planned(self) -> None:
         """Copy the last batch in Spark's offset log. The batch may run only after this has returned."""
@@ -180,32 +176,13 @@ class QueryCopy:
             raise overtaken()
 
     def _newest(self) -> Mapping[str, str]:
-        """Return the files of the newest entry. If that of a done batch is damaged, its plan says enough."""
-        for batch in sorted({entry.batch for entry in self._found.entries}, reverse=True):
-            damaged = []
-            for done in (True, False):
-                entries = [entry for entry in self._found.entries if (entry.batch, entry.done) == (batch, done)]
-                for entry in sorted(entries, reverse=True):
-                    # Twice: it may have been damaged on its way.
-                    files = self._files(entry.name) or self._files(entry.name)
-                    if files is None:
-                        damaged.append(self._storage.path(entry.name))
-                        break
-                    if files:  # else only its name is taken
-                        return files
-            if damaged:
-                message = (
-                    f"{', '.join(damaged)} can't be read: what the next batch is stands there and nowhere else. Put "
-                    f"the object back from a copy of the checkpoint location, or start under a new spec.runId"
-                )
-                raise UserActionError(message, code="QueryCopyDamagedError")
-        return {}
+        return _newest_files(self._storage, self._found)
 
     def _on_disk(self) -> AbstractContextManager[None]:
         return on_local_disk("Spark's checkpoint on the driver's disk", self.directory)
 
     def _files(self, name: str) -> Mapping[str, str] | None:
-        return _unpacked(self._storage.read(name) or b"")
+        return _files_in(self._storage, name)
 
     def _write(self, object_name: str, batch: int) -> int | None:
         names = ["metadata", *(f"{log}/{number}" for log in ("offsets", "commits") for number in (batch - 1, batch))]
@@ -258,6 +235,46 @@ def query_of(paths: RunPaths, epoch: int) -> Query:
     copy.begin()
     check_query(copy.directory)
     return copy
+
+
+def restore_query(storage: Storage, directory: Path) -> None:
+    """Write the files of the newest entry to a directory, to be looked at; no attempt is fenced off by that."""
+    _write_files(_newest_files(storage, _found(storage.names_behind(""))), directory)
+
+
+def _write_files(files: Mapping[str, str], directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _newest_files(storage: Storage, listing: _Found) -> Mapping[str, str]:
+    """Return the files of the newest entry. If that of a done batch is damaged, its plan says enough."""
+    for batch in sorted({entry.batch for entry in listing.entries}, reverse=True):
+        damaged = []
+        for done in (True, False):
+            entries = [entry for entry in listing.entries if (entry.batch, entry.done) == (batch, done)]
+            for entry in sorted(entries, reverse=True):
+                # Twice: it may have been damaged on its way.
+                files = _files_in(storage, entry.name) or _files_in(storage, entry.name)
+                if files is None:
+                    damaged.append(storage.path(entry.name))
+                    break
+                if files:  # else only its name is taken
+                    return files
+        if damaged:
+            message = (
+                f"{', '.join(damaged)} can't be read: what the next batch is stands there and nowhere else. Put "
+                f"the object back from a copy of the checkpoint location, or start under a new spec.runId"
+            )
+            raise UserActionError(message, code="QueryCopyDamagedError")
+    return {}
+
+
+def _files_in(storage: Storage, name: str) -> Mapping[str, str] | None:
+    return _unpacked(storage.read(name) or b"")
 
 
 def _found(names: list[str]) -> _Found:

@@ -12,13 +12,13 @@ from holdfast.errors import UserActionError
 from holdfast.spec.kept_streams import StreamNames
 from holdfast_runtime.checkpoint.directories import DataDir, DataInUseError
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog
-from holdfast_runtime.checkpoint.offsets import Jump, JumpFile, Offsets
+from holdfast_runtime.checkpoint.offsets import Jump, Offsets
 from holdfast_runtime.clocks import now
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.replanning import BatchRollback, Replan, ReplanRefusedError
 from holdfast_runtime.inspection.local_app import LocalApp
-from holdfast_runtime.inspection.positions import app_dir_of, logged_of
+from holdfast_runtime.inspection.run_files import app_dir_of, jump_file_of, logged_of
 from holdfast_runtime.inspection.streams import topic_counts
 from holdfast_runtime.streams.modules_beside import modules_beside
 
@@ -30,6 +30,9 @@ class AppRunningError(UserActionError):
 @contextmanager
 def app_stopped(local_app: LocalApp, change: str) -> Iterator[None]:
     """Keep the app from running; raise `AppRunningError` if it does. `change`: what is done only then."""
+    if local_app.cluster is not None:
+        message = f"{change} only while the app does not run, and here its driver does"
+        raise AppRunningError(message)
     logged_of(local_app)  # first, as locking would create a directory for an app that never ran
     with ExitStack() as stack:
         try:
@@ -42,8 +45,7 @@ def app_stopped(local_app: LocalApp, change: str) -> Iterator[None]:
 
 def leave_jump(local_app: LocalApp, jump: Jump) -> None:
     """Leave this jump for the next run, in place of any other."""
-    file = JumpFile.beside(app_dir_of(local_app).run(local_app.app.spec.run_id).query)
-    file.write(jump.under(StreamNames.of(local_app.app.spec).kept))
+    jump_file_of(local_app).write(jump.under(StreamNames.of(local_app.app.spec).kept))
 
 
 @dataclass(frozen=True, slots=True)

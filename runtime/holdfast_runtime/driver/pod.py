@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RetrySoonError, UserActionError, WorldChangeError, code_of
+from holdfast.planning.plan import plan
 from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
@@ -22,6 +23,7 @@ from holdfast_runtime.checkpoint.changelog import changelog_of, with_changelog
 from holdfast_runtime.checkpoint.directories import RunPaths, cluster_runs, directory_name
 from holdfast_runtime.checkpoint.run_owner import OldRuns
 from holdfast_runtime.clocks import steady
+from holdfast_runtime.inspection.local_app import ClusterRun, LocalApp
 from holdfast_runtime.progress import (
     AttemptStarted,
     BatchWaiting,
@@ -70,7 +72,7 @@ def paths_of(read: DriverDirectory, directory: Path, state: Path, scratch: Path,
     """
     name = directory_name(read.orders.run)
     shared = cluster_runs(read.app, read.orders.namespace).below(name)
-    lasting = _runs_with_changelog(read, directory).below(name)
+    lasting = runs_of(read, directory).below(name)
     # Spark keeps its checkpoint in files: in the shared directory if there is one, else on the driver's own disk.
     if isinstance(lasting, DirectoryStorage):
         query, planned = lasting.root / "query", None
@@ -94,13 +96,24 @@ def old_runs_of(read: DriverDirectory, directory: Path, claim: str, forget: Call
     """
     keep_for = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if keep_for is None or keep_for == FOREVER else millis(keep_for)
-    runs = _runs_with_changelog(read, directory)
+    runs = runs_of(read, directory)
     return OldRuns(runs, directory_name(read.orders.run), claim, retention, steady, forget)
 
 
-def _runs_with_changelog(read: DriverDirectory, directory: Path) -> Storage:
+def runs_of(read: DriverDirectory, directory: Path) -> Storage:
+    """Return the storage of the app's runs, with their changelog if it has one; `directory`: as in `paths_of`."""
     namespace, topic = read.orders.namespace, changelog_of(read.app, directory / _SECRETS)
     return with_changelog(cluster_runs(read.app, namespace), topic, namespace)
+
+
+def inspected_app(directory: Path) -> LocalApp:
+    """Return the app of this directory, to be looked at beside its driver."""
+    read = read_directory(directory)
+    # No scratch directory: Spark's checkpoint on the driver's own disk is not looked at, as there is a copy of it.
+    paths = paths_of(read, directory, Path(), Path(), None)
+    query = paths.query if paths.planned is None else None
+    run = ClusterRun(read.orders.namespace, runs_of(read, directory), paths.shared, query)
+    return LocalApp(read.app, plan(read.app), directory, None, run)
 
 
 def _text(path: Path) -> str:

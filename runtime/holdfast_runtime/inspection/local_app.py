@@ -1,16 +1,33 @@
-"""An app with its plan and the data directory of its runs on this host.
+"""An app with its plan and the place of its runs: a data directory of this host, or what a driver's pod reaches.
 
 Must not load what is not part of every installation: `holdfast plan` works without the extra `runtime`.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlannedStream, typed_streams
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream, System
 from holdfast.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from holdfast_runtime.state.durable.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRun:
+    """The run of an app on a cluster, as the driver's pod reaches it."""
+
+    namespace: str
+    runs: "Storage"
+    """All runs of the app, with their changelog: in each its offsets and its durable copies."""
+    shared: "Storage"
+    """What this run keeps beside that, such as a pending jump."""
+    query: Path | None
+    """Spark's checkpoint, if that is in a directory which all pods share; None: a copy of it is among `runs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +39,8 @@ class LocalApp:
     data: Path
     folder: Path | None = None
     """The directory of the app's file; None: it is from no file."""
+    cluster: ClusterRun | None = None
+    """Where its run is, in the driver's pod, whose mounted directory is then `data`; None: in the data directory."""
 
     @property
     def directory(self) -> Path:

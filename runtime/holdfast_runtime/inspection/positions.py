@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.errors import AwayError, HoldfastError, UserActionError
-from holdfast.placement.file_store import FileStore
-from holdfast.placement.record_store import RecordStore
+from holdfast.errors import AwayError, HoldfastError
 from holdfast.planning.plan import PlannedStream
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.directories import AppDir, DataDir
-from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
-from holdfast_runtime.checkpoint.offsets import JumpFile, Offsets
+from holdfast_runtime.checkpoint.directories import DataDir
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState
+from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.inspection.local_app import LocalApp
+from holdfast_runtime.inspection.run_files import jump_file_of, logged_of, records_of
 from holdfast_runtime.loop.leader_epochs import due_checks
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
@@ -104,27 +103,9 @@ class AppPositions:
 _READ = ("input", "sideInput", "intermediate")
 
 
-def app_dir_of(local_app: LocalApp) -> AppDir:
-    """Return the app's directory."""
-    return DataDir(local_app.data.absolute()).app(local_app.app.name)
-
-
-def logged_of(local_app: LocalApp) -> OffsetLogState:
-    """Return the state of the run's offset log; raise `UsageError` if it never ran."""
-    run = local_app.app.spec.run_id
-    logged = read_offset_log(app_dir_of(local_app).run(run).query)
-    if logged is None:
-        message = (
-            f"run {run} of {local_app.app.name} has not read anything in {local_app.data}: there are no positions yet "
-            "(is it the right --data, and the right spec.runId?)"
-        )
-        raise UserActionError(message, code="UsageError")
-    return logged
-
-
 def waiting_jump(local_app: LocalApp, standing: AppPositions) -> Mapping[StreamPartition, int] | None:
     """Return the positions that were set and that no run has gone to yet; None if there are none."""
-    jump = JumpFile.beside(app_dir_of(local_app).run(standing.run).query).read()
+    jump = jump_file_of(local_app).read()
     if jump is None or jump.id == standing.logged.done.jump:
         return None
     return jump.under(StreamNames.of(local_app.app.spec).called).to
@@ -132,11 +113,11 @@ def waiting_jump(local_app: LocalApp, standing: AppPositions) -> Mapping[StreamP
 
 def positions_of(local_app: LocalApp) -> AppPositions:
     """Return the app's positions."""
-    run, logged = app_dir_of(local_app).run(local_app.app.spec.run_id), logged_of(local_app)
+    logged = logged_of(local_app)
     names = StreamNames.of(local_app.app.spec)
     done = logged.done.under(names.called)
     look = _Look(local_app, done)
-    record = RecordStore(FileStore(run.metadata), local_app.app.name).load(local_app.app.spec.run_id)
+    record = records_of(local_app).load(local_app.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.called(names).child_after}
     streams = [planned for planned in local_app.plan.streams if planned.role in _READ]
     return AppPositions(

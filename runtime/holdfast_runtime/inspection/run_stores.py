@@ -66,8 +66,11 @@ class RunStores:
 
     @classmethod
     def of(cls, local_app: LocalApp, run: str | None, *, durable: bool) -> "RunStores":
-        """Return the stores of a run on this host; `run` None: the run in the spec."""
+        """Return the stores of a run; `run` None: the run in the spec. In a driver's pod these are durable copies."""
         run = run or local_app.app.spec.run_id
+        if local_app.cluster is not None:
+            copies: Storage = local_app.cluster.runs.below(directory_name(run), "state")
+            return cls(local_app, run, copies, None, copies.directory)
         run_directory = DataDir(local_app.data.absolute()).app(local_app.app.name).run(run)
         copies = DirectoryStorage(run_directory.durable, sync=False)
         return cls(
