@@ -49,7 +49,10 @@ def run_in_pod(arguments: Sequence[str]) -> int:
         _be_first_to_go()
         threading.Thread(target=_watch, args=(_CGROUP,), name="memory", daemon=True).start()
     threading.Thread(target=_hold, args=(sys.stdin.fileno(),), name="leash", daemon=True).start()
-    return main(line)
+    try:
+        return main(line)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
 
 
 def free_memory(cgroup: Path) -> int | None:

@@ -121,22 +121,30 @@ def test_a_followed_stream_ends_with_whoever_follows(cluster: Cluster, signals: 
     line = ("tail", "ads", "orders", "--from-beginning", "-n", cluster.site.namespace)
     words = [sys.executable, "-c", "from holdfast_cli.main import entry; entry()", *line]
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=cluster.environment, text=True) as tail:
-        assert tail.stdout is not None
-        assert tail.stdout.readline().startswith("orders/")
-        (remote,) = cluster.exec.processes
-        assert remote.poll() is None
-        tail.send_signal(signals)
-        assert tail.wait(20) == (0 if signals == signal.SIGINT else -signal.SIGKILL)
+        try:
+            assert tail.stdout is not None
+            assert tail.stdout.readline().startswith("orders/")
+            (remote,) = cluster.exec.processes
+            assert remote.poll() is None
+            tail.send_signal(signals)
+            assert tail.wait(20) == (0 if signals == signal.SIGINT else -signal.SIGKILL)
+        finally:
+            tail.kill()
     wait_until(lambda: remote.poll() is not None, 20, "the command in the pod has ended")
 
 
-def test_who_may_view_may_not_run_commands_in_pods(cluster: Cluster) -> None:
+def test_who_may_view_may_not_run_commands_in_pods(cluster: Cluster, tmp_path: Path) -> None:
     may(cluster.site, "viewer", *LOOKS)
     ran = cluster.run("streams", "ads", user="viewer")
     assert ran.code == 2
     assert "pods/exec" in ran.err
     assert "ask whoever runs the cluster for the right" in ran.err
+    ran = cluster.run("state", "ls", "ads", user="viewer")
+    assert (ran.code, "with --checkpoint LOCATION" in ran.err) == (2, True)
     assert cluster.exec.commands == []
+    checkpoint = f"file://{tmp_path}/checkpoint"
+    ran = cluster.run("state", "ls", "ads", "--checkpoint", checkpoint, user="viewer")
+    assert "pods/exec" not in ran.err
 
 
 def test_who_may_exec_needs_nothing_more(cluster: Cluster) -> None:

@@ -101,6 +101,22 @@ def test_who_views_a_namespace_sees_its_apps_and_changes_nothing(plane: Plane, a
     admin.delete(ADS)
 
 
+@pytest.mark.usefixtures("admin")
+def test_commands_in_pods_are_for_who_edits_not_views(plane: Plane) -> None:
+    wait_until(lambda: allowed(Admin(plane, "viewer"), "GET", APPS.format(TEAM)), 30, "the rights hold")
+    wait_until(lambda: may_exec(plane, "editer", "create"), 30, "the rights hold")
+    rights = {name: {verb for verb in ("get", "create") if may_exec(plane, f"{name}er", verb)} for name in ROLES}
+    assert rights == {"view": set(), "edit": {"get", "create"}, "admin": {"get", "create"}}
+
+
+def may_exec(plane: Plane, user: str, verb: str) -> bool:
+    attributes = {"namespace": TEAM, "verb": verb, "resource": "pods", "subresource": "exec"}
+    review = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1"}
+    spec = {"spec": {"resourceAttributes": attributes}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    return bool(Admin(plane, user).create(path, review | spec)["status"]["allowed"])
+
+
 def allowed(user: Admin, method: str, path: str, body: Any = None) -> bool:
     content = "application/merge-patch+json" if method == "PATCH" else "application/json"
     try:

@@ -1,6 +1,12 @@
 """What people do first: apply an app, apply a wrong one and mend it, and let one end."""
 
+import json
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
+from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.kafka.counted import Counted
@@ -11,6 +17,7 @@ from tests.waiting import wait_until
 
 _ENDED = 120.0
 _STILL = 10.0
+_LOOK = 60.0
 
 
 def test_a_good_app_becomes_ready_and_its_output_is_right(app: App, counted: Counted) -> None:
@@ -23,7 +30,33 @@ def test_a_good_app_becomes_ready_and_its_output_is_right(app: App, counted: Cou
         assert app.condition("PlanValid") == ("True", "PlanAccepted")
         app.until("Assigned", "True", "Assigned")
         assert app.status()["placed"] == f"{app.status()['tasks']}/{app.status()['tasks']}"
+        looked_at_beside_its_driver(app)
         fed.settles()
+        assert app.attempt() == 1
+
+
+def looked_at_beside_its_driver(app: App) -> None:
+    """Streams, records, positions, state and letters, as its driver's pod reaches them."""
+    began = time.monotonic()
+    streams = {one["name"]: one for one in beside_driver(app, "streams")["streams"]}
+    assert (streams["rows"]["system"], streams["rows"]["records"] > 0) == ("kafka", True)
+    assert beside_driver(app, "tail", "numbered", "--from-beginning", "--max", "1")["value"]["k"]
+    positions = beside_driver(app, "offsets")
+    assert (positions["batch"] > 0, positions["unknown"]) == (True, {})
+    tasks = beside_driver(app, "state ls")["tasks"]
+    assert {one["from"] for one in tasks} == {"durable"}
+    assert "deadLetter" in beside_driver(app, "letters", code=2)["message"]
+    print(f"five looks beside the driver: {time.monotonic() - began:.1f} s")  # noqa: T201 - figures for `-s`
+
+
+def beside_driver(app: App, command: str, *words: str, code: int = 0) -> Any:
+    """What `holdfast` shows of an app on the cluster, as JSON."""
+    program = Path(sys.executable).with_name("holdfast")
+    line = [str(program), *command.split(), app.name, *words, "--namespace", app.namespace, "--output", "json"]
+    environment = os.environ | {"KUBECONFIG": str(app.cluster.kubeconfig)}
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=_LOOK, env=environment, check=False)
+    assert ran.returncode == code, f"{command}: {ran.stdout}{ran.stderr}"
+    return json.loads(ran.stdout)
 
 
 def test_an_impossible_join_makes_no_pod_and_its_repair_runs(cluster: Cluster, team: Team, counted: Counted) -> None:

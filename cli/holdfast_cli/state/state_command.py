@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.api_answers import NotAllowedError
 from holdfast.errors import UserActionError
 from holdfast.spec.defaults import with_defaults
 from holdfast.spec.parse import SpecInvalidError, parse_app
@@ -207,7 +208,7 @@ def _shown(show: Show) -> Callable[[argparse.Namespace], int]:
         with closing(target.connect()) as client:
             cluster_app = find_app(client, target.namespace, options.app)
             command: PodCommand | None = getattr(options, "in_pod", None)
-            pod = None if command is None or options.checkpoint else driver_that_runs(client, cluster_app)
+            pod = None if command is None or options.checkpoint else _driver_if_allowed(client, cluster_app)
             if command is not None and pod is not None:
                 return _in_pod(client, (target.namespace, pod), command, options)
             tree = client.get(APPS, target.namespace, options.app)
@@ -219,12 +220,27 @@ def _shown(show: Show) -> Callable[[argparse.Namespace], int]:
     return run
 
 
+def _driver_if_allowed(client: PodRunner, cluster_app: ClusterApp) -> str | None:
+    try:
+        return driver_that_runs(client, cluster_app)
+    except NotAllowedError:
+        return None  # the copies may still be read from here
+
+
 def _report_batches(stores: "RunStores") -> None:
     for name, batch in sorted(stores.batches.items()):
         print(f"{name}: as after its batch {batch}", file=sys.stderr)  # noqa: T201 - beside the rows
 
 
 def _in_pod(client: PodRunner, where: tuple[str, str], command: PodCommand, options: argparse.Namespace) -> int:
+    try:
+        return _shown_in_pod(client, where, command, options)
+    except NotAllowedError as error:
+        message = f"{error}; or read the durable copies from here, with --checkpoint LOCATION"
+        raise NotAllowedError(message, code=error.code) from error
+
+
+def _shown_in_pod(client: PodRunner, where: tuple[str, str], command: PodCommand, options: argparse.Namespace) -> int:
     if command is not EXPORT_IN_POD:
         return run_in_pod(client, where, command.line(options, output_color()))
     line = command.line(options, output_color(), to=f"-{Path(options.to).suffix}")
