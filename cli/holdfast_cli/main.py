@@ -23,6 +23,7 @@ from holdfast_cli.output.screen import print_message
 from holdfast_cli.plan import builtin_commands, diff_command, plan_command, python_command, render_command
 from holdfast_cli.run import run_command
 from holdfast_cli.state import state_command
+from holdfast_cli.ui import ui_command
 
 _COMMANDS = (
     init_command,
@@ -36,6 +37,7 @@ _COMMANDS = (
     state_command,
     offsets_command,
     status_command,
+    ui_command,
     logs_command,
     drain_command,
     builtin_commands,

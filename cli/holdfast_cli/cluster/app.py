@@ -179,26 +179,26 @@ class AppList:
     apps: tuple[tuple[ClusterApp, OrMissing[DriverReport]], ...]
 
 
-def read_app(reader: ObjectReader, namespace: str, name: str) -> AppDetail:
-    """Return one app with its report, assignment and events; raise if the app itself can't be read."""
+def read_app(reader: ObjectReader, namespace: str, name: str, *, events: int = _EVENTS) -> AppDetail:
+    """Return one app with its report, assignment and latest events; raise if the app itself can't be read."""
     app = find_app(reader, namespace, name)
     run = app.status.run_id
     if run is None:
         nothing = Missing("no attempt has been started")
-        return AppDetail(app, nothing, nothing, _tried(lambda: _events(reader, app)))
+        return AppDetail(app, nothing, nothing, tried(lambda: _events(reader, app, events)))
     report = _read_report(reader, app)
     return AppDetail(
         app,
         report,
-        _tried(lambda: _handed(reader.get(CONFIG_MAPS, namespace, assignment_name(name, run)))),
-        _tried(lambda: _events(reader, app)),
+        tried(lambda: _handed(reader.get(CONFIG_MAPS, namespace, assignment_name(name, run)))),
+        tried(lambda: _events(reader, app, events)),
         tuple(_upstream(reader, app, report)),
     )
 
 
 def _read_report(reader: ObjectReader, app: ClusterApp) -> OrMissing[DriverReport]:
     name = report_name(app.name, app.status.run_id or "")
-    return _tried(lambda: _report(reader.get(CONFIG_MAPS, app.namespace, name)))
+    return tried(lambda: _report(reader.get(CONFIG_MAPS, app.namespace, name)))
 
 
 def _upstream(reader: ObjectReader, app: ClusterApp, report: OrMissing[DriverReport]) -> Iterator[UpstreamApp]:
@@ -210,7 +210,7 @@ def _upstream(reader: ObjectReader, app: ClusterApp, report: OrMissing[DriverRep
         if held_by is None or held_by in met:
             return
         met.add(held_by)
-        upstream_app = _tried(partial(find_app, reader, app.namespace, held_by))
+        upstream_app = tried(partial(find_app, reader, app.namespace, held_by))
         if isinstance(upstream_app, Missing):
             yield UpstreamApp(held_by, upstream_app, upstream_app)
             return
@@ -220,11 +220,16 @@ def _upstream(reader: ObjectReader, app: ClusterApp, report: OrMissing[DriverRep
 
 def find_app(reader: ObjectReader, namespace: str, name: str) -> ClusterApp:
     """Return the object alone; raise if it can't be read."""
+    return app_of(app_tree(reader, namespace, name))
+
+
+def app_tree(reader: ObjectReader, namespace: str, name: str) -> Tree:
+    """Return the object as the API server has it; raise if it can't be read."""
     tree = reader.get(APPS, namespace, name) if is_name(name) else None
     if tree is None:
         message = f"there is no StreamApp {name} in namespace {namespace}{_meant(reader, namespace, name)}"
         raise AppUnknownError(message)
-    return app_of(tree)
+    return tree
 
 
 def is_name(text: str) -> bool:
@@ -237,7 +242,7 @@ def read_apps(reader: ObjectReader, namespace: str | None) -> AppList:
     apps = sorted(map(app_of, reader.find(APPS, namespace, {})), key=lambda app: (app.namespace, app.name))
     if not apps:
         return AppList(())
-    reports = _tried(lambda: reader.find(CONFIG_MAPS, namespace, {"labelSelector": REPORT_LABEL}))
+    reports = tried(lambda: reader.find(CONFIG_MAPS, namespace, {"labelSelector": REPORT_LABEL}))
     if isinstance(reports, Missing):
         return AppList(tuple((app, reports) for app in apps))
     trees = {(report["metadata"].get("namespace"), report["metadata"].get("name")): report for report in reports}
@@ -324,10 +329,10 @@ def _printable(value: Any) -> Any:
     return {name: _printable(member) for name, member in value.items()} if isinstance(value, dict) else value
 
 
-def _events(reader: ObjectReader, app: ClusterApp) -> tuple[AppEvent, ...]:
+def _events(reader: ObjectReader, app: ClusterApp, most: int) -> tuple[AppEvent, ...]:
     """Return the latest events, oldest first."""
     trees = reader.find(EVENTS, app.namespace, {"fieldSelector": f"regarding.uid={app.uid}"})
-    return tuple(sorted(map(_event, trees), key=lambda event: event.at)[-_EVENTS:])
+    return tuple(sorted(map(_event, trees), key=lambda event: event.at)[-most:])
 
 
 def _event(tree: Tree) -> AppEvent:
@@ -349,7 +354,8 @@ def _meant(reader: ObjectReader, namespace: str, name: str) -> str:
         return ""
 
 
-def _tried(reading: Callable[[], OrMissing[T]]) -> OrMissing[T]:
+def tried(reading: Callable[[], OrMissing[T]]) -> OrMissing[T]:
+    """Return what is read, or why it can't be."""
     try:
         return reading()
     except HoldfastError as error:

@@ -29,7 +29,7 @@ _LABEL = 10
 _OLD = 30_000
 _REASONS = frozenset(reason.value for reason in Reason)
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
-"""From worst to best, indexed by `_badness`."""
+"""From worst to best, indexed by `badness`."""
 _UNKNOWN, _FINE = 3, 4
 
 
@@ -98,16 +98,16 @@ def _conditions(console: Console, app: ClusterApp, now: int) -> None:
     console.print()
     table = TextTable("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
     messages = {app.verdict.message}
-    for condition in sorted(app.status.conditions, key=_badness):
+    for condition in sorted(app.status.conditions, key=badness):
         message = "as above" if condition.message in messages else condition.message
         messages.add(condition.message)
         since = _ago(moment(condition.last_transition_time), now, "")
-        table.add(condition.type, (condition.status, _STYLES[_badness(condition)]), since, condition.reason, message)
+        table.add(condition.type, (condition.status, _STYLES[badness(condition)]), since, condition.reason, message)
     table.print(console)
 
 
-def _badness(condition: Condition) -> int:
-    """Return an index into `_STYLES`; 0 is worst: the user has to act."""
+def badness(condition: Condition) -> int:
+    """Return from 0, the worst (the user has to act), to 4 how good a condition is; 3: not known."""
     if condition.status == "Unknown":
         return _UNKNOWN
     # These two are good if they are false.

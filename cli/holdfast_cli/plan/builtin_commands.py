@@ -71,7 +71,7 @@ def _explain(options: argparse.Namespace) -> int:
     for reason in reasons:
         console.print(f"{reason.value}: {reason.sentence}")
     if options.reason is not None:
-        for title, text in _advice(reasons[0]):
+        for title, text in advice(reasons[0]):
             console.print(f"\n{title}: {text}")
     return 0
 
@@ -92,7 +92,8 @@ def _letters_of(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _advice(reason: Reason) -> Iterator[tuple[str, str]]:
+def advice(reason: Reason) -> Iterator[tuple[str, str]]:
+    """Yield what to do about a reason, in titled paragraphs of plain text."""
     explanation = reason.explanation
     for title, markdown in (("Where", explanation.where), ("Look", explanation.look), ("Do", explanation.do)):
         if markdown:

@@ -113,9 +113,26 @@ def wrapped(text: str, most: int) -> list[str]:
     return textwrap.wrap(shown, most if shown.isascii() else most // 2, break_on_hyphens=False)
 
 
+def card_head(card: PictureCard) -> tuple[str, str]:
+    """Return the first line of a card: what it is, and its key, empty if there is none."""
+    return card.tag.upper(), f"key {clipped(card.key, _KEY)}" if card.key else ""
+
+
+def card_lines(card: PictureCard) -> tuple[str, ...]:
+    """Return the lines of a card below the first: its name, then its details."""
+    return tuple(clipped(line, _CARD) for line in (card.name, *card.details))
+
+
+def card_title(card: PictureCard) -> str:
+    """Return all that a card says and has no room for."""
+    facts = [f"{card.tag} {card.name}", *card.details, f"key {card.key}" if card.key else "", card.more]
+    return clean("; ".join(fact for fact in facts if fact))
+
+
 def _texts(card: PictureCard) -> list[tuple[str, str]]:
     """The lines of a card below the first, with their classes."""
-    return [(clipped(card.name, _CARD), "hf-strong"), *((clipped(line, _CARD), "hf-soft") for line in card.details)]
+    name, *details = card_lines(card)
+    return [(name, "hf-strong"), *((line, "hf-soft") for line in details)]
 
 
 def _marks(card: PictureCard) -> list[Mark]:
@@ -151,11 +168,11 @@ def _marks_width(card: PictureCard) -> float:
 def _card(card: PictureCard, rectangle: Rectangle) -> str:
     """A card, with all that it does not show as a tooltip."""
     x, y = rectangle.x + _PAD, rectangle.y + 18 + (_LID if card.kind == "table" else 0)
-    facts = [f"{card.tag} {card.name}", *card.details, f"key {card.key}" if card.key else "", card.more]
-    parts = [f"<g><title>{_escaped('; '.join(fact for fact in facts if fact))}</title>", _shape(card, rectangle)]
-    parts.append(_text(x, y, card.tag.upper(), "hf-soft"))
-    if card.key:
-        parts.append(_text(rectangle.right - _PAD, y, f"key {clipped(card.key, _KEY)}", "hf-soft hf-end"))
+    tag, key = card_head(card)
+    parts = [f"<g><title>{_escaped(card_title(card))}</title>", _shape(card, rectangle)]
+    parts.append(_text(x, y, tag, "hf-soft"))
+    if key:
+        parts.append(_text(rectangle.right - _PAD, y, key, "hf-soft hf-end"))
     for text, css in _texts(card):
         y += _LINE
         parts.append(_text(x, y, text, css))
@@ -184,18 +201,24 @@ def _line(edge: PictureEdge, route: LinkRoute) -> str:
     if edge.agreements:
         lap, colour = divmod(edge.agreements[0], len(SET_COLOURS))
         css, head, dash = f"hf-edge hf-bound hf-set{colour}", f"hf-mark{colour}", _DASHES[lap % len(_DASHES)]
+    path, tip = line_paths(route)
+    return f'<path d="{path}" class="{css}"{dash}/><path d="{tip}" class="{head}"/>'
+
+
+def line_paths(route: LinkRoute) -> tuple[str, str]:
+    """Return the line of a route and its arrow head, as data of SVG paths."""
     first, last = route.lanes[0], route.lanes[-1]
     if route.loop:
         y, down = first.top + 12, first.bottom - first.top - 24
         path = f"M{_n(first.x)} {_n(y)}c26 0 26 {_n(down)} 0 {_n(down)}"
-        tip = f"M{_n(first.x)} {_n(y + down)}l7 -4v8z"
-    else:
-        path = f"M{_n(first.x)} {_n(first.top)}V{_n(first.bottom)}"
-        for above, below in pairwise(route.lanes):
-            middle = _n((above.bottom + below.top) / 2)
-            path += f"C{_n(above.x)} {middle} {_n(below.x)} {middle} {_n(below.x)} {_n(below.top)}V{_n(below.bottom)}"
-        tip = f"M{_n(first.x)} {_n(first.top)}l-4 7h8z" if route.upward else f"M{_n(last.x)} {_n(last.bottom)}l-4 -7h8z"
-    return f'<path d="{path}" class="{css}"{dash}/><path d="{tip}" class="{head}"/>'
+        return path, f"M{_n(first.x)} {_n(y + down)}l7 -4v8z"
+    path = f"M{_n(first.x)} {_n(first.top)}V{_n(first.bottom)}"
+    for above, below in pairwise(route.lanes):
+        middle = _n((above.bottom + below.top) / 2)
+        path += f"C{_n(above.x)} {middle} {_n(below.x)} {middle} {_n(below.x)} {_n(below.top)}V{_n(below.bottom)}"
+    if route.upward:
+        return path, f"M{_n(first.x)} {_n(first.top)}l-4 7h8z"
+    return path, f"M{_n(last.x)} {_n(last.bottom)}l-4 -7h8z"
 
 
 def _chip_width(edge: PictureEdge) -> float:

@@ -1,0 +1,76 @@
+// The plan as a picture: the server says where cards and lines are.
+
+import { count, el, setText, svg } from "./dom.js";
+
+const PAD = 12;
+const LINE = 16;
+const LID = 7;
+const LETTER = 6.82;
+const MARGIN = 4;
+
+export class PlanPicture {
+  constructor() {
+    this.note = el("p", { class: "empty", hidden: true });
+    this.box = el("div", { class: "wide plan", tabindex: "0", role: "region", "aria-label": "plan" });
+    this.element = el("div", {}, this.note, this.box);
+    this.lag = null;
+    this.lagText = null;
+  }
+
+  draw({ drawing, why }) {
+    this.note.hidden = why === null;
+    setText(this.note, why ?? "");
+    this.box.hidden = drawing === null;
+    this.lagText = null;
+    if (drawing === null) return;
+    const { width, height, cards, lines } = drawing;
+    const size = { width: width + 2 * MARGIN, height: height + 2 * MARGIN };
+    const view = `${-MARGIN} ${-MARGIN} ${size.width} ${size.height}`;
+    const parts = [...lines.map(drawLine), ...cards.map((card) => this.card(card)), ...lines.filter((line) => line.partitions).map(chip)];
+    const label = `the plan: ${cards.map((card) => card.title).join("; ")}`;
+    this.box.replaceChildren(svg("svg", { ...size, viewBox: view, role: "img", "aria-label": label }, parts));
+    this.showLag(this.lag);
+  }
+
+  /** The lag, on the card of the only input. */
+  showLag(lag) {
+    this.lag = lag;
+    if (this.lagText) setText(this.lagText, lag === null ? "" : `${count(lag)} unread`);
+  }
+
+  card(card) {
+    const x = card.x + PAD;
+    let y = card.y + 18 + (card.kind === "table" ? LID : 0);
+    const texts = [svg("text", { x, y, class: "soft" }, card.tag)];
+    if (card.key) texts.push(svg("text", { x: card.x + card.width - PAD, y, class: "soft end" }, card.key));
+    for (const [i, line] of card.lines.entries()) {
+      y += LINE;
+      texts.push(svg("text", { x, y, class: i === 0 ? "name" : "soft" }, line));
+    }
+    if (card.lag) {
+      this.lagText = svg("text", { x, y: y + LINE, class: "lag" });
+      texts.push(this.lagText);
+    }
+    return svg("g", { class: `card ${card.kind}` }, svg("title", {}, card.title), shape(card), texts);
+  }
+}
+
+/** Streams are pills, tables cylinders, steps boxes. */
+function shape({ kind, x, y, width, height }) {
+  if (kind !== "table") return svg("rect", { x, y, width, height, rx: kind === "stream" ? 22 : 5 });
+  const [top, bottom, right] = [y + LID, y + height - LID, x + width];
+  const arc = `A${width / 2} ${LID} 0 0`;
+  return svg("path", { d: `M${x} ${top}${arc} 1 ${right} ${top}V${bottom}${arc} 1 ${x} ${bottom}ZM${x} ${top}${arc} 0 ${right} ${top}` });
+}
+
+function drawLine(line) {
+  const css = line.kind === "dead letters" ? "line dead" : "line";
+  return svg("g", { class: css }, svg("title", {}, line.title), svg("path", { d: line.path }), svg("path", { d: line.tip, class: "tip" }));
+}
+
+function chip(line) {
+  const width = line.partitions.length * LETTER + 12;
+  const title = svg("title", {}, `${line.title}: partitions ${line.partitions}`);
+  const box = svg("rect", { x: line.x - width / 2, y: line.y - 27, width, height: LINE, rx: 8 });
+  return svg("g", { class: "chip" }, title, box, svg("text", { x: line.x, y: line.y - 15 }, line.partitions));
+}

@@ -1,0 +1,122 @@
+"""The plan of an app on a cluster as a drawing: cards and lines with their places, for the page to draw.
+
+Counts are those of the placement record, or of the spec: brokers are not asked. What is wrong with a plan the operator
+says in the condition PlanValid, who knows all counts; so no problem found here is shown. Must not read anything.
+"""
+
+from dataclasses import replace
+
+from holdfast.errors import HoldfastError, safely
+from holdfast.planning.picture.layout import LinkRoute, Rectangle
+from holdfast.planning.picture.model import picture_of
+from holdfast.planning.picture.parts import Picture, PictureCard, PictureEdge
+from holdfast.planning.picture.svg import card_head, card_lines, card_title, layout_of, line_paths
+from holdfast.planning.plan import PlanningFacts, plan
+from holdfast.spec.app import StreamApp
+from holdfast.spec.kept_streams import StreamNames
+from holdfast.spec.parse import parse_app
+from holdfast.tasks.record import PlacementRecord
+from holdfast.trees import Tree
+from holdfast_cli.cluster.app import Missing, OrMissing
+from holdfast_cli.output.screen import one_line
+
+_ROOM = "000,000,000 unread"
+"""Room on a card for the lag, which changes more often than the plan."""
+_FIELDS = ("apiVersion", "kind", "metadata", "spec")
+_MOST_CARDS = 1_500
+"""More cards would take a browser seconds, and nobody would see them as a whole."""
+
+
+def plan_view(app_tree: Tree, record: OrMissing[PlacementRecord | None]) -> Tree:
+    """Return the drawing; `why`: why there is none, or what it lacks."""
+    try:
+        app = parse_app(_as_applied(app_tree))
+        facts = _facts(app, None if isinstance(record, Missing) else record)
+        picture = _plain(safely(lambda: picture_of(plan(app, facts), app)))
+    except HoldfastError as error:
+        return {"drawing": None, "why": one_line(str(error))}
+    if len(picture.cards) > _MOST_CARDS:
+        return {"drawing": None, "why": f"it has {len(picture.cards):,} parts, too many to draw: see holdfast plan"}
+    why = f"partition counts are those of the spec: {record.why}" if isinstance(record, Missing) else None
+    return {"drawing": safely(lambda: _drawing(picture)), "why": why}
+
+
+def _facts(app: StreamApp, record: PlacementRecord | None) -> PlanningFacts:
+    """What is known without brokers: topics as they were when the record was written."""
+    if record is None:
+        return PlanningFacts()
+    called = record.called(StreamNames.of(app.spec))
+    counts = {**called.side_counts, **called.counts()}
+    topics = {stream.name: counts[stream.name] for stream in app.spec.streams if stream.name in counts}
+    return PlanningFacts(topics=topics, record=called)
+
+
+def _as_applied(app_tree: Tree) -> Tree:
+    """The app without what the API server adds to an object."""
+    metadata = app_tree.get("metadata") or {}
+    names = {field: metadata[field] for field in ("name", "namespace") if field in metadata}
+    return {**{field: app_tree[field] for field in _FIELDS if field in app_tree}, "metadata": names}
+
+
+def _plain(picture: Picture) -> Picture:
+    """The picture without problems, and with room for the lag on the only input."""
+    inputs = [card.id for card in picture.cards if _is_input(card)]
+    lagging = inputs if len(inputs) == 1 else []
+    cards = tuple(
+        replace(
+            card,
+            problems=(),
+            warnings=(),
+            agreements=(),
+            details=(*card.details, _ROOM) if card.id in lagging else card.details,
+        )
+        for card in picture.cards
+    )
+    return replace(picture, cards=cards)
+
+
+def _is_input(card: PictureCard) -> bool:
+    return card.kind == "stream" and card.tag == "input"
+
+
+def _drawing(picture: Picture) -> Tree:
+    layout = layout_of(picture)
+    names = {card.id: card.name for card in picture.cards}
+    return {
+        "width": round(layout.width, 1),
+        "height": round(layout.height, 1),
+        "cards": [_card(card, box) for card, box in zip(picture.cards, layout.rectangles, strict=True)],
+        "lines": [_line(edge, route, names) for edge, route in zip(picture.edges, layout.routes, strict=True)],
+    }
+
+
+def _card(card: PictureCard, box: Rectangle) -> Tree:
+    tag, key = card_head(card)
+    lag = _ROOM in card.details
+    return {
+        "id": card.id,
+        "kind": card.kind,
+        "x": round(box.x, 1),
+        "y": round(box.y, 1),
+        "width": round(box.width, 1),
+        "height": round(box.height, 1),
+        "tag": tag,
+        "key": key,
+        "lines": card_lines(card)[:-1] if lag else card_lines(card),
+        "lag": lag,
+        "title": card_title(replace(card, details=tuple(text for text in card.details if text != _ROOM))),
+    }
+
+
+def _line(edge: PictureEdge, route: LinkRoute, names: dict[str, str]) -> Tree:
+    path, tip = line_paths(route)
+    end = route.lanes[-1]
+    return {
+        "kind": edge.kind,
+        "path": path,
+        "tip": tip,
+        "partitions": None if route.loop else edge.partitions,
+        "x": round(end.x, 1),
+        "y": round(end.bottom, 1),
+        "title": f"{names[edge.source]} {edge.kind} {names[edge.target]}",
+    }

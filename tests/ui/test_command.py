@@ -1,0 +1,75 @@
+"""The command line of `holdfast ui`."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast_cli.ui.server import PageServer
+from tests.cli.conftest import Holdfast, holdfast
+
+__all__ = ["holdfast"]
+KUBECONFIG = """\
+current-context: test
+contexts: [{name: test, context: {cluster: c, user: u, namespace: shop}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+"""
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the browser was told to open, by a user with a kubeconfig who presses Ctrl-C at once."""
+    addresses: list[str] = []
+
+    def interrupted(_: PageServer) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", addresses.append)
+    monkeypatch.setattr(PageServer, "serve", interrupted)
+    return addresses
+
+
+def test_the_address_is_printed_alone_and_ctrl_c_ends(holdfast: Holdfast, opened: list[str]) -> None:
+    ran = holdfast("ui")
+    assert ran.code == 0
+    (address,) = ran.out.splitlines()
+    assert address.startswith("http://127.0.0.1:")
+    assert "Ctrl-C ends it" in ran.err
+    secret = address.rstrip("/").rpartition("/")[2]
+    (opening,) = opened
+    assert "/open/" in opening
+    assert secret not in opening
+
+
+def test_no_browser_opens_where_none_is_wanted(
+    holdfast: Holdfast, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert holdfast("ui", "--no-browser").code == 0
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert holdfast("ui").code == 0
+    assert opened == []
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "1e3", "٣"])
+def test_what_is_no_port_is_refused_in_a_line(holdfast: Holdfast, opened: list[str], port: str) -> None:
+    ran = holdfast("ui", "--port", port)
+    assert (ran.code, opened) == (2, [])
+    assert f"{port} is no port; write a number from 0" in ran.err or "expected one argument" in ran.err
+
+
+def test_a_namespace_and_all_of_them_are_refused(holdfast: Holdfast) -> None:
+    ran = holdfast("ui", "-n", "shop", "-A")
+    assert ran.code == 2
+    assert "not allowed with argument" in ran.err
+
+
+def test_without_a_kubeconfig_nothing_is_served(holdfast: Holdfast, opened: list[str]) -> None:
+    ran = holdfast("ui", "--kubeconfig", "nowhere")
+    assert (ran.code, ran.out, opened) == (2, "", [])
+    assert "there is no kubeconfig at nowhere" in ran.err
