@@ -1,0 +1,140 @@
+"""The page in a real browser, over a cluster of 500 apps and an app of 1 000 tasks."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast.api_answers import NotAllowedError
+from holdfast.protocol.names import attempt_name
+from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, EVENTS, PODS
+from holdfast_cli.ui.looks import ClusterLooks
+from holdfast_cli.ui.server import PageServer
+from tests.cli.test_status import report
+from tests.ui.browser import Browser
+from tests.ui.clusters import HOSTILE, FakeCluster, cluster_of, event, pods_of_attempt, whole_app
+
+APPS_SHOWN, TASKS = 500, 1_000
+ROWS = "document.querySelectorAll('.apps tbody tr').length"
+FIRST = "document.querySelector('.apps tbody tr').textContent"
+TROUBLE = "document.querySelector('#trouble')"
+DRIVER = attempt_name("ads", "1", 2)
+
+
+@contextmanager
+def served(cluster: FakeCluster) -> Iterator[str]:
+    """The address of a page of this cluster."""
+    server = PageServer(ClusterLooks(lambda: cluster, "test", None, time.monotonic), 0)
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    try:
+        yield server.address
+    finally:
+        server.stop()
+        server.close()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as started:
+        yield started
+
+
+@pytest.fixture
+def clean(browser: Browser) -> Iterator[Browser]:
+    """The browser, in which nothing may be wrong with a page."""
+    browser.complaints.clear()
+    yield browser
+    browser.open("about:blank")
+    assert browser.complaints == []
+
+
+def test_many_apps_are_listed_filtered_and_sorted(clean: Browser) -> None:
+    with served(cluster_of(APPS_SHOWN, TASKS, 10)) as address:
+        clean.open(address)
+        clean.until(f"{ROWS} === {APPS_SHOWN}")
+        print(f"{APPS_SHOWN} apps shown after {clean.value('performance.now()'):.0f} ms")  # noqa: T201 - read with -s
+        assert clean.value(FIRST).startswith("■stalledappsapp-000CheckpointMissing")
+        clean.press("/")
+        clean.type("app-12 running")
+        clean.until(f"{ROWS} === 9")
+        assert "9 of 500 apps" in clean.value("document.querySelector('.summary').textContent")
+        clean.value("document.querySelector('#filter').value = ''")
+        clean.type(" ")
+        clean.until(f"{ROWS} === {APPS_SHOWN}")
+        clean.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'Lag').click()")
+        assert "1,234,567" in clean.value(FIRST)
+
+
+def test_an_app_opens_with_its_tasks_plan_and_log(clean: Browser) -> None:
+    with served(cluster_of(20, TASKS, 10)) as address:
+        clean.open(address)
+        clean.until(f"{ROWS} === 20")
+        clean.value("[...document.querySelectorAll('.apps a')].find((a) => a.textContent === 'ads').focus()")
+        clean.press("Enter")
+        began = clean.value("performance.now()")
+        clean.until(f"document.querySelectorAll('.tasks span').length === {TASKS}")
+        clean.until("document.querySelector('.plan svg')")
+        print(f"an app of {TASKS} tasks shown after {clean.value('performance.now()') - began:.0f} ms")  # noqa: T201 - read with -s
+        assert clean.value("document.title") == "ads · Holdfast"
+        clean.until("document.querySelector('.plan .lag').textContent === '1,234,567 unread'")
+        failures = clean.value("document.querySelector('section[aria-label=Failures]').textContent")
+        assert "no broker" in failures
+        assert "ended with 137, OOMKilled" in failures
+        clean.value(f"document.querySelector('[aria-label=\"log of {DRIVER}\"]').click()")
+        clean.until("document.querySelector('pre').textContent.endsWith('batch 799 committed')")
+        assert clean.value("document.querySelector('pre').textContent.split('\\n').length") == 500
+        clean.press("Escape")
+        clean.until(f"{ROWS} === 20")
+
+
+def hostile_cluster() -> FakeCluster:
+    """Everything that others write is HTML."""
+    verdicts = {"Ready": ("False", "NoProgress", HOSTILE), "Stalled": ("True", "NoProgress", HOSTILE)}
+    app = whole_app(verdicts=verdicts, draining=HOSTILE[:60])
+    app["spec"]["steps"][0] = {"name": "kept", "from": ["clicks"], "filter": f"k <> '{HOSTILE[:40]}'"}
+    app["spec"]["steps"].append({"name": "written", "from": ["kept"], "to": "out"})
+    cluster = FakeCluster((APPS, app), (APPS, whole_app(HOSTILE)))
+    cluster.add(CONFIG_MAPS, report(heldBack=HOSTILE))
+    cluster.add(EVENTS, event("Bad", HOSTILE, "Warning"))
+    pods = pods_of_attempt(1)
+    pods[0]["status"] |= {"reason": HOSTILE, "message": HOSTILE}
+    cluster.add(PODS, *pods)
+    cluster.logs[DRIVER] = (HOSTILE.encode(),)
+    return cluster
+
+
+def test_texts_of_others_stay_texts(clean: Browser) -> None:
+    with served(hostile_cluster()) as address:
+        clean.open(address)
+        clean.until(f"{ROWS} === 2")
+        assert HOSTILE in clean.value("document.querySelector('.apps').textContent")
+        clean.open(f"{address}#/apps/apps/ads")
+        clean.until("document.querySelector('.plan svg')")
+        clean.value(f"document.querySelector('[aria-label=\"log of {DRIVER}\"]').click()")
+        clean.until("document.querySelector('pre').textContent.includes('onerror')")
+        for section in ("Conditions", "Failures", "Pods", "Events", "Log"):
+            text = clean.value(f"document.querySelector('section[aria-label={section}]').textContent")
+            assert HOSTILE in text, section
+        assert HOSTILE in clean.value("document.querySelector('.remarks').textContent")
+        assert "<img" in clean.value("document.querySelector('.plan').textContent")
+        assert clean.value("document.querySelectorAll('main img, main script').length") == 0
+        assert clean.value("document.title") == "ads · Holdfast"
+
+
+def test_trouble_is_shown_and_the_page_goes_on(clean: Browser) -> None:
+    cluster = cluster_of(3, 4, 1)
+    with served(cluster) as address:
+        cluster.trouble = NotAllowedError("you may not; ask for the right to list apps")
+        clean.open(address)
+        clean.until(f"{TROUBLE}?.hidden === false")
+        assert "ask for the right to list apps" in clean.value(f"{TROUBLE}.textContent")
+        cluster.trouble = None
+        clean.until(f"{ROWS} === 3 && {TROUBLE}.hidden")
+        cluster.trouble = NotAllowedError("the cluster is away")
+        clean.until(f"{TROUBLE}?.hidden === false")
+        assert "What follows is" in clean.value(f"{TROUBLE}.textContent")
+        assert clean.value(ROWS) == 3
