@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast_cli.ui.looks import ClusterLooks
 from holdfast_cli.ui.server import PageServer
 from tests.cli.conftest import Holdfast, holdfast
+from tests.waiting import wait_until
 
 __all__ = ["holdfast"]
 KUBECONFIG = """\
@@ -18,11 +20,14 @@ users: [{name: u, user: {}}]
 
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the browser was told to open, by a user with a kubeconfig who presses Ctrl-C at once."""
+    """What was opened in the browser, for a user with a kubeconfig who presses Ctrl-C at once; and the first look."""
     addresses: list[str] = []
 
     def interrupted(_: PageServer) -> None:
         raise KeyboardInterrupt
+
+    def first_look(_: ClusterLooks) -> None:
+        addresses.append("first look")
 
     path = tmp_path / "kubeconfig"
     path.write_text(KUBECONFIG)
@@ -30,6 +35,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr("webbrowser.open", addresses.append)
     monkeypatch.setattr(PageServer, "serve", interrupted)
+    monkeypatch.setattr(ClusterLooks, "apps", first_look)
     return addresses
 
 
@@ -40,7 +46,8 @@ def test_the_address_is_printed_alone_and_ctrl_c_ends(holdfast: Holdfast, opened
     assert address.startswith("http://127.0.0.1:")
     assert "Ctrl-C ends it" in ran.err
     secret = address.rstrip("/").rpartition("/")[2]
-    (opening,) = opened
+    wait_until(lambda: len(opened) == 2, 20, "the first look is begun")
+    (opening,) = (address for address in opened if address != "first look")
     assert "/open/" in opening
     assert secret not in opening
 
@@ -53,7 +60,7 @@ def test_no_browser_opens_where_none_is_wanted(
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr("sys.platform", "linux")
     assert holdfast("ui").code == 0
-    assert opened == []
+    assert set(opened) <= {"first look"}
 
 
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "1e3", "٣"])

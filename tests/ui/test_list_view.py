@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, Missing, read_apps
+from holdfast.api_answers import NotAllowedError
+from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, read_apps
 from holdfast_cli.ui.list_view import AppStanding, list_view, standing_of
 from tests.cli.test_status import NOW, report
 from tests.ui.clusters import STALLED, FakeCluster, Tree, whole_app
@@ -26,6 +27,7 @@ def test_a_row_has_the_figures_of_the_newest_attempt() -> None:
         "lag": 12,
         "batch": 1041,
         "progressed": NOW - 2500,
+        "missing": None,
         "created": NOW - 7_200_000,
     }
 
@@ -70,6 +72,10 @@ def test_a_verdict_on_an_older_generation_is_unknown() -> None:
     assert standing_of(read_apps(FakeCluster((APPS, older)), "apps").apps[0][0]) is AppStanding.UNKNOWN
 
 
-def test_unreadable_reports_are_said_once() -> None:
-    cluster = FakeCluster((APPS, whole_app("a")), (APPS, whole_app("b")))
-    assert list_view(read_apps(cluster, "apps"))["missing"] == [Missing("its driver has not reported yet").why]
+def test_reports_that_nobody_may_read_are_said_once() -> None:
+    cluster = FakeCluster((APPS, whole_app("a")), (APPS, whole_app("b")), (CONFIG_MAPS, report("b")))
+    view = list_view(read_apps(cluster, "apps"))
+    assert view["missing"] is None
+    assert [row["missing"] for row in view["apps"]] == ["its driver has not reported yet", None]
+    cluster.refused[CONFIG_MAPS] = NotAllowedError("you may not list configmaps")
+    assert list_view(read_apps(cluster, "apps"))["missing"] == "you may not list configmaps"

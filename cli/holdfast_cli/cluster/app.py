@@ -8,7 +8,7 @@ the Kubernetes client, which takes half a second to load.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -34,6 +34,8 @@ _EVENTS = 5
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _LONGEST = 253
 """Maximum length of a Kubernetes name."""
+_PER_PAGE = "100"
+"""Apps in an answer: one with more values than an object may have is checked object by object, which takes longer."""
 _FARTHEST = 8
 """How many apps are followed upstream."""
 
@@ -239,7 +241,9 @@ def is_name(text: str) -> bool:
 
 def read_apps(reader: ObjectReader, namespace: str | None) -> AppList:
     """Return all apps of a namespace, or of all namespaces."""
-    apps = sorted(map(app_of, reader.find(APPS, namespace, {})), key=lambda app: (app.namespace, app.name))
+    apps = sorted(
+        map(app_of, reader.find(APPS, namespace, {"limit": _PER_PAGE})), key=lambda app: (app.namespace, app.name)
+    )
     if not apps:
         return AppList(())
     reports = tried(lambda: reader.find(CONFIG_MAPS, namespace, {"labelSelector": REPORT_LABEL}))
@@ -317,6 +321,7 @@ def _status(tree: Tree) -> Status:
         return Status()
 
 
+@cache
 def _names(model: type[Status | Condition]) -> frozenset[str]:
     return frozenset(field.alias or name for name, field in model.model_fields.items())
 

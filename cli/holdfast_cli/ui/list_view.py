@@ -43,10 +43,10 @@ def standing_of(app: ClusterApp) -> AppStanding:
 
 
 def list_view(app_list: AppList) -> Tree:
-    """Return all apps, those that need somebody first; `missing`: why lag and last batch are not known."""
+    """Return all apps, those that need somebody first; `missing`: why no report of any can be read."""
     rows = sorted((_row(app, report) for app, report in app_list.apps), key=_place)
-    why = {report.why for app, report in app_list.apps if isinstance(report, Missing) and app.status.run_id}
-    return {"apps": rows, "missing": sorted(why)}
+    reasons = {report.why if isinstance(report, Missing) else None for _, report in app_list.apps}
+    return {"apps": rows, "missing": next(iter(reasons)) if len(reasons) == 1 else None}
 
 
 def _place(row: Tree) -> tuple[int, str, str]:
@@ -70,5 +70,6 @@ def _row(app: ClusterApp, any_report: OrMissing[DriverReport]) -> Tree:
         "lag": progress.lag if progress else None,
         "batch": progress.batch if progress else None,
         "progressed": progress.progressed if progress else None,
+        "missing": report.why if isinstance(report, Missing) else None,
         "created": app.created,
     }

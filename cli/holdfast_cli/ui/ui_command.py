@@ -6,6 +6,7 @@ Reads with the user's rights and writes nothing.
 import argparse
 import os
 import sys
+import threading
 import time
 import webbrowser
 from contextlib import closing, suppress
@@ -64,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(f"{server.address}\n")
         sys.stdout.flush()
         print_message("holdfast: the page is at this address, which is only for you; Ctrl-C ends it")
+        # The first look loads the client and logs in: that takes as long as a browser to start.
+        threading.Thread(target=looks.apps, name="first look", daemon=True).start()
         if not options.no_browser and _has_screen():
             webbrowser.open(server.opening_address())
         server.serve()

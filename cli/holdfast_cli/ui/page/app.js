@@ -130,13 +130,13 @@ function facts(tree) {
   const list = [
     ["Lag", report?.progressed == null ? "–" : count(report.lag), "records unread"],
     ["Last batch", ago(report?.progressed, " ago"), report?.progressed == null ? "" : `number ${count(report.batch)}`],
-    ["Tasks placed", status.placed ?? "–", "where their state is"],
+    ["Tasks placed", status.placed ?? "–", "where state is"],
     ["Partitions", count(status.partitions), "of inputs"],
     ["Attempt", count(status.attempt), `of run ${status.runId ?? "–"}`],
     ["Restarts", count(status.restarts), status.failures ? `${many(status.failures, "failure")} in a row` : "of this run"],
     ["Age", ago(tree.created), `generation ${tree.generation}`],
   ];
-  if (report?.waiting) list.push(["Waiting", count(report.waiting), "rows for partners in joins"]);
+  if (report?.waiting) list.push(["Waiting", count(report.waiting), "rows, for partners"]);
   const figures = list.map(([name, value, more]) =>
     el("div", { class: "fact" }, el("dt", {}, name), el("dd", {}, el("strong", {}, value), el("small", {}, more))),
   );

@@ -17,6 +17,7 @@ const COLUMNS = [
   { title: "Age", css: "number less", by: (app) => -number(app, "created") },
 ];
 const COLLATOR = new Intl.Collator("en", { numeric: true });
+let last = null;
 let filter = "";
 let order = { column: 0, backward: false };
 
@@ -49,15 +50,21 @@ export class ListPage {
     this.wide = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "apps", hidden: true }, this.table);
     const tools = el("div", { class: "tools" }, el("label", { for: "filter" }, "Filter"), this.box, this.summary);
     this.element = el("div", {}, tools, this.note, this.wide, this.empty);
+    if (last !== null) this.show(last); // as it was before an app was opened
   }
 
   async look() {
     const tree = await this.ask("apps");
     if (tree === null) return;
+    last = tree;
+    this.show(tree);
+  }
+
+  show(tree) {
     this.apps = tree.apps;
     this.scope = tree.namespace;
-    this.note.hidden = tree.missing.length === 0;
-    setText(this.note, `Lag and last batch are not known: ${tree.missing.join("; ")}`);
+    this.note.hidden = tree.missing === null;
+    setText(this.note, `Lag and last batch are not known: ${tree.missing}`);
     this.draw();
   }
 
@@ -159,6 +166,7 @@ class Row {
     setText(this.message, app.message);
     if (why.title !== app.message) why.title = app.message;
     setText(lag, count(app.lag));
+    lag.title = app.missing ?? "";
     setAgo(this.batch, app.progressed);
     setText(placed, app.placed ?? count(app.tasks));
     setText(attempt, count(app.attempt));
