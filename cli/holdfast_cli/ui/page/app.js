@@ -136,7 +136,7 @@ function facts(tree) {
     ["Restarts", count(status.restarts), status.failures ? `${many(status.failures, "failure")} in a row` : "of this run"],
     ["Age", ago(tree.created), `generation ${tree.generation}`],
   ];
-  if (report?.waiting) list.push(["Waiting", count(report.waiting), "rows, for partners"]);
+  if (report?.waiting) list.push(["Waiting", count(report.waiting), "rows in joins"]);
   const figures = list.map(([name, value, more]) =>
     el("div", { class: "fact" }, el("dt", {}, name), el("dd", {}, el("strong", {}, value), el("small", {}, more))),
   );
