@@ -89,6 +89,9 @@ def test_an_app_opens_with_its_tasks_plan_and_log(clean: Browser) -> None:
         assert clean.value("document.querySelector('pre').textContent.split('\\n').length") == 500
         clean.press("Escape")
         clean.until(f"{ROWS} === 20")
+        clean.open(f"{address}#/apps/apps/app-010")
+        clean.until("document.querySelector('details[open] code')")
+        assert "`" not in clean.value("document.querySelector('details').textContent")
 
 
 def hostile_cluster() -> FakeCluster:

@@ -40,9 +40,8 @@ export class AppPage {
   draw(tree) {
     for (const section of this.sections) section.element.hidden = false;
     const { report, assignment, missing } = tree;
-    this.part("head", [tree.standing, tree.reason, tree.message, tree.explanation, tree.status, report, tree.created], () => {
-      this.head.replaceChildren(...head(tree, this));
-    });
+    const verdict = [tree.standing, tree.reason, tree.message, tree.explanation, tree.status, report, tree.upstream];
+    this.part("head", verdict, () => this.head.replaceChildren(...head(tree, this)));
     this.into("Conditions", [tree.conditions], "", () => conditions(tree.conditions));
     setText(this.section("Plan").aside, report ? lagWords(report) : "");
     this.plan.showLag(report?.progressed == null ? null : report.lag);
@@ -75,7 +74,8 @@ export class AppPage {
 
   pods(pods) {
     if (pods.length === 0) return el("p", { class: "empty" }, "It has no pods.");
-    const columns = [["Pod", "mono"], ["Who", ""], ["Attempt", "number"], ["Phase", ""], ["Node", "mono"], ["Age", "number"], ["Note", "text"], ["", ""]];
+    const pod = [["Pod", "mono"], ["Who", ""], ["Attempt", "number"], ["Phase", ""], ["Node", "mono"], ["Age", "number"]];
+    const columns = [...pod, ["Note", "text"], ["", ""]];
     const rows = pods.map((pod) => [
       pod.pod,
       pod.label === "driver" ? "driver" : `executor ${pod.label}`,
@@ -108,21 +108,27 @@ function unknown(why) {
 
 function head(tree, page) {
   const title = el("h1", {}, el("span", { class: "soft" }, `${tree.namespace} / `), tree.app);
-  const verdict = el("p", { class: "verdict" }, standing(tree.standing), " ", el("b", {}, tree.reason ?? ""), " ", tree.message);
+  const reason = el("b", {}, tree.reason ?? "");
+  const verdict = el("p", { class: "verdict" }, standing(tree.standing), " ", reason, " ", tree.message);
   return [title, verdict, explanation(tree, page), facts(tree)];
 }
 
 function explanation({ explanation: text, standing: word }, page) {
   if (text === null) return "";
   const open = page.open ?? ["stalled", "not ready"].includes(word);
-  const advice = text.advice.map(({ title, text: words }) => [el("dt", {}, title), el("dd", {}, words)]);
-  const parts = [el("dt", {}, "Means"), el("dd", {}, text.sentence), ...advice];
+  const advice = text.advice.map(({ title, text: words }) => [el("dt", {}, title), el("dd", {}, marked(words))]);
+  const parts = [el("dt", {}, "Means"), el("dd", {}, marked(text.sentence)), ...advice];
   return el(
     "details",
     { class: "explanation", open },
     el("summary", { onclick: (event) => (page.open = !event.target.parentElement.open) }, `What ${text.reason} means, and what to do`),
     el("dl", {}, parts),
   );
+}
+
+/** A text with what stands between backticks as code. */
+function marked(text) {
+  return text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
 }
 
 function facts(tree) {

@@ -72,7 +72,8 @@ async function look() {
 function say(message) {
   trouble.hidden = message === null;
   const was = seen === null ? "" : ` What follows is ${age(seen, Date.now())} old.`;
-  const text = message === null ? "" : `${message}.${was} Trying again every 2 s.`.replace("..", ".");
+  const sentence = /[.?]$/.test(message) ? message : `${message}.`;
+  const text = message === null ? "" : `${sentence}${was} Trying again every 2 s.`;
   setText(trouble, text);
   main.classList.toggle("old", message !== null && seen !== null);
 }

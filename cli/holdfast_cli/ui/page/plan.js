@@ -26,7 +26,8 @@ export class PlanPicture {
     const { width, height, cards, lines } = drawing;
     const size = { width: width + 2 * MARGIN, height: height + 2 * MARGIN };
     const view = `${-MARGIN} ${-MARGIN} ${size.width} ${size.height}`;
-    const parts = [...lines.map(drawLine), ...cards.map((card) => this.card(card)), ...lines.filter((line) => line.partitions).map(chip)];
+    const chips = lines.filter((line) => line.partitions).map(chip);
+    const parts = [lines.map(drawLine), cards.map((card) => this.card(card)), chips];
     const label = `the plan: ${cards.map((card) => card.title).join("; ")}`;
     this.box.replaceChildren(svg("svg", { ...size, viewBox: view, role: "img", "aria-label": label }, parts));
     this.showLag(this.lag);
@@ -60,12 +61,14 @@ function shape({ kind, x, y, width, height }) {
   if (kind !== "table") return svg("rect", { x, y, width, height, rx: kind === "stream" ? 22 : 5 });
   const [top, bottom, right] = [y + LID, y + height - LID, x + width];
   const arc = `A${width / 2} ${LID} 0 0`;
-  return svg("path", { d: `M${x} ${top}${arc} 1 ${right} ${top}V${bottom}${arc} 1 ${x} ${bottom}ZM${x} ${top}${arc} 0 ${right} ${top}` });
+  const body = `M${x} ${top}${arc} 1 ${right} ${top}V${bottom}${arc} 1 ${x} ${bottom}Z`;
+  return svg("path", { d: `${body}M${x} ${top}${arc} 0 ${right} ${top}` });
 }
 
 function drawLine(line) {
   const css = line.kind === "dead letters" ? "line dead" : "line";
-  return svg("g", { class: css }, svg("title", {}, line.title), svg("path", { d: line.path }), svg("path", { d: line.tip, class: "tip" }));
+  const tip = svg("path", { d: line.tip, class: "tip" });
+  return svg("g", { class: css }, svg("title", {}, line.title), svg("path", { d: line.path }), tip);
 }
 
 function chip(line) {
