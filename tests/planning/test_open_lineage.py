@@ -213,6 +213,18 @@ def test_only_a_start_tells_columns_and_only_a_failure_why() -> None:
     assert start["producer"] == PRODUCER
 
 
+@pytest.mark.parametrize(("columns", "is_sent"), [(100, True), (200, False)])
+def test_lineage_that_would_fill_megabytes_is_left_out(columns: int, is_sent: bool) -> None:
+    wide = stream("in", schema=", ".join(f"c{number} INT" for number in range(columns)), key=None, eventTime=None)
+    app = app_of(
+        [wide, stream("out", schema=None, key=None, eventTime=None)],
+        [step("x", "in", apply={"function": "a:b"}), step("last", "x", to="out")],
+    )
+    (out,) = lineage_job(app, "team").outputs
+    assert ("columnLineage" in out["facets"]) is is_sent
+    assert len(names_of(out)) == columns
+
+
 def test_a_job_whose_inputs_all_end_is_a_batch() -> None:
     bounded = app_of([stream("in", bounded=True), stream("out", schema=None)], [step("x", "in", to="out")])
     event = lineage_job(bounded, "team").event("START", ATTEMPT, AT, version="1")

@@ -32,6 +32,8 @@ _FACETS: Final = {
     "schema": "1-2-0/SchemaDatasetFacet",
 }
 _KAFKA_PORT: Final = 9092
+_MOST_USES: Final = 20_000
+"""Of an output with more of them no lineage is sent: a function over a thousand columns would make a million."""
 _LONGEST_ERROR: Final = 2000
 Json = dict[str, Any]
 _Names = Mapping[tuple[str, str], tuple[str, str]]
@@ -114,7 +116,7 @@ def lineage_job(app: StreamApp, namespace: str) -> LineageJob:
     outputs = []
     for name, rows in sorted(lineage.streams.items()):
         columns = flow.rows_in(name) if flow.rows_in(name).columns else DEAD_LETTERS
-        outputs.append(_dataset(names["stream", name], columns, {"columnLineage": _column_lineage(rows, names)}))
+        outputs.append(_dataset(names["stream", name], columns, _column_lineage(rows, names)))
     declared = spec.runtime.lineage
     return LineageJob(
         (declared and declared.namespace) or namespace,
@@ -169,8 +171,11 @@ def _bare(dataset: Json) -> Json:
 
 
 def _column_lineage(lineage: RowLineage, names: _Names) -> Json:
+    """The facet under its name, unless it would be too large."""
+    if len(lineage.rows) + sum(map(len, lineage.columns.values())) > _MOST_USES:
+        return {}
     fields = {column: {"inputFields": _input_fields(uses, names)} for column, uses in lineage.columns.items()}
-    return _facet("columnLineage", fields=fields, dataset=_input_fields(lineage.rows, names))
+    return {"columnLineage": _facet("columnLineage", fields=fields, dataset=_input_fields(lineage.rows, names))}
 
 
 def _input_fields(uses: Uses, names: _Names) -> list[Json]:
