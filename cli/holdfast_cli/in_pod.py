@@ -19,6 +19,10 @@ from holdfast_cli.main import main
 from holdfast_cli.output.screen import WIDTH_VARIABLE, print_message
 
 _CGROUP = Path("/sys/fs/cgroup")
+_VERSION_2 = "memory.max", "memory.current", "inactive_file"
+_VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+"""Names of limit and use of control groups, and of what is in use for files that can go."""
+_UNLIMITED = 1 << 60
 _LEFT_ALONE = 64 << 20
 """Bytes of memory that must stay free."""
 _EVERY = 0.1
@@ -57,11 +61,16 @@ def run_in_pod(arguments: Sequence[str]) -> int:
 
 def free_memory(cgroup: Path) -> int | None:
     """Return how many bytes this container may still use; None: it has no limit, or it is not known."""
+    rooms = (_room(cgroup, *_VERSION_2), _room(cgroup / "memory", *_VERSION_1))
+    return next((room for room in rooms if room is not None), None)
+
+
+def _room(folder: Path, most: str, used: str, inactive: str) -> int | None:
     try:
-        most, used = ((cgroup / name).read_text() for name in ("memory.max", "memory.current"))
-        numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+        numbers = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        limit = int((folder / most).read_text())
         # Content of files is given up before the limit is exceeded.
-        return int(most) - int(used) + int(numbers["inactive_file"])
+        return limit - int((folder / used).read_text()) + int(numbers[inactive]) if limit < _UNLIMITED else None
     except (OSError, ValueError, KeyError):
         return None
 

@@ -17,6 +17,8 @@ from holdfast_cli.cluster.target import ClusterTarget, NamespaceTarget
 from holdfast_cli.in_pod import free_memory
 from holdfast_cli.local import letters_command, offsets_command, stream_commands
 from holdfast_cli.main import command_parser
+from holdfast_cli.output.screen import WIDTH_VARIABLE, screen
+from holdfast_cli.output.wrapping import UNLIMITED
 from holdfast_cli.state import state_command
 from tests.cli.conftest import RUNNABLE, Holdfast
 from tests.cli.test_status import app
@@ -128,17 +130,33 @@ def test_an_app_without_a_driver_is_told_what_to_do() -> None:
     assert "`holdfast status ads -n shop`" in no_driver_message(app_of(app()), LINES["tail"][0], target)
 
 
-def in_cgroup(folder: Path, most: str) -> Path:
-    (folder / "memory.max").write_text(f"{most}\n")
-    (folder / "memory.current").write_text("700\n")
-    (folder / "memory.stat").write_text("anon 500\ninactive_file 150\n")
+def test_output_elsewhere_is_as_wide_as_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert screen("never").width == UNLIMITED
+    monkeypatch.setenv(WIDTH_VARIABLE, "72")
+    assert screen("never").width == 72
+
+
+def in_cgroup(folder: Path, most: tuple[str, str], used: str, inactive: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"memory.{most[0]}").write_text(f"{most[1]}\n")
+    (folder / f"memory.{used}").write_text("700\n")
+    (folder / "memory.stat").write_text(f"anon 500\n{inactive} 150\n")
     return folder
 
 
 def test_free_memory_counts_files_that_can_go(tmp_path: Path) -> None:
     assert free_memory(tmp_path) is None
-    assert free_memory(in_cgroup(tmp_path, "1000")) == 450
-    assert free_memory(in_cgroup(tmp_path, "max")) is None
+    in_cgroup(tmp_path, ("max", "1000"), "current", "inactive_file")
+    assert free_memory(tmp_path) == 450
+    in_cgroup(tmp_path, ("max", "max"), "current", "inactive_file")
+    assert free_memory(tmp_path) is None
+
+
+def test_free_memory_is_known_of_older_control_groups(tmp_path: Path) -> None:
+    in_cgroup(tmp_path / "memory", ("limit_in_bytes", "1200"), "usage_in_bytes", "total_inactive_file")
+    assert free_memory(tmp_path) == 650
+    in_cgroup(tmp_path / "memory", ("limit_in_bytes", str((1 << 63) - 4096)), "usage_in_bytes", "total_inactive_file")
+    assert free_memory(tmp_path) is None
 
 
 @pytest.fixture

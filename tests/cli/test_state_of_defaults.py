@@ -33,4 +33,5 @@ def test_the_checkpoint_of_its_run_is_looked_for(holdfast: Holdfast, monkeypatch
     monkeypatch.setattr(state_command, "namespace_target", lambda *_: Target(app))
     ran = holdfast("state", "ls", "ads", "--cluster")
     assert ran.code == 2
+    assert "ads has no driver that runs, or you may not see it: its durable copies are read from here" in ran.err
     assert "ads keeps its checkpoint in /no/such/checkpoints" in ran.err

@@ -32,7 +32,7 @@ from holdfast_cli.cluster.target import namespace_target
 from holdfast_cli.local.local_app import add_app_options, at_least_one, need_runtime, on_app
 from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.new_files import new_file
-from holdfast_cli.output.screen import add_output_options
+from holdfast_cli.output.screen import add_output_options, print_message
 from holdfast_runtime.inspection.local_app import LocalApp
 
 if TYPE_CHECKING:
@@ -212,6 +212,9 @@ def _shown(show: Show) -> Callable[[argparse.Namespace], int]:
             if command is not None and pod is not None:
                 return _in_pod(client, (target.namespace, pod), command, options)
             tree = client.get(APPS, target.namespace, options.app)
+        if command is not None and not options.checkpoint:
+            why = "has no driver that runs, or you may not see it"
+            print_message(f"holdfast: {options.app} {why}: its durable copies are read from here")
         stores = _from_here(cluster_app, tree, options)
         show(stores, options)
         _report_batches(stores)
