@@ -94,6 +94,18 @@ def test_an_app_opens_with_its_tasks_plan_and_log(clean: Browser) -> None:
         assert "`" not in clean.value("document.querySelector('details').textContent")
 
 
+def test_a_log_that_is_chosen_again_is_that_pods(clean: Browser) -> None:
+    cluster = cluster_of(3, 4, 1)
+    before = attempt_name("ads", "1", 1)
+    cluster.logs[before] = (b"no broker",)
+    with served(cluster) as address:
+        clean.open(f"{address}#/apps/apps/ads")
+        for pod, end in ((DRIVER, "batch 799 committed"), (before, "no broker"), (DRIVER, "batch 799 committed")):
+            clean.until(f"document.querySelector('[aria-label=\"log of {pod}\"]')")
+            clean.value(f"document.querySelector('[aria-label=\"log of {pod}\"]').click()")
+            clean.until(f"document.querySelector('pre').textContent.endsWith('{end}')")
+
+
 def hostile_cluster() -> FakeCluster:
     """Everything that others write is HTML."""
     verdicts = {"Ready": ("False", "NoProgress", HOSTILE), "Stalled": ("True", "NoProgress", HOSTILE)}

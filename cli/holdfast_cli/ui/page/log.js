@@ -4,7 +4,7 @@ import { el, many, setText } from "./dom.js";
 
 export class LogPanel {
   constructor(ask) {
-    Object.assign(this, { ask, pod: null });
+    Object.assign(this, { ask, pod: null, read: new Map() });
     this.choice = el("select", { id: "log-of", onchange: () => this.show(this.choice.value || null) });
     this.said = el("span", { class: "aside", role: "status" });
     this.text = el("pre", { tabindex: "0", "aria-label": "log", hidden: true });
@@ -38,16 +38,15 @@ export class LogPanel {
   async look() {
     const { pod } = this;
     if (pod === null) return;
-    let tree;
     try {
-      tree = await this.ask(pod);
+      const fresh = await this.ask(pod);
+      if (fresh !== null) this.read.set(pod, fresh); // it is not sent again while it is the same
     } catch (error) {
       if (pod === this.pod) setText(this.said, error.message);
       return;
     }
     if (pod !== this.pod) return;
-    if (tree === null) tree = this.last;
-    this.last = tree;
+    const tree = this.read.get(pod);
     const lines = tree.lines.join("\n");
     setText(this.said, tree.why ?? `${tree.cut ? "the last " : ""}${many(tree.lines.length, "line")}`);
     const end = this.text.hidden || this.text.scrollTop + this.text.clientHeight >= this.text.scrollHeight - 4;
