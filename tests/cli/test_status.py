@@ -206,6 +206,14 @@ def test_each_state_of_an_app_has_its_line(tree: Tree, line: str) -> None:
     [
         ((), "report      not known: its driver has not reported yet"),
         ((report(progressed=None),), "last batch  none committed yet"),
+        (
+            (report(lags={"clicks": 10, "views": 2, "idle": 0}),),
+            "lag         12 records unread when the batch was planned: clicks 10, views 2",
+        ),
+        (
+            (report(lags={f"s{number}": 1 for number in range(7)}),),
+            "lag         12 records unread when the batch was planned: s0 1, s1 1, s2 1, s3 1, s4 1, ...",
+        ),
         ((report(heldBack="clicks/3 is idle"),), "held back   clicks/3 is idle"),
         ((report(waiting=1234),), "waiting     1,234 rows for partners in joins"),
         ((config_map(report_name("ads", "1"), "report.json", "{"),), "report      not known: ConfigMap ads-"),

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
-from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, ReportMap, due, shortened
+from holdfast.protocol.report import MOST_STREAMS, REPORT_INTERVAL, DriverReport
+from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, ReportMap, due, most_unread, shortened
 from tests.waiting import patience
 
 SAID = DriverReport(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
@@ -61,6 +61,14 @@ def test_a_report_stays_small_whatever_holds_back() -> None:
     assert text is not None
     assert len(text.encode()) <= 400
     assert text.endswith("é...")
+
+
+def test_streams_of_which_most_is_unread_are_told() -> None:
+    lags = {f"s{number:03}": (number, 0, number) for number in range(200)}
+    reported = most_unread({**lags, "idle": ()})
+    assert list(reported.items())[:2] == [("s199", 398), ("s198", 396)]
+    assert len(reported) == MOST_STREAMS
+    assert most_unread({"idle": (0, 0), "clicks": (3,)}) == {"clicks": 3, "idle": 0}
 
 
 class _Failing(ReportMap):

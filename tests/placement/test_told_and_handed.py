@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.protocol.assignment import Assignment, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.attempt import AttemptOrders, read_orders
-from holdfast.protocol.report import DriverReport, read_report
+from holdfast.protocol.report import MOST_STREAMS, DriverReport, read_report
 
 HANDED = VersionedAssignment(
     3, 2, {"exec-0": "claim-0", "exec-1": "claim-1"}, Assignment({"exec-0": ("p-0",), "exec-1": ()})
@@ -15,7 +15,18 @@ HANDED = VersionedAssignment(
 
 def test_what_is_written_is_read_again() -> None:
     report = DriverReport(
-        2, 1000, batch=7, progressed=990, lag=5, tasks=4, partitions=8, placed=3, assignment=3, waiting=9, held_back="x"
+        2,
+        1000,
+        batch=7,
+        progressed=990,
+        lag=5,
+        tasks=4,
+        partitions=8,
+        placed=3,
+        assignment=3,
+        waiting=9,
+        held_back="x",
+        lags={"clicks": 4, "views": 1},
     )
     orders = AttemptOrders("ads", "apps", "u-1", "1", 2, "ads-assignment", "ads-report", {"clicks": 4, "new": None})
     assert read_assignment(HANDED.text()) == HANDED
@@ -56,6 +67,21 @@ def test_a_drivers_sentence_is_short_and_harmless_to_a_terminal() -> None:
     assert held.held_back is not None
     assert held.held_back.isprintable()
     assert len(held.held_back) == 500
+
+
+def test_lags_are_what_a_driver_could_write() -> None:
+    lags = {"clicks": 4, "vi\x1bews": 1, "bad": "x", "less": -1, "huge": 2**70}
+    report = read_report(json.dumps({"attempt": 1, "at": 1, "lags": lags}))
+    assert report is not None
+    assert list(report.lags.values()) == [4, 1]
+    assert all(stream.isprintable() for stream in report.lags)
+    many = read_report(json.dumps({"attempt": 1, "at": 1, "lags": {f"s{number}": number for number in range(200)}}))
+    assert many is not None
+    assert len(many.lags) == MOST_STREAMS
+    for spoilt in (None, 5, "x", ["clicks"]):
+        other = read_report(json.dumps({"attempt": 1, "at": 1, "lags": spoilt}))
+        assert other is not None
+        assert other.lags == {}
 
 
 def test_a_processor_without_a_location_is_refused() -> None:

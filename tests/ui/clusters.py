@@ -128,7 +128,9 @@ def cluster_of(apps: int, tasks: int, executors: int) -> FakeCluster:
         cluster.add(APPS, whole_app(name, STALLED if at % 10 == 0 else None, tasks=16, placed="16/16"))
         cluster.add(CONFIG_MAPS, report(name, lag=at * 37, tasks=16))
     cluster.add(APPS, whole_app(tasks=tasks, placed=f"{tasks - 3}/{tasks}", partitions=tasks))
-    cluster.add(CONFIG_MAPS, report(tasks=tasks, lag=1_234_567), assignment(tasks, executors))
+    cluster.add(
+        CONFIG_MAPS, report(tasks=tasks, lag=1_234_567, lags={"clicks": 1_234_567}), assignment(tasks, executors)
+    )
     cluster.add(PODS, *pods_of_attempt(executors))
     end = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": stamp(NOW - 900_000)}}
     containers = [{"name": "driver", "state": end}]

@@ -26,6 +26,7 @@ from holdfast_cli.output.text_table import TextTable
 
 _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
 _LABEL = 10
+_MOST_STREAMS = 5
 _OLD = 30_000
 _REASONS = frozenset(reason.value for reason in Reason)
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
@@ -135,7 +136,7 @@ def _facts(detail: AppDetail, now: int) -> Iterator[tuple[str, str]]:
     batch, lag = "none committed yet", "not known before the first batch of this attempt"
     if report.progressed is not None:
         batch = f"{count(report.batch)}, committed {_ago(report.progressed, now)}"
-        lag = f"{many(report.lag, 'record')} unread when the batch was planned"
+        lag = f"{many(report.lag, 'record')} unread when the batch was planned{_by_stream(report)}"
     yield "last batch", batch
     yield "lag", lag
     placed = f"{count(report.placed)} of them where their state is"
@@ -147,6 +148,13 @@ def _facts(detail: AppDetail, now: int) -> Iterator[tuple[str, str]]:
     yield from ((label, text) for label, text in remarks.items() if text is not None)
     yield from (("  because", f"{upstream.name} {_why_it_holds(upstream, now)}") for upstream in detail.upstream)
     yield "assignment", _applied(detail.handed, report)
+
+
+def _by_stream(report: DriverReport) -> str:
+    """Which streams they are of; nothing if the app reads one."""
+    unread = [f"{stream} {count(records)}" for stream, records in report.lags.items() if records]
+    more = ["..."] if len(unread) > _MOST_STREAMS else []
+    return f": {', '.join([*unread[:_MOST_STREAMS], *more])}" if unread and len(report.lags) > 1 else ""
 
 
 def _held_back(report: DriverReport, now: int) -> str | None:

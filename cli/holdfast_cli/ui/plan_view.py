@@ -21,7 +21,8 @@ from holdfast_cli.cluster.app import Missing, OrMissing
 from holdfast_cli.output.screen import one_line
 
 _ROOM = "000,000,000 unread"
-"""Room on a card for the lag, which changes more often than the plan."""
+"""Room on the card of a stream that is read for its lag, which changes more often than the plan."""
+_READ = ("input", "side input", "intermediate")
 _FIELDS = ("apiVersion", "kind", "metadata", "spec")
 _MOST_CARDS = 1_500
 """More cards would take a browser seconds, and nobody would see them as a whole."""
@@ -59,24 +60,22 @@ def _as_applied(app_tree: Tree) -> Tree:
 
 
 def _plain(picture: Picture) -> Picture:
-    """The picture without problems, and with room for the lag on the only input."""
-    inputs = [card.id for card in picture.cards if _is_input(card)]
-    lagging = inputs if len(inputs) == 1 else []
+    """The picture without problems, and with room for the lag of each stream that is read."""
     cards = tuple(
         replace(
             card,
             problems=(),
             warnings=(),
             agreements=(),
-            details=(*card.details, _ROOM) if card.id in lagging else card.details,
+            details=(*card.details, _ROOM) if _is_read(card) else card.details,
         )
         for card in picture.cards
     )
     return replace(picture, cards=cards)
 
 
-def _is_input(card: PictureCard) -> bool:
-    return card.kind == "stream" and card.tag == "input"
+def _is_read(card: PictureCard) -> bool:
+    return card.kind == "stream" and card.tag in _READ
 
 
 def _drawing(picture: Picture) -> Tree:
@@ -103,7 +102,7 @@ def _card(card: PictureCard, box: Rectangle) -> Tree:
         "tag": tag,
         "key": key,
         "lines": card_lines(card)[:-1] if lag else card_lines(card),
-        "lag": lag,
+        "lag": card.name if lag else None,
         "title": card_title(replace(card, details=tuple(text for text in card.details if text != _ROOM))),
     }
 

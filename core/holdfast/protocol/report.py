@@ -7,17 +7,20 @@ its place. Times are milliseconds since 1970. Must not decide what a report mean
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.attempt_number import LAST_ATTEMPT
 from holdfast.bounded_json import load
 from holdfast.one_line import one_line
+from holdfast.trees import as_object
 
 REPORT_KEY = "report.json"
 """The key in the ConfigMap."""
 _MOST_BYTES, _LARGEST, _MOST_SHOWN = 65_536, 2**63 - 1, 500
 """Limits of a report, of a number and of a sentence in it: an app's pods may write anything in its place."""
+MOST_STREAMS = 50
+"""How many streams a report tells apart."""
 REPORT_INTERVAL = 60_000
 """A report is written at least every so many milliseconds, even if nothing has changed."""
 
@@ -57,6 +60,8 @@ class DriverReport:
     """What is still to be read of tables that inputs wait for, in words; None: they are loaded, or there are none."""
     incomplete: str | None = None
     """The tables that lack rows."""
+    lags: Mapping[str, int] = field(default_factory=dict)
+    """`lag` by stream that is read, those of which most is unread."""
 
     @property
     def begun(self) -> bool:
@@ -81,6 +86,7 @@ class DriverReport:
                 "heldBy": self.held_by,
                 "loading": self.loading,
                 "incomplete": self.incomplete,
+                "lags": dict(self.lags),
             }
         )
 
@@ -109,6 +115,7 @@ def read_report(text: object) -> DriverReport | None:
         held_by=_sentence(tree.get("heldBy")),
         loading=_sentence(tree.get("loading")),
         incomplete=_sentence(tree.get("incomplete")),
+        lags=_lags(tree.get("lags")),
         **{name: number for name, number in numbers.items() if number is not None},
     )
 
@@ -120,6 +127,13 @@ def _number(value: object, most: int) -> int | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if 0 <= number <= most else None
+
+
+def _lags(tree: object) -> Mapping[str, int]:
+    """What of it can be what a driver writes."""
+    by_stream = list(as_object(tree).items())[:MOST_STREAMS]
+    numbers = ((one_line(stream, _MOST_SHOWN), _number(unread, _LARGEST)) for stream, unread in by_stream)
+    return {stream: number for stream, number in numbers if number is not None}
 
 
 def _sentence(text: object) -> str | None:

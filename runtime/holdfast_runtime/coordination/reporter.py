@@ -9,7 +9,7 @@ not with attempts. Must not make batches wait for the API server.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.api_answers import ApiConflictError
@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMaps, version_of
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.protocol.names import REPORT_LABEL
-from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, DriverReport, report_in
+from holdfast.protocol.report import MOST_STREAMS, REPORT_INTERVAL, REPORT_KEY, DriverReport, report_in
 from holdfast.spec.app import API_VERSION, KIND
 from holdfast.trees import Tree
 from holdfast_runtime.progress import Progress, TablesLoading
@@ -123,6 +123,12 @@ def shortened(text: str | None) -> str | None:
     return f"{text.encode()[: _LONGEST - 3].decode(errors='ignore')}..."
 
 
+def most_unread(lags: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+    """Return the unread records of each stream, of so many streams as a report tells apart."""
+    unread = sorted(((sum(each), stream) for stream, each in lags.items()), key=lambda lag: (-lag[0], lag[1]))
+    return {stream: records for records, stream in unread[:MOST_STREAMS]}
+
+
 def _picture(report: DriverReport) -> tuple[object, ...]:
     return (
         report.attempt,
@@ -179,6 +185,7 @@ class Reporter:
             batch=progress.batch,
             progressed=progress.at,
             lag=progress.lag,
+            lags=most_unread(progress.lags),
             waiting=waiting,
             held_back=held_back,
             held_by=progress.held_by,
@@ -196,7 +203,7 @@ class Reporter:
         """Report that tasks run under this version of the assignment."""
         self._change(assignment=version, tasks=tasks, partitions=partitions, placed=placed)
 
-    def _change(self, **fields: int | str | None) -> None:
+    def _change(self, **fields: int | str | Mapping[str, int] | None) -> None:
         with self._changing:
             self._report = replace(self._report, **fields)  # type: ignore[arg-type] # mypy wants one type for all
         self._news.set()

@@ -44,7 +44,7 @@ export class AppPage {
     this.part("head", verdict, () => this.head.replaceChildren(...head(tree, this)));
     this.into("Conditions", [tree.conditions], "", () => conditions(tree.conditions));
     setText(this.section("Plan").aside, report ? lagWords(report) : "");
-    this.plan.showLag(report?.progressed == null ? null : report.lag);
+    this.plan.showLags(report?.progressed == null ? {} : report.lags);
     const placed = assignment ? `version ${assignment.version}, for attempt ${assignment.attempt}` : "";
     this.into("Tasks", [assignment, missing.assignment, podStates(tree.pods)], placed, () =>
       assignment ? tasks(assignment, tree.pods) : unknown(missing.assignment),

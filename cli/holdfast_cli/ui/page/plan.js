@@ -13,15 +13,15 @@ export class PlanPicture {
     this.note = el("p", { class: "empty", hidden: true });
     this.box = el("div", { class: "wide plan", tabindex: "0", role: "region", "aria-label": "plan" });
     this.element = el("div", {}, this.note, this.box);
-    this.lag = null;
-    this.lagText = null;
+    this.lags = {};
+    this.lagTexts = new Map();
   }
 
   draw({ drawing, why }) {
     this.note.hidden = why === null;
     setText(this.note, why ?? "");
     this.box.hidden = drawing === null;
-    this.lagText = null;
+    this.lagTexts.clear();
     if (drawing === null) return;
     const { width, height, cards, lines } = drawing;
     const size = { width: width + 2 * MARGIN, height: height + 2 * MARGIN };
@@ -30,13 +30,15 @@ export class PlanPicture {
     const parts = [lines.map(drawLine), cards.map((card) => this.card(card)), chips];
     const label = `the plan: ${cards.map((card) => card.title).join("; ")}`;
     this.box.replaceChildren(svg("svg", { ...size, viewBox: view, role: "img", "aria-label": label }, parts));
-    this.showLag(this.lag);
+    this.showLags(this.lags);
   }
 
-  /** The lag, on the card of the only input. */
-  showLag(lag) {
-    this.lag = lag;
-    if (this.lagText) setText(this.lagText, lag === null ? "" : `${count(lag)} unread`);
+  /** The lag of each stream that is read, on its card. */
+  showLags(lags) {
+    this.lags = lags;
+    for (const [stream, text] of this.lagTexts) {
+      setText(text, Object.hasOwn(lags, stream) ? `${count(lags[stream])} unread` : "");
+    }
   }
 
   card(card) {
@@ -48,9 +50,10 @@ export class PlanPicture {
       y += LINE;
       texts.push(svg("text", { x, y, class: i === 0 ? "name" : "soft" }, line));
     }
-    if (card.lag) {
-      this.lagText = svg("text", { x, y: y + LINE, class: "lag" });
-      texts.push(this.lagText);
+    if (card.lag !== null) {
+      const text = svg("text", { x, y: y + LINE, class: "lag" });
+      this.lagTexts.set(card.lag, text);
+      texts.push(text);
     }
     return svg("g", { class: `card ${card.kind}` }, svg("title", {}, card.title), shape(card), texts);
   }
