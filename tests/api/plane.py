@@ -100,9 +100,9 @@ class Plane:
 
     def asked_by(self, user: str) -> list[dict[str, Any]]:
         """Every call of this user so far, as the audit log has it."""
-        lines = (self.directory / "audit.log").read_text().splitlines()
-        calls: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        return [call for call in calls if call["user"]["username"] == user]
+        text = (self.directory / "audit.log").read_text()
+        calls: list[dict[str, Any]] = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [call for call in calls if call["user"].get("username") == user]
 
     def restart_api(self) -> None:
         """As when it is upgraded: gone for a moment, then back with all it knew."""

@@ -53,6 +53,7 @@ def test_an_app_is_shown_whole_by_reading_alone(site: Site, written: KubeletLogs
         site.apply()
         driver = ready(site)
         wait_until(lambda: any(name.endswith("-assignment") for name in site.config_maps()), 30, "tasks have places")
+        site.told("Starting")
         written.say(driver, "batch 1 committed")
         looks = looks_as(site.plane.kubeconfig(user), site.namespace)
         (row,) = tree_of(looks.apps())["apps"]
