@@ -20,6 +20,8 @@ CHECKPOINTS = "/checkpoints"
 READY = 180.0
 JAVA, PYTHON = "org.apache.spark.deploy.SparkSubmit", "holdfast_runtime.driver"
 """The processes of a driver, by their command lines."""
+_TOO_EARLY = "no relationship found between node"
+"""What a FailedMount says then."""
 _GRACE = ("--force", "--grace-period=0")
 _SPARK = {"spark.ui.enabled": "false"}
 _SMALL = {"requests": {"cpu": "200m"}}
@@ -147,6 +149,14 @@ class App:
     def restored(self) -> list[str]:
         """Tasks that the latest attempt had to restore."""
         return re.findall("holdfast: restored ([^ :]+)", self.driver_log())
+
+    def restored_without_need(self) -> list[str]:
+        """The same, none if a volume came late.
+
+        A node may know of a pod before the API server lets it read the pod's claim, and tries again a quarter of a
+        minute later. Others have the tasks by then.
+        """
+        return [] if _TOO_EARLY in self.events() else self.restored()
 
     def kill(self, pod: str) -> None:
         """End a pod as a power cut would; one that the operator has ended meanwhile is gone as well."""

@@ -44,7 +44,7 @@ def test_another_image_is_taken_up_with_the_state_kept(
         newer
     }
     assert app.nodes() == places
-    assert app.restored() == []
+    assert app.restored_without_need() == []
     fed.settles()
 
 
@@ -86,7 +86,7 @@ def test_suspend_drains_and_resume_goes_on_where_it_was(running: tuple[App, Fed]
     fed.flows()
     app.ready()
     assert app.nodes() == places
-    assert app.restored() == []
+    assert app.restored_without_need() == []
     fed.settles()
 
 

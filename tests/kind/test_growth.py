@@ -32,7 +32,7 @@ def test_growth_is_read_whole_or_refused_without_stopping(running: tuple[App, Fe
         app.until("Ready", "True")
         after = app.nodes()
         assert {task: after[task] for task in before} == before
-        assert app.restored() == []
+        assert app.restored_without_need() == []
     fed.settles()
 
     attempt = app.attempt()

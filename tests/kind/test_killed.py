@@ -23,13 +23,15 @@ def test_whatever_dies_output_is_exactly_once_and_tasks_return(installed: Instal
 
     app.kill_driver()
     print(f"driver killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
-    assert app.restored() == []
+    assert app.restored_without_need() == []
 
     killed = min(app.executors())
     its = {task for task, location in app.where().items() if location.endswith(killed)}
     app.kill(killed)
     print(f"executor killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201
-    assert set(app.restored()) <= its, "the batch at hand is finished elsewhere, and no other task is touched"
+    assert set(app.restored_without_need()) <= its, (
+        "the batch at hand is finished elsewhere, and no other task is touched"
+    )
 
     attempt = app.attempt()
     installed.kill_operator()
@@ -43,7 +45,7 @@ def test_whatever_dies_output_is_exactly_once_and_tasks_return(installed: Instal
     installed.kill_operator()
     print(f"all killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201
     app.until("Ready", "True")
-    assert app.restored() == []
+    assert app.restored_without_need() == []
     after = app.nodes()
     back = sum(after[task] == node for task, node in before.items())
     assert back >= 0.95 * len(before), f"{before} became {after}"
@@ -57,5 +59,5 @@ def test_executors_of_a_dead_driver_do_not_hinder_the_next(running: tuple[App, F
         app.crash_driver(process)
         print(f"{process} killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201
         assert app.attempt() == attempt + 1
-        assert app.restored() == []
+        assert app.restored_without_need() == []
     fed.settles()
