@@ -151,17 +151,23 @@ class DurableCopy:
         self.at("snapshot noted")
         return size
 
-    def write_snapshot(self, head: StoreHead, chunks: Generator[bytes]) -> int:
-        """Store the snapshot of the state at this head, and return its size in bytes."""
+    def write_snapshot(self, head: StoreHead, chunks: Generator[bytes], epoch: int | None = None) -> int:
+        """Store the snapshot of the state at this head, and return its size in bytes.
+
+        If `epoch`, the caller's attempt, is given, nothing is stored when a newer attempt is at work: raises
+        `EpochFencedError`.
+        """
         if head.epoch is None:
             message = f"there is nothing of {self.identity} to make a snapshot of"
             raise HoldfastError(message, code="StoreMisuseError")
         with closing(chunks):
-            return self.storage.write(snapshot_name(head.batch, head.epoch), chunks, replace=True) or 0
+            content = chunks if epoch is None else self._unfenced(chunks, head, epoch)
+            return self.storage.write(snapshot_name(head.batch, head.epoch), content, replace=True) or 0
 
-    def check_epoch(self, epoch: int, batch: int) -> None:
-        """Raise `EpochFencedError` if a newer attempt than this is at work on this batch."""
-        self._check_epoch(self.listing(), epoch, batch)
+    def _unfenced(self, chunks: Generator[bytes], head: StoreHead, epoch: int) -> Generator[bytes]:
+        yield from chunks
+        # The last look before the object gets its name: an attempt that was shut out must not leave anything new.
+        self._check_epoch(self.listing(), epoch, head.batch)
 
     def collect(self) -> int:
         """Delete what no restore can need, and return how many objects went. Safe to kill, and to run beside others."""

@@ -198,17 +198,12 @@ def _written(order: SnapshotOrder) -> dict[str, int]:
     with opened as env, env.begin() as txn:
         head, limits = stored_head(env, txn), _Limits(env, directory.quota)
 
-        def unfenced(chunks: Generator[bytes]) -> Generator[bytes]:
-            yield from chunks
-            # The last look before the object gets its name: an attempt that was shut out must not leave anything new.
-            durable.check_epoch(order.epoch, head.batch)
-
         def copy(descriptor: int) -> None:
             env.copyfd(descriptor, compact=True, txn=txn)
 
         try:
-            chunks = unfenced(limits.checked(snapshot_chunks(directory.identity, head, copy)))
-            size = durable.write_snapshot(head, chunks)
+            chunks = limits.checked(snapshot_chunks(directory.identity, head, copy))
+            size = durable.write_snapshot(head, chunks, order.epoch)
         finally:
             limits.ended.set()
     durable.collect()

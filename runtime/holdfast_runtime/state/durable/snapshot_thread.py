@@ -6,7 +6,7 @@ alone: if it dies, a snapshot is due as before. Must not use the store.
 """
 
 import threading
-from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast_runtime.state.durable.copy import DurableCopy
@@ -33,17 +33,10 @@ class _SnapshotWrite:
         self.thread.start()
 
     def _write(self, packed: list[bytes]) -> None:
-        def unfenced() -> Generator[bytes]:
-            yield from packed
-            # The last look before the object gets its name: an attempt that was shut out must not leave anything new.
-            self._durable.check_epoch(self._epoch, self.head.batch)
-
-        try:
-            self.size = self._durable.write_snapshot(self.head, unfenced())
+        # The batch that takes the snapshot itself meets what is in the way, and reports it.
+        with suppress(CheckpointUnavailableError, EpochFencedError):
+            self.size = self._durable.write_snapshot(self.head, (chunk for chunk in packed), self._epoch)
             self._durable.collect()
-        except (CheckpointUnavailableError, EpochFencedError):
-            # The batch that takes the snapshot itself meets what is in the way, and reports it.
-            return
 
 
 def begin(store: TaskStore, durable: DurableCopy, epoch: int) -> None:
