@@ -12,7 +12,7 @@ from typing import NamedTuple
 from holdfast.bounded_json import ObjectDepth, bounded_objects
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 from holdfast.one_line import one_line
-from holdfast.trees import Tree
+from holdfast.trees import Tree, as_object, as_objects
 
 WRONG, NOT_FOUND = 300, 404
 """The first status that is no success, and that of an object that does not exist."""
@@ -89,11 +89,9 @@ def object_in(content: bytes, depth: ObjectDepth = ObjectDepth.OBJECT) -> Tree:
         tree = json.loads(bounded_objects(content, depth))
     except (ValueError, RecursionError):
         return {}
-    return tree if isinstance(tree, dict) else {}
+    return as_object(tree)
 
 
 def _namespace_ends(answer: Tree) -> bool:
-    details = answer.get("details")
-    causes = details.get("causes") if isinstance(details, dict) else None
-    named = causes if isinstance(causes, list) else []
-    return any(isinstance(cause, dict) and cause.get("reason") == _NAMESPACE_ENDS for cause in named)
+    causes = as_objects(as_object(answer.get("details")).get("causes"))
+    return any(cause.get("reason") == _NAMESPACE_ENDS for cause in causes)

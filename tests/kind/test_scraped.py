@@ -107,12 +107,17 @@ def test_scrapes_follow_an_app_through_restart_and_fault(cluster: Cluster, app: 
     assert {name for query in unanswered for name in verdict.metrics[query]} <= _OF_TROUBLE | _OF_OTHERS
 
     # Each driver counts from 0, and what a killed one has counted since its last scrape is not known.
-    by_driver = [[value for value in one if not math.isnan(value)] for one in scrapes.values("holdfast_rows_in_total")]
+    by_driver = counted_by_pod(scrapes, "holdfast_rows_in_total")
     assert len(by_driver) >= 2
-    assert all(before <= after for one in by_driver for before, after in itertools.pairwise(one))
+    assert all(before <= after for counts in by_driver for before, after in itertools.pairwise(counts))
     read = rows + kept(rows)  # by id, and again by name
-    assert 0.8 * read <= sum(one[-1] for one in by_driver) <= 1.1 * read
-    assert max(value for one in scrapes.values("holdfast_attempt") for value in one if not math.isnan(value)) >= 2
+    assert 0.8 * read <= sum(counts[-1] for counts in by_driver) <= 1.1 * read
+    assert max(map(max, counted_by_pod(scrapes, "holdfast_attempt"))) >= 2
+
+
+def counted_by_pod(scrapes: Scrapes, name: str) -> list[list[float]]:
+    """What each pod served, as long as it did."""
+    return [[value for value in values if not math.isnan(value)] for values in scrapes.values(name)]
 
 
 def told_of(app: App, dashboard: str) -> str:

@@ -12,6 +12,7 @@ from holdfast.bounded_json import load
 from holdfast.one_line import one_line
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.reasons import Reason
+from holdfast.trees import as_object
 
 _KILLED = 137
 _SHOWN = 1000
@@ -74,10 +75,9 @@ def ending_of(pod: PodState, *, draining: bool) -> AttemptEnding:
 def _said(pod: PodState) -> Mapping[str, object]:
     """Return the driver's termination message if it is a JSON object, else an empty one."""
     try:
-        termination = load(pod.ended.message) if pod.ended else None
+        return as_object(load(pod.ended.message) if pod.ended else None)
     except ValueError:
         return {}
-    return termination if isinstance(termination, dict) else {}
 
 
 def _node_lost(last: _EndedDriver) -> AttemptEnding | None:

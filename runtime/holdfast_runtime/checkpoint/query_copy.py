@@ -89,10 +89,10 @@ class QueryCopy:
         self._look()
         self._storage.write(fence_name(self._epoch), [b"%d\n" % self._epoch], replace=True)
         self._look()
-        files = self._newest()
+        files = _newest_files(self._storage, self._found)
         while not self._take_names(files):
             self._look()
-            files = self._newest()
+            files = _newest_files(self._storage, self._found)
         with self._on_disk():
             # An attempt that starts again by itself has left its own there.
             if self.directory.exists():
@@ -165,24 +165,18 @@ class QueryCopy:
         return all(self._take(f"planned-{batch:020}-{padded(epoch)}") for epoch in self._found.older_than(self._epoch))
 
     def _take(self, name: str) -> bool:
-        return self._storage.write(name, [_TAKEN]) is not None or self._files(name) == {}
+        return self._storage.write(name, [_TAKEN]) is not None or _files_in(self._storage, name) == {}
 
     def _check_own(self, entry: _Entry) -> None:
         """Raise `AttemptOvertakenError` unless this attempt itself, before it started again, has planned the same."""
         name = f"offsets/{entry.batch}"
         with self._on_disk():
             planned = (self.directory / name).read_text(encoding="utf-8")
-        if (self._files(entry.name) or {}).get(name) != planned:
+        if (_files_in(self._storage, entry.name) or {}).get(name) != planned:
             raise overtaken()
-
-    def _newest(self) -> Mapping[str, str]:
-        return _newest_files(self._storage, self._found)
 
     def _on_disk(self) -> AbstractContextManager[None]:
         return on_local_disk("Spark's checkpoint on the driver's disk", self.directory)
-
-    def _files(self, name: str) -> Mapping[str, str] | None:
-        return _files_in(self._storage, name)
 
     def _write(self, object_name: str, batch: int) -> int | None:
         names = ["metadata", *(f"{log}/{number}" for log in ("offsets", "commits") for number in (batch - 1, batch))]
