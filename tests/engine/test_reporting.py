@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.protocol.report import MOST_STREAMS, REPORT_INTERVAL, DriverReport
 from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, ReportMap, due, most_unread, shortened
+from tests.cli.run_events import FIRST
 from tests.waiting import patience
 
 SAID = DriverReport(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
@@ -69,6 +70,25 @@ def test_streams_of_which_most_is_unread_are_told() -> None:
     assert list(reported.items())[:2] == [("s199", 398), ("s198", 396)]
     assert len(reported) == MOST_STREAMS
     assert most_unread({"idle": (0, 0), "clicks": (3,)}) == {"clicks": 3, "idle": 0}
+
+
+class _Kept(ReportMap):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[DriverReport] = []
+
+    def write(self, report: DriverReport) -> None:
+        self.written.append(report)
+
+
+def test_a_written_report_has_the_last_batchs_lag_by_stream() -> None:
+    reports = _Kept()
+    reporter = Reporter(reports, 1, lambda: SAID.at)
+    reporter.start()
+    reporter.progressed(replace(FIRST, lag=7, lags={"clicks": (3, 0), "views": (4,)}))
+    reporter.close()
+    assert (reports.written[-1].lag, reports.written[-1].lags) == (7, {"views": 4, "clicks": 3})
 
 
 class _Failing(ReportMap):

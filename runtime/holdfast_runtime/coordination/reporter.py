@@ -156,6 +156,8 @@ class Reporter:
         self._reports, self._clock = reports, clock
         self._report = DriverReport(attempt, clock())
         self._said: DriverReport | None = None
+        self._lags: Mapping[str, Sequence[int]] = {}
+        """As of the last batch: summed up when a report is written, which is rarer."""
         self._changing = threading.Lock()
         self._news, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
@@ -178,6 +180,7 @@ class Reporter:
 
     def progressed(self, progress: Progress) -> None:
         """Report a finished batch."""
+        self._lags = progress.lags
         held_back = shortened(progress.held_back)
         waiting = sum(side.rows for side in progress.buffered.values())
         left = ", ".join(f"{table}: {records:,} records left" for table, records in sorted(progress.loading.items()))
@@ -185,7 +188,6 @@ class Reporter:
             batch=progress.batch,
             progressed=progress.at,
             lag=progress.lag,
-            lags=most_unread(progress.lags),
             waiting=waiting,
             held_back=held_back,
             held_by=progress.held_by,
@@ -203,7 +205,7 @@ class Reporter:
         """Report that tasks run under this version of the assignment."""
         self._change(assignment=version, tasks=tasks, partitions=partitions, placed=placed)
 
-    def _change(self, **fields: int | str | Mapping[str, int] | None) -> None:
+    def _change(self, **fields: int | str | None) -> None:
         with self._changing:
             self._report = replace(self._report, **fields)  # type: ignore[arg-type] # mypy wants one type for all
         self._news.set()
@@ -232,5 +234,5 @@ class Reporter:
         return True
 
     def _write(self, report: DriverReport) -> None:
-        self._reports.write(report)
+        self._reports.write(replace(report, lags=most_unread(self._lags)))
         self._said = report
