@@ -2,15 +2,22 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import pytest
+
+from holdfast_cli.run import saved_files
 from holdfast_cli.run.saved_files import changed, run_again_when_saved, stamps
 from holdfast_runtime.driver.drain_request import DrainRequest
 from tests.waiting import wait_until
 
 DEADLINE = 30.0
+DRAINED, INTERRUPTED = 7, 130
 
 
 def test_modules_and_packages_beside_the_app_count(tmp_path: Path) -> None:
@@ -28,7 +35,7 @@ def test_modules_and_packages_beside_the_app_count(tmp_path: Path) -> None:
 
 
 def runs_until_told(folder: Path) -> Callable[[], int]:
-    """Notes that it runs, and what is in the app's file; ends with 7 when it is told."""
+    """Notes that it runs, and what is in the app's file; ends when it is told."""
 
     def run() -> int:
         ending = DrainRequest()
@@ -36,7 +43,7 @@ def runs_until_told(folder: Path) -> Callable[[], int]:
         signal.signal(signal.SIGINT, lambda *_: ending.set())
         with (folder / "runs").open("a") as file:
             file.write((folder / "app.yaml").read_text() + "\n")
-        return 7 if ending.wait(DEADLINE) else 1
+        return DRAINED if ending.wait(DEADLINE) else 1
 
     return run
 
@@ -72,7 +79,7 @@ def test_each_save_drains_the_run_and_begins_another(tmp_path: Path) -> None:
         (tmp_path / "f.py").touch()
         wait_until(lambda: said(tmp_path) == ["first", "second", "second"], DEADLINE, "the third run")
 
-    assert watched(tmp_path, script, runs_until_told(tmp_path)) == 7
+    assert watched(tmp_path, script, runs_until_told(tmp_path)) == DRAINED
 
 
 def test_what_has_ended_waits_for_a_save(tmp_path: Path) -> None:
@@ -90,3 +97,47 @@ def test_what_has_ended_waits_for_a_save(tmp_path: Path) -> None:
         wait_until(lambda: said(tmp_path) == ["wrong", "right"], DEADLINE, "the second run")
 
     assert watched(tmp_path, script, run) == 0
+
+
+class StopAtLine:
+    """A trace that interrupts this process at one of the lines by which it begins a run, through another thread.
+
+    The mask of the main thread does not keep that from its handler.
+    """
+
+    def __init__(self, line: int) -> None:
+        self._left, self._process = line, os.getpid()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> "StopAtLine | None":
+        if frame.f_code.co_filename != saved_files.__file__ or os.getpid() != self._process:
+            return None
+        if event == "line" and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            self._left -= 1
+            if self._left == 0:
+                interrupt = threading.Thread(target=os.kill, args=(self._process, signal.SIGINT))
+                interrupt.start()
+                interrupt.join()
+        return self
+
+
+def test_a_stop_in_any_moment_of_a_begin_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, forgotten = tmp_path / "app.yaml", tmp_path / "forgotten"
+    app.touch()
+    monkeypatch.setattr(saved_files, "_LOOK_EVERY", 0.01)
+
+    def run() -> int:
+        ending = DrainRequest()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: ending.set())
+        if not ending.wait(DEADLINE):
+            forgotten.touch()
+        return DRAINED
+
+    for line in range(1, 40):
+        sys.settrace(StopAtLine(line))
+        try:
+            code = run_again_when_saved(str(app), run)
+        finally:
+            sys.settrace(None)
+        assert not forgotten.exists(), f"the stop at line {line} was lost"
+        assert code in {DRAINED, INTERRUPTED}

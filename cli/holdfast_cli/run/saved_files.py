@@ -20,6 +20,8 @@ from holdfast_cli.output.screen import print_message
 
 _LOOK_EVERY = 0.2
 _STOPS = (signal.SIGINT, signal.SIGTERM)
+_KILLED = 128
+"""And the signal's number: the exit code of what a signal killed, as shells say it."""
 Stamps = dict[Path, tuple[int, int]]
 """File -> when it was saved, and its size."""
 
@@ -76,18 +78,23 @@ class _Watch:
         self.stopped = False
         self._process = 0
         """0: none runs."""
+        self._unsent: int | None = None
+        """A stop that came while none ran, or before this process knew which."""
         self._draining = False
 
     def begin(self, run: Callable[[], int]) -> None:
         """Run in a process of its own, which a Ctrl-C on the terminal reaches through this one."""
         sys.stdout.flush()
-        # What comes before both know whom it is for would be lost.
+        # What comes to the new process before it knows that it is new would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         self._process, self._draining = os.fork(), False
         if not self._process:
             os.setpgid(0, 0)
             _end(run)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+        # A mask holds for one thread: this process may have been told through another.
+        if self._unsent is not None:
+            self._send(self._unsent)
 
     def code(self) -> int | None:
         """Return the exit code of the run; None: it goes on."""
@@ -95,7 +102,8 @@ class _Watch:
         if not process:
             return None
         self._process = 0
-        return os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status)
+        return code if code >= 0 else _KILLED - code
 
     def drain(self) -> None:
         """Let the run finish its batch and end."""
@@ -106,17 +114,20 @@ class _Watch:
     def stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the protocol of handlers
         """Hand on what the user wants: the first time a drain, the second time an end at once."""
         self.stopped = True
-        self._send(number)
+        if self._process:
+            self._send(number)
+        else:
+            self._unsent = number
 
     def _send(self, number: int) -> None:
-        if self._process:
-            with suppress(ProcessLookupError):
-                os.kill(self._process, number)
+        with suppress(ProcessLookupError):
+            os.kill(self._process, number)
 
 
 def _end(run: Callable[[], int]) -> NoReturn:
+    # Until the run knows what to do: an exception could be lost, in a finalizer for one.
     for number in _STOPS:
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, signal.SIG_DFL)
     code = 1
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
