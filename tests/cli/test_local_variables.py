@@ -28,6 +28,20 @@ def test_what_a_cluster_gives_is_left_to_the_shell() -> None:
     assert local_variables(runtime([FROM_SECRET], [FROM_SECRET]), {}) == {}
 
 
+@pytest.mark.parametrize(
+    ("value", "becomes"),
+    [
+        ("$(HF_KEY)@$(HF_HOST):1", "k@example:1"),
+        ("$(HF_LATER) $(HF_KEY", "$(HF_LATER) $(HF_KEY"),
+        ("$$(HF_KEY) $$$(HF_KEY) $HF_KEY $", "$(HF_KEY) $k $HF_KEY $"),
+    ],
+)
+def test_references_are_replaced_as_in_a_container(value: str, becomes: str) -> None:
+    host, url, later = {"name": "HF_HOST", "value": "x"}, {"name": "HF_URL", "value": value}, {"name": "HF_LATER"}
+    shell = {"HF_KEY": "k", "HF_HOST": "example"}
+    assert local_variables(runtime([FROM_SECRET, host, url, later], []), shell)["HF_URL"] == becomes
+
+
 def test_variables_are_there_for_a_run_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_A", raising=False)
     monkeypatch.setenv("HF_B", "shell")
