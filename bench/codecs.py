@@ -19,6 +19,7 @@ from holdfast.planning.types.ddl import parse_schema
 from holdfast_runtime.streams.codecs import BinaryCodec, JsonCodec, StringCodec, arrow_schema
 from holdfast_runtime.streams.codecs.csv import CsvCodec
 from holdfast_runtime.streams.codecs.csv.csv_format import CsvFormat
+from holdfast_runtime.streams.codecs.json_codec import json_objects
 from holdfast_runtime.streams.codecs.json_reader import JsonReader
 
 COUNT, RUNS, FEW = 200_000, 5, 20
@@ -109,7 +110,7 @@ def ours(values: pa.BinaryArray) -> pa.RecordBatch:
 
 
 def with_parts(values: pa.BinaryArray, rows: pa.RecordBatch) -> None:
-    """Print rows for the same records inside of an object, and with a DECIMAL, an ARRAY and a MAP beside."""
+    """Print figures of the same records inside of an object, and with a DECIMAL, an ARRAY and a MAP beside."""
     inside = pa.array([b'{"op":"c","after":%b}' % raw for raw in values.to_pylist()], pa.binary())
     parts = DDL.replace(" ", ": ").replace(",:", ",")
     nested = arrow_schema(parse_schema(f"op STRING, after STRUCT<{parts}>"))
@@ -117,11 +118,15 @@ def with_parts(values: pa.BinaryArray, rows: pa.RecordBatch) -> None:
     check(pa.RecordBatch.from_struct_array(decoded.column("after")), rows)
     by_arrow = report("the same by pyarrow's reader", COUNT, lambda: JsonReader(nested).read(inside))
     check(by_arrow, decoded)
+    report("json encode, in an object inside", COUNT, partial(JsonCodec(nested).encode, decoded))
+    report("the same by pyarrow's kernels", COUNT, partial(json_objects, decoded))
     for ddl, cell in (("DECIMAL(12,2)", b"12.50"), ("ARRAY<STRING>", b'["a","b"]'), ("MAP<STRING, INT>", b'{"a":1}')):
         more = pa.array([raw[:-1] + b',"more":%b}' % cell for raw in values.to_pylist()], pa.binary())
         codec = JsonCodec(arrow_schema(parse_schema(f"{DDL}, more {ddl}")))
         decoded = report(f"json decode, with {ddl}", COUNT, partial(codec.decode, more)).rows
         check(decoded.select(rows.schema.names), rows)
+        report(f"json encode, with {ddl}", COUNT, partial(codec.encode, decoded))
+        report("the same by pyarrow's kernels", COUNT, partial(json_objects, decoded))
 
 
 def peers(values: pa.BinaryArray, rows: pa.RecordBatch) -> None:

@@ -29,7 +29,7 @@ from holdfast_runtime.streams.codecs.codec import (
     require_schema,
 )
 from holdfast_runtime.streams.codecs.compiled_json_reader import CompiledJsonReader
-from holdfast_runtime.streams.codecs.flat_writer import write_objects
+from holdfast_runtime.streams.codecs.compiled_json_writer import write_objects
 from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
 from holdfast_runtime.streams.codecs.json_values import to_base64

@@ -1,6 +1,7 @@
-/* Texts of numbers and times, for the writers of JSON and CSV: text_scalars.h reads them back.
+/* Texts of numbers, times and bytes, for the writers of JSON and CSV: text_scalars.h reads them back.
  *
- * Each function returns where the text ends. Whoever calls has room for LONGEST_TEXT bytes.
+ * Each function returns where the text ends. Whoever calls has room for LONGEST_TEXT bytes, for LONGEST_DECIMAL, or for
+ * four letters for each three bytes.
  */
 
 #pragma once
@@ -9,10 +10,11 @@
 
 #include "text_scalars.h"
 
-#define LONGEST_TEXT 27 /* a time with six digits behind the second, and a Z */
+#define LONGEST_TEXT 27    /* a time with six digits behind the second, and a Z */
+#define LONGEST_DECIMAL 43 /* 38 digits, a sign, a point, and an exponent of two digits */
 
 static inline uint8_t *put(uint8_t *out, const void *text, int64_t size) {
-    memcpy(out, text, (size_t)size);
+    if (size > 0) memcpy(out, text, (size_t)size); /* of no bytes there may be no address */
     return out + size;
 }
 
@@ -51,6 +53,47 @@ static uint8_t *put_double(uint8_t *out, double number) {
         return put_digits(out, (uint64_t)(digits % scale), decimals);
     }
     return NULL;
+}
+
+#define MOST_DIGITS 39 /* that 16 bytes can be */
+#define SMALLEST_PLAIN -6
+
+/* 16 bytes as a number with so many digits behind its point, with an exponent if it is below a millionth. */
+static uint8_t *put_decimal(uint8_t *out, const uint8_t *bytes, int64_t scale) {
+    __int128 value;
+    memcpy(&value, bytes, 16);
+    unsigned __int128 rest = value < 0 ? 0 - (unsigned __int128)value : (unsigned __int128)value;
+    uint8_t digits[MOST_DIGITS], *first = digits + MOST_DIGITS;
+    for (; rest >> 64; rest /= 10) *--first = (uint8_t)('0' + (int)(rest % 10));
+    uint64_t low = (uint64_t)rest;
+    do *--first = (uint8_t)('0' + low % 10);
+    while (low /= 10);
+    int64_t count = digits + MOST_DIGITS - first, exponent = count - 1 - scale, whole = count - scale;
+    if (value < 0) *out++ = '-';
+    if (scale > 0 && exponent < SMALLEST_PLAIN) {
+        *out++ = *first;
+        if (count > 1) *out++ = '.';
+        out = put(out, first + 1, count - 1);
+        return put_whole(put(out, "E", 1), exponent);
+    }
+    if (scale == 0) return put(out, first, count);
+    if (whole > 0) {
+        out = put(out, first, whole);
+        *out++ = '.';
+        return put(out, first + whole, scale);
+    }
+    out = put(out, "0.", 2);
+    for (; whole < 0; whole++) *out++ = '0';
+    return put(out, first, count);
+}
+
+static uint8_t *put_base64(uint8_t *out, const uint8_t *at, int64_t size) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (; size > 0; at += 3, size -= 3) {
+        uint32_t bits = (uint32_t)at[0] << 16 | (size > 1 ? (uint32_t)at[1] << 8 : 0) | (size > 2 ? at[2] : 0);
+        for (int i = 0; i < 4; i++) *out++ = i <= size ? (uint8_t)letters[bits >> (18 - 6 * i) & 63] : '=';
+    }
+    return out;
 }
 
 /* Days since 1970 as `2024-01-31`; NULL beyond the years 1 to 9999. */

@@ -13,7 +13,7 @@ from holdfast_runtime.streams.codecs.arrow_types import row_type
 from holdfast_runtime.streams.codecs.compiled_cells import LoopProgram, LoopText
 from holdfast_runtime.streams.codecs.csv.csv_format import CsvFormat
 
-LOOPS_VERSION = 2
+LOOPS_VERSION = 3
 NOTHING, BOOLEAN, WHOLE, FLOAT, DOUBLE, DECIMAL, TEXT, BASE64, DATE, TIME, ZONED_TIME, MADE = range(12)
 """What the text of a field is."""
 _SIMPLE = {

@@ -1,7 +1,7 @@
 """The compiled writer of lines of CSV (csv_lines.c): one record for each row, in one pass over all columns.
 
-Numbers that C has no short text for come to it as texts of pyarrow's kernels: FLOAT and DECIMAL always, DOUBLE if a
-batch has one of many digits. Without a compiled library there is none, and the plain writer writes the same bytes. Must
+Numbers that C has no short text for come to it as texts of pyarrow's kernels: FLOAT always, DOUBLE if a batch has one
+of many digits. Without a compiled library there is none, and the plain writer writes the same bytes. Must
 not give reasons.
 """
 
@@ -26,7 +26,7 @@ class CompiledLineWriter:
 
     def __init__(self, schema: pa.Schema, written: CsvFormat, loops: ctypes.CDLL) -> None:
         kinds = zip(schema.names, schema.types, strict=True)
-        floating = {name: kind for name, kind in kinds if pa.types.is_floating(kind) or pa.types.is_decimal(kind)}
+        floating = {name: kind for name, kind in kinds if pa.types.is_floating(kind)}
         self._ways = [
             _WithTexts(
                 schema, written, frozenset(name for name, kind in floating.items() if kind != pa.float64()), loops

@@ -19,7 +19,7 @@ static inline bool has_content(const struct column *column) {
 
 /* How many bytes so many rows need at most: a text in quotes with all of it doubled, or whatever else is longest. */
 static int64_t most_bytes(const struct node *node, const struct cell *cells, int64_t rows) {
-    int64_t longest = node->null.size > LONGEST_TEXT ? node->null.size : LONGEST_TEXT, size = 0;
+    int64_t longest = node->null.size > LONGEST_DECIMAL ? node->null.size : LONGEST_DECIMAL, size = 0;
     for (int64_t i = 0; i < node->column_count; i++) {
         const struct cell *cell = cells + 1 + i;
         size += rows * (longest + 3); /* quotes and a delimiter */
@@ -63,15 +63,6 @@ static uint8_t *put_quoted(uint8_t *out, const uint8_t *at, int64_t size) {
     return out;
 }
 
-static uint8_t *put_base64(uint8_t *out, const uint8_t *at, int64_t size) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (; size > 0; at += 3, size -= 3) {
-        uint32_t bits = (uint32_t)at[0] << 16 | (size > 1 ? (uint32_t)at[1] << 8 : 0) | (size > 2 ? at[2] : 0);
-        for (int i = 0; i < 4; i++) *out++ = i <= size ? (uint8_t)letters[bits >> (18 - 6 * i) & 63] : '=';
-    }
-    return out;
-}
-
 /* What is no text; NULL if it can't be written. */
 static inline uint8_t *put_scalar(uint8_t *out, const struct column *column, const struct cell *cell, int64_t row) {
     const int32_t *ends = ends_of(cell) + row;
@@ -79,6 +70,7 @@ static inline uint8_t *put_scalar(uint8_t *out, const struct column *column, con
     case OP_BOOLEAN: return bit_of(cell->values, cell->offset + row) ? put(out, "true", 4) : put(out, "false", 5);
     case OP_WHOLE: return put_whole(out, whole_of(cell, row));
     case OP_DOUBLE: return put_double(out, ((const double *)cell->values)[cell->offset + row]);
+    case OP_DECIMAL: return put_decimal(out, cell->values + (cell->offset + row) * 16, column->scale);
     case OP_DATE: return put_date(out, whole_of(cell, row));
     case OP_TIME: return put_time(out, whole_of(cell, row));
     case OP_ZONED_TIME:

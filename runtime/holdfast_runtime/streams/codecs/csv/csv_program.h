@@ -6,7 +6,7 @@
 
 /* Whoever changes a struct here, or a function of either file, counts this up, and LOOPS_VERSION of
  * compiled_program.py with it. */
-#define LOOPS_VERSION 2
+#define LOOPS_VERSION 3
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lowest byte of a word must be its first");
 

@@ -8,6 +8,8 @@ import os
 import random
 import secrets
 import struct
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.streams.codecs import EncodeError, JsonCodec, flat_writer
-from holdfast_runtime.streams.codecs.flat_writer import write_objects
+from holdfast_runtime.streams.codecs import EncodeError, JsonCodec, compiled_json_writer
+from holdfast_runtime.streams.codecs.compiled_json_writer import write_objects
 from holdfast_runtime.streams.codecs.json_codec import _text, json_objects
 from tests.codecs.schemas import ANY_ROWS, FIRST, LAST, schema
 
@@ -83,6 +85,41 @@ def drawn_number(draw: random.Random) -> float:
     return float(draw.choice((draw.choice(special), rounded, rounded, whole, beside, any_bits)))
 
 
+def test_decimals_are_written_with_all_their_digits() -> None:
+    draw = random.Random(SEED)  # noqa: S311
+    for digits in range(1, 39):
+        for scale in range(digits + 1):
+            wholes = [0, 1, -1, 10**digits - 1, 1 - 10**digits, *(draw.randrange(10**n) for n in range(1, digits))]
+            numbers = [Decimal((int(whole < 0), tuple(map(int, str(abs(whole)))), -scale)) for whole in wholes]
+            check_alike(column(pa.array([*numbers, None], pa.decimal128(digits, scale))))
+
+
+def test_bytes_of_any_number_are_written_in_base64() -> None:
+    check_alike(column(pa.array([bytes(range(250, 256))[:size] * 3 for size in range(7)] + [None], pa.binary())))
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "v STRUCT<n DOUBLE, t STRING>",
+        "v ARRAY<STRUCT<n DOUBLE, t STRING>>",
+        "v MAP<STRING, STRUCT<n DOUBLE, t STRING>>",
+        "v STRUCT<n FLOAT, t STRING>",
+    ],
+)
+def test_a_number_of_many_digits_inside_makes_its_column_pyarrows(ddl: str) -> None:
+    for number in (0.5, 1 / 3):
+        item: Any = {"n": number, "t": '"'}
+        values: list[Any] = [item, None, item]
+        if "ARRAY" in ddl:
+            values = [[item, None], [], None, [item]]
+        if "MAP" in ddl:
+            values = [[("a", item), ("b", None)], [], None, [("\\", item)]]
+        rows = pa.RecordBatch.from_arrays([pa.array(values, schema(ddl).types[0])] * 2, names=["v", "w"])
+        for skipped in range(rows.num_rows):
+            check_alike(rows.slice(skipped))
+
+
 def test_texts_are_escaped_wherever_they_need_it() -> None:
     signs = [chr(code) for code in range(0x180)] + ["\u2028", "\U0001f600", '"', "\\"]
     texts = [
@@ -108,9 +145,9 @@ def test_without_a_library_or_room_pyarrow_writes(lack: str, monkeypatch: pytest
     rows = pa.RecordBatch.from_pydict({"a": [1, None], "b": ['"', "x"]}, columns)
     expected = JsonCodec(columns).encode(rows)
     if lack == "library":
-        monkeypatch.setattr(flat_writer, "library", lambda: None)
+        monkeypatch.setattr(compiled_json_writer, "library", lambda: None)
     else:
-        monkeypatch.setattr(flat_writer, "_MOST_BYTES", 10)
+        monkeypatch.setattr(compiled_json_writer, "_MOST_BYTES", 10)
     assert write_objects(rows, _text) is None
     assert JsonCodec(columns).encode(rows).equals(expected)
     assert pc.binary_length(expected).to_pylist() == [16, 9]
