@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from holdfast.reasons import Reason
 from holdfast_cli.main import command_parser
 from tests.cli.conftest import Holdfast
+from tests.debian import ensure_program
 
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = sorted(re.findall("^    ([a-z]+)", command_parser().format_help(), re.MULTILINE))
@@ -57,20 +57,20 @@ def test_bash_completes(line: str, candidates: list[str], holdfast: Holdfast, tm
     assert _printed(tmp_path, "bash", "--norc", "-c", program) == candidates
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
 @pytest.mark.parametrize(("line", "candidates"), ASKED)
 def test_fish_completes(line: str, candidates: list[str], holdfast: Holdfast, tmp_path: Path) -> None:
     (tmp_path / "holdfast.fish").write_text(holdfast("completion", "fish").out)
-    printed = _printed(tmp_path, "fish", "--no-config", "-c", f"source holdfast.fish; complete -C '{line}'")
+    printed = _printed(
+        tmp_path, ensure_program("fish"), "--no-config", "-c", f"source holdfast.fish; complete -C '{line}'"
+    )
     assert sorted({candidate.split("\t")[0] for candidate in printed}) == candidates
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh")
 def test_zsh_takes_the_script(holdfast: Holdfast, tmp_path: Path) -> None:
     (tmp_path / "_holdfast").write_text(holdfast("completion", "zsh").out)
     program = f"fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -D -u; print $_comps[holdfast]"
-    assert _printed(tmp_path, "zsh", "-f", "-c", program) == ["_holdfast"]
-    assert _printed(tmp_path, "zsh", "-f", "-n", "_holdfast") == []
+    assert _printed(tmp_path, ensure_program("zsh"), "-f", "-c", program) == ["_holdfast"]
+    assert _printed(tmp_path, ensure_program("zsh"), "-f", "-n", "_holdfast") == []
 
 
 def _printed(folder: Path, *words: str) -> list[str]:

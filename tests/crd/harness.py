@@ -16,7 +16,7 @@ from tests.go_programs import Program, built
 SOURCES = Path(__file__).parent
 CRD = SOURCES.parents[1] / "crds" / "streamapps.holdfast.dev.yaml"
 _CHECK = Program("crdcheck", SOURCES, ".")
-_RUN_LIMIT = 300
+_RUN_LIMIT = 1800
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,13 @@
 """A real browser without a window, driven by its own protocol over a web socket; Debian's package, nothing fetched.
 
-`python -m tests.ui.browser` installs it where it is missing and root may do so. Must end only the process it started.
+Must end only the process it started.
 """
 
 import base64
 import itertools
 import json
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +15,9 @@ from typing import Any, Self
 
 import websocket
 
+from tests.debian import ensure_program
 from tests.waiting import patience, wait_until
 
-_PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _PACKAGE = "chromium-headless-shell"
 # Tests run as root, in containers with a small /dev/shm; what is shown is our own page.
 _OPTIONS = (
@@ -32,21 +30,6 @@ _OPTIONS = (
     "--remote-debugging-port=0",
     "--remote-allow-origins=*",
 )
-
-
-def ensure_browser() -> str:
-    """Return the path of a browser."""
-    path = next(filter(None, map(shutil.which, _PROGRAMS)), None)
-    if path is not None:
-        return path
-    install = f"apt-get install -y --no-install-recommends {_PACKAGE}"
-    if os.geteuid() or shutil.which("apt-get") is None:
-        message = f"no browser here ({', '.join(_PROGRAMS)}); as root: {install}"
-        raise RuntimeError(message)
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in ("apt-get update", install):
-        subprocess.run(command.split(), check=True, env=quiet, stdout=sys.stderr)
-    return ensure_browser()
 
 
 class Browser:
@@ -62,7 +45,7 @@ class Browser:
         """Uncaught errors, and what the page's security policy refused."""
 
     def __enter__(self) -> Self:
-        command = [ensure_browser(), *_OPTIONS, f"--user-data-dir={self._folder}", "about:blank"]
+        command = [ensure_program(_PACKAGE), *_OPTIONS, f"--user-data-dir={self._folder}", "about:blank"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             port_file = self._folder / "DevToolsActivePort"
@@ -143,7 +126,3 @@ class Browser:
                 self.complaints.append(json.dumps(message["params"]["exceptionDetails"]))
             case "Log.entryAdded" if message["params"]["entry"]["source"] in ("security", "javascript"):
                 self.complaints.append(message["params"]["entry"]["text"])
-
-
-if __name__ == "__main__":
-    print(ensure_browser())  # noqa: T201
