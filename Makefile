@@ -134,7 +134,7 @@ soak-e2e: cluster  ## random faults on the cluster for half an hour
 .PHONY: lock
 lock: $(STAMP)  ## resolve dependencies anew into requirements.lock (names and hashes only)
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --extra dev --extra kafka --extra runtime --extra operator --extra bench \
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --extra dev --extra kafka --extra runtime --extra operator --extra bench --extra traces \
 	  --python-version 3.11 --universal -o requirements.lock pyproject.toml
 
 .PHONY: clean

@@ -24,6 +24,7 @@ from holdfast_runtime.coordination.reporter import ReportMap
 from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog, open_partition
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
+from tests.engine.otlp import receiver, resource_of, sent_spans, values
 from tests.engine.runs import APP, check, feed
 from tests.processes import die, processes_below
 from tests.registry.scripted import ScriptedAnswer, ScriptedRegistry
@@ -141,11 +142,14 @@ def test_a_move_between_batches_loses_and_doubles_nothing(theatre: Theatre, home
     assert "it is at batch" in driver.said(), "what was left behind was not taken for the state"
 
 
-def test_without_an_operator_a_driver_follows_an_executor_that_returns(theatre: Theatre, home: Path) -> None:
+def test_without_an_operator_a_driver_follows_an_executor_that_returns(
+    theatre: Theatre, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spark = {"spark.executorEnv.SPARK_EXECUTOR_ATTRIBUTE_POD": "pod-0"}
     options = ("--master", "local-cluster[1,2,1024]", "--patience", "1")
-    lineage = ScriptedRegistry([ScriptedAnswer(201, b"")])
-    with lineage.running() as url:
+    lineage, traces = ScriptedRegistry([ScriptedAnswer(201, b"")]), receiver()
+    with lineage.running() as url, traces.running() as endpoint:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
         driver = Driver(theatre, home, spark, *options, lineage={"url": url})
         _follow(driver, theatre, home)
     check(home, ROWS + 500)
@@ -154,6 +158,10 @@ def test_without_an_operator_a_driver_follows_an_executor_that_returns(theatre: 
     assert (states[0], set(states[1:-1]), states[-1]) == ("START", {"RUNNING"}, "ABORT")
     assert len({event["run"]["runId"] for event in events}) == 1
     assert {event["job"]["namespace"] for event in events} == {theatre.orders.namespace}
+    assert resource_of(traces)["service.namespace"] == theatre.orders.namespace
+    slots = [values(span.attributes) for span in sent_spans(traces) if span.name == "slot"]
+    assert {slot["holdfast.slot"].rpartition("/")[0] for slot in slots} == {"pod-0"}
+    assert {slot["holdfast.location"] for slot in slots} == {"pod-0"}
 
 
 def _follow(driver: Driver, theatre: Theatre, home: Path) -> None:

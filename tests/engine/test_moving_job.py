@@ -89,10 +89,11 @@ def test_a_move_is_recorded_first_and_applied_between_batches(world: World, job:
     world.target = SECOND
     world.seen()
     assert world.done == ["built 2", "remembered 2"]
-    slots = job.slots
+    slots, locations = job.slots, job.locations
     assert job.between() == Job(SECOND)
     assert world.done == ["built 2", "remembered 2", "applied 2"]
     assert (slots, job.slots) == ((("a",),), (("b", "c"),))
+    assert (locations, job.locations) == ({"p/0": "l"}, {"q/0": "l"})
 
 
 def test_a_moved_processor_gets_a_new_job_and_writes_nothing(world: World, job: MovingJob) -> None:

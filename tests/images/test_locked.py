@@ -66,7 +66,7 @@ def needs(name: str, extra: str) -> list[tuple[str, frozenset[str]]]:
     return [(plain(one.name), frozenset(one.extras)) for one in fit]
 
 
-@pytest.mark.parametrize("extras", [("operator",), ("runtime", "kafka", "cluster")])
+@pytest.mark.parametrize("extras", [("operator",), ("runtime", "kafka", "cluster", "traces")])
 def test_an_image_gets_exactly_what_its_extras_need(extras: tuple[str, ...]) -> None:
     got = names_in(lines_for(*extras))
     assert closure(*extras) <= got
@@ -77,7 +77,7 @@ def test_the_operators_image_has_no_spark() -> None:
     assert not names_in(lines_for("operator")) & {"pyspark", "pyarrow", "pandas", "numpy", "lmdb"}
 
 
-@pytest.mark.parametrize("extras", [("operator",), ("runtime", "kafka", "cluster"), ("hatchling",)])
+@pytest.mark.parametrize("extras", [("operator",), ("runtime", "kafka", "cluster", "traces"), ("hatchling",)])
 def test_every_package_keeps_its_version_and_all_its_hashes(extras: tuple[str, ...]) -> None:
     whole = {one.lines for one in entries(LOCK)}
     for package in entries(lines_for(*extras)):

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -41,6 +42,7 @@ from holdfast_runtime.driver.pod import (
     write_termination,
 )
 from holdfast_runtime.driver.slot_placement import ProcessorShape, Site, shape_of
+from holdfast_runtime.driver.traces import batch_traces
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
 
@@ -95,6 +97,7 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
         # Ends last, so that nobody waits for a server of lineage but the end of the process.
         if (lineage := lineage_posts(read.app, read.orders, paths.secrets)) is not None:
             stack.enter_context(lineage)
+        traces = stack.enter_context(batch_traces(read.app.name, read.orders.namespace))
         maps = ApiConfigMaps.connected(read.orders.namespace)
         claim = claim_run(paths.shared, read.orders, committed=has_committed(maps, read.orders))
         _LOG.info("driver of %s run %s attempt %d begins", read.orders.app, read.orders.run, read.orders.attempt)
@@ -113,7 +116,8 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
             if isinstance(event, AttemptStarted):
                 rounds.begin()
 
-        ended = run_at(_site(options, read, paths, coordinator), read.app, StopCondition(), listen, drain)
+        site = replace(_site(options, read, paths, coordinator), traces=traces)
+        ended = run_at(site, read.app, StopCondition(), listen, drain)
         log.listen(ended)
         if lineage is not None:
             lineage.listen(ended)

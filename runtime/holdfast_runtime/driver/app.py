@@ -97,6 +97,8 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
             patience.healthy()
         event = event_under(names, event)
         site.coordinator.listen(event)
+        if site.traces is not None:
+            site.traces.listen(event)
         listen(event)
 
     # Starting a JVM takes seconds, so problems that need none are reported first.
@@ -283,6 +285,7 @@ class _Wiring:
         """Return the parts of the batch loop."""
         growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
         live = not self.site.moving or self.app.spec.on_partition_growth == "Live"
+        traces = self.site.traces
         return LoopParts(
             interval=millis(self.app.spec.runtime.trigger.interval),
             epoch=number,
@@ -305,6 +308,7 @@ class _Wiring:
             listen=outside.listen,
             drain=outside.drain,
             totals=outside.totals,
+            reported=None if traces is None else lambda reports: traces.reported(job.locations, reports),
         )
 
     def _check(self) -> None:

@@ -15,6 +15,7 @@ from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.jumps import OffsetsCommand, with_offsets_command
 from holdfast_runtime.driver.slot_placement import ProcessorShape, Site, shape_of
+from holdfast_runtime.driver.traces import batch_traces
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Listener, RunEnded
@@ -63,6 +64,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
     beside = modules_beside(app.spec, options.folder)
     app_directory, topics = data.app(app.name), kafka_counts(app.spec, data.secrets)
     with (
+        batch_traces(app.name) as traces,
         disk_refusals(data.path),
         app_directory.taken(),
         LocalCoordinator(app_directory.run(run).metadata, app.name, run, topics) as coordinator,
@@ -79,6 +81,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
             processes=options.processes,
             prints=app_directory.path,
             beside=beside,
+            traces=traces,
         )
         try:
             return run_at(site, app, StopCondition(options.idle, options.batches, options.seconds), listen, drain)

@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, tasks_by_slot
+from holdfast_runtime.driver.traces import BatchTraces
 from holdfast_runtime.job import Job
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.stints.slot_processes import SlotProcesses
@@ -77,6 +78,8 @@ class Site:
     """The processes of slots without Spark; None: Spark has them."""
     beside: ModulesBeside = field(default_factory=ModulesBeside)
     """The modules beside the app's file; on a cluster there are none."""
+    traces: BatchTraces | None = None
+    """None: nobody sees traces of batches."""
 
 
 def shape_of(master: str) -> ProcessorShape | None:
@@ -104,6 +107,11 @@ class SlotPlacement:
     def slots(self) -> dict[str, tuple[str, ...]]:
         """Slot -> its tasks."""
         return tasks_by_slot(self.placement.assignment, self.cores)
+
+    @property
+    def slot_locations(self) -> dict[str, str]:
+        """Slot -> its location."""
+        return {slot: self.placement.locations[slot.rpartition("/")[0]] for slot in self.slots}
 
     @property
     def slot_executors(self) -> dict[str, str | None]:
@@ -149,6 +157,8 @@ class MovingJob:
         self._job, self._slot_placement, self._moves = first, slot_placement, moves
         self.slots = tuple(slot_placement.slots.values())
         """The tasks of each slot of the next batch; the same object until tasks move."""
+        self.locations = slot_placement.slot_locations
+        """Each of these slots -> its location."""
         self._coming: tuple[SlotPlacement, Job] | None = None
         self._handing = threading.Lock()
         self._failure: Exception | None = None
@@ -189,6 +199,7 @@ class MovingJob:
                 self._job.end()
                 self._slot_placement, self._job = coming
                 self.slots = tuple(self._slot_placement.slots.values())
+                self.locations = self._slot_placement.slot_locations
                 if self._moves is not None and self._slot_placement.placement is not before:
                     self._moves.applied(self._slot_placement.placement)
             return self._job

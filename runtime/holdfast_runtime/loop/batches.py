@@ -97,6 +97,8 @@ class LoopParts:
     drain: threading.Event
     totals: Totals
     """Counts over all attempts of this driver."""
+    reported: Callable[[Sequence[SlotReport]], None] | None = None
+    """Called with what slots report of a batch, before its progress; None: nobody looks at single slots."""
 
 
 class Batches:
@@ -306,6 +308,8 @@ class Batches:
         tasks = [task for slot in slots for task in slot.tasks]
         self._standing.note(tasks, offsets.now, replay=replay)
         seconds = time.perf_counter() - began + self._planned_in / 1000
+        if self._loop.reported is not None:
+            self._loop.reported(slots)
         self._loop.listen(self._progress(offsets, slots, tasks, seconds))
 
     def _reports(self, plan: BatchPlan) -> tuple[SlotReport, ...]:
