@@ -127,7 +127,7 @@ class MadeUpSlots:
         rows = sum(offset_range.end - offset_range.start for offset_range in batch.turns[task].ranges)
         return TaskReport(
             task,
-            rows_in=rows,
+            rows_in=dict.fromkeys(self.streams, rows // len(self.streams)),
             bytes_in=100 * rows,
             read=dict.fromkeys(self.streams, rows // len(self.streams)),
             bytes_read=dict.fromkeys(self.streams, 100 * rows // len(self.streams)),

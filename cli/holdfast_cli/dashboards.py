@@ -79,7 +79,7 @@ _APP = (
         "Rows",
         "rps",
         {
-            "in": f"sum(rate(holdfast_rows_in_total{_ONE}[5m]))",
+            "in {{stream}}": f"sum by (stream) (rate(holdfast_rows_in_total{_ONE}[5m]))",
             "out {{stream}}": f"sum by (stream) (rate(holdfast_rows_out_total{_ONE}[5m]))",
         },
     ),

@@ -143,6 +143,8 @@ class Progress:
     """Tasks whose state was rebuilt in this batch, with the reason."""
     freed: Freed = field(default_factory=Freed)
     """Local stores that were removed after this batch, because nothing needs them any more."""
+    read: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> rows read in this batch."""
     streams: Mapping[str, int] = field(default_factory=dict)
     """Output stream -> rows written in this batch."""
 
@@ -241,6 +243,7 @@ def event_under(names: StreamNames, event: Event) -> Event:
                 lags=names.shown(event.lags),
                 unread_from=names.shown(event.unread_from),
                 watermarks=names.shown(event.watermarks),
+                read=names.shown(event.read),
                 streams=names.shown(event.streams),
                 unkeyed=names.shown(event.unkeyed),
                 misplaced=names.shown(event.misplaced),

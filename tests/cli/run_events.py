@@ -38,6 +38,7 @@ FIRST = Progress(
     held_back="clicks/3: the watermark stands at 2026-11-20T12:26:56.000Z, for 12 s: waiting for its source or relay",
     state_bytes=12_345_678,
     restored=("partition-3: no local store",),
+    read={"clicks": 8_000, "views": 4_000},
     streams={"attributed": 900},
 )
 ENDED = RunEnded(EndCause.IDLE, batches=10, rows_in=120_000, rows_out=9_000, seconds=12.0)

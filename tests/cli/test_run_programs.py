@@ -12,7 +12,7 @@ from holdfast.errors import UserActionError
 from holdfast_cli.run.metrics import MetricsAddress, parse_address, serve_metrics
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import JsonView, event_json
-from holdfast_runtime.driver.metrics import MetricsServer, RunMetrics
+from holdfast_runtime.driver.metrics import MeasuredApp, MetricsServer, RunMetrics
 from holdfast_runtime.progress import RunDraining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
 from tests.error_codes import has_code
@@ -67,6 +67,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "misplaced": {},
         "freed": {"stores": 0, "bytes": 0},
         "restored": ["partition-3: no local store"],
+        "read": {"clicks": 8_000, "views": 4_000},
         "streams": {"attributed": 900},
     }
     assert event_json(RunDraining()) == {"event": "draining"}
@@ -115,7 +116,7 @@ def test_metrics_of_a_run() -> None:
     app = "app=ad-clicks"
     shown = {
         f"holdfast_batches_total {app} run=1": 3,
-        f"holdfast_rows_in_total {app} run=1": 36_000,
+        f"holdfast_rows_in_total {app} run=1 stream=clicks": 24_000,
         f"holdfast_rows_out_total {app} run=1 stream=attributed": 2_700,
         f"holdfast_late_rows_total {app} run=1 step=first": 7,
         f"holdfast_late_rows_total {app} run=1 step=counts": 0,
@@ -154,10 +155,11 @@ def test_of_very_many_partitions_only_streams_have_a_lag() -> None:
 
 
 def test_before_the_first_batch_counters_are_zero_and_gauges_absent() -> None:
-    metrics = RunMetrics()
+    metrics = RunMetrics(MeasuredApp(read=frozenset({"rare"})))
     metrics.note(STARTED)
     metrics.note(replace(FIRST, watermark=None))
     samples = scraped(metrics)
+    assert samples["holdfast_rows_in_total app=ad-clicks run=1 stream=rare"] == 0
     assert samples["holdfast_late_rows_total app=ad-clicks run=1 step=first"] == 0
     assert not [name for name in samples if name.startswith("holdfast_watermark") or "_created" in name]
 

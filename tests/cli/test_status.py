@@ -214,6 +214,15 @@ def test_each_state_of_an_app_has_its_line(tree: Tree, line: str) -> None:
             (report(lags={f"s{number}": 1 for number in range(7)}),),
             "lag         12 records unread when the batch was planned: s0 1, s1 1, s2 1, s3 1, s4 1, ...",
         ),
+        (
+            (report(rows={"read": {"clicks": 1_234.0, "views": 0.5}, "written": {"out": 12.0}}),),
+            "rows        read clicks 1.2 k/s, views 0.5/s; written out 12/s",
+        ),
+        ((report(rows={"read": {}, "written": {}}),), "rows        read 0/s; written 0/s"),
+        (
+            (report(rows={"read": {f"s{number}": 1.0 for number in range(7)}}),),
+            "rows        read s0 1/s, s1 1/s, s2 1/s, s3 1/s, s4 1/s, ...; written 0/s",
+        ),
         ((report(heldBack="clicks/3 is idle"),), "held back   clicks/3 is idle"),
         ((report(waiting=1234),), "waiting     1,234 rows for partners in joins"),
         ((config_map(report_name("ads", "1"), "report.json", "{"),), "report      not known: ConfigMap ads-"),
@@ -229,6 +238,13 @@ def test_each_state_of_an_app_has_its_line(tree: Tree, line: str) -> None:
 def test_each_state_of_report_and_assignment_has_its_line(maps: tuple[Tree, ...], line: str) -> None:
     text = page(read_app(Trees(app(), maps=maps), "apps", "ads"))
     assert any(one.startswith(line) for one in text.splitlines()), text
+
+
+@pytest.mark.parametrize("maps", [(report(),), (report(at=NOW - 120_000, rows={"read": {"clicks": 5.0}}),)])
+def test_without_a_fresh_report_no_rates_are_shown(maps: tuple[Tree, ...]) -> None:
+    text = page(read_app(Trees(app(), maps=maps), "apps", "ads"))
+    assert "lag         12 records" in text
+    assert "rows  " not in text
 
 
 def chain(name: str, by: str | None, why: str | None) -> Tree:

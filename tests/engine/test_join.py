@@ -236,7 +236,7 @@ def test_a_hot_key_comes_out_over_commits_without_further_reading(monkeypatch: p
     assert max(task.rows_out.get("paired", 0) for task in tasks) <= 100
     aside = [bool(task.unjoined) for task in tasks]
     assert any(aside)
-    assert all(task.rows_in == 0 for task, waited in zip(tasks[1:], aside, strict=False) if waited)
+    assert all(not task.rows_in for task, waited in zip(tasks[1:], aside, strict=False) if waited)
 
 
 @pytest.mark.parametrize("life", range(4))

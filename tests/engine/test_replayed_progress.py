@@ -88,7 +88,7 @@ class SlotsThatHaveRun:
     """A job whose one task has read what it had to."""
 
     def run(self, _: BatchTexts) -> list[str]:
-        return [SlotReport((TaskReport("partition-0", rows_in=40),), {}).text()]
+        return [SlotReport((TaskReport("partition-0", rows_in={"clicks": 40}),), {}).text()]
 
     def end(self) -> None:
         """Nothing is left."""

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.protocol.report import MOST_STREAMS, REPORT_INTERVAL, DriverReport
+from holdfast.protocol.report import MOST_STREAMS, REPORT_INTERVAL, DriverReport, RowRates
 from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, ReportMap, due, most_unread, shortened
+from holdfast_runtime.coordination.row_meter import RowMeter
 from tests.cli.run_events import FIRST
-from tests.waiting import patience
+from tests.waiting import patience, wait_until
 
 SAID = DriverReport(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
 
@@ -51,6 +52,15 @@ def test_an_idle_driver_gives_a_sign_of_life() -> None:
     assert due(SAID, replace(SAID, at=SAID.at + REPORT_INTERVAL))
 
 
+def test_rows_that_stop_are_news_once() -> None:
+    flowing = replace(SAID, rows=RowRates(read={"clicks": 100.0}))
+    later = replace(flowing, at=SAID.at + EVERY)
+    assert not due(flowing, later)
+    assert due(flowing, later, idle=True)
+    assert not due(flowing, replace(later, at=later.at - 1), idle=True)
+    assert not due(replace(flowing, rows=RowRates()), later, idle=True)
+
+
 def test_a_clock_that_was_put_back_silences_nobody() -> None:
     assert due(SAID, replace(SAID, at=SAID.at - 1))
 
@@ -84,11 +94,24 @@ class _Kept(ReportMap):
 
 def test_a_written_report_has_the_last_batchs_lag_by_stream() -> None:
     reports = _Kept()
-    reporter = Reporter(reports, 1, lambda: SAID.at)
+    reporter = Reporter(reports, 1, lambda: SAID.at, RowMeter(0.0))
     reporter.start()
     reporter.progressed(replace(FIRST, lag=7, lags={"clicks": (3, 0), "views": (4,)}))
     reporter.close()
     assert (reports.written[-1].lag, reports.written[-1].lags) == (7, {"views": 4, "clicks": 3})
+
+
+def test_reports_have_the_rates_of_rows_until_the_driver_ends() -> None:
+    reports, at = _Kept(), [SAID.at]
+    reporter = Reporter(reports, 1, lambda: at[0], RowMeter(0.0), lambda: 5.0)
+    reporter.start()
+    assert reports.written[0].rows is None
+    at[0] += REPORT_INTERVAL
+    reporter.progressed(FIRST)
+    wait_until(lambda: len(reports.written) > 1, 10, "the report of the batch")
+    assert reports.written[1].rows == RowRates({"clicks": 1_600.0, "views": 800.0}, {"attributed": 180.0})
+    reporter.close()
+    assert [report.rows for report in reports.written[2:]] == [None]
 
 
 class _Failing(ReportMap):
@@ -111,7 +134,7 @@ class _Failing(ReportMap):
 def test_a_foreign_error_does_not_end_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast_runtime.coordination.reporter._AFTER_FAILURE", 0.01)
     reports = _Failing()
-    reporter = Reporter(reports, 1, lambda: SAID.at + 10 * REPORT_INTERVAL * len(reports.written))
+    reporter = Reporter(reports, 1, lambda: SAID.at + 10 * REPORT_INTERVAL * len(reports.written), RowMeter(0.0))
     reporter.start()
     try:
         reporter.placed(1, 4, 8, 4)

@@ -7,8 +7,11 @@ import pytest
 from prometheus_client.samples import Sample
 
 from holdfast.protocol.metrics import METRICS, MetricKind, MetricSource
+from holdfast.spec.parse import parse_app
 from holdfast_cli.generated import metrics_page
-from tests.metrics.served import eventful_driver, eventful_operator
+from holdfast_runtime.driver.metrics import MeasuredApp
+from tests.metrics.served import driver_metrics, eventful_driver, eventful_operator, values
+from tests.operator.apps import tree
 
 OF_BUCKETS = frozenset({"le"})
 SERVED = {MetricSource.DRIVER: eventful_driver, MetricSource.OPERATOR: eventful_operator}
@@ -39,6 +42,17 @@ def test_names_say_the_unit_and_no_label_is_of_rows() -> None:
             *("namespace", "app", "run", "stream", "partition", "step", "side", "table", "phase"),
             *("reason", "ready", "error", "verb", "kind", "code"),
         }
+
+
+def test_each_stream_that_is_read_has_rows_from_the_start() -> None:
+    app_tree = tree()
+    app_tree["spec"]["steps"] = [
+        {"name": "by-k", "from": ["clicks"], "repartition": {"by": ["k"]}},
+        {"name": "written", "from": ["by-k"], "to": "out"},
+    ]
+    measured = MeasuredApp.of(parse_app(app_tree).spec, on_cluster=True)
+    rows = {name: value for name, value in values(driver_metrics(app=measured)).items() if "rows_in" in name}
+    assert rows == {"holdfast_rows_in_total clicks": 0, "holdfast_rows_in_total by-k": 0}
 
 
 def test_the_page_has_each_metric_by_its_name() -> None:

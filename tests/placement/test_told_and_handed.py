@@ -1,12 +1,13 @@
 """What operator and driver write for each other comes back as it was, and what is spoilt is said to be."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from holdfast.protocol.assignment import Assignment, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.attempt import AttemptOrders, read_orders
-from holdfast.protocol.report import MOST_STREAMS, DriverReport, read_report
+from holdfast.protocol.report import MOST_STREAMS, DriverReport, RowRates, read_report
 
 HANDED = VersionedAssignment(
     3, 2, {"exec-0": "claim-0", "exec-1": "claim-1"}, Assignment({"exec-0": ("p-0",), "exec-1": ()})
@@ -27,10 +28,12 @@ def test_what_is_written_is_read_again() -> None:
         waiting=9,
         held_back="x",
         lags={"clicks": 4, "views": 1},
+        rows=RowRates({"clicks": 1200.0, "views": 0.25}, {"out": 3.0}),
     )
     orders = AttemptOrders("ads", "apps", "u-1", "1", 2, "ads-assignment", "ads-report", {"clicks": 4, "new": None})
     assert read_assignment(HANDED.text()) == HANDED
     assert read_report(report.text()) == report
+    assert read_report(replace(report, rows=RowRates()).text()) == replace(report, rows=RowRates())
     assert read_orders(orders.text()) == orders
 
 
@@ -82,6 +85,33 @@ def test_lags_are_what_a_driver_could_write() -> None:
         other = read_report(json.dumps({"attempt": 1, "at": 1, "lags": spoilt}))
         assert other is not None
         assert other.lags == {}
+
+
+def rates_in(rows: object) -> RowRates | None:
+    report = read_report(json.dumps({"attempt": 1, "at": 1, "rows": rows}))
+    assert report is not None
+    return report.rows
+
+
+def test_rates_of_rows_are_what_a_driver_could_write() -> None:
+    forged = {"clicks": 4, "vi\x1bews": 0.5, "bad": "x", "less": -1, "huge": 1e300, "true": True, "list": []}
+    rates = rates_in({"read": forged, "written": {f"s{number}": number for number in range(200)}})
+    assert rates is not None
+    assert list(rates.read.values()) == [4.0, 0.5]
+    assert all(stream.isprintable() for stream in rates.read)
+    assert len(rates.written) == MOST_STREAMS
+    assert rates_in({"read": 5, "written": None}) == RowRates()
+    spoilt: tuple[object, ...] = (None, 5, "x", [], {})
+    assert [rates_in(rows) for rows in spoilt] == [None] * len(spoilt)
+
+
+def test_a_report_of_very_many_streams_stays_below_its_limit() -> None:
+    names = [f"{'s' * 58}-{number:04}" for number in range(MOST_STREAMS)]
+    rates = dict.fromkeys(names, 1.23e308)
+    largest = dict.fromkeys(names, 2**63 - 1)
+    sentence = "é" * 200
+    report = DriverReport(1, 1, held_back=sentence, loading=sentence, lags=largest, rows=RowRates(rates, rates))
+    assert len(report.text()) < 32_768
 
 
 def test_a_processor_without_a_location_is_refused() -> None:

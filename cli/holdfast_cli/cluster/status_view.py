@@ -6,7 +6,7 @@ app is ready.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,13 +14,13 @@ from rich.console import Console
 
 from holdfast.placement.affinity import by_name
 from holdfast.protocol.assignment import VersionedAssignment
-from holdfast.protocol.report import DriverReport
+from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition
 from holdfast.times import moment
 from holdfast.trees import Tree
 from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing, UpstreamApp
-from holdfast_cli.output.amounts import count, many, span
+from holdfast_cli.output.amounts import count, many, rate, span
 from holdfast_cli.output.screen import styled
 from holdfast_cli.output.text_table import TextTable
 
@@ -28,6 +28,8 @@ _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
 _LABEL = 10
 _MOST_STREAMS = 5
 _OLD = 30_000
+_SILENT = 2 * REPORT_INTERVAL
+"""Milliseconds after which a report no longer says what flows."""
 _REASONS = frozenset(reason.value for reason in Reason)
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
 """From worst to best, indexed by `badness`."""
@@ -139,6 +141,8 @@ def _facts(detail: AppDetail, now: int) -> Iterator[tuple[str, str]]:
         lag = f"{many(report.lag, 'record')} unread when the batch was planned{_by_stream(report)}"
     yield "last batch", batch
     yield "lag", lag
+    if report.rows is not None and now - report.at < _SILENT:
+        yield "rows", f"read {_rates(report.rows.read)}; written {_rates(report.rows.written)}"
     placed = f"{count(report.placed)} of them where their state is"
     yield "tasks", f"{count(report.tasks)}, {placed}; {many(report.partitions, 'input partition')}"
     if report.waiting:
@@ -155,6 +159,12 @@ def _by_stream(report: DriverReport) -> str:
     unread = [f"{stream} {count(records)}" for stream, records in report.lags.items() if records]
     more = ["..."] if len(unread) > _MOST_STREAMS else []
     return f": {', '.join([*unread[:_MOST_STREAMS], *more])}" if unread and len(report.lags) > 1 else ""
+
+
+def _rates(rates: Mapping[str, float]) -> str:
+    by_stream = [f"{stream} {rate(rows)}" for stream, rows in rates.items()]
+    more = ["..."] if len(by_stream) > _MOST_STREAMS else []
+    return ", ".join([*by_stream[:_MOST_STREAMS], *more]) or rate(0)
 
 
 def _held_back(report: DriverReport, now: int) -> str | None:

@@ -73,7 +73,7 @@ _C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 _FEW = f"if an app reads at most {MOST_PARTITION_SERIES:,} partitions"
 _LIST = (
     _driver(_C, "holdfast_batches", "batches", "Batches committed."),
-    _driver(_C, "holdfast_rows_in", "rows", "Rows read and decoded."),
+    _driver(_C, "holdfast_rows_in", "rows", "Rows read and decoded, by stream.", "stream"),
     _driver(_C, "holdfast_rows_out", "rows", "Rows written, by output stream.", "stream"),
     _driver(_C, "holdfast_dead_letters", "rows", "Rows written to a stream of dead letters.", "stream"),
     _driver(_C, "holdfast_undecoded_records", "records", "Records that could not be decoded."),

@@ -7,7 +7,7 @@ its place. Times are milliseconds since 1970. Must not decide what a report mean
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from holdfast.attempt_number import LAST_ATTEMPT
@@ -30,6 +30,23 @@ _NUMBERS: Mapping[str, int] = {
     **dict.fromkeys(("at", "batch", "lag", "waiting"), _LARGEST),
 }
 """Name -> its largest value. The status takes the first five over, and one is added to two of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRates:
+    """Rows a second by stream, over the time since the report before, of the streams with most of them.
+
+    A stream that is in neither had none, unless so many have as are told apart.
+    """
+
+    read: Mapping[str, float] = field(default_factory=dict)
+    """Over all tasks: each task reads a broadcast stream, each location what feeds a Broadcast table."""
+    written: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def flow(self) -> bool:
+        """Whether there are any rows."""
+        return bool(self.read or self.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,8 @@ class DriverReport:
     """The tables that lack rows."""
     lags: Mapping[str, int] = field(default_factory=dict)
     """`lag` by stream that is read, those of which most is unread."""
+    rows: RowRates | None = None
+    """None: not known yet, or the driver has ended."""
 
     @property
     def begun(self) -> bool:
@@ -87,6 +106,7 @@ class DriverReport:
                 "loading": self.loading,
                 "incomplete": self.incomplete,
                 "lags": dict(self.lags),
+                "rows": None if self.rows is None else asdict(self.rows),
             }
         )
 
@@ -116,6 +136,7 @@ def read_report(text: object) -> DriverReport | None:
         loading=_sentence(tree.get("loading")),
         incomplete=_sentence(tree.get("incomplete")),
         lags=_lags(tree.get("lags")),
+        rows=_rows(tree.get("rows")),
         **{name: number for name, number in numbers.items() if number is not None},
     )
 
@@ -134,6 +155,21 @@ def _lags(tree: object) -> Mapping[str, int]:
     by_stream = list(as_object(tree).items())[:MOST_STREAMS]
     numbers = ((one_line(stream, _MOST_SHOWN), _number(unread, _LARGEST)) for stream, unread in by_stream)
     return {stream: number for stream, number in numbers if number is not None}
+
+
+def _rows(tree: object) -> RowRates | None:
+    """What of it can be what a driver writes."""
+    rates = as_object(tree)
+    return RowRates(_rates(rates.get("read")), _rates(rates.get("written"))) if rates else None
+
+
+def _rates(tree: object) -> Mapping[str, float]:
+    by_stream = list(as_object(tree).items())[:MOST_STREAMS]
+    return {
+        one_line(stream, _MOST_SHOWN): float(rate)
+        for stream, rate in by_stream
+        if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate <= _LARGEST
+    }
 
 
 def _sentence(text: object) -> str | None:

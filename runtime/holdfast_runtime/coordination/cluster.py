@@ -29,6 +29,7 @@ from holdfast_runtime.coordination.coordinator import (
     paces_key,
 )
 from holdfast_runtime.coordination.reporter import Reporter, ReportMap, SupersededError, check_newest, owner_reference
+from holdfast_runtime.coordination.row_meter import RowMeter
 from holdfast_runtime.progress import Event, Progress, TablesLoading
 from holdfast_runtime.streams.generator import Pace
 
@@ -46,11 +47,13 @@ class ClusterCoordinator:
         maps: ConfigMaps,
         patience: float = PATIENCE,
         seconds: Callable[[], float] = time.monotonic,
+        interval: float = 0.0,
     ) -> None:
+        """`interval`: seconds between batches, as the app wants them."""
         self._told, self._maps, self._patience, self._seconds = orders, maps, patience, seconds
         self._store = ConfigMapStore(maps, orders.app, owner_reference(orders))
         self._records = RecordStore(self._store, orders.app)
-        self._reporter = Reporter(ReportMap(maps, orders), orders.attempt, now)
+        self._reporter = Reporter(ReportMap(maps, orders), orders.attempt, now, RowMeter(seconds(), interval), seconds)
         self._known: PlacementRecord | None = None
         self._counts = (0, 0, 0)
         self._first_up: float | None = None

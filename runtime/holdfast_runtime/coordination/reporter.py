@@ -9,6 +9,7 @@ not with attempts. Must not make batches wait for the API server.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from holdfast.protocol.names import REPORT_LABEL
 from holdfast.protocol.report import MOST_STREAMS, REPORT_INTERVAL, REPORT_KEY, DriverReport, report_in
 from holdfast.spec.app import API_VERSION, KIND
 from holdfast.trees import Tree
+from holdfast_runtime.coordination.row_meter import RowMeter
 from holdfast_runtime.progress import Progress, TablesLoading
 
 
@@ -104,8 +106,8 @@ APART = 1_000
 _LONGEST = 400
 
 
-def due(last: DriverReport | None, now: DriverReport) -> bool:
-    """Return whether this report has to be written; `last`: the one written last."""
+def due(last: DriverReport | None, now: DriverReport, *, idle: bool = False) -> bool:
+    """Return whether this report has to be written; `last`: the one written last; `idle`: no rows flow any more."""
     if last is None:
         return True
     since = now.at - last.at
@@ -113,7 +115,8 @@ def due(last: DriverReport | None, now: DriverReport) -> bool:
         return True
     if _picture(last) != _picture(now):
         return since >= APART
-    return since >= EVERY and (now.batch, now.loading) != (last.batch, last.loading)
+    stopped = idle and _flows(last)
+    return since >= EVERY and (stopped or (now.batch, now.loading) != (last.batch, last.loading))
 
 
 def shortened(text: str | None) -> str | None:
@@ -127,6 +130,10 @@ def most_unread(lags: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
     """Return the unread records of each stream, of so many streams as a report tells apart."""
     unread = sorted(((sum(each), stream) for stream, each in lags.items()), key=lambda lag: (-lag[0], lag[1]))
     return {stream: records for records, stream in unread[:MOST_STREAMS]}
+
+
+def _flows(report: DriverReport) -> bool:
+    return report.rows is not None and report.rows.flow
 
 
 def _picture(report: DriverReport) -> tuple[object, ...]:
@@ -152,13 +159,22 @@ _LAST = 20.0
 class Reporter:
     """Keeps one report up to date, from `start` to `close`."""
 
-    def __init__(self, reports: ReportMap, attempt: int, clock: Callable[[], int]) -> None:
-        self._reports, self._clock = reports, clock
+    def __init__(
+        self,
+        reports: ReportMap,
+        attempt: int,
+        clock: Callable[[], int],
+        meter: RowMeter,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`seconds`: the clock of the meter."""
+        self._reports, self._clock, self._meter, self._seconds = reports, clock, meter, seconds
         self._report = DriverReport(attempt, clock())
         self._said: DriverReport | None = None
         self._lags: Mapping[str, Sequence[int]] = {}
         """As of the last batch: summed up when a report is written, which is rarer."""
         self._changing = threading.Lock()
+        """Held while the report or the meter changes."""
         self._news, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
         self._failing = False
@@ -175,12 +191,15 @@ class Reporter:
         self._over.set()
         self._news.set()
         self._thread.join(_LAST)
-        if self.superseded is None and self._said is not None and self._said.batch != self._report.batch:
+        last = self._said
+        if self.superseded is None and last is not None and (_flows(last) or last.batch != self._report.batch):
             self._try(replace(self._report, at=self._clock()))
 
     def progressed(self, progress: Progress) -> None:
         """Report a finished batch."""
         self._lags = progress.lags
+        with self._changing:
+            self._meter.count(self._seconds(), progress.seconds, progress.read, progress.streams)
         held_back = shortened(progress.held_back)
         waiting = sum(side.rows for side in progress.buffered.values())
         left = ", ".join(f"{table}: {records:,} records left" for table, records in sorted(progress.loading.items()))
@@ -215,7 +234,7 @@ class Reporter:
             self._news.wait(_LOOK)
             self._news.clear()
             now = replace(self._report, at=self._clock())
-            if due(self._said, now) and not self._try(now):
+            if due(self._said, now, idle=self._meter.idle(self._seconds())) and not self._try(now):
                 self._over.wait(_AFTER_FAILURE)
 
     def _try(self, report: DriverReport) -> bool:
@@ -234,5 +253,8 @@ class Reporter:
         return True
 
     def _write(self, report: DriverReport) -> None:
-        self._reports.write(replace(report, lags=most_unread(self._lags)))
-        self._said = report
+        with self._changing:
+            rows = None if self._over.is_set() else self._meter.rates(self._seconds())
+        whole = replace(report, lags=most_unread(self._lags), rows=rows)
+        self._reports.write(whole)
+        self._said = whole

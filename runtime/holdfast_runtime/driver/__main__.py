@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from holdfast.protocol.metrics import METRICS_PORT_VARIABLE
+from holdfast.spec.values import millis
 from holdfast_runtime.checkpoint.changelog import begin_changelog, changelog_of
 from holdfast_runtime.checkpoint.directories import RunPaths
 from holdfast_runtime.checkpoint.run_owner import EVERY, claim_run
@@ -101,7 +102,8 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
         maps = ApiConfigMaps.connected(read.orders.namespace)
         claim = claim_run(paths.shared, read.orders, committed=has_committed(maps, read.orders))
         _LOG.info("driver of %s run %s attempt %d begins", read.orders.app, read.orders.run, read.orders.attempt)
-        coordinator = stack.enter_context(ClusterCoordinator(read.orders, maps, options.patience))
+        interval = millis(read.app.spec.runtime.trigger.interval) / 1000
+        coordinator = stack.enter_context(ClusterCoordinator(read.orders, maps, options.patience, interval=interval))
         begin_changelog(paths.shared, changelog_of(read.app, paths.secrets))
         old_runs = old_runs_of(read, options.directory, claim, GivenUpRuns(maps, read.orders).forget)
         rounds = stack.enter_context(PeriodicChore(old_runs.collect, EVERY))

@@ -17,7 +17,9 @@ from prometheus_client.registry import Collector
 
 from holdfast.protocol.metrics import METRICS, MOST_PARTITION_SERIES, MetricKind, MetricSource
 from holdfast.spec.app import AppSpec
+from holdfast.spec.edits import streams_read
 from holdfast.spec.values import in_bytes, millis
+from holdfast.spec.verbs import STREAM_VERBS
 from holdfast_runtime.clocks import now
 from holdfast_runtime.progress import (
     AttemptStarted,
@@ -44,6 +46,8 @@ class MeasuredApp:
     """Stream -> milliseconds by which its watermark is behind the rows that were read."""
     state_limit: int | None = None
     """Bytes that local stores may have on all executors; None: nothing in the spec says so."""
+    read: frozenset[str] = frozenset()
+    """The streams that steps or tables read."""
 
     @classmethod
     def of(cls, spec: AppSpec, *, on_cluster: bool) -> "MeasuredApp":
@@ -54,12 +58,14 @@ class MeasuredApp:
             spec.dead_letters,
             {name: millis(event_time.lateness) for name, event_time in timed.items()},
             size if on_cluster and spec.state.location in _SIZED else None,
+            frozenset(streams_read(spec) | {step.name for step in spec.steps if step.verb in STREAM_VERBS}),
         )
 
 
+_JUMPS, _WAITS, _LETTERS = "holdfast_clock_jumps", "holdfast_waits", "holdfast_dead_letters"
+_READ, _BATCH, _PHASE = "holdfast_rows_in", "holdfast_batch_seconds", "holdfast_batch_phase_seconds"
 _COUNTED: Mapping[str, Callable[[Progress], int]] = {
     "holdfast_batches": lambda _: 1,
-    "holdfast_rows_in": lambda progress: progress.rows_in,
     "holdfast_ahead_rows": lambda progress: progress.ahead,
     "holdfast_undecoded_records": lambda progress: progress.undecoded,
     "holdfast_unwritable_rows": lambda progress: progress.unwritable,
@@ -67,6 +73,7 @@ _COUNTED: Mapping[str, Callable[[Progress], int]] = {
     "holdfast_restored_tasks": lambda progress: len(progress.restored),
 }
 _COUNTED_BY: Mapping[str, Callable[[Progress], Mapping[str, int]]] = {
+    _READ: lambda progress: progress.read,
     "holdfast_rows_out": lambda progress: progress.streams,
     "holdfast_failed_rows": lambda progress: progress.failed,
     "holdfast_late_rows": lambda progress: progress.late,
@@ -74,8 +81,6 @@ _COUNTED_BY: Mapping[str, Callable[[Progress], Mapping[str, int]]] = {
     "holdfast_unkeyed_records": lambda progress: progress.unkeyed,
     "holdfast_misplaced_records": lambda progress: progress.misplaced,
 }
-_JUMPS, _WAITS, _LETTERS = "holdfast_clock_jumps", "holdfast_waits", "holdfast_dead_letters"
-_BATCH, _PHASE = "holdfast_batch_seconds", "holdfast_batch_phase_seconds"
 _Labels = tuple[str, ...]
 _Samples = Iterator[tuple[str, _Labels, float]]
 
@@ -152,6 +157,8 @@ class RunMetrics(Collector):
             self._add("holdfast_late_rows", 0, step)
         for stream in self._app.dead_letters:
             self._add(_LETTERS, 0, stream)
+        for stream in self._app.read:
+            self._add(_READ, 0, stream)
 
     def _add(self, name: str, number: int, *labels: str) -> None:
         counts = self._counts.setdefault(name, {})

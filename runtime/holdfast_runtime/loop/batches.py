@@ -328,10 +328,11 @@ class Batches:
     def _progress(
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
     ) -> Progress:
-        streams, late, misplaced, failed = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-        unkeyed, expired = Counter[str](), Counter[str]()
+        read, streams, late, misplaced = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+        failed, unkeyed, expired = Counter[str](), Counter[str](), Counter[str]()
         for task in tasks:
             for total, counts in (
+                (read, task.rows_in),
                 (expired, task.expired),
                 (streams, task.rows_out),
                 (late, task.late),
@@ -339,12 +340,13 @@ class Batches:
                 (failed, task.failed),
                 (unkeyed, task.unkeyed),
             ):
-                # Most are empty, and updating by nothing costs as much as by one.
+                # Most are empty or have one name, for which `update` costs twice as much.
                 if counts:
-                    total.update(counts)
+                    for name, number in counts.items():
+                        total[name] += number
         slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
         spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
-        rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
+        rows_in, rows_out = read.total(), streams.total()
         self._totals.add(rows_in, rows_out)
         mark = self._standing.lowest()
         return Progress(
@@ -381,6 +383,7 @@ class Batches:
             failed=dict(failed),
             freed=reduce(Freed.with_more, (slot.freed for slot in slots), Freed()),
             restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
+            read=dict(read),
             streams=dict(streams),
         )
 

@@ -33,7 +33,8 @@ class TaskReport:
     """The result of one task's turn."""
 
     task: str
-    rows_in: int = 0
+    rows_in: dict[str, int] = field(default_factory=dict)
+    """Stream -> rows read and decoded."""
     bytes_in: int = 0
     read: dict[str, int] = field(default_factory=dict)
     """Stream -> records read."""
@@ -84,6 +85,7 @@ class TaskReport:
         """Return the report by the names that people know streams by."""
         return replace(
             self,
+            rows_in=names.shown(self.rows_in),
             read=names.shown(self.read),
             bytes_read=names.shown(self.bytes_read),
             rows_out=names.shown(self.rows_out),
@@ -105,10 +107,10 @@ class TaskReport:
 
     def add_reading(self, other: "TaskReport") -> None:
         """Add what another thread has read for this task."""
-        self.rows_in += other.rows_in
         self.bytes_in += other.bytes_in
         self.undecoded += other.undecoded
         for counts, other_counts in (
+            (self.rows_in, other.rows_in),
             (self.read, other.read),
             (self.bytes_read, other.bytes_read),
             (self.unkeyed, other.unkeyed),

@@ -177,7 +177,7 @@ class Slot:
             deliveries=fetched.deliveries,
             latest=fetched.latest,
             ended=turn.ended,
-            rows=report.rows_in,
+            rows=sum(report.rows_in.values()),
         )
         stored = StoredClock(dict(store.control.scan()), dict(store.table(MARKS).scan()))
         note.letters, note.dataset_ends = fetched.letters, fetched.dataset_ends

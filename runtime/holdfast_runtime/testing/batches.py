@@ -40,7 +40,7 @@ class BatchResult:
     @property
     def rows_in(self) -> int:
         """Rows read, over all tasks."""
-        return sum(task.rows_in for task in self.tasks)
+        return sum(sum(task.rows_in.values()) for task in self.tasks)
 
     @property
     def rows_out(self) -> int:

@@ -160,7 +160,8 @@ class InputReader:
             range_input = RangeInput(rows, latest=ahead.latest)
         else:
             range_input = self._fetched(offset_range, streams, now, report, settled)
-        report.rows_in += range_input.rows.count
+        if range_input.rows.count:
+            report.rows_in[self._name] = report.rows_in.get(self._name, 0) + range_input.rows.count
         report.read[self._name] = report.read.get(self._name, 0) + offset_range.end - offset_range.start
         return range_input
 
