@@ -163,6 +163,7 @@ def test_after_a_restart_progress_counts_what_waits_behind_the_replay(tmp_path: 
     bounds = {CLICKS: OffsetBounds(0, 5_100), NEW: OffsetBounds(30, 37)}
     (progress,) = [one for one in first_events(tmp_path, lambda: bounds) if isinstance(one, Progress)]
     assert progress.lag == 5_007
+    assert (progress.rows_in, progress.read) == (40, {"clicks": 40})
 
 
 def test_after_a_restart_progress_says_which_tables_still_load(tmp_path: Path) -> None:

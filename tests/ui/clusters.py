@@ -22,6 +22,7 @@ from tests.operator.apps import tree
 
 Tree = dict[str, Any]
 HOSTILE = "<img src=x onerror=document.title='taken'><script>document.title='taken'</script>"
+FLOW = {"read": {"clicks": 1_234.0}, "written": {}}
 STALLED = {
     "Ready": ("False", "CheckpointMissing", "give it a location that driver and executors reach"),
     "Stalled": ("True", "CheckpointMissing", "Waits for somebody to act."),
@@ -129,7 +130,9 @@ def cluster_of(apps: int, tasks: int, executors: int) -> FakeCluster:
         cluster.add(CONFIG_MAPS, report(name, lag=at * 37, tasks=16))
     cluster.add(APPS, whole_app(tasks=tasks, placed=f"{tasks - 3}/{tasks}", partitions=tasks))
     cluster.add(
-        CONFIG_MAPS, report(tasks=tasks, lag=1_234_567, lags={"clicks": 1_234_567}), assignment(tasks, executors)
+        CONFIG_MAPS,
+        report(tasks=tasks, lag=1_234_567, lags={"clicks": 1_234_567}, rows=FLOW),
+        assignment(tasks, executors),
     )
     cluster.add(PODS, *pods_of_attempt(executors))
     end = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": stamp(NOW - 900_000)}}

@@ -4,21 +4,25 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from holdfast.api_answers import NotAllowedError
 from holdfast.protocol.names import attempt_name
+from holdfast.protocol.report import MOST_STREAMS
 from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, EVENTS, PODS
+from holdfast_cli.output.amounts import rate
 from holdfast_cli.ui.looks import ClusterLooks
 from holdfast_cli.ui.server import PageServer
-from tests.cli.test_status import report
+from tests.cli.test_status import NOW, report
 from tests.ui.browser import Browser
-from tests.ui.clusters import HOSTILE, FakeCluster, cluster_of, event, pods_of_attempt, whole_app
+from tests.ui.clusters import FLOW, HOSTILE, FakeCluster, cluster_of, event, pods_of_attempt, whole_app
 
 APPS_SHOWN, TASKS = 500, 1_000
 ROWS = "document.querySelectorAll('.apps tbody tr').length"
 FIRST = "document.querySelector('.apps tbody tr').textContent"
+RATES = "[...document.querySelectorAll('.plan .rate:not([hidden]) text')].map((text) => text.textContent)"
 TROUBLE = "document.querySelector('#trouble')"
 DRIVER = attempt_name("ads", "1", 2)
 
@@ -81,6 +85,7 @@ def test_an_app_opens_with_its_tasks_plan_and_log(clean: Browser) -> None:
         print(f"an app of {TASKS} tasks shown after {clean.value('performance.now()') - began:.0f} ms")  # noqa: T201 - read with -s
         assert clean.value("document.title") == "ads · Holdfast"
         clean.until("document.querySelector('.plan .lag').textContent === '1,234,567 unread'")
+        assert clean.value(RATES) == ["1.2 k/s", "0/s"]
         failures = clean.value("document.querySelector('section[aria-label=Failures]').textContent")
         assert "no broker" in failures
         assert "ended with 137, OOMKilled" in failures
@@ -92,6 +97,39 @@ def test_an_app_opens_with_its_tasks_plan_and_log(clean: Browser) -> None:
         clean.open(f"{address}#/apps/apps/app-010")
         clean.until("document.querySelector('details[open] code')")
         assert "`" not in clean.value("document.querySelector('details').textContent")
+
+
+def app_that_flows(**fields: Any) -> FakeCluster:
+    """An app whose driver reports this."""
+    return FakeCluster((APPS, whole_app()), (CONFIG_MAPS, report(**fields)))
+
+
+def test_rows_a_second_are_on_lines_while_they_are_known(clean: Browser) -> None:
+    cluster = app_that_flows(rows=FLOW)
+    with served(cluster) as address:
+        clean.open(f"{address}#/apps/apps/ads")
+        clean.until(f"{RATES}.join() === '1.2 k/s,0/s'")
+        for rows, shown in (
+            ({"read": {"clicks": 0.4}, "written": {"out": 15.0}}, "0.4/s,15/s"),
+            ({"read": {f"s{number}": 9.0 for number in range(MOST_STREAMS)}, "written": {}}, "0/s"),
+            (None, ""),
+            (FLOW, "1.2 k/s,0/s"),
+        ):
+            cluster.objects[-1] = (CONFIG_MAPS, report(rows=rows))
+            clean.until(f"{RATES}.join() === '{shown}'")
+        clean.value(f"void (Date.now = () => {NOW + 150_000})")
+        clean.until(f"{RATES}.length === 0")
+        assert "1,041" in clean.value("document.querySelector('.facts').textContent")
+
+
+def test_rates_are_written_as_the_commands_write_them(clean: Browser) -> None:
+    numbers = [0, 0.04, 0.4, 1, 9.94, 9.96, 12.3, 999.4, 999.6, 1_234, 12_345.6, 999_940, 999_960, 5e6, 1e18, 1e24]
+    with served(app_that_flows()) as address:
+        clean.open(address)
+        clean.until(f"{ROWS} === 1")
+        module = "new URL('dom.js', document.querySelector('script').src)"
+        written = clean.value(f"import({module}).then(({{ rate }}) => {numbers}.map(rate))")
+    assert written == [rate(number) for number in numbers]
 
 
 def test_a_log_that_is_chosen_again_is_that_pods(clean: Browser) -> None:

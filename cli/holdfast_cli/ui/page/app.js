@@ -4,9 +4,12 @@ import { ago, count, el, many, setText, standing, table } from "./dom.js";
 import { LogPanel } from "./log.js";
 import { PlanPicture } from "./plan.js";
 
+/** A driver reports every minute: what an older report says does not flow any more, as far as is known. */
+const SILENT = 120_000;
+
 export class AppPage {
   constructor(namespace, name, ask) {
-    Object.assign(this, { namespace, name, ask, parts: new Map(), open: null });
+    Object.assign(this, { namespace, name, ask, parts: new Map(), open: null, report: null });
     this.path = `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
     this.plan = new PlanPicture();
     this.log = new LogPanel((pod) => ask(`logs/${this.path}/${encodeURIComponent(pod)}`));
@@ -30,6 +33,7 @@ export class AppPage {
   }
 
   async look() {
+    this.showRows();
     const tree = await this.ask(`apps/${this.path}`);
     if (tree !== null) this.draw(tree);
     const plan = await this.ask(`plans/${this.path}`);
@@ -45,6 +49,8 @@ export class AppPage {
     this.into("Conditions", [tree.conditions], "", () => conditions(tree.conditions));
     setText(this.section("Plan").aside, report ? lagWords(report) : "");
     this.plan.showLags(report?.progressed == null ? {} : report.lags);
+    this.report = report;
+    this.showRows();
     const placed = assignment ? `version ${assignment.version}, for attempt ${assignment.attempt}` : "";
     this.into("Tasks", [assignment, missing.assignment, podStates(tree.pods)], placed, () =>
       assignment ? tasks(assignment, tree.pods) : unknown(missing.assignment),
@@ -56,6 +62,10 @@ export class AppPage {
     this.into("Events", [tree.events, missing.events], events, () =>
       tree.events ? eventTable(tree.events) : unknown(missing.events),
     );
+  }
+
+  showRows() {
+    this.plan.showRows(this.report && Date.now() - this.report.at < SILENT ? this.report.rows : null);
   }
 
   /** Draw a part if what it shows is not what it showed. */

@@ -33,6 +33,21 @@ export function count(number) {
   return number === null || number === undefined ? "–" : digits.format(number);
 }
 
+const PREFIXES = [" k", " M", " G", " T", " P", " E"];
+
+/** 0.4/s, 123/s, 12.3 k/s, as the commands have it. */
+export function rate(perSecond) {
+  let [number, prefix] = [perSecond, ""];
+  // What rounds to 1,000 takes the next prefix.
+  for (const next of PREFIXES) {
+    if (number < 1000 - (prefix ? 0.05 : 0.5)) break;
+    number /= 1000;
+    prefix = next;
+  }
+  const digits = prefix || (number < 9.95 && !Number.isInteger(number)) ? 1 : 0;
+  return `${number.toFixed(digits)}${prefix}/s`;
+}
+
 export function many(number, what) {
   return `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 }

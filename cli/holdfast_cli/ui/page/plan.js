@@ -1,6 +1,6 @@
 // The plan as a picture: the server says where cards and lines are.
 
-import { count, el, setText, svg } from "./dom.js";
+import { count, el, rate, setText, svg } from "./dom.js";
 
 const PAD = 12;
 const LINE = 16;
@@ -15,6 +15,8 @@ export class PlanPicture {
     this.element = el("div", {}, this.note, this.box);
     this.lags = {};
     this.lagTexts = new Map();
+    this.rows = null;
+    this.rowTexts = [];
   }
 
   draw({ drawing, why }) {
@@ -22,15 +24,19 @@ export class PlanPicture {
     setText(this.note, why ?? "");
     this.box.hidden = drawing === null;
     this.lagTexts.clear();
+    this.rowTexts = [];
     if (drawing === null) return;
     const { width, height, cards, lines } = drawing;
     const size = { width: width + 2 * MARGIN, height: height + 2 * MARGIN };
     const view = `${-MARGIN} ${-MARGIN} ${size.width} ${size.height}`;
+    this.mostStreams = drawing.mostStreams;
     const chips = lines.filter((line) => line.partitions).map(chip);
-    const parts = [lines.map(drawLine), cards.map((card) => this.card(card)), chips];
+    const rates = lines.filter((line) => line.rows).map((line) => this.rate(line));
+    const parts = [lines.map(drawLine), cards.map((card) => this.card(card)), chips, rates];
     const label = `the plan: ${cards.map((card) => card.title).join("; ")}`;
     this.box.replaceChildren(svg("svg", { ...size, viewBox: view, role: "img", "aria-label": label }, parts));
     this.showLags(this.lags);
+    this.showRows(this.rows);
   }
 
   /** The lag of each stream that is read, on its card. */
@@ -39,6 +45,30 @@ export class PlanPicture {
     for (const [stream, text] of this.lagTexts) {
       setText(text, Object.hasOwn(lags, stream) ? `${count(lags[stream])} unread` : "");
     }
+  }
+
+  /** Rows a second of each stream, on lines and cards; null: they are not known. */
+  showRows(rows) {
+    this.rows = rows;
+    for (const { way, stream, show } of this.rowTexts) show(rows && perSecond(rows[way], stream, this.mostStreams));
+  }
+
+  rate(line) {
+    const box = svg("rect", { y: line.y - (line.partitions ? 43 : 27), height: LINE });
+    const text = svg("text", { x: line.x, y: line.y - (line.partitions ? 31 : 15) });
+    const title = svg("title", {}, `${line.rows.stream}: rows ${line.rows.way} a second`);
+    const element = svg("g", { class: "rate", hidden: true }, title, box, text);
+    const show = (number) => {
+      element.toggleAttribute("hidden", number === null);
+      if (number === null) return;
+      setText(text, rate(number));
+      element.classList.toggle("none", number === 0);
+      const width = text.textContent.length * LETTER + 4;
+      box.setAttribute("width", width);
+      box.setAttribute("x", line.x - width / 2);
+    };
+    this.rowTexts.push({ ...line.rows, show });
+    return element;
   }
 
   card(card) {
@@ -51,12 +81,25 @@ export class PlanPicture {
       texts.push(svg("text", { x, y, class: i === 0 ? "name" : "soft" }, line));
     }
     if (card.lag !== null) {
-      const text = svg("text", { x, y: y + LINE, class: "lag" });
+      y += LINE;
+      const text = svg("text", { x, y, class: "lag" });
       this.lagTexts.set(card.lag, text);
+      texts.push(text);
+    }
+    if (card.rows !== null) {
+      const text = svg("text", { x, y: y + LINE, class: "lag" });
+      const show = (number) => setText(text, number === null ? "" : `${rate(number)} ${card.rows.way}`);
+      this.rowTexts.push({ ...card.rows, show });
       texts.push(text);
     }
     return svg("g", { class: `card ${card.kind}` }, svg("title", {}, card.title), shape(card), texts);
   }
+}
+
+/** The rows a second of a stream. One that a report does not name has none, unless it names as many as it may. */
+function perSecond(rates, stream, most) {
+  if (Object.hasOwn(rates, stream)) return rates[stream];
+  return Object.keys(rates).length < most ? 0 : null;
 }
 
 /** Streams are pills, tables cylinders, steps boxes. */

@@ -33,7 +33,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class BoxLink:
-    """A link between two boxes, by their indices; `label` is the width of its label."""
+    """A link between two boxes, by their indices; `label` is the width of its widest label."""
 
     source: int
     target: int
@@ -89,11 +89,14 @@ class PictureLayout:
     height: float
 
 
-def lay_out(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
-    """Return rectangles for all boxes and routes for all links; parts of the graph side by side, the largest first."""
+def lay_out(boxes: Sequence[Box], links: Sequence[BoxLink], more: float = 0.0) -> PictureLayout:
+    """Return rectangles for all boxes and routes for all links; parts of the graph side by side, the largest first.
+
+    `more`: room for further labels above the one of a link, where it enters a box.
+    """
     rectangles: dict[int, Rectangle] = {}
     routes: dict[int, LinkRoute] = {}
-    inside = [(part, _connected(boxes, links, *part)) for part in _parts(len(boxes), links)]
+    inside = [(part, _connected(boxes, links, *part, _APPROACH + more)) for part in _parts(len(boxes), links)]
     room = max([_PAGE, *(layout.width for _, layout in inside)])
     x = y = deepest = width = 0.0
     for (members, along), layout in inside:
@@ -158,7 +161,9 @@ class _Rows:
     """The hops of each link from above to below; none of a link from a box to itself."""
 
 
-def _connected(boxes: Sequence[Box], links: Sequence[BoxLink], members: list[int], along: list[int]) -> PictureLayout:
+def _connected(
+    boxes: Sequence[Box], links: Sequence[BoxLink], members: list[int], along: list[int], approach: float
+) -> PictureLayout:
     """The layout of one part of the graph."""
     index = {box: i for i, box in enumerate(members)}
     inner = [(index[links[i].source], index[links[i].target]) for i in along]
@@ -169,7 +174,7 @@ def _connected(boxes: Sequence[Box], links: Sequence[BoxLink], members: list[int
     wide = [max(boxes[i].width, least) for i, least in zip(members, least_widths, strict=True)]
     loops = {a for a, b in inner if a == b}
     middle = _across(rows, [width + 2 * _LOOP * (i in loops) for i, width in enumerate(wide)])
-    tops, bottoms = _down(rows, middle, high)
+    tops, bottoms = _down(rows, middle, high, approach)
     rectangles = tuple(
         Rectangle(middle[i] - wide[i] / 2, tops[rows.row[i]], wide[i], high[i]) for i in range(len(members))
     )
@@ -184,9 +189,9 @@ def _connected(boxes: Sequence[Box], links: Sequence[BoxLink], members: list[int
         ]
         for hop in chain[1:]:
             r = rows.row[hop.upper]
-            lanes.append(LinkLane(middle[hop.upper], tops[r] - _APPROACH, bottoms[r]))
+            lanes.append(LinkLane(middle[hop.upper], tops[r] - approach, bottoms[r]))
         top = rectangles[last.lower].y
-        lanes.append(LinkLane(middle[last.lower] + last.enters, top - _APPROACH, top))
+        lanes.append(LinkLane(middle[last.lower] + last.enters, top - approach, top))
         routes.append(LinkRoute(tuple(lanes), upward=upward))
     width = max(middle[i] + (wide[i] / 2 if i < len(wide) else 0) + _LOOP * (i in loops) for i in range(len(middle)))
     return PictureLayout(rectangles, tuple(routes), width, bottoms[-1])
@@ -348,7 +353,9 @@ def _nearest(targets: Sequence[float], weights: Sequence[float], gaps: Sequence[
     return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
 
 
-def _down(rows: _Rows, middle: Sequence[float], high: Sequence[float]) -> tuple[list[float], list[float]]:
+def _down(
+    rows: _Rows, middle: Sequence[float], high: Sequence[float], approach: float
+) -> tuple[list[float], list[float]]:
     """The top and the bottom of each row; rows are further apart where links run far across."""
     across = [0.0] * len(rows.members)
     for hop in rows.hops:
@@ -357,6 +364,6 @@ def _down(rows: _Rows, middle: Sequence[float], high: Sequence[float]) -> tuple[
     tops: list[float] = []
     bottoms: list[float] = []
     for r, row in enumerate(rows.members):
-        tops.append(bottoms[-1] + _BEND + min(_MOST, _STEEP * across[r]) + _APPROACH if r else 0.0)
+        tops.append(bottoms[-1] + _BEND + min(_MOST, _STEEP * across[r]) + approach if r else 0.0)
         bottoms.append(tops[r] + max((high[member] for member in row if member < rows.boxes), default=0.0))
     return tops, bottoms

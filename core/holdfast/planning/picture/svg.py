@@ -84,11 +84,14 @@ def svg_of(picture: Picture) -> str:
     return _page(picture, parts, width + 2 * _MARGIN, y + _MARGIN)
 
 
-def layout_of(picture: Picture) -> PictureLayout:
-    """Return the layout of the cards and lines of a picture."""
+def layout_of(picture: Picture, labels: Sequence[str] = ()) -> PictureLayout:
+    """Return the layout of the cards and lines of a picture; `labels`: one for each line, above its counts."""
     index = {card.id: i for i, card in enumerate(picture.cards)}
-    links = [BoxLink(index[edge.source], index[edge.target], _chip_width(edge)) for edge in picture.edges]
-    return lay_out([_box(card) for card in picture.cards], links)
+    links = [
+        BoxLink(index[edge.source], index[edge.target], max(_chip_width(edge.partitions), _chip_width(label)))
+        for edge, label in zip(picture.edges, labels or [""] * len(picture.edges), strict=True)
+    ]
+    return lay_out([_box(card) for card in picture.cards], links, _LINE if any(labels) else 0.0)
 
 
 def cells(text: str) -> int:
@@ -221,13 +224,13 @@ def line_paths(route: LinkRoute) -> tuple[str, str]:
     return path, f"M{_n(last.x)} {_n(last.bottom)}l-4 -7h8z"
 
 
-def _chip_width(edge: PictureEdge) -> float:
-    return cells(edge.partitions) * _LETTER + 12 if edge.partitions else 0.0
+def _chip_width(text: str) -> float:
+    return cells(text) * _LETTER + 12 if text else 0.0
 
 
 def _chip(edge: PictureEdge, route: LinkRoute, cards: dict[str, PictureCard]) -> str:
     """The counts on an edge, above the card that it enters."""
-    lane, wide = route.lanes[-1], _chip_width(edge)
+    lane, wide = route.lanes[-1], _chip_width(edge.partitions)
     title = f"{cards[edge.source].name} → {cards[edge.target].name}: partitions {edge.partitions}"
     if edge.agreements:
         title += f"; must agree: {', '.join(map(letter, edge.agreements))}"
