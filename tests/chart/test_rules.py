@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.protocol.metrics import METRICS
 from holdfast_cli.dashboards import dashboards
-from tests.chart.monitored import queries, rules
+from tests.chart.monitored import panels, queries, rules
 from tests.chart.promrules import judged
 
 SERIES = {name for metric in METRICS.values() for name in metric.series}
@@ -24,6 +24,46 @@ def test_each_query_of_a_dashboard_is_valid(name: str) -> None:
     verdict = judged("groups: []", queries=queries(dashboards()[name]))
     assert verdict.errors == []
     assert all(metrics and set(metrics) <= SERIES for metrics in verdict.metrics.values())
+
+
+def query_of(dashboard: str, title: str) -> str:
+    (panel,) = [panel for panel in panels(dashboards()[dashboard]) if panel["title"] == title]
+    (target,) = panel["targets"]
+    query: str = target["expr"]
+    namespace = {"fleet": ".*", "app": "team"}[dashboard]
+    return query.replace("$__range", "1h").replace("$namespace", namespace).replace("$app", "ads")
+
+
+def test_a_graph_keeps_the_apps_that_were_worst() -> None:
+    apps = [f"app-{number}" for number in range(12)]
+    values = {app: f"{10 + number}x60" for number, app in enumerate(apps)} | {"app-0": "0x9 900 0x50"}
+    query = query_of("fleet", "Furthest behind")
+    series = "load 1m\n" + "".join(f"  {lag(app, values[app])}" for app in apps)
+    answers = judged("groups: []", queries=[query], series=series, minutes=[60]).answers[query]
+    assert {answer["labels"]["app"] for answer in answers["60"]} == {*apps} - {"app-1", "app-2"}
+
+
+@pytest.mark.parametrize(
+    ("series", "counts"),
+    [
+        (READY, [0]),
+        (READY + f'holdfast_app_ready{{{TEAM},app="other",reason="DriverSilent"}} 0x60\n', [1]),
+        (READY + f'holdfast_app_ready{{{TEAM},app="off",reason="Suspended"}} 0x60\n', [0]),
+        (LEADS, []),
+    ],
+    ids=["all", "one is not", "suspended", "not scraped"],
+)
+def test_apps_that_are_not_ready_are_counted(series: str, counts: list[float]) -> None:
+    query = query_of("fleet", "Apps not Ready")
+    lines = "".join(f"  {line}\n" for line in series.splitlines())
+    assert judged("groups: []", queries=[query], series=f"load 1m\n{lines}", minutes=[5]).values(query, 5) == counts
+
+
+@pytest.mark.parametrize(("series", "reason"), [(READY, "Running"), (LEADS, "no data")])
+def test_an_app_has_one_reason_or_no_data(series: str, reason: str) -> None:
+    query = query_of("app", "Condition Ready")
+    answers = judged("groups: []", queries=[query], series=f"load 1m\n  {series}", minutes=[5]).answers[query]
+    assert [answer["labels"]["reason"] for answer in answers["5"]] == [reason]
 
 
 def lag(app: str, values: str) -> str:

@@ -30,13 +30,22 @@ _QUOTA: Any = {
     "spec": {"hard": {"pods": "0"}},
 }
 _OF_TROUBLE = {
+    "holdfast_ahead_rows_total",
     "holdfast_app_ready",  # of apps that are not
     "holdfast_dead_letters_total",
+    "holdfast_expired_rows_total",
     "holdfast_failed_rows_total",
+    "holdfast_late_rows_total",
     "holdfast_misplaced_records_total",
+    "holdfast_operator_api_calls_total",  # of calls that failed
     "holdfast_operator_failed_looks_total",
+    "holdfast_operator_refusals_total",
+    "holdfast_restored_tasks_total",
+    "holdfast_undecoded_records_total",
+    "holdfast_unwritable_rows_total",
+    "holdfast_waits_total",
 }
-_OF_OTHERS = {"holdfast_buffered_rows", "holdfast_table_left_records"}
+_OF_OTHERS = {"holdfast_buffered_rows", "holdfast_table_left_records", "holdfast_unkeyed_records_total"}
 """Of apps with joins, or tables."""
 
 

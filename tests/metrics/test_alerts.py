@@ -1,12 +1,12 @@
 """Alerts and dashboards name metrics of the list, and each alert has its section of what to do."""
 
-import json
 import re
 
 import pytest
 
 from holdfast.protocol.metrics import METRICS
 from holdfast_cli.dashboards import dashboards
+from tests.chart.monitored import panels
 from tests.docs.pages import ROOT
 
 RULES = (ROOT / "charts/holdfast/files/rules.yaml").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_all_metrics_that_are_asked_for_are_served(text: str) -> None:
 @pytest.mark.parametrize("name", dashboards())
 def test_legends_use_labels_that_series_have(name: str) -> None:
     of_targets = {"namespace", "pod"}
-    for panel in json.loads(dashboards()[name])["panels"]:
+    for panel in panels(dashboards()[name]):
         for target in panel["targets"]:
             labels = {label for series in re.findall(r"\bholdfast_\w+", target["expr"]) for label in LABELS[series]}
             assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels | of_targets
