@@ -37,7 +37,7 @@ def written(plane: Plane) -> Iterator[KubeletLogs]:
 def looks_as(kubeconfig: Path, namespace: str) -> ClusterLooks:
     """As the command makes them."""
     target = NamespaceTarget(ClusterTarget((kubeconfig,), "test", "default"), namespace, ())
-    return ClusterLooks(target.connect, "test", namespace, time.monotonic)
+    return ClusterLooks(target.connect, "test", (namespace,), time.monotonic)
 
 
 def tree_of(answer: PageAnswer) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,13 +11,13 @@ import pytest
 from holdfast.api_answers import NotAllowedError
 from holdfast.protocol.names import attempt_name
 from holdfast.protocol.report import MOST_STREAMS
-from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, EVENTS, PODS
+from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, EVENTS, PODS, ObjectKind
 from holdfast_cli.output.amounts import rate
 from holdfast_cli.ui.looks import ClusterLooks
 from holdfast_cli.ui.server import PageServer
 from tests.cli.test_status import NOW, report
 from tests.ui.browser import Browser
-from tests.ui.clusters import FLOW, HOSTILE, FakeCluster, cluster_of, event, pods_of_attempt, whole_app
+from tests.ui.clusters import FLOW, HOSTILE, FakeCluster, Tree, cluster_of, event, pods_of_attempt, whole_app
 
 APPS_SHOWN, TASKS = 500, 1_000
 ROWS = "document.querySelectorAll('.apps tbody tr').length"
@@ -28,9 +28,9 @@ DRIVER = attempt_name("ads", "1", 2)
 
 
 @contextmanager
-def served(cluster: FakeCluster) -> Iterator[str]:
+def served(cluster: FakeCluster, *namespaces: str) -> Iterator[str]:
     """The address of a page of this cluster."""
-    server = PageServer(ClusterLooks(lambda: cluster, "test", None, time.monotonic), 0)
+    server = PageServer(ClusterLooks(lambda: cluster, "test", namespaces, time.monotonic), 0)
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
     try:
@@ -176,6 +176,24 @@ def test_texts_of_others_stay_texts(clean: Browser) -> None:
         assert "<img" in clean.value("document.querySelector('.plan').textContent")
         assert clean.value("document.querySelectorAll('main img, main script').length") == 0
         assert clean.value("document.title") == "ads · Holdfast"
+
+
+def test_namespaces_that_may_not_be_seen_are_named(clean: Browser) -> None:
+    class Partly(FakeCluster):
+        def find(self, kind: ObjectKind, namespace: str | None, query: Mapping[str, str]) -> list[Tree]:
+            if namespace == "shop":
+                message = "you may not list apps in shop"
+                raise NotAllowedError(message)
+            return super().find(kind, namespace, query)
+
+    with served(Partly((APPS, whole_app())), "apps", "shop") as address:
+        clean.open(address)
+        clean.until(f"{ROWS} === 1")
+        assert clean.value("document.querySelector('.note').textContent").startswith(
+            "Apps are missing here: you may not"
+        )
+        assert clean.value("document.querySelector('#where').textContent") == "test · apps, shop"
+        assert clean.value("getComputedStyle(document.querySelector('td.namespace')).display") == "table-cell"
 
 
 def test_trouble_is_shown_and_the_page_goes_on(clean: Browser) -> None:

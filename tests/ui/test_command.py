@@ -1,6 +1,8 @@
 """The command line of `holdfast ui`."""
 
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -61,6 +63,35 @@ def test_no_browser_opens_where_none_is_wanted(
     monkeypatch.setattr("sys.platform", "linux")
     assert holdfast("ui").code == 0
     assert set(opened) <= {"first look"}
+
+
+def test_in_a_pod_the_way_to_the_page_is_printed(
+    holdfast: Holdfast, opened: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("HOSTNAME", "holdfast-ui-0")
+    ran = holdfast("ui", "--no-browser")
+    port = urlsplit(ran.out.strip()).port
+    assert f"kubectl port-forward -n default holdfast-ui-0 {port}" in ran.err
+    assert opened in ([], ["first look"])
+
+
+@pytest.mark.usefixtures("opened")
+def test_a_list_is_of_all_namespaces_that_are_named(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    scopes: list[tuple[str, ...]] = []
+
+    def made(_: ClusterLooks, *arguments: Any) -> None:
+        scopes.append(arguments[2])
+
+    monkeypatch.setattr(ClusterLooks, "__init__", made)
+    for words in ((), ("-A",), ("-n", "b", "-n", "a", "-n", "b")):
+        assert holdfast("ui", "--no-browser", *words).code == 0
+    assert scopes == [("shop",), (), ("b", "a")]
+    ran = holdfast("ui", "-n", "a", "-n", "../b")
+    assert (ran.code, len(scopes)) == (2, 3)
+    assert "../b is no namespace" in ran.err
 
 
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "1e3", "٣"])

@@ -9,10 +9,10 @@ import pytest
 from holdfast.api_answers import NotAllowedError
 from holdfast.errors import UserActionError
 from holdfast.protocol.names import attempt_name
-from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, PODS
+from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, PODS, ObjectKind
 from holdfast_cli.ui.looks import ClusterLooks, PageAnswer
 from tests.cli.test_status import report
-from tests.ui.clusters import FakeCluster, FakeLog, Tree, cluster_of, pod, pods_of_attempt, whole_app
+from tests.ui.clusters import STALLED, FakeCluster, FakeLog, Tree, cluster_of, pod, pods_of_attempt, whole_app
 
 DRIVER = attempt_name("ads", "1", 2)
 
@@ -37,6 +37,10 @@ class SlowCluster(FakeCluster):
         return super().find(*arguments)
 
 
+def in_namespace(name: str, app: Tree) -> tuple[ObjectKind, Tree]:
+    return APPS, {**app, "metadata": {**app["metadata"], "namespace": name}}
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -51,7 +55,7 @@ def cluster(clock: Clock) -> SlowCluster:
 
 @pytest.fixture
 def looks(cluster: FakeCluster, clock: Clock) -> ClusterLooks:
-    return ClusterLooks(lambda: cluster, "test", "apps", clock)
+    return ClusterLooks(lambda: cluster, "test", ("apps",), clock)
 
 
 def tree_of(answer: PageAnswer) -> Tree:
@@ -62,7 +66,7 @@ def test_an_answer_says_which_cluster_and_namespace_it_is_of(looks: ClusterLooks
     answer = looks.apps()
     assert answer.status == 200
     tree = tree_of(answer)
-    assert (tree["where"], tree["namespace"], len(tree["apps"])) == ("test", "apps", 1)
+    assert (tree["where"], tree["namespaces"], len(tree["apps"])) == ("test", ["apps"], 1)
 
 
 def test_the_tag_changes_only_with_what_is_answered(looks: ClusterLooks, cluster: SlowCluster, clock: Clock) -> None:
@@ -108,6 +112,31 @@ def test_trouble_is_an_answer_and_ends(looks: ClusterLooks, cluster: SlowCluster
     assert looks.apps().status == 200
 
 
+def test_several_namespaces_are_one_list_problems_first(clock: Clock) -> None:
+    cluster = FakeCluster(
+        *(in_namespace(name, app) for name, app in (("a", whole_app()), ("b", whole_app("b", STALLED))))
+    )
+    cluster.add(APPS, in_namespace("c", whole_app())[1])
+    tree = tree_of(ClusterLooks(lambda: cluster, "test", ("a", "b"), clock).apps())
+    assert [(row["namespace"], row["standing"]) for row in tree["apps"]] == [("b", "stalled"), ("a", "ready")]
+    assert (tree["namespaces"], tree["refusals"]) == (["a", "b"], [])
+
+
+def test_a_namespace_that_may_not_be_seen_hides_no_other(clock: Clock) -> None:
+    class Partly(FakeCluster):
+        def find(self, kind: ObjectKind, namespace: str | None, query: Mapping[str, str]) -> list[Tree]:
+            if namespace != "a":
+                message = f"you may not list apps in {namespace}"
+                raise NotAllowedError(message)
+            return super().find(kind, namespace, query)
+
+    cluster = Partly(in_namespace("a", whole_app()))
+    tree = tree_of(ClusterLooks(lambda: cluster, "test", ("a", "b"), clock).apps())
+    assert ([row["namespace"] for row in tree["apps"]], tree["refusals"]) == (["a"], ["you may not list apps in b"])
+    answer = ClusterLooks(lambda: cluster, "test", ("b", "c"), clock).apps()
+    assert (answer.status, tree_of(answer)["message"]) == (503, "you may not list apps in b")
+
+
 def test_an_unknown_app_is_not_found(looks: ClusterLooks) -> None:
     answer = looks.app("apps", "adz")
     assert answer.status == 404
@@ -121,7 +150,7 @@ def test_expired_credentials_are_read_again(cluster: SlowCluster, clock: Clock) 
         connections.append(1)
         return cluster
 
-    looks = ClusterLooks(connect, "test", "apps", clock)
+    looks = ClusterLooks(connect, "test", ("apps",), clock)
     cluster.trouble = NotAllowedError("log in again", code="CredentialsError")
     looks.apps()
     cluster.trouble = None
@@ -140,7 +169,7 @@ def test_no_credentials_at_all_are_said_until_there_are_some(cluster: SlowCluste
             raise error
         return cluster
 
-    looks = ClusterLooks(connect, "test", "apps", clock)
+    looks = ClusterLooks(connect, "test", ("apps",), clock)
     assert tree_of(looks.apps())["message"] == "context test gives no credentials"
     clock.now += 10
     assert looks.apps().status == 200
@@ -203,7 +232,7 @@ def test_a_log_without_end_is_not_read_to_its_end(cluster: SlowCluster, clock: C
     flooded = Flooded(*cluster.objects)
     flooded.clock = clock
     flooded.add(PODS, *pods_of_attempt(0))
-    ClusterLooks(lambda: flooded, "test", "apps", clock).log("apps", "ads", DRIVER)
+    ClusterLooks(lambda: flooded, "test", ("apps",), clock).log("apps", "ads", DRIVER)
     assert len(read) == 9
 
 
@@ -221,8 +250,8 @@ def test_a_pod_that_has_not_begun_says_so(looks: ClusterLooks, cluster: SlowClus
 
 
 def test_many_apps_and_tasks_are_answered(clock: Clock) -> None:
-    looks = ClusterLooks(lambda: cluster_of(50, 300, 3), "test", None, clock)
+    looks = ClusterLooks(lambda: cluster_of(50, 300, 3), "test", (), clock)
     tree = tree_of(looks.apps())
-    assert (len(tree["apps"]), tree["namespace"]) == (50, None)
+    assert (len(tree["apps"]), tree["namespaces"]) == (50, [])
     processors = tree_of(looks.app("apps", "ads"))["assignment"]["processors"]
     assert sum(len(processor["tasks"]) for processor in processors) == 300

@@ -28,7 +28,7 @@ class Heard:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PageServer]:
-    looks = ClusterLooks(lambda: FakeCluster((APPS, whole_app())), "test", "apps", time.monotonic)
+    looks = ClusterLooks(lambda: FakeCluster((APPS, whole_app())), "test", ("apps",), time.monotonic)
     page_server = PageServer(looks, 0)
     thread = threading.Thread(target=page_server.serve, daemon=True)
     thread.start()
@@ -153,7 +153,7 @@ def test_the_address_for_the_browser_is_good_once(server: PageServer) -> None:
 
 
 def test_each_server_has_a_secret_of_its_own(server: PageServer) -> None:
-    looks = ClusterLooks(FakeCluster, "test", "apps", time.monotonic)
+    looks = ClusterLooks(FakeCluster, "test", ("apps",), time.monotonic)
     other = PageServer(looks, 0)
     other.close()
     assert len(urlsplit(other.address).path) > 30
@@ -163,6 +163,6 @@ def test_each_server_has_a_secret_of_its_own(server: PageServer) -> None:
 def test_a_port_in_use_is_said_with_the_cure(server: PageServer) -> None:
     port = urlsplit(server.address).port
     assert port is not None
-    looks = ClusterLooks(FakeCluster, "test", "apps", time.monotonic)
+    looks = ClusterLooks(FakeCluster, "test", ("apps",), time.monotonic)
     with pytest.raises(UserActionError, match=f"port {port} can't be used: .*; choose another --port"):
         PageServer(looks, port)

@@ -3,7 +3,7 @@
 Errors say what to do.
 
 All errors of the client library and all answers of the API server become ours here. Needs the extra `cluster`; only
-`NamespaceTarget.connect` imports it: the client library takes half a second to load. Must not know apps, nor decide
+`ClusterTarget.connect` imports it: the client library takes half a second to load. Must not know apps, nor decide
 what to request.
 """
 

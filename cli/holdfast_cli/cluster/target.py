@@ -41,6 +41,12 @@ class ClusterTarget:
     context: str | None
     namespace: str
 
+    def connect(self) -> "ClusterClient":
+        """Return a client, which the caller closes."""
+        from holdfast_cli.cluster.client import ClusterClient  # noqa: PLC0415 - needs the extra `cluster`
+
+        return ClusterClient(self.files, self.context)
+
 
 def find_target(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> ClusterTarget:
     """Return the target that `--kubeconfig`, `--context` and the environment name."""
@@ -124,25 +130,32 @@ class NamespaceTarget:
 
     def connect(self) -> "ClusterClient":
         """Return a client, which the caller closes."""
-        from holdfast_cli.cluster.client import ClusterClient  # noqa: PLC0415 - needs the extra `cluster`
+        return self.target.connect()
 
-        return ClusterClient(self.target.files, self.target.context)
+
+def cluster_target(command: str, options: argparse.Namespace) -> ClusterTarget:
+    """Return the cluster that the command line names."""
+    if find_spec("kubernetes") is None:
+        message = f"holdfast {command} needs kubernetes: in a checkout of Holdfast, pip install '.[cluster]'"
+        raise UserActionError(message, code="UsageError")
+    return find_target(options.kubeconfig, options.context, os.environ)
 
 
 def namespace_target(command: str, options: argparse.Namespace) -> NamespaceTarget:
     """Return the cluster and namespace that the command line names."""
-    if find_spec("kubernetes") is None:
-        message = f"holdfast {command} needs kubernetes: in a checkout of Holdfast, pip install '.[cluster]'"
-        raise UserActionError(message, code="UsageError")
-    target = find_target(options.kubeconfig, options.context, os.environ)
-    namespace = options.namespace or target.namespace
-    if not is_name(namespace):
-        # Such a text could change the path of a request.
-        message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
-        raise UserActionError(message, code="UsageError")
+    target = cluster_target(command, options)
+    namespace = checked_namespace(options.namespace or target.namespace)
     names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
     flags = tuple(word for flag, value in names.items() if value for word in (flag, value))
     return NamespaceTarget(target, namespace, flags)
+
+
+def checked_namespace(name: str) -> str:
+    """Return the name; any text but a name could change the path of a request."""
+    if not is_name(name):
+        message = f"{name} is no namespace: names are of small letters, digits, - and ."
+        raise UserActionError(message, code="UsageError")
+    return name
 
 
 def add_namespace_option(parser: argparse._ActionsContainer) -> None:

@@ -42,11 +42,15 @@ def standing_of(app: ClusterApp) -> AppStanding:
     return AppStanding.CHANGING if app.holds("Reconciling") else AppStanding.NOT_READY
 
 
-def list_view(app_list: AppList) -> Tree:
-    """Return all apps, those that need somebody first; `missing`: why no report of any can be read."""
+def list_view(app_list: AppList, refusals: tuple[str, ...] = ()) -> Tree:
+    """Return all apps, those that need somebody first.
+
+    `missing`: why no report of any can be read; `refusals`: why apps of some namespaces are not in it.
+    """
     rows = sorted((_row(app, report) for app, report in app_list.apps), key=_place)
     reasons = {report.why if isinstance(report, Missing) else None for _, report in app_list.apps}
-    return {"apps": rows, "missing": next(iter(reasons)) if len(reasons) == 1 else None}
+    missing = next(iter(reasons)) if len(reasons) == 1 else None
+    return {"apps": rows, "missing": missing, "refusals": refusals}
 
 
 def _place(row: Tree) -> tuple[int, str, str]:

@@ -12,10 +12,21 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Lock
 
+from holdfast.api_answers import NotAllowedError
 from holdfast.errors import HoldfastError, code_of
 from holdfast.placement.config_map_store import version_of
 from holdfast.trees import Tree
-from holdfast_cli.cluster.app import AppUnknownError, Missing, OrMissing, app_of, app_tree, read_app, read_apps, tried
+from holdfast_cli.cluster.app import (
+    AppList,
+    AppUnknownError,
+    Missing,
+    OrMissing,
+    app_of,
+    app_tree,
+    read_app,
+    read_apps,
+    tried,
+)
 from holdfast_cli.ui.app_parts import UiClient, log_end, pods_of, record_in, record_object
 from holdfast_cli.ui.app_view import EVENTS, app_view
 from holdfast_cli.ui.list_view import list_view
@@ -63,10 +74,10 @@ class ClusterLooks:
     """All that the page asks; used by many threads."""
 
     def __init__(
-        self, connect: Callable[[], UiClient], where: str, namespace: str | None, clock: Callable[[], float]
+        self, connect: Callable[[], UiClient], where: str, namespaces: tuple[str, ...], clock: Callable[[], float]
     ) -> None:
-        """`where`: the context, for the page's head; `namespace`: that of the list, None: all; `clock`: in seconds."""
-        self._connect, self._where, self._namespace, self._clock = connect, where, namespace, clock
+        """`where`: the context, for the page's head; `namespaces`: of the list, none: all; `clock`: in seconds."""
+        self._connect, self._where, self._namespaces, self._clock = connect, where, namespaces, clock
         self._client: UiClient | None = None
         self._lock, self._drawing = Lock(), Lock()
         self._answers: OrderedDict[tuple[str, ...], _LastAnswer] = OrderedDict()
@@ -74,7 +85,7 @@ class ClusterLooks:
 
     def apps(self) -> PageAnswer:
         """Return all apps."""
-        return self._answer(("apps",), lambda client: list_view(read_apps(client, self._namespace)))
+        return self._answer(("apps",), self._list)
 
     def app(self, namespace: str, name: str) -> PageAnswer:
         """Return one app without its plan."""
@@ -108,7 +119,7 @@ class ClusterLooks:
             return last.answer
 
     def _fresh(self, look: Callable[[UiClient], Tree]) -> PageAnswer:
-        scope = {"where": self._where, "namespace": self._namespace}
+        scope = {"where": self._where, "namespaces": self._namespaces}
         try:
             return PageAnswer.of(_OK, {**scope, **look(self._connected())})
         except HoldfastError as error:
@@ -122,6 +133,20 @@ class ClusterLooks:
             if self._client is None:
                 self._client = self._connect()
             return self._client
+
+    def _list(self, client: UiClient) -> Tree:
+        """Return the apps of those namespaces that may be seen; raise if none may."""
+        lists: list[AppList] = []
+        refusals: list[NotAllowedError] = []
+        for namespace in self._namespaces or (None,):
+            try:
+                lists.append(read_apps(client, namespace))
+            except NotAllowedError as error:
+                refusals.append(error)
+        if not lists:
+            raise refusals[0]
+        apps = tuple(app for app_list in lists for app in app_list.apps)
+        return list_view(AppList(apps), tuple(map(str, refusals)))
 
     def _plan(self, client: UiClient, namespace: str, name: str) -> Tree:
         """Return the drawing, made again only if what it is drawn from is another version."""

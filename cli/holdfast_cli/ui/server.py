@@ -85,8 +85,13 @@ class PageServer:
             return f"{self._origin}/open/{self._ticket}"
 
     @property
+    def port(self) -> int:
+        """Return the port on 127.0.0.1."""
+        return int(self._server.server_address[1])
+
+    @property
     def _origin(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"http://127.0.0.1:{self.port}"
 
     def serve(self) -> None:
         """Serve until `close` is called in another thread, or Ctrl-C."""

@@ -11,7 +11,7 @@ import time
 import webbrowser
 from contextlib import closing, suppress
 
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, namespace_target
+from holdfast_cli.cluster.target import ClusterTarget, add_cluster_options, checked_namespace, cluster_target
 from holdfast_cli.output.help_text import HelpFormatter
 from holdfast_cli.output.screen import print_message
 
@@ -30,7 +30,7 @@ Exit codes: 0 ended by Ctrl-C, 2 wrong command line, no kubeconfig, or the port 
 examples:
   holdfast ui
   holdfast ui -A --context production
-  holdfast ui -n shop --port 8080 --no-browser
+  holdfast ui -n shop -n billing --port 8080 --no-browser
 """
 
 
@@ -45,7 +45,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         formatter_class=HelpFormatter,
     )
     group = parser.add_mutually_exclusive_group()
-    add_namespace_option(group)
+    group.add_argument("-n", "--namespace", action="append", help="may be given several times (default: the context's)")
     group.add_argument("-A", "--all-namespaces", action="store_true", help="apps of all namespaces")
     add_cluster_options(parser)
     parser.add_argument("--port", type=_port, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
@@ -58,19 +58,27 @@ def run(options: argparse.Namespace) -> int:
     from holdfast_cli.ui.looks import ClusterLooks  # noqa: PLC0415 - loads the planner
     from holdfast_cli.ui.server import PageServer  # noqa: PLC0415 - as above
 
-    target = namespace_target("ui", options)
-    namespace = None if options.all_namespaces else target.namespace
-    looks = ClusterLooks(target.connect, target.target.context or "this cluster", namespace, time.monotonic)
+    target = cluster_target("ui", options)
+    names = () if options.all_namespaces else options.namespace or (target.namespace,)
+    namespaces = tuple(dict.fromkeys(map(checked_namespace, names)))
+    looks = ClusterLooks(target.connect, target.context or "this cluster", namespaces, time.monotonic)
     with closing(PageServer(looks, options.port)) as server, suppress(KeyboardInterrupt):
         sys.stdout.write(f"{server.address}\n")
         sys.stdout.flush()
-        print_message("holdfast: the page is at this address, which is only for you; Ctrl-C ends it")
+        print_message(f"holdfast: the page is at this address, {_way_to_it(target, server.port)}")
         # The first look loads the client and logs in: that takes as long as a browser to start.
         threading.Thread(target=looks.apps, name="first look", daemon=True).start()
         if not options.no_browser and _has_screen():
             webbrowser.open(server.opening_address())
         server.serve()
     return 0
+
+
+def _way_to_it(target: ClusterTarget, port: int) -> str:
+    pod = None if target.files else os.environ.get("HOSTNAME")
+    if pod is None:
+        return "which is only for you; Ctrl-C ends it"
+    return f"as long as this runs: kubectl port-forward -n {target.namespace} {pod} {port}"
 
 
 def _has_screen() -> bool:

@@ -62,9 +62,11 @@ export class ListPage {
 
   show(tree) {
     this.apps = tree.apps;
-    this.scope = tree.namespace;
-    this.note.hidden = tree.missing === null;
-    setText(this.note, `Lag and last batch are not known: ${tree.missing}`);
+    this.scope = tree.namespaces;
+    const unseen = tree.refusals.map((why) => `Apps are missing here: ${why}`);
+    const notes = tree.missing === null ? unseen : [...unseen, `Lag and last batch are not known: ${tree.missing}`];
+    this.note.hidden = notes.length === 0;
+    setText(this.note, notes.join(". "));
     this.draw();
   }
 
@@ -78,15 +80,15 @@ export class ListPage {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
     const matching = this.apps.filter((app) => words.every((word) => text(app).includes(word)));
     this.place(ordered(matching));
-    this.table.classList.toggle("all", this.scope === null);
+    this.table.classList.toggle("all", this.scope.length !== 1);
     this.heads.forEach((head, i) => {
       const way = i !== order.column ? "none" : order.backward ? "descending" : "ascending";
       if (head.getAttribute("aria-sort") !== way) head.setAttribute("aria-sort", way);
     });
     this.wide.hidden = matching.length === 0;
     this.empty.hidden = matching.length > 0;
-    const nowhere = `in namespace ${this.scope}; holdfast ui -n NAMESPACE shows those of another, -A those of all`;
-    const nothing = `There is no StreamApp ${this.scope === null ? "on this cluster" : nowhere}.`;
+    const named = `in namespace ${this.scope.join(" or ")}; holdfast ui -n NAMESPACE shows those of another, -A those of all`;
+    const nothing = `There is no StreamApp ${this.scope.length ? named : "on this cluster"}.`;
     setText(this.empty, this.apps.length ? `None of ${many(this.apps.length, "app")} matches ${filter}.` : nothing);
     setText(this.summary, summary(matching, this.apps.length));
   }

@@ -22,14 +22,14 @@ export async function ask(path) {
   try {
     answer = await fetch(`api/${path}`, { headers, cache: "no-store" });
   } catch {
-    throw new Error("holdfast ui does not answer: start it again, and open the address that it prints");
+    throw new Error("holdfast ui does not answer: start it, or the port-forward to it, again, and open the address that it prints");
   }
   if (answer.status === 304) return null;
   if (!answer.headers.get("Content-Type")?.startsWith("application/json")) {
     throw new Error("holdfast ui was started again: open the address that it prints");
   }
   const tree = await answer.json();
-  setText(document.getElementById("where"), `${tree.where} · ${tree.namespace ?? "all namespaces"}`);
+  setText(document.getElementById("where"), `${tree.where} · ${tree.namespaces.join(", ") || "all namespaces"}`);
   if (tree.error) throw new Error(tree.message);
   tags.set(path, answer.headers.get("ETag"));
   return tree;
