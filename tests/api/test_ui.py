@@ -1,4 +1,4 @@
-"""What the page of `holdfast ui` is answered on a real API server, with the rights that its help names alone."""
+"""What the page of `holdfast ui` is answered on a real API server, with the rights alone that the chart gives it."""
 
 import json
 import time
@@ -15,17 +15,10 @@ from tests.api.conftest import Site
 from tests.api.kubelet_logs import KubeletLogs, kubelet_logs
 from tests.api.plane import Plane
 from tests.api.test_life import ready
-from tests.api.test_status import may
+from tests.chart.rendered import rendered
+from tests.chart.rights import grant, granted
+from tests.chart.test_rights import right_of
 from tests.waiting import wait_until
-
-LOOKING = ("get", "list")
-RIGHTS: tuple[dict[str, Any], ...] = (
-    {"apiGroups": ["holdfast.dev"], "resources": ["streamapps"], "verbs": LOOKING},
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": LOOKING},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]},
-)
 
 
 @pytest.fixture
@@ -48,7 +41,8 @@ def tree_of(answer: PageAnswer) -> dict[str, Any]:
 
 def test_an_app_is_shown_whole_by_reading_alone(site: Site, written: KubeletLogs) -> None:
     user = f"looker-{site.namespace}"
-    may(site, user, *RIGHTS)
+    chart = rendered("ui.enabled=true", f"watchNamespaces={{{site.namespace}}}")
+    grant(site.admin, chart, "hold-holdfast-ui", user)
     with site.operator():
         site.apply()
         driver = ready(site)
@@ -69,7 +63,7 @@ def test_an_app_is_shown_whole_by_reading_alone(site: Site, written: KubeletLogs
     assert plan["why"] is None
     assert "4 partitions" in plan["drawing"]["cards"][0]["title"]
     assert log["lines"] == ["batch 1 committed"]
-    assert {call["verb"] for call in site.plane.asked_by(user)} <= set(LOOKING)
+    assert {right_of(call) for call in site.plane.asked_by(user)} == granted(chart, "hold-holdfast-ui")
 
 
 def test_whoever_may_not_look_is_told_the_missing_right(site: Site) -> None:

@@ -41,7 +41,8 @@ EVERYTHING = (
     "apps.defaults.checkpoint.location=s3a://bucket/apps", "apps.namespaceDefaults.team.storageClass=fast",
     "kafka.allowed={*.kafka.svc:9092,[fd00::/8]:9092-9098}",
     "metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.release=prom", "metrics.rules.enabled=true",
-    "metrics.rules.labels.release=prom", "metrics.dashboards.enabled=true",
+    "metrics.rules.labels.release=prom", "metrics.dashboards.enabled=true", "ui.enabled=true",
+    "ui.serviceAccount.name=viewer",
 )  # fmt: skip
 REFUSED = {
     "replica=2": "'replica'",
@@ -75,6 +76,9 @@ REFUSED = {
     "kafka.allowed=kafka:9092": "allowed",
     "kafka.allowed={kafka 9092}": "allowed",
     "runAsUser=0": "runAsUser",
+    "ui.enabled=maybe": "enabled",
+    "ui.port=8080": "'port'",
+    "ui.resources.request=1": "'request'",
     "metrics.port=8080": "must differ",
     "metrics.rules.defaults.stateFull=2": "stateFull",
     "metrics.rules.defaults.behindFor=soon": "behindFor",
@@ -110,7 +114,7 @@ def test_everything_can_be_set_at_once(major: int) -> None:
     kinds = {tree["kind"] for tree in manifests}
     assert {"PodDisruptionBudget", "ServiceMonitor", "NetworkPolicy", "PodMonitor", "PrometheusRule"} <= kinds
     assert not {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"} & kinds
-    pod = one(manifests, "Deployment")["spec"]["template"]["spec"]
+    pod = one(manifests, "Deployment", "hold-holdfast")["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsUser"] == 1000680000
     assert pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]["app.kubernetes.io/instance"] == RELEASE
     assert {
@@ -128,7 +132,7 @@ def test_everything_can_be_set_at_once(major: int) -> None:
     assert secrets["resourceNames"] == ["kafka-auth"]
     (server,) = [
         rule
-        for rule in one(manifests, "NetworkPolicy")["spec"]["egress"]
+        for rule in one(manifests, "NetworkPolicy", "hold-holdfast")["spec"]["egress"]
         if {"protocol": "TCP", "port": 6443} in rule["ports"]
     ]
     assert server["to"] == [{"ipBlock": {"cidr": "10.96.0.1/32"}}]
@@ -154,7 +158,7 @@ def test_nothing_of_what_is_switched_off_is_made() -> None:
 
 def test_the_operators_policy_names_each_port() -> None:
     for settings in ((), EVERYTHING):
-        spec = one(rendered(*settings), "NetworkPolicy")["spec"]
+        spec = one(rendered(*settings), "NetworkPolicy", "hold-holdfast")["spec"]
         for rule in (*spec["ingress"], *spec["egress"]):
             assert rule["ports"]
             assert not [port for port in rule["ports"] if "endPort" in port or "port" not in port]
@@ -210,7 +214,7 @@ def test_what_apps_get_is_told_to_the_operator() -> None:
 
 
 def operator_arguments(manifests: list[Tree]) -> list[str]:
-    (container,) = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    (container,) = one(manifests, "Deployment", "hold-holdfast")["spec"]["template"]["spec"]["containers"]
     return list(container["args"])
 
 
@@ -261,9 +265,9 @@ def test_a_digest_counts_over_a_tag() -> None:
 
 def test_long_names_stay_names() -> None:
     release = "r" * 53
-    text = renderer()("template", release, str(CHART), "--namespace", "n" * 63)
-    names = {tree["kind"]: tree["metadata"]["name"] for tree in trees(text)}
-    assert all(len(name) <= (63 if kind in ("Service", "Pod", "Deployment") else 253) for kind, name in names.items())
+    text = renderer()("template", release, str(CHART), "--namespace", "n" * 63, "--set", "ui.enabled=true")
+    names = [(tree["kind"], tree["metadata"]["name"]) for tree in trees(text)]
+    assert all(len(name) <= (63 if kind in ("Service", "Pod", "Deployment") else 253) for kind, name in names)
 
 
 def test_the_crd_is_the_projects_own() -> None:
@@ -283,9 +287,10 @@ def test_the_values_are_those_with_a_default_and_a_sentence() -> None:
 def test_every_right_has_its_reason_in_the_docs() -> None:
     rows = [line.split("|") for line in (ROOT / "docs" / "install.md").read_text().splitlines()]
     documented = {(row[1].strip(" `"), *sorted(row[2].strip().split(", "))) for row in rows if _verbs(row)}
-    manifests, required = rendered(), set()
+    manifests, required = rendered("ui.enabled=true"), set()
     people = [set(rights(rule)) for role in aggregated(manifests) for rule in role["rules"]]
-    for role_rights in (granted(manifests, "hold-holdfast"), granted(manifests, "holdfast-app"), *people):
+    accounts = (granted(manifests, name) for name in ("hold-holdfast", "holdfast-app", "hold-holdfast-ui"))
+    for role_rights in (*accounts, *people):
         for resource in {right.resource for right in role_rights}:
             required.add((resource, *sorted(right.verb for right in role_rights if right.resource == resource)))
     assert sorted(documented) == sorted(required)

@@ -17,7 +17,7 @@ RELEASE, SYSTEM = "holdfast", "holdfast-system"
 LOST_AFTER = 20
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _UP = 90.0
-_OPERATOR = "app.kubernetes.io/name=holdfast"
+_OPERATOR = "app.kubernetes.io/name=holdfast,app.kubernetes.io/component=operator"
 
 
 @dataclass(frozen=True)

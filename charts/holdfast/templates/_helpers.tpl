@@ -22,6 +22,25 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
+{{/* Of the page's pod. */}}
+{{- define "holdfast.uiLabels" -}}
+app.kubernetes.io/name: {{ include "holdfast.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: ui
+{{- end -}}
+
+{{- define "holdfast.uiName" -}}
+{{- printf "%s-ui" (include "holdfast.fullname" . | trunc 60 | trimSuffix "-") -}}
+{{- end -}}
+
+{{- define "holdfast.uiAccount" -}}
+{{- if .Values.ui.serviceAccount.create -}}
+{{- default (include "holdfast.uiName" .) .Values.ui.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.ui.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Of everything but the operator's pods, so that no Service or NetworkPolicy takes it for one. */}}
 {{- define "holdfast.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
@@ -73,6 +92,27 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* Rules of a NetworkPolicy: names, and the API server. */}}
+{{- define "holdfast.egressToApiServer" -}}
+# Names, at any address that has this port: pods of DNS, a cache on the node, or a server outside.
+- ports:
+    {{- range .Values.networkPolicy.dnsPorts }}
+    - {protocol: UDP, port: {{ . }}}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+# The API server; without apiServerCidrs whatever has its ports, as a chart can't know where it is.
+- ports:
+    {{- range .Values.networkPolicy.apiServerPorts }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  {{- with .Values.networkPolicy.apiServerCidrs }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . | quote }}}
+    {{- end }}
+  {{- end }}
 {{- end -}}
 
 {{/* Namespace -> what its apps get that do not say it, with an empty name for all others; as JSON, or nothing. */}}
