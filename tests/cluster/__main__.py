@@ -21,13 +21,14 @@ def main() -> int:
                 prepare()
             case "up":
                 up(arguments.shared or folders.shared())
-                tools = compiled(KUBECTL).parent
-                print(f"export KUBECONFIG={folders.kubeconfig()} PATH={tools}:$PATH")  # noqa: T201
+                print(_environment())  # noqa: T201
             case "down":
                 down(daemon=arguments.docker)
             case "load":
                 for image in arguments.images:
                     load_image(image)
+            case "env":
+                print(_environment())  # noqa: T201
             case "kubeconfig":
                 print(folders.kubeconfig())  # noqa: T201
             case "diagnose":
@@ -36,6 +37,11 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return 1
     return 0
+
+
+def _environment() -> str:
+    """A line for a shell."""
+    return f"export KUBECONFIG={folders.kubeconfig()} PATH={compiled(KUBECTL).parent}:$PATH"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     ending.add_argument("--docker", action="store_true", help="also stop the Docker daemon, if `up` started it")
     loading = commands.add_parser("load", help="take images from Docker to the workers")
     loading.add_argument("images", nargs="+", metavar="IMAGE")
+    commands.add_parser(
+        "env", help="print the line for a shell that sets kubeconfig and kubectl, as `up` does at its end"
+    )
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
     looking = commands.add_parser("diagnose", help="save what the cluster says about itself")
     looking.add_argument("folder", type=Path, metavar="FOLDER")
