@@ -16,7 +16,7 @@ END = 1_795_177_628_000_000_000
 SECOND = 1_000_000_000
 TASK = TaskReport(
     "partition-3",
-    rows_in=7,
+    rows_in={"clicks": 7},
     bytes_in=70,
     rows_out={"attributed": 2, "bad": 1},
     bytes_out=30,

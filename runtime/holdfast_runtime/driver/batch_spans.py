@@ -144,7 +144,7 @@ def _slot_span(slot: str, location: str, report: SlotReport, begin: int, latest:
         "holdfast.location": location,
         "holdfast.tasks": len(tasks),
         "holdfast.restored_tasks": sum(task.restored is not None for task in tasks),
-        "holdfast.rows_in": sum(task.rows_in for task in tasks),
+        "holdfast.rows_in": sum(sum(task.rows_in.values()) for task in tasks),
         "holdfast.rows_out": sum(sum(task.rows_out.values()) for task in tasks),
         "holdfast.bytes_in": sum(task.bytes_in for task in tasks),
         "holdfast.bytes_out": sum(task.bytes_out for task in tasks),
