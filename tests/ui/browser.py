@@ -6,7 +6,9 @@ Must end only the process it started.
 import base64
 import itertools
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -46,7 +48,10 @@ class Browser:
 
     def __enter__(self) -> Self:
         command = [ensure_program(_PACKAGE), *_OPTIONS, f"--user-data-dir={self._folder}", "about:blank"]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # Debian's program is a script that waits for the browser, which would outlive it.
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             port_file = self._folder / "DevToolsActivePort"
             wait_until(lambda: port_file.exists() and port_file.read_text().count("\n") >= 1, 30, "the browser listens")
@@ -68,7 +73,7 @@ class Browser:
     ) -> None:
         if self._socket is not None:
             self._socket.close()
-        self._process.kill()
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(patience(20))
         shutil.rmtree(self._folder, ignore_errors=True)
 
