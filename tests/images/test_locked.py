@@ -13,7 +13,7 @@ from images.packages.locked import entries, needed, plain
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
-DEVELOPERS = {"pytest", "mypy", "ruff", "hypothesis", "import-linter", "hatchling", "fastavro", "protobuf"}
+DEVELOPERS = {"pytest", "mypy", "ruff", "hypothesis", "import-linter", "hatchling", "fastavro"}
 SMALL = """\
 app==1 \\
     --hash=sha256:aa
