@@ -3,10 +3,9 @@
 `python -m tests.debian` installs what is missing of them.
 """
 
-import os
 import shutil
-import subprocess
-import sys
+
+from tests.cluster.packages import install
 
 _PROGRAMS = {
     "chromium-headless-shell": ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
@@ -18,17 +17,10 @@ _PROGRAMS = {
 
 def ensure_program(package: str) -> str:
     """Return the path of the package's program, or of one that will do as well."""
-    programs = _PROGRAMS[package]
-    path = next(filter(None, map(shutil.which, programs)), None)
-    if path is not None:
+    paths = filter(None, map(shutil.which, _PROGRAMS[package]))
+    if (path := next(paths, None)) is not None:
         return path
-    install = f"apt-get install -y --no-install-recommends {package}"
-    if os.geteuid() or shutil.which("apt-get") is None:
-        message = f"no {' or '.join(programs)} here; as root: {install}"
-        raise RuntimeError(message)
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in ("apt-get update", install):
-        subprocess.run(command.split(), check=True, env=quiet, stdout=sys.stderr)
+    install([package])
     return ensure_program(package)
 
 

@@ -157,14 +157,17 @@ def _facts(detail: AppDetail, now: int) -> Iterator[tuple[str, str]]:
 def _by_stream(report: DriverReport) -> str:
     """Which streams they are of; nothing if the app reads one."""
     unread = [f"{stream} {count(records)}" for stream, records in report.lags.items() if records]
-    more = ["..."] if len(unread) > _MOST_STREAMS else []
-    return f": {', '.join([*unread[:_MOST_STREAMS], *more])}" if unread and len(report.lags) > 1 else ""
+    return f": {_first_streams(unread)}" if unread and len(report.lags) > 1 else ""
 
 
 def _rates(rates: Mapping[str, float]) -> str:
-    by_stream = [f"{stream} {rate(rows)}" for stream, rows in rates.items()]
-    more = ["..."] if len(by_stream) > _MOST_STREAMS else []
-    return ", ".join([*by_stream[:_MOST_STREAMS], *more]) or rate(0)
+    return _first_streams([f"{stream} {rate(rows)}" for stream, rows in rates.items()]) or rate(0)
+
+
+def _first_streams(texts: Sequence[str]) -> str:
+    """The texts of those streams that have most, and whether there are more."""
+    more = ["..."] if len(texts) > _MOST_STREAMS else []
+    return ", ".join([*texts[:_MOST_STREAMS], *more])
 
 
 def _held_back(report: DriverReport, now: int) -> str | None:

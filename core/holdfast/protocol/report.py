@@ -6,8 +6,9 @@ its place. Times are milliseconds since 1970. Must not decide what a report mean
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any
 
 from holdfast.attempt_number import LAST_ATTEMPT
@@ -152,8 +153,7 @@ def _number(value: object, most: int) -> int | None:
 
 def _lags(tree: object) -> Mapping[str, int]:
     """What of it can be what a driver writes."""
-    by_stream = list(as_object(tree).items())[:MOST_STREAMS]
-    numbers = ((one_line(stream, _MOST_SHOWN), _number(unread, _LARGEST)) for stream, unread in by_stream)
+    numbers = ((stream, _number(unread, _LARGEST)) for stream, unread in _by_stream(tree))
     return {stream: number for stream, number in numbers if number is not None}
 
 
@@ -164,12 +164,17 @@ def _rows(tree: object) -> RowRates | None:
 
 
 def _rates(tree: object) -> Mapping[str, float]:
-    by_stream = list(as_object(tree).items())[:MOST_STREAMS]
     return {
-        one_line(stream, _MOST_SHOWN): float(rate)
-        for stream, rate in by_stream
+        stream: float(rate)
+        for stream, rate in _by_stream(tree)
         if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate <= _LARGEST
     }
+
+
+def _by_stream(tree: object) -> Iterator[tuple[str, object]]:
+    """What there is of each stream, of as many as a report tells apart."""
+    for stream, value in islice(as_object(tree).items(), MOST_STREAMS):
+        yield one_line(stream, _MOST_SHOWN), value
 
 
 def _sentence(text: object) -> str | None:

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -43,7 +42,7 @@ from holdfast_runtime.driver.pod import (
     write_termination,
 )
 from holdfast_runtime.driver.slot_placement import ProcessorShape, Site, shape_of
-from holdfast_runtime.driver.traces import batch_traces
+from holdfast_runtime.driver.traces import BatchTraces, batch_traces
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
 
@@ -118,7 +117,7 @@ def _run(options: argparse.Namespace, drain: threading.Event) -> RunEnded:
             if isinstance(event, AttemptStarted):
                 rounds.begin()
 
-        site = replace(_site(options, read, paths, coordinator), traces=traces)
+        site = _site(options, read, paths, coordinator, traces)
         ended = run_at(site, read.app, StopCondition(), listen, drain)
         log.listen(ended)
         if lineage is not None:
@@ -139,7 +138,13 @@ def serve_metrics(metrics: RunMetrics, stack: ExitStack) -> None:
         stack.callback(server.close)
 
 
-def _site(options: argparse.Namespace, read: DriverDirectory, paths: RunPaths, coordinator: ClusterCoordinator) -> Site:
+def _site(
+    options: argparse.Namespace,
+    read: DriverDirectory,
+    paths: RunPaths,
+    coordinator: ClusterCoordinator,
+    traces: BatchTraces | None,
+) -> Site:
     runtime = read.app.spec.runtime
     return Site(
         master=options.master,
@@ -153,6 +158,7 @@ def _site(options: argparse.Namespace, read: DriverDirectory, paths: RunPaths, c
         host=None if options.master.startswith("local") else os.environ.get(_POD_IP),
         executors_within=_EXECUTORS_WITHIN,
         look_every=0.3,
+        traces=traces,
     )
 
 
