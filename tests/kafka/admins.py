@@ -14,6 +14,14 @@ from confluent_kafka.admin import ConfigResource, ListOffsetsResultInfo  # type:
 SILENCE = None
 BLANK = ListOffsetsResultInfo(-1001, -1, -1)
 """What librdkafka answers by itself when a leader is away."""
+_REPLICAS = (("c", 2), ("::1", 3), (None, -1))
+_ON_TWO_BROKERS = SimpleNamespace(
+    partitions=[
+        SimpleNamespace(replicas=[SimpleNamespace(id=number, host=host, port=port)])
+        for number, (host, port) in enumerate(_REPLICAS)
+    ]
+)
+"""Where a topic is: a third broker is away."""
 AdminAnswer = ListOffsetsResultInfo | SimpleNamespace | Mapping[str, Any] | int | None
 """An answer, the code of a refusal, or `SILENCE`."""
 
@@ -44,6 +52,10 @@ class _Admin:
         return {place: self._answered() for place in offsets}
 
     def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[Any]]:
+        if isinstance(self._answer, ListOffsetsResultInfo):
+            described: Future[Any] = Future()
+            described.set_result(_ON_TWO_BROKERS)
+            return dict.fromkeys(topics.topic_names, described)
         return {name: self._answered() for name in topics.topic_names}
 
     def describe_configs(self, resources: Sequence[ConfigResource], **_: object) -> dict[ConfigResource, Future[Any]]:
@@ -56,12 +68,6 @@ class _Admin:
         elif self._answer is not None:
             answer.set_result(self._answer)
         return answer
-
-    @staticmethod
-    def describe_cluster(**_: object) -> Future[Any]:
-        cluster: Future[Any] = Future()
-        cluster.set_result(SimpleNamespace(nodes=[SimpleNamespace(host=h, port=p) for h, p in (("c", 2), ("::1", 3))]))
-        return cluster
 
     def poll(self, _: float) -> None:
         """Nothing is left to deliver."""

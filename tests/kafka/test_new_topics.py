@@ -14,7 +14,7 @@ from tests.kafka.admins import AdminAnswer, Admins
 
 SETTINGS = KafkaSettings("events", "a:1,b:1", {})
 UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
-KNOWN = SimpleNamespace(topic_id="7", partitions=[SimpleNamespace()])
+KNOWN = SimpleNamespace(topic_id="7", partitions=[SimpleNamespace(replicas=[])])
 
 
 def brokers(monkeypatch: pytest.MonkeyPatch, *answers: AdminAnswer) -> None:

@@ -28,7 +28,7 @@ def end(questions: BrokerQuestions) -> int:
     def ask(client: AdminClient, seconds: float) -> "Mapping[TopicPartition, Future[ListOffsetsResultInfo]]":
         return client.list_offsets({place: _END}, request_timeout=seconds)
 
-    return int(questions.answers("clicks/0", ask)[place].offset)
+    return int(questions.answers("clicks/0", ["clicks"], ask)[place].offset)
 
 
 @pytest.fixture(autouse=True)

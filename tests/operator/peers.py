@@ -119,11 +119,13 @@ class FakeBroker:
         """Answer until nothing comes."""
         stream = connection.makefile("rb")
         while len(head := stream.read(4)) == 4:
-            key, version, number = struct.unpack_from(">hhi", stream.read(*struct.unpack(">i", head)))
-            answer = (struct.pack(">i", number) + self._answer(key, version))[: self.cut]
+            request = stream.read(*struct.unpack(">i", head))
+            key, version, number = struct.unpack_from(">hhi", request)
+            answer = (struct.pack(">i", number) + self.answer(key, version, request))[: self.cut]
             connection.sendall(struct.pack(">i", len(answer)) + answer)
 
-    def _answer(self, key: int, version: int) -> bytes:
+    def answer(self, key: int, version: int, request: bytes) -> bytes:  # noqa: ARG002 - one that listens may need it
+        """What is sent back."""
         if key != 3:  # versions: those of a request that it knows
             known = ((18, 0, 0), (3, 4, 4), (0, 0, 3), (1, 0, 4))
             head = struct.pack(">hi", 35 if version else 0, len(known))

@@ -137,7 +137,7 @@ class _Clients:
             return client.list_offsets({place: spec}, request_timeout=seconds)[place]
 
         try:
-            return int(self._questions.answer(f"{self._topic}/{partition}", ask, NEW_TOPIC).offset)
+            return int(self._questions.answer(f"{self._topic}/{partition}", [self._topic], ask, NEW_TOPIC).offset)
         except QuestionRefusedError as refusal:
             raise trouble(refusal.code, f"{self._name} can't be read", refusal.text) from None
 

@@ -61,11 +61,12 @@ class TopicHousekeeping:
             def ask(client: AdminClient, seconds: float) -> "dict[TopicPartition, Future[DeletedRecords]]":
                 return client.delete_records(moved, request_timeout=seconds)
 
-            topics = ", ".join(sorted({topic_partition.topic for topic_partition in moved}))
+            topics = sorted({topic_partition.topic for topic_partition in moved})
+            names = ", ".join(topics)
             try:
-                self._questions.answers(f"the deletion of records of {topics}", ask)
+                self._questions.answers(f"the deletion of records of {names}", topics, ask)
             except QuestionRefusedError as refusal:
-                raise self._trouble(refusal.code, refusal.text, f"records of topic {topics}") from None
+                raise self._trouble(refusal.code, refusal.text, f"records of topic {names}") from None
             self._remember("delete", moved)
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
     AdminClient,
+    ClusterMetadata,
     ConfigResource,
     ResourceType,
 )
@@ -129,18 +130,8 @@ class KafkaTopics:
 
     def names(self) -> list[str]:
         """Return the names of the topics that the login may see, without those of Kafka itself."""
-
-        def ask(client: AdminClient, seconds: float) -> "Future[list[str]]":
-            answer = Future[list[str]]()
-            try:
-                # Without a name, no broker creates one.
-                answer.set_result([name for name in client.list_topics(timeout=seconds).topics if name[:2] != "__"])
-            except KafkaException as error:
-                answer.set_exception(error)
-            return answer
-
         with self._explained("names"):
-            return self._questions.answer("the names of topics", ask)
+            return [name for name in self._cluster("the names of topics").topics if name[:2] != "__"]
 
     def ensure(self, topic: str, spec: TopicSpec, *, ours: bool = False, is_made: bool = True) -> int:
         """Create the topic if it does not exist, check it, and return its number of partitions.
@@ -180,7 +171,7 @@ class KafkaTopics:
     def _answer(
         self, topic: str, ask: Callable[[AdminClient, float], "Future[_T]"], patient_with: Collection[int] = ()
     ) -> _T:
-        return self._questions.answer(f"topic {topic}", ask, patient_with)
+        return self._questions.answer(f"topic {topic}", [topic], ask, patient_with)
 
     def _full_name(self, topic: str) -> str:
         return f"Kafka system {self.settings.system}: topic {topic}"
@@ -199,7 +190,7 @@ class KafkaTopics:
             self._answer(topic, lambda client, seconds: client.create_topics([new], operation_timeout=seconds)[topic])
         except QuestionRefusedError as refusal:
             if refusal.code == KafkaError.INVALID_REPLICATION_FACTOR:
-                raise self._too_few(topic, spec, self._brokers(topic)) from None
+                raise self._too_few(topic, spec, len(self._cluster("brokers").brokers)) from None
             if refusal.code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
@@ -214,8 +205,17 @@ class KafkaTopics:
             if refusal.code != KafkaError.INVALID_PARTITIONS or len(self._found(topic) or ()) < partitions:
                 raise
 
-    def _brokers(self, topic: str) -> int:
-        return len(self._answer(topic, lambda client, seconds: client.describe_cluster(request_timeout=seconds)).nodes)
+    def _cluster(self, what: str) -> ClusterMetadata:
+        def ask(client: AdminClient, seconds: float) -> "Future[ClusterMetadata]":
+            answer = Future[ClusterMetadata]()
+            try:
+                # Without a name, no broker creates a topic.
+                answer.set_result(client.list_topics(timeout=seconds))
+            except KafkaException as error:
+                answer.set_exception(error)
+            return answer
+
+        return self._questions.answer(what, [], ask)
 
     def _too_few(self, topic: str, spec: TopicSpec, brokers: int) -> WorldChangeError:
         replicas = "the brokers' default number of" if spec.replication is None else spec.replication

@@ -80,6 +80,7 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
         KafkaError._RETRY,
         KafkaError._QUEUE_FULL,
         KafkaError._NOENT,  # an admin client that finds no leader
+        KafkaError._PARTIAL,  # of a broker that has just started and knows of none
         KafkaError._PURGE_QUEUE,
         KafkaError._PURGE_INFLIGHT,
         KafkaError._DESTROY_BROKER,

@@ -11,16 +11,17 @@ its name again (see write/slot_writers.py).
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
     AdminClient,
     DeletedRecords,
     ListOffsetsResultInfo,
+    TopicDescription,
 )
 
 from holdfast.errors import HoldfastError
@@ -70,23 +71,28 @@ class BrokerQuestions:
         self._settings, self._patience = settings, patience
         self._connection = ConnectionState(settings)
         self._client: AdminClient | None = None
+        self._open: list[Future[Any]] = []
+        """What this client was last asked."""
         self._longest = _FIRST_TRY
         """Seconds for the next try."""
         self._process = os.getpid()
         self._addresses: list[str] = []
-        """Of the brokers that were there when one last answered."""
+        """Of the brokers that had a topic when one last answered."""
 
-    def answers(self, what: str, ask: Ask[K, V], patient_with: Collection[int] = ()) -> dict[K, V]:
+    def answers(
+        self, what: str, topics: Sequence[str], ask: Ask[K, V], patient_with: Collection[int] = ()
+    ) -> dict[K, V]:
         """Return all answers, or raise the first refusal.
 
-        `what` names the subject in errors; `patient_with` has codes that will change, besides those that always do.
+        `what` names the subject in errors, `topics` are those that it is about; `patient_with` has codes that will
+        change, besides those that always do.
         """
         deadline = time.monotonic() + self._patience
         pause = _FIRST_PAUSE
         while True:
             try:
                 left = max(_TICK, deadline - time.monotonic())
-                return self._answers(what, ask, min(self._longest, left), patient_with)
+                return self._answers(what, topics, ask, min(self._longest, left), patient_with)
             except _PassingError as error:
                 self.close()
                 if not self._connection.is_broken:
@@ -97,10 +103,14 @@ class BrokerQuestions:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def answer(
-        self, what: str, ask: Callable[[AdminClient, float], "Future[V]"], patient_with: Collection[int] = ()
+        self,
+        what: str,
+        topics: Sequence[str],
+        ask: Callable[[AdminClient, float], "Future[V]"],
+        patient_with: Collection[int] = (),
     ) -> V:
         """Return the answer to a question of one part."""
-        return self.answers(what, lambda client, seconds: {what: ask(client, seconds)}, patient_with)[what]
+        return self.answers(what, topics, lambda client, seconds: {what: ask(client, seconds)}, patient_with)[what]
 
     def close(self) -> None:
         """End the client; the next question makes another."""
@@ -111,13 +121,15 @@ class BrokerQuestions:
             keep_for_ever(client)
             return
         # In a thread: a client whose broker is away may take long to end.
-        ended = partial(client.__exit__, None, None, None)
-        threading.Thread(target=ended, name="kafka-close", daemon=True).start()
+        threading.Thread(target=_end, args=(client, self._open), name="kafka-close", daemon=True).start()
 
-    def _answers(self, what: str, ask: Ask[K, V], seconds: float, patient_with: Collection[int]) -> dict[K, V]:
+    def _answers(
+        self, what: str, topics: Sequence[str], ask: Ask[K, V], seconds: float, patient_with: Collection[int]
+    ) -> dict[K, V]:
         client, is_fresh = self._connected()
         began = time.monotonic()
         futures = ask(client, seconds)
+        self._open = [*futures.values()]
         if not self._answered(client, futures.values(), seconds + _GRACE):
             raise _PassingError(self._silent(what))
         for part, future in futures.items():
@@ -131,8 +143,12 @@ class BrokerQuestions:
             raise _PassingError(self._silent(what))
         self._connection.answered()
         self._longest = max(_FIRST_TRY, 2 * (time.monotonic() - began))
-        if is_fresh:
-            client.describe_cluster(request_timeout=seconds).add_done_callback(partial(_learn, self._addresses))
+        if is_fresh and topics:
+            # Not describe_cluster(): librdkafka ends the process (2.16, rdkafka_admin.c) if a broker that has just
+            # started knows of no broker yet, as its answer then holds nothing at all.
+            (replicas,) = client.describe_topics(TopicCollection([topics[0]]), request_timeout=seconds).values()
+            replicas.add_done_callback(partial(_learn, self._addresses))
+            self._open = [replicas]
         return answers
 
     def _answered(self, client: AdminClient, futures: "Collection[Future[Any]]", seconds: float) -> bool:
@@ -198,13 +214,21 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _learn(addresses: list[str], cluster: "Future[Any]") -> None:
+def _learn(addresses: list[str], topic: "Future[TopicDescription]") -> None:
     """Note where brokers are; called by a thread of the client.
 
     Not a method: with the last reference to the client, that thread would destroy the client, and end the process.
     """
-    if cluster.exception() is None:
-        addresses[:] = [address(node.host, node.port) for node in cluster.result().nodes]
+    if topic.exception() is None:
+        nodes = {replica.id: replica for partition in topic.result().partitions for replica in partition.replicas}
+        # Of a broker that is away only the id is known.
+        addresses[:] = [address(node.host, node.port) for _, node in sorted(nodes.items()) if node.host]
+
+
+def _end(client: AdminClient, questions: "Collection[Future[Any]]") -> None:
+    """Not before all is answered or timed out: librdkafka may end the process if an answer comes at the very moment."""
+    wait(questions)
+    client.__exit__(None, None, None)
 
 
 def _heard(connection: ConnectionState, error: KafkaError) -> None:

@@ -111,7 +111,7 @@ class MarkerTopic:
             }
 
         try:
-            bounds = self._questions.answers(f"{self.topic}/{partition}", ask, NEW_TOPIC)
+            bounds = self._questions.answers(f"{self.topic}/{partition}", [self.topic], ask, NEW_TOPIC)
         except QuestionRefusedError as refusal:
             raise trouble(refusal.code, f"{self._full_name} can't be read", refusal.text) from None
         return bounds[_OLDEST].offset, bounds[_END].offset
