@@ -24,7 +24,7 @@ from tests.api.admin import CONFIG_MAPS, PODS, SETS, Admin, RefusedError
 from tests.waiting import patience
 
 Tree = dict[str, Any]
-_EVERY = 0.02
+_EVERY = 0.1
 _BEGINS_AFTER = 500
 """Milliseconds from a driver's first report, which only claims it, to the one that says where its tasks are."""
 

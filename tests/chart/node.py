@@ -23,7 +23,7 @@ from tests.waiting import patience
 
 Tree = dict[str, Any]
 ROOT = Path(__file__).parents[2]
-_EVERY = 0.05
+_EVERY = 0.1
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
 _SETS = "/apis/apps/v1/namespaces/{}/replicasets"
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"

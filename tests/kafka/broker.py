@@ -31,11 +31,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.cached import cache, locked
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT = 90.0  # a loaded two-core machine with a cold disk needed 8 s
-ANSWER_TIMEOUT = 30.0
+ANSWER_TIMEOUT = patience(30.0)
 STOP_TIMEOUT = 30.0
 
 # C1 and the serial collector: a test broker lives for seconds, so what counts is how soon it answers.
@@ -65,6 +65,7 @@ SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "broker.session.timeout.ms": "2000",  # a killed broker may come back only when its old session has ended
     "broker.heartbeat.interval.ms": "500",
+    "metadata.max.idle.interval.ms": "30000",  # twice a second, by default, an idle broker writes that it is idle
     "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),  # the default takes 128 MiB of a 512 MiB heap
     "log.retention.hours": "-1",
     "log.retention.check.interval.ms": "86400000",  # or what tests write as of months ago may go while they read it

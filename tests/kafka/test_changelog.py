@@ -16,7 +16,7 @@ from holdfast_runtime.streams.kafka import changelog_topic
 from holdfast_runtime.streams.kafka.changelog_topic import ChangelogTopic
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from tests.error_codes import has_code
-from tests.kafka.broker import Broker
+from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.known import changelog_in, create
 from tests.state import worker
 from tests.state.test_killed import kill_at_any_moment
@@ -78,7 +78,7 @@ def test_a_run_goes_on_only_with_its_own_changelog(broker: Broker, tmp_path: Pat
         ):
             begin_changelog(run, other)
     with broker.admin() as admin:
-        admin.delete_topics([began.topic])[began.topic].result(30)
+        admin.delete_topics([began.topic])[began.topic].result(ANSWER_TIMEOUT)
     with pytest.raises(UserActionError, check=has_code("ChangelogDiffersError"), match=r"not the one in which the run"):
         begin_changelog(run, began)
 

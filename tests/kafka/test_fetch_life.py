@@ -187,7 +187,9 @@ def test_a_topic_made_anew_is_read_anew(broker: Broker, opened: Callable[..., Ra
     check(fetcher, known, 0, 50)
     with broker.admin() as admin:
         admin.delete_topics([topic])[topic].result(ANSWER_TIMEOUT)
-        wait_until(lambda: topic not in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "the topic is gone")
+        wait_until(
+            lambda: topic not in admin.list_topics(timeout=ANSWER_TIMEOUT).topics, ANSWER_TIMEOUT, "the topic is gone"
+        )
     (known,) = filled(broker, topic, rows=30)
     with pytest.raises(OffsetNotWrittenError, match="it was created again"):
         fetcher.fetch(topic, 0, 60, 70)

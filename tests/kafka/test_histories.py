@@ -17,7 +17,7 @@ from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing import driver as driver_module
 from tests.engine import totals
 from tests.error_codes import has_code
-from tests.kafka.broker import Broker
+from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.sent import seen
 
 pytestmark = pytest.mark.kafka
@@ -57,7 +57,7 @@ class Totals:
         with self.broker.admin() as admin:
             deletions = admin.delete_topics([f"{self.name}{between}{name}" for name in names], operation_timeout=30)
             for deleted in deletions.values():
-                deleted.result(30)
+                deleted.result(ANSWER_TIMEOUT)
 
     def written(self) -> list[int]:
         """The orders whose rows are in the output."""

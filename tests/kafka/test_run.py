@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 
 from holdfast_runtime.streams.record_keys import misplaced
 from tests.engine.runs import KEYS, Run, check_rows
-from tests.kafka.broker import Broker
+from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
 from tests.waiting import patience, wait_until
@@ -56,12 +56,16 @@ def test_offsets_are_published_for_lag_tools_and_own_records_deleted(broker: Bro
         run.ended()
     moved = f"{counted.name}-moved"
     with broker.admin() as admin:
-        group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(counted.name)])[counted.name].result(30)
+        group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(counted.name)])[counted.name].result(
+            ANSWER_TIMEOUT
+        )
         offsets = {(one.topic, one.partition): one.offset for one in group.topic_partitions or ()}
         for topic, partitions in ((counted.rows, 2), (moved, 3)):
             for number in range(partitions):
                 place = TopicPartition(topic, number)
-                oldest, end = (admin.list_offsets({place: spec})[place].result(30).offset for spec in BOTH_ENDS)
+                oldest, end = (
+                    admin.list_offsets({place: spec})[place].result(ANSWER_TIMEOUT).offset for spec in BOTH_ENDS
+                )
                 assert offsets[topic, number] == end
                 assert oldest == (0 if topic == counted.rows else end)
     counted.check(1_000)
@@ -105,7 +109,9 @@ def test_topics_are_made_by_the_spec_and_refused_if_otherwise(broker: Broker, tm
     assert sum(event["expired"].get("numbered", 0) for event in run.events if event["event"] == "progress") == 90
     with broker.admin() as admin:
         resources = [ConfigResource(ResourceType.TOPIC, f"{counted.name}-{one}") for one in ("numbered", "moved")]
-        retentions = [one.result(30)["retention.ms"].value for one in admin.describe_configs(resources).values()]
+        retentions = [
+            one.result(ANSWER_TIMEOUT)["retention.ms"].value for one in admin.describe_configs(resources).values()
+        ]
     assert sorted(retentions) == ["-1", "129600000"]
     said(2, "48h")
     with Run(app, tmp_path / "data", "--until-idle") as run:
@@ -124,7 +130,7 @@ def test_a_topic_made_anew_or_shortened_stops_with_the_choice(broker: Broker, tm
     with Run(app, tmp_path / "data", "--until-idle") as run:
         run.ended()
     with broker.admin() as admin:
-        admin.delete_topics([counted.rows])[counted.rows].result(30)
+        admin.delete_topics([counted.rows])[counted.rows].result(ANSWER_TIMEOUT)
         wait_until(lambda: counted.rows not in admin.list_topics(timeout=30).topics, 30, "the topic is gone")
     broker.create_topic(counted.rows, 2)
     counted.feed(2_000)
@@ -142,8 +148,8 @@ def test_a_topic_made_anew_or_shortened_stops_with_the_choice(broker: Broker, tm
     counted.feed(600, first=2_000)
     place = TopicPartition(counted.rows, 1)
     with broker.admin() as admin:
-        end = admin.list_offsets({place: BOTH_ENDS[1]})[place].result(30).offset
-        admin.delete_records([TopicPartition(counted.rows, 1, end - 20)])[place].result(30)
+        end = admin.list_offsets({place: BOTH_ENDS[1]})[place].result(ANSWER_TIMEOUT).offset
+        admin.delete_records([TopicPartition(counted.rows, 1, end - 20)])[place].result(ANSWER_TIMEOUT)
     values = seen_by_partition(broker, counted.rows)
     left = [json.loads(value)["id"] for value in values[1]]
     assert len(left) == 20

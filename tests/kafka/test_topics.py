@@ -16,7 +16,7 @@ from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.records import StreamMissingError
 from holdfast_runtime.streams.systems import Streams
 from tests.error_codes import has_code
-from tests.kafka.broker import Broker, free_ports
+from tests.kafka.broker import ANSWER_TIMEOUT, Broker, free_ports
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
 
 pytestmark = pytest.mark.kafka
@@ -35,7 +35,10 @@ def topics(broker: Broker) -> KafkaTopics:
 def config_of(broker: Broker, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     with broker.admin() as admin:
-        return {key: setting.value for key, setting in admin.describe_configs([resource])[resource].result(30).items()}
+        return {
+            key: setting.value
+            for key, setting in admin.describe_configs([resource])[resource].result(ANSWER_TIMEOUT).items()
+        }
 
 
 def so(

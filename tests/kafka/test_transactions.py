@@ -20,7 +20,7 @@ from holdfast_runtime.streams.kafka.write.producer import TakenOverError, Transa
 from holdfast_runtime.streams.markers import AttemptSlot
 from holdfast_runtime.streams.records import NO_TIME, Marker, OffsetRange, written_batch
 from tests.error_codes import has_code
-from tests.kafka.broker import Broker
+from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of, writes
 from tests.waiting import wait_until
 
@@ -289,7 +289,7 @@ def test_a_record_brokers_never_take_is_not_tried_for_ever(broker: Broker, app: 
     topic = f"{app}-small"
     with broker.admin() as admin:
         new = NewTopic(topic, 1, 1, config={"max.message.bytes": "1000"})
-        admin.create_topics([new])[topic].result(30)
+        admin.create_topics([new])[topic].result(ANSWER_TIMEOUT)
     producer = TransactionalProducer(settings_of(broker.bootstrap), f"{app}-{fast}", fast=fast)
     producer.open()
     producer.begin()
@@ -322,6 +322,9 @@ def test_a_stuck_transaction_is_given_up_exactly_after_its_patience(app: str, fa
     patience = 3.0
     with Broker() as broker:
         broker.create_topic(f"{app}-out", 1)
+        patient = TransactionalProducer(settings_of(broker.bootstrap), app, fast=fast)
+        patient.open()  # a broker that has just started may take longer than the patience to look after a name
+        patient.close()
         producer = TransactionalProducer(settings_of(broker.bootstrap), app, fast=fast, patience=patience)
         producer.open()
         producer.begin()
