@@ -27,10 +27,15 @@ def name(key, rows, state):
     for row in rows:
         if row["name"] is not None:
             name = state["name"] = row["name"]
+            for payload in state.pop("early", ()):
+                yield {**row, "payload": payload}
+        elif name is None:
+            state["early"] = [*state.get("early", ()), row["payload"]]
         else:
             row["name"] = name
             yield row
 """
+"""An event that is read before its key's name waits for it: `merge` promises no order between streams."""
 LOOKUP: list[dict[str, Any]] = [
     {
         "name": "named",
