@@ -56,6 +56,7 @@ def test_a_driver_deleted_while_no_watch_lived_gets_a_successor(site: Site) -> N
         wait_until(lambda: not site.app(), 60, "the app goes though its driver's end was not told")
 
 
+@pytest.mark.long
 def test_an_operator_without_its_crd_ends_and_says_why(site: Site) -> None:
     with site.operator() as operator:
         site.apply()

@@ -152,6 +152,7 @@ def test_managed_fields_may_be_as_deep_as_a_tenant_likes(site: Site) -> None:
         _serves(site, operator, suspend=False)
 
 
+@pytest.mark.long
 def test_nobody_notices_hostile_apps_by_the_hundred(site: Site) -> None:
     path = APPS.format(site.namespace)
     good = [f"good-{number}" for number in range(HOSTILE // 10)]

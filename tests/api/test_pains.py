@@ -1,5 +1,7 @@
 """What hurts users of other operators, seen on a real API server; `tests/pains.md` tells the stories."""
 
+import pytest
+
 from tests.api.conftest import Site
 from tests.waiting import wait_until
 
@@ -17,6 +19,7 @@ def test_an_app_carries_one_finalizer_of_ours_and_no_annotation(site: Site) -> N
         assert len([one for one in writers if one[1] == "status"]) == 1
 
 
+@pytest.mark.long
 def test_two_acting_operators_make_one_driver_for_each_attempt(site: Site) -> None:
     with site.operator(), site.operator():
         site.apply()

@@ -13,6 +13,7 @@ from tests.spec.corpus import CASES
 _INVALID = (400, 422)
 
 
+@pytest.mark.long
 def test_the_api_server_and_the_model_agree_on_every_spec(site: Site) -> None:
     path = f"{APPS.format(site.namespace)}?dryRun=All&fieldValidation=Strict"
     disagree = [case.name for case in CASES if _accepted(site, path, case.tree) != case.good]

@@ -142,6 +142,7 @@ def test_a_run_that_nobody_disturbs_does_what_the_checks_ask(undisturbed: TestDr
     check(undisturbed, child.rows_of(1, ROWS))
 
 
+@pytest.mark.long
 def test_kills_at_any_moment_lose_and_double_nothing(tmp_path: Path) -> None:
     kills = Kills(random.Random(SEED), KILLS)  # noqa: S311
     with ThreadPoolExecutor(AT_ONCE) as threads:

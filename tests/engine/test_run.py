@@ -20,6 +20,7 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_whatever_ends_a_run_each_row_counts_once(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     endings = {

@@ -57,6 +57,7 @@ def test_a_run_that_ends_while_its_batch_waits_leaves_it(app: Path, tmp_path: Pa
     assert unfinished(data)
 
 
+@pytest.mark.long
 def test_a_batch_that_another_attempt_ended_is_done_once(app: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     commits = DataDir(data).app("counted").run("1").query / "commits"

@@ -27,6 +27,7 @@ def run(broker: Broker, app: str, number: int, folder: Path, die: str) -> int:
     return ended
 
 
+@pytest.mark.long
 def test_whatever_kills_writers_records_are_there_once_and_in_order(broker: Broker, tmp_path: Path) -> None:
     app, dice, number, kills = f"app-{uuid.uuid4().hex[:8]}", random.Random(SEED), 0, 0  # noqa: S311 - to see the same again
     broker.create_topic(f"{app}-out", 2)

@@ -189,6 +189,7 @@ def test_questions_are_answered_in_seconds_while_a_leader_is_dead(whole: ThreeBr
     markers.close()
 
 
+@pytest.mark.long
 def test_rolling_all_brokers_under_load_loses_and_doubles_no_row(whole: ThreeBrokers, tmp_path: Path) -> None:
     counted = Counted(whole.cluster, "rolled")
     whole.create(counted.rows, [[1, 2, 3], [2, 3, 1]])

@@ -27,6 +27,7 @@ CHECKED_EVERY = 4
 CAUGHT_UP = 120.0
 
 
+@pytest.mark.long
 def test_whatever_dies_under_load_rows_are_there_once_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Killed executors leave their folders behind.
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))

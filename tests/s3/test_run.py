@@ -107,6 +107,7 @@ def place(gateway: Gateway, request: pytest.FixtureRequest) -> Place:
     return Place(gateway.bucket(), (request.getfixturevalue("broker").bootstrap, f"counted-{secrets.token_hex(4)}"))
 
 
+@pytest.mark.long
 def test_killed_drivers_without_disks_lose_and_double_nothing(tmp_path: Path, place: Place) -> None:
     data, rows = tmp_path / "data", 5000
     feed(data, rows)
@@ -138,6 +139,7 @@ def assert_cheap(requests: Counter[str], batches: int) -> None:
         assert count <= most.get(what, 0) * batches + start.get(what, 0), (requests, batches)
 
 
+@pytest.mark.long
 def test_a_driver_thought_dead_ends_when_it_returns(tmp_path: Path, place: Place) -> None:
     data, rows = tmp_path / "data", 5000
     feed(data, rows)
