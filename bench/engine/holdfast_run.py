@@ -30,7 +30,9 @@ from holdfast_runtime.checkpoint.directories import DataDir
 from holdfast_runtime.driver import app as engine
 from holdfast_runtime.driver.local_run import RunOptions, run_app
 from holdfast_runtime.inspection.streams import StoredStream
+from holdfast_runtime.loop import batches
 from holdfast_runtime.progress import Event, Progress
+from holdfast_runtime.slot.report import SlotReport
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import written_batch
 
@@ -53,6 +55,8 @@ class Watch:
     ends: list[float] = field(default_factory=list)
     progress: list[Progress] = field(default_factory=list)
     sparks: list[Mapping[str, float]] = field(default_factory=list)
+    slots: list[tuple[float, ...]] = field(default_factory=list)
+    """Of each batch, for how many milliseconds each slot worked."""
 
     def __call__(self, event: Event) -> None:
         """Take note."""
@@ -74,7 +78,14 @@ class Watch:
             self.opened = time.time()
             return spark
 
-        vars(engine)["open_session"] = opened
+        read_reports = vars(batches)["read_reports"]
+
+        def reported(texts: Iterable[str]) -> tuple[SlotReport, ...]:
+            reports: tuple[SlotReport, ...] = read_reports(texts)
+            self.slots.append(tuple(sum(report.phases.values()) for report in reports))
+            return reports
+
+        vars(engine)["open_session"], vars(batches)["read_reports"] = opened, reported
         options = RunOptions(place, self.batches is None, self.batches, master=request["master"], ui=False)
         run_app(parse_app(request["app"]), options, self, threading.Event())
 
@@ -255,6 +266,14 @@ def touches(scratch: Path, request: Mapping[str, Any], *, files: str, place: str
     watch = Watch(len(paths) + 1, add)
     watch.run(request, Path(place))
     watch.answer(scratch, WARM, parquet.read_metadata(paths[0]).num_rows)
+
+
+def without_waiting(slots: Sequence[Sequence[float]]) -> float:
+    """How many times as fast slots could be that never wait for each other: all batches at most, over what they take.
+
+    A batch lasts as long as its slowest slot. Without waiting, all of them last as long as the slot with the most work.
+    """
+    return sum(max(batch) for batch in slots) / max(map(sum, zip(*slots, strict=True)))
 
 
 def feed(log: EmbeddedLog, parts: int, part: int, values: pa.Array, stream: str = GIVEN) -> None:

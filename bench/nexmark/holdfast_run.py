@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from bench.engine.fresh import answer
-from bench.engine.holdfast_run import PHASES, Watch, median
+from bench.engine.holdfast_run import PHASES, Watch, median, without_waiting
 from bench.nexmark.market import KEYS, PARTS, Market, ends
 from bench.nexmark.questions import QUESTIONS
 from holdfast.tasks.partitions import StreamPartition
@@ -130,7 +130,11 @@ def main() -> None:
         (market.batches - warm) * market.events,
         lasted[: market.batches - warm],
         digest=question.digest(parquet.read_table(out), market) if request["kept"] else "",
-        notes={"state MB": watch.progress[-1].state_bytes / 1e6} | phases,
+        notes={
+            "state MB": watch.progress[-1].state_bytes / 1e6,
+            "without waiting": without_waiting(watch.slots[warm:]),
+            **phases,
+        },
     )
 
 
