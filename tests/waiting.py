@@ -30,9 +30,8 @@ def patience(seconds: float) -> float:
 def pace() -> float:
     """Return how many times slower than an idle machine this one may be."""
     if _PACE not in os.environ:
-        os.environ[_PACE] = (
-            f"{min(max(_SURELY, _work() / _UNHURRIED), _SLOWEST):.1f}"  # all that tests start has the same
-        )
+        slower = min(max(_SURELY, _work() / _UNHURRIED), _SLOWEST)
+        os.environ[_PACE] = f"{slower:.1f}"  # all that tests start has the same
     return float(os.environ[_PACE])
 
 

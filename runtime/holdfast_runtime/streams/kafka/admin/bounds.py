@@ -170,7 +170,7 @@ class TopicBounds:
     def _answers(self, topics: Collection[str], ask: Ask[_K, Any]) -> dict[_K, Any]:
         made = any(time.monotonic() - self._made.get(topic, -_LEARNT) < _LEARNT for topic in topics)
         try:
-            return self._questions.answers(", ".join(topics), [*topics], ask, NEW_TOPIC if made else ())
+            return self._questions.answers(", ".join(topics), topics, ask, NEW_TOPIC if made else ())
         except QuestionRefusedError as refusal:
             what = f"Kafka system {self._settings.system}: no answer about {_name(refusal.part)}"
             raise trouble(refusal.code, what, refusal.text) from None

@@ -11,7 +11,7 @@ its name again (see write/slot_writers.py).
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, TypeVar
@@ -80,7 +80,7 @@ class BrokerQuestions:
         """Of the brokers that had a topic when one last answered."""
 
     def answers(
-        self, what: str, topics: Sequence[str], ask: Ask[K, V], patient_with: Collection[int] = ()
+        self, what: str, topics: Collection[str], ask: Ask[K, V], patient_with: Collection[int] = ()
     ) -> dict[K, V]:
         """Return all answers, or raise the first refusal.
 
@@ -105,7 +105,7 @@ class BrokerQuestions:
     def answer(
         self,
         what: str,
-        topics: Sequence[str],
+        topics: Collection[str],
         ask: Callable[[AdminClient, float], "Future[V]"],
         patient_with: Collection[int] = (),
     ) -> V:
@@ -124,7 +124,7 @@ class BrokerQuestions:
         threading.Thread(target=_end, args=(client, self._open), name="kafka-close", daemon=True).start()
 
     def _answers(
-        self, what: str, topics: Sequence[str], ask: Ask[K, V], seconds: float, patient_with: Collection[int]
+        self, what: str, topics: Collection[str], ask: Ask[K, V], seconds: float, patient_with: Collection[int]
     ) -> dict[K, V]:
         client, is_fresh = self._connected()
         began = time.monotonic()
@@ -146,7 +146,9 @@ class BrokerQuestions:
         if is_fresh and topics:
             # Not describe_cluster(): librdkafka ends the process (2.16, rdkafka_admin.c) if a broker that has just
             # started knows of no broker yet, as its answer then holds nothing at all.
-            (replicas,) = client.describe_topics(TopicCollection([topics[0]]), request_timeout=seconds).values()
+            (replicas,) = client.describe_topics(
+                TopicCollection([next(iter(topics))]), request_timeout=seconds
+            ).values()
             replicas.add_done_callback(partial(_learn, self._addresses))
             self._open = [replicas]
         return answers
