@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.steps.accumulators.accumulator import Accumulator
 from holdfast_runtime.steps.accumulators.choice import MAKERS
 from tests.error_codes import has_code
-from tests.steps.accumulators.cuts import VALUES, cases, exact, gathered, rank, results
+from tests.steps.accumulators.cuts import VALUES, array, cases, exact, gathered, grouped, rank, results
 
 Rows = list[tuple[Any, ...]]
 MAP = pa.map_(pa.string(), pa.int64())
@@ -53,6 +54,31 @@ def test_a_null_may_stand_beside_the_extreme_only(function: str, x: str, y: str,
     chosen = case.run(made(function, kind, by), [kind, by], [values[-1], by_values[-1]], data)
     expected = {key: extreme(rows, largest=function == "max_by") for key, rows in case.rows().items()}
     assert exact(chosen) == exact(expected)
+
+
+@given(st.data())
+def test_calls_that_choose_alike_agree_with_each_alone(data: st.DataObject) -> None:
+    kind, values = data.draw(st.sampled_from(list(VALUES.values())))
+    keys = data.draw(st.lists(st.integers(0, 3), max_size=12))
+    column = st.lists(st.none() | st.sampled_from(values), min_size=len(keys), max_size=len(keys))
+    columns = data.draw(st.lists(column, min_size=1, max_size=2))
+    masks = [None, *data.draw(st.lists(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)), max_size=2))]
+    _, shared = grouped(keys)
+    for _ in range(4):
+        accumulator = made(data.draw(st.sampled_from(["min", "max"])), kind)
+        compared = array(data.draw(st.sampled_from(columns)), kind, values[-1])
+        mask = data.draw(st.sampled_from(masks))
+        (chosen,) = accumulator.gather([compared], None if mask is None else np.array(mask, np.bool_), shared)
+        (expected,) = gathered(accumulator, [compared], mask, keys).states
+        assert exact(chosen.to_pylist()) == exact(expected.to_pylist())
+
+
+def test_calls_over_one_column_choose_once() -> None:
+    times = pa.array([3, 1, 2])
+    _, groups = grouped([0, 1, 1])
+    for value in ("a", "b"):
+        made("max_by", pa.string(), pa.int64()).gather([pa.array([value] * 3), times], None, groups)
+    assert [choice.rows.to_pylist() for choice in groups.chosen] == [[0, 2]]
 
 
 @pytest.mark.parametrize("ignore_nulls", [False, True], ids=["nulls count", "nulls are passed over"])

@@ -6,7 +6,7 @@ found out when it is finished. Must not know keys, windows or stores.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -24,11 +24,33 @@ class RowGroups:
     """The rows, group by group; rows of one group in the order they came."""
     starts: Rows
     """Where each group begins in `order`. Ascending, the first is 0; no group is empty."""
+    chosen: "list[ChosenRows]" = field(default_factory=list, compare=False)
+    """Choices that calls have made of these rows: who chooses alike takes the same."""
 
     @property
     def sizes(self) -> Rows:
         """How many rows each group has."""
         return np.diff(self.starts, append=len(self.order)).astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """The row of each group with the smallest value of a column, or the largest one."""
+
+    compared: pa.Array
+    counted: Mask | None
+    """The rows that count; None: all."""
+    largest: bool
+    rows: pa.Array
+    """The row of each group; null where none counts."""
+
+    def is_of(self, compared: pa.Array, counted: Mask | None, *, largest: bool) -> bool:
+        """Whether this is the choice by these values."""
+        if self.counted is None or counted is None:
+            alike = self.counted is counted
+        else:
+            alike = np.array_equal(self.counted, counted)
+        return alike and self.largest is largest and self.compared.equals(compared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, Maker, RowGroups
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, ChosenRows, Maker, RowGroups
 from holdfast_runtime.steps.accumulators.member_rows import MemberRows, valid_rows
 from holdfast_runtime.steps.accumulators.ordering import check_comparable, extreme_rows
 
@@ -33,10 +33,8 @@ class Extreme:
 
     def gather(self, arguments: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> list[pa.Array]:
         """Return the values of the chosen row of each group."""
-        compared = arguments[-1]
-        rivals = MemberRows.of(groups, counted, valid_rows([compared]))
-        chosen = extreme_rows(compared, rivals, largest=self.largest)
-        return [_taken(column, chosen, len(groups.starts)) for column in arguments]
+        chosen = self._chosen(arguments[-1], counted, groups)
+        return [column.take(chosen.rows) for column in arguments]
 
     def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the values of the row that is chosen of those that were."""
@@ -45,6 +43,16 @@ class Extreme:
     def finish(self, partials: Sequence[pa.Array]) -> AggregateResult:
         """Return the values asked for."""
         return AggregateResult(partials[0])
+
+    def _chosen(self, compared: pa.Array, counted: Mask | None, groups: RowGroups) -> ChosenRows:
+        for earlier in groups.chosen:
+            if earlier.is_of(compared, counted, largest=self.largest):
+                return earlier
+        rivals = MemberRows.of(groups, counted, valid_rows([compared]))
+        rows = _indices(extreme_rows(compared, rivals, largest=self.largest), len(groups.starts))
+        chosen = ChosenRows(compared, counted, self.largest, rows)
+        groups.chosen.append(chosen)
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ class EndOfRows:
         chosen = members.last() if self.last else members.first()
         present = np.zeros(groups, np.bool_)
         present[chosen.groups] = True
-        return [_taken(column, chosen, groups), pa.array(present)]
+        return [column.take(_indices(chosen, groups)), pa.array(present)]
 
 
 def _extreme(*, largest: bool) -> Maker:
@@ -105,8 +113,8 @@ MAKERS: Mapping[str, Maker] = {
 }
 
 
-def _taken(column: pa.Array, chosen: MemberRows, groups: int) -> pa.Array:
-    """Return the value of the row that each of so many groups has; null where it has none."""
+def _indices(chosen: MemberRows, groups: int) -> pa.Array:
+    """Return the row that each of so many groups has; null where it has none."""
     rows, missing = np.zeros(groups, np.int64), np.ones(groups, np.bool_)
     rows[chosen.groups], missing[chosen.groups] = chosen.rows, False
-    return column.take(pa.array(rows, mask=missing))
+    return pa.array(rows, mask=missing)

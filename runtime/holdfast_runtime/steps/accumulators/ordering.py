@@ -108,7 +108,8 @@ def extreme_rows(column: pa.Array, members: MemberRows, *, largest: bool) -> Mem
     extremes = members.at(starts)
     index = np.zeros(extremes.groups[-1] + 1 if len(starts) else 0, np.int64)
     index[extremes.groups] = np.arange(len(starts))
-    for part in _parts(column):
+    members, starts = _undecided(members, starts)
+    for part in _parts(column) if len(starts) else ():
         turn = 0
         while len(starts) and (ranks := part.ranks(members.rows, turn)) is not None:
             best = (np.maximum if largest else np.minimum).reduceat(ranks, starts)
@@ -116,11 +117,16 @@ def extreme_rows(column: pa.Array, members: MemberRows, *, largest: bool) -> Mem
             members = members.at(np.flatnonzero(leading))
             starts = starts_of(members.groups)
             extremes.rows[index[members.groups[starts]]] = members.rows[starts]
-            wide = np.diff(starts, append=len(members.rows))
-            members = members.at(np.repeat(wide > 1, wide))
-            starts = starts_of(members.groups)
+            members, starts = _undecided(members, starts)
             turn += 1
     return extremes
+
+
+def _undecided(members: MemberRows, starts: Rows) -> tuple[MemberRows, Rows]:
+    """Return the groups that have several members, and where each of them starts."""
+    sizes = np.diff(starts, append=len(members.rows))
+    members = members.at(np.repeat(sizes > 1, sizes))
+    return members, starts_of(members.groups)
 
 
 def _has_order(kind: pa.DataType) -> bool:
